@@ -1,0 +1,53 @@
+"""The one error that bad input raises: what was wrong, where, and what would be right."""
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """Bad input from a person: a file, a flag, a request.
+
+    ``what`` says what was wrong, ``hint`` what would be right; ``file``, ``line`` (from 1) and
+    ``field`` say where. ``str()`` of it is the sentence shown to the person.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        hint: str = "",
+        file: str = "",
+        line: int = 0,
+        field: str = "",
+    ) -> None:
+        self.what = what
+        self.hint = hint
+        self.file = file
+        self.line = line
+        self.field = field
+        super().__init__(what)
+
+    def at(self, *, file: str = "", line: int = 0, field: str = "") -> InputError:
+        """The same error with the place filled in where it was not known yet."""
+        return InputError(
+            self.what,
+            hint=self.hint,
+            file=self.file or file,
+            line=self.line or line,
+            field=self.field or field,
+        )
+
+    def __str__(self) -> str:
+        place = ":".join(part for part in (self.file, str(self.line or "")) if part)
+        head = ": ".join(part for part in (place, self.field, self.what) if part)
+        return f"{head} ({self.hint})" if self.hint else head
+
+
+class InputErrors(InputError):
+    """Several mistakes of one input, reported together; the input changed nothing."""
+
+    def __init__(self, errors: list[InputError]) -> None:
+        self.errors = errors
+        super().__init__(f"{len(errors)} errors")
+
+    def __str__(self) -> str:
+        return "\n".join(str(error) for error in self.errors)

@@ -1,0 +1,84 @@
+"""Events: what reaches the core. A log of them replays to the same decisions."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeAlias
+
+import msgspec
+
+from cress.model.group import Group
+from cress.model.job import Job
+from cress.model.node import Node
+
+
+class Outcome(Enum):
+    """How an attempt ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    PREEMPTED = "preempted"
+    LOST = "lost"
+
+
+class JobSubmitted(msgspec.Struct, frozen=True, tag=True):
+    """A job was accepted; it waits from now on."""
+
+    job: Job
+
+
+class JobCancelled(msgspec.Struct, frozen=True, tag=True):
+    """A job is no longer wanted: its waiting tasks are dropped, its running ones are told to stop."""
+
+    job: int
+
+
+class TaskEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """An attempt ended and has given back what it held.
+
+    ``again`` queues the task again with its original place in the order (a retry). A preempted or lost
+    attempt is always queued again, whatever ``again`` says.
+    """
+
+    attempt: int
+    outcome: Outcome = Outcome.SUCCEEDED
+    again: bool = False
+
+
+class NodeAdded(msgspec.Struct, frozen=True, tag=True):
+    """A node registered, or one that was lost is back."""
+
+    node: Node
+
+
+class NodeLost(msgspec.Struct, frozen=True, tag=True):
+    """A node is gone with everything that ran on it; those tasks are queued again."""
+
+    name: str
+
+
+class NodeCordoned(msgspec.Struct, frozen=True, tag=True):
+    """Whether a node takes new tasks; what runs there goes on."""
+
+    name: str
+    cordoned: bool
+    reason: str = ""
+
+
+class GroupsApplied(msgspec.Struct, frozen=True, tag=True):
+    """The whole list of groups from now on. ``moves`` says where the live jobs of a removed group go."""
+
+    groups: tuple[Group, ...]
+    moves: tuple[tuple[str, str], ...] = ()
+
+
+class ClockSet(msgspec.Struct, frozen=True, tag=True):
+    """The wall clock at this moment, in microseconds since the epoch (UTC); quota timetables need it."""
+
+    utc: int
+
+
+Event: TypeAlias = (
+    JobSubmitted | JobCancelled | TaskEnded | NodeAdded | NodeLost | NodeCordoned | GroupsApplied | ClockSet
+)

@@ -1,0 +1,68 @@
+"""Groups: tenants with a guaranteed quota, users and policies (source G)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+EVERYONE = "*"
+
+
+class SchedPolicy(Enum):
+    """The order of the jobs inside a group (algorithms §4)."""
+
+    FIFO = "FIFO"
+    PRIORITY = "Priority"
+    CAPACITY = "Capacity"
+    BACKFILL = "BackFill"
+    URGENCY = "Urgency"
+
+
+class PreemptivePolicy(Enum):
+    """Which tasks of other groups yield first (algorithms §5)."""
+
+    LOW_PRIORITY_FIRST = "LowPriorityFirst"
+    MOST_RECENT_FIRST = "MostRecentFirst"
+    LOWEST_URGENCY_FIRST = "LowestUrgencyFirst"
+
+
+class Quota(msgspec.Struct, frozen=True):
+    """A guaranteed minimum: either ``scalar`` (millicores in the accounting ``cpu``, millionths of a server in
+    the accounting ``dominant``) or ``amounts``, raw positive amounts by dimension name, in the accounting
+    ``dominant`` only.
+    """
+
+    scalar: int = 0
+    amounts: tuple[tuple[str, int], ...] = ()
+
+
+class QuotaWindow(msgspec.Struct, frozen=True):
+    """A part of the week with a quota of its own.
+
+    ``days`` are 0 (Monday) … 6; ``start`` and ``end`` are minutes of the local day; a window whose end is not
+    after its start crosses midnight and belongs to the day on which it starts.
+    """
+
+    days: tuple[int, ...]
+    start: int
+    end: int
+    quota: Quota
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """One group as configured. ``options`` holds its own values of the per-group options of ``Options``."""
+
+    name: str
+    quota: Quota
+    windows: tuple[QuotaWindow, ...] = ()
+    users: tuple[str, ...] = (EVERYONE,)
+    policy: SchedPolicy = SchedPolicy.FIFO
+    preemptive: PreemptivePolicy = PreemptivePolicy.LOW_PRIORITY_FIRST
+    weight: int = 1
+    user_weights: tuple[tuple[str, int], ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+
+    def admits(self, user: str) -> bool:
+        """Whether ``user`` may submit jobs to this group."""
+        return EVERYONE in self.users or user in self.users

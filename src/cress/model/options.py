@@ -1,0 +1,170 @@
+"""Every threshold of the core, in one validated object, with unit and source.
+
+Sources are named as in the algorithms document: G, B, E are the source papers, "ours" is our own choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from cress.model.errors import InputError
+from cress.model.times import MINUTE, SECOND
+
+INITIAL, PENDING, UTILISATION = "initial", "pending", "utilisation"
+
+
+def _option(
+    default: Any,
+    text: str,
+    *,
+    unit: str = "",
+    source: str = "ours",
+    least: float | None = None,
+    most: float | None = None,
+    choices: tuple[str, ...] = (),
+    per_group: bool = False,
+    above: float | None = None,
+) -> Any:
+    """A field of ``Options`` with what a person needs to know about it."""
+    about = {
+        "text": text,
+        "unit": unit,
+        "source": source,
+        "least": least,
+        "most": most,
+        "above": above,
+        "choices": choices,
+        "per_group": per_group,
+    }
+    return field(default=default, metadata=about)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """The options of one scheduler. Durations are microseconds, ratios are plain numbers."""
+
+    accounting: str = _option(
+        "cpu", "how used resources are counted", source="G", choices=("cpu", "dominant")
+    )
+    behind_blocked: str = _option(
+        "reserve",
+        "when a group's unit does not fit: reserve for it and let later groups go on beside the reservation, "
+        "or let only groups below their quota go on",
+        source="ours; quota_only is G",
+        choices=("reserve", "quota_only"),
+    )
+    drain_after: int = _option(
+        10 * MINUTE, "a blocked unit that no known end will free gets nodes kept free after", unit="µs", least=0
+    )
+    default_group_quota: float = _option(
+        0.02, "quota of the default group as a share of the cluster", source="G: 1 to 5 %", least=0.01, most=0.05
+    )
+
+    # Inside a group
+    priority_ageing: float = _option(
+        0.0, "priority points gained per hour of waiting", unit="1/h", least=0, per_group=True
+    )
+    user_limit_factor: float = _option(
+        0.0,
+        "most that one user may use, as a multiple of his equal share of the quota; 0 = no limit",
+        least=0,
+        per_group=True,
+    )
+    backfill: str = _option(
+        "easy",
+        "BackFill reserves for the head only, or for everyone",
+        choices=("easy", "conservative"),
+        per_group=True,
+    )
+    backfill_depth: int = _option(
+        0, "jobs behind the head that BackFill looks at; 0 = all", unit="jobs", least=0, per_group=True
+    )
+
+    # Preemption between groups
+    preemption: str = _option(
+        "on", "take resources back for groups below their quota", choices=("on", "observe", "off")
+    )
+    preempt_below: float = _option(
+        0.9, "a group needs preemption below this share of its quota (A)", source="G", above=0, most=1, per_group=True
+    )
+    preempt_above: float = _option(
+        1.1, "a group can be preempted above this share of its quota (B)", source="G", least=1, per_group=True
+    )
+    cooling: int = _option(
+        20 * SECOND, "a preempted group takes no part in scheduling for", unit="µs", source="G", least=0
+    )
+    cooling_above_quota: int = _option(
+        60 * SECOND, "and as long as it is above its quota for up to", unit="µs", source="G", least=0
+    )
+    grace: int = _option(
+        15 * SECOND, "time between a victim's signal and its end", unit="µs", least=0, per_group=True
+    )
+    min_runtime: int = _option(
+        0, "a task can be a victim only after it ran for", unit="µs", least=0, per_group=True
+    )
+    max_per_round: float = _option(
+        0.1, "victims under way at once, as a share of the running tasks; one unit's victims at least", above=0, most=1
+    )
+
+    # Choice of nodes
+    node_order: str = _option(
+        "balance",
+        "order of the nodes that fit",
+        source="B; best_fit and spread are ours",
+        choices=("balance", "best_fit", "spread", "first"),
+    )
+    balance_dimensions: tuple[str, ...] = _option(
+        ("cpu", "memory", "network", "disk_read"),
+        "dimensions that are balanced; declared custom dimensions are added",
+    )
+    balance_weights: tuple[str, ...] = _option(
+        (INITIAL, PENDING, UTILISATION),
+        "what the weights are the mean of",
+        source="B",
+        choices=(INITIAL, PENDING, UTILISATION),
+    )
+    initial_weights: tuple[tuple[str, float], ...] = _option(
+        (), "initial weight by dimension, by price for instance; empty = equal", source="B"
+    )
+    balance_threshold: float = _option(
+        0.5,
+        "cluster utilisation from which every node is looked at",
+        source="B",
+        least=0,
+        most=1,
+    )
+    balance_gate: str = _option(
+        "off", "hold a unit that unbalances every node while another would balance one", source="B", choices=("off", "on")
+    )
+    gate_hold: int = _option(60 * SECOND, "a unit is held by the balance gate for at most", unit="µs", least=0)
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            _check(each.name, getattr(self, each.name), each.metadata)
+        if self.cooling_above_quota < self.cooling:
+            raise InputError(
+                f"cooling_above_quota ({self.cooling_above_quota} µs) is shorter than cooling ({self.cooling} µs)",
+                hint="at least as long",
+                field="cooling_above_quota",
+            )
+        if not self.balance_weights:
+            raise InputError("balance_weights is empty", hint="at least one of initial, pending, utilisation")
+        if self.initial_weights and abs(sum(weight for _, weight in self.initial_weights) - 1) > 1e-6:
+            raise InputError("the initial weights do not add up to 1", hint="sum 1", field="initial_weights")
+
+
+def _check(name: str, value: Any, about: Any) -> None:
+    choices = about["choices"]
+    if choices:
+        for each in value if isinstance(value, tuple) else (value,):
+            if each not in choices:
+                raise InputError(f"{each!r} is not known", hint="one of " + ", ".join(choices), field=name)
+        return
+    if isinstance(value, (int, float)):
+        if about["least"] is not None and value < about["least"]:
+            raise InputError(f"{value} is too small", hint=f"at least {about['least']:g}", field=name)
+        if about["above"] is not None and value <= about["above"]:
+            raise InputError(f"{value} is too small", hint=f"above {about['above']:g}", field=name)
+        if about["most"] is not None and value > about["most"]:
+            raise InputError(f"{value} is too large", hint=f"at most {about['most']:g}", field=name)

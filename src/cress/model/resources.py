@@ -1,0 +1,83 @@
+"""Resource vectors: integer amounts per dimension, and the dimensions of a cluster.
+
+A vector is a plain tuple of integers in the order of ``Dimensions.names``: cpu in millicores, memory in
+bytes, network in bit/s (egress), disk_read and disk_write in bytes/s, iops_read and iops_write in
+operations/s, custom dimensions in thousandths of a unit.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeAlias
+
+from cress.model.errors import InputError
+
+ResourceVector: TypeAlias = tuple[int, ...]
+
+
+class Measure(Enum):
+    """How the amounts of a dimension are counted and written."""
+
+    MILLI = "milli"  # thousandths of a core, a GPU, a slot
+    BYTES = "bytes"  # K, M, G, T are powers of 1024
+    BITS_PER_SECOND = "bit/s"  # K, M, G, T are powers of 1000
+    BYTES_PER_SECOND = "bytes/s"  # powers of 1000
+    OPERATIONS_PER_SECOND = "1/s"  # powers of 1000
+
+
+BASE_DIMENSIONS: dict[str, Measure] = {
+    "cpu": Measure.MILLI,
+    "memory": Measure.BYTES,
+    "network": Measure.BITS_PER_SECOND,
+    "disk_read": Measure.BYTES_PER_SECOND,
+    "disk_write": Measure.BYTES_PER_SECOND,
+    "iops_read": Measure.OPERATIONS_PER_SECOND,
+    "iops_write": Measure.OPERATIONS_PER_SECOND,
+}
+
+# The kernels keep "lacks dimension k" as bits of an int32.
+MAX_DIMENSIONS = 24
+
+
+class Dimensions:
+    """The dimensions of one cluster: the seven of every cluster, then the declared ones in their order."""
+
+    def __init__(self, custom: tuple[str, ...] = ()) -> None:
+        for name in custom:
+            if not name.isidentifier() or name != name.lower():
+                raise InputError(
+                    f"{name!r} is no name for a dimension", hint="lower-case letters, digits and _, like gpu"
+                )
+            if name in BASE_DIMENSIONS or custom.count(name) > 1:
+                raise InputError(f"dimension {name!r} is declared twice", hint="each name once")
+        if len(BASE_DIMENSIONS) + len(custom) > MAX_DIMENSIONS:
+            raise InputError(
+                f"{len(custom)} custom dimensions are too many",
+                hint=f"at most {MAX_DIMENSIONS - len(BASE_DIMENSIONS)}",
+            )
+        self.custom = custom
+        self.names: tuple[str, ...] = (*BASE_DIMENSIONS, *custom)
+        self.index: dict[str, int] = {name: k for k, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dimensions) and self.names == other.names
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __repr__(self) -> str:
+        return f"Dimensions({self.custom!r})"
+
+    def measure(self, name: str) -> Measure:
+        """How amounts of dimension ``name`` are counted."""
+        return BASE_DIMENSIONS.get(name, Measure.MILLI)
+
+    def vector(self, **amounts: int) -> ResourceVector:
+        """The vector with these raw integer amounts and 0 elsewhere."""
+        for name in amounts:
+            if name not in self.index:
+                raise InputError(f"unknown dimension {name!r}", hint="one of " + ", ".join(self.names))
+        return tuple(amounts.get(name, 0) for name in self.names)
