@@ -1,0 +1,68 @@
+# Every target sets up what it needs by itself; a machine with Python 3.11 or newer is enough.
+#   make PYTHON=python3.12 test     with a Python of your choice
+#   make test ARGS="-k backfill"    more arguments for pytest
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?=
+ARGS ?=
+# One test process per processor; WORKERS=0 runs all in one.
+WORKERS ?= auto
+
+# Real batch logs, for the tests that replay them; without them these tests are skipped, and say so.
+ifeq ($(origin CRESS_TRACES),undefined)
+ifneq ($(wildcard ../shared/traces),)
+export CRESS_TRACES := $(abspath ../shared/traces)
+endif
+endif
+
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# What is checked, besides the package; the benchmarks join when they exist.
+CODE := src tests tools $(wildcard benchmarks)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-long check format bench lock clean
+
+help: ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+
+setup: ## make or refresh .venv (every other target does it when needed)
+	@PYTHON='$(PYTHON)' sh tools/bootstrap.sh
+
+demo: setup ## simulate a generated workload under two policies and write a report
+	$(BIN)/cress simulate generated --policy FIFO --policy BackFill --out build/demo
+
+test: setup ## run the tests (without the long ones)
+	$(PYTEST) -m 'not long' $(ARGS)
+
+test-long: setup ## run all the tests, the long ones too, with more examples each
+	$(PYTEST) --hypothesis-profile=long $(ARGS)
+
+# Everything is run even when something fails: one look shows all that is wrong.
+check: setup ## style, types, and the rules of the house
+	@failed=; run() { echo "$$*"; "$$@" || failed="$$failed $${1##*/}"; }; \
+	run $(BIN)/ruff check $(CODE); \
+	run $(BIN)/ruff format --check $(CODE); \
+	run $(BIN)/mypy $(CODE); \
+	run $(BIN)/lint-imports --no-logo; \
+	run $(BIN)/python -m tools.house; \
+	if [ -n "$$failed" ]; then echo "make check: failed:$$failed" >&2; exit 1; fi
+
+format: setup ## let ruff repair what it can
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+bench: setup ## measure; prints a table and writes JSON
+	PYTHONPATH=. $(BIN)/python -m benchmarks $(ARGS)
+
+# uv resolves for every supported Python at once, which pip cannot; installing needs pip only.
+lock: setup ## write requirements.lock anew from pyproject.toml
+	$(BIN)/python -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	build/lock/bin/uv pip compile pyproject.toml --quiet --upgrade --extra all --extra dev --python-version 3.11 \
+		--universal --fork-strategy fewest --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
+		--custom-compile-command 'make lock' --output-file requirements.lock
+
+clean: ## remove everything that can be made again
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The `cress` command; each verb imports what it needs only when it runs."""

@@ -1,0 +1,56 @@
+"""What all tests share: hypothesis profiles, the real traces, and skips that nobody can overlook."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Derandomised: the same commit passes or fails the same way everywhere. The long run looks further.
+settings.register_profile(
+    "default",
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("long", parent=settings.get_profile("default"), max_examples=1000, derandomize=False)
+settings.load_profile("default")
+
+NO_TRACES = "CRESS_TRACES is not set: point it to the folder of the real traces to run this"
+
+
+@pytest.fixture(scope="session")
+def traces() -> Path:
+    """The folder of the real traces; the test is skipped, loudly, when ``CRESS_TRACES`` does not name one."""
+    folder = os.environ.get("CRESS_TRACES", "")
+    if not folder:
+        pytest.skip(NO_TRACES)
+    path = Path(folder)
+    if not path.is_dir():
+        # Set and wrong is a mistake, not a choice.
+        pytest.fail(f"CRESS_TRACES={folder} is not a folder")
+    return path
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """After everything else, say what was skipped and why: a skipped test has shown nothing."""
+    yield
+    reasons = Counter(_reason(report) for report in terminalreporter.stats.get("skipped", []))
+    if not reasons:
+        return
+    terminalreporter.section(f"{reasons.total()} SKIPPED: these showed nothing", sep="!", yellow=True, bold=True)
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.line(f"{count:5d}  {reason}", yellow=True)
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Why a test was skipped, without the file and line that pytest puts before it."""
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    return str(report.longrepr or "no reason given")

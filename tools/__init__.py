@@ -1,0 +1,1 @@
+"""Tools for working on Cress; not part of the package."""
