@@ -99,7 +99,7 @@ class _Visitor(ast.NodeVisitor):
         self.file = file
         self.findings: list[Finding] = []
         self.stands_for: dict[str, str] = {}
-        self.functions: list[str] = []
+        self.functions: list[ast.FunctionDef] = []
 
     # The names of these methods are ast's.
     def visit_Import(self, node: ast.Import) -> None:
@@ -132,7 +132,7 @@ class _Visitor(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        self.functions.append(node.name)
+        self.functions.append(node)
         self.generic_visit(node)
         self.functions.pop()
 
@@ -142,8 +142,7 @@ class _Visitor(ast.NodeVisitor):
 
     def visit_Name(self, node: ast.Name) -> None:
         why = BANNED_BUILTINS.get(node.id)
-        in_hash = node.id == "hash" and "__hash__" in self.functions
-        if why and isinstance(node.ctx, ast.Load) and not in_hash:
+        if why and isinstance(node.ctx, ast.Load) and not self._means_something_else(node.id):
             self._found(node, f"{node.id} {why}")
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
@@ -164,6 +163,14 @@ class _Visitor(ast.NodeVisitor):
             if method == "astimezone" and not node.args and not node.keywords:
                 self._found(node, ".astimezone() without a zone asks the machine for its own")
         self.generic_visit(node)
+
+    def _means_something_else(self, name: str) -> bool:
+        """Whether ``name`` is a parameter here, or is ``hash`` inside ``__hash__``, where it is in its place."""
+        return any(
+            name in {each.arg for each in (*f.args.posonlyargs, *f.args.args, *f.args.kwonlyargs)}
+            or (name == "hash" and f.name == "__hash__")
+            for f in self.functions
+        )
 
     def _imported(self, node: ast.stmt, module: str) -> bool:
         """Check the import of ``module``; say whether it may be imported."""
