@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class InputError(ValueError):
     """Bad input from a person: a file, a flag, a request.
@@ -49,5 +51,23 @@ class InputErrors(InputError):
         self.errors = errors
         super().__init__(f"{len(errors)} errors")
 
+    def at(self, *, file: str = "", line: int = 0, field: str = "") -> InputErrors:
+        """The same errors, each with the place filled in where it was not known yet."""
+        return InputErrors([error.at(file=file, line=line, field=field) for error in self.errors])
+
     def __str__(self) -> str:
         return "\n".join(str(error) for error in self.errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something about an input that a person should know and that does not keep it from being used."""
+
+    what: str
+    hint: str = ""
+    file: str = ""
+    line: int = 0
+    field: str = ""
+
+    def __str__(self) -> str:
+        return str(InputError(self.what, hint=self.hint, file=self.file, line=self.line, field=self.field))

@@ -7,6 +7,9 @@ from enum import Enum
 import msgspec
 
 EVERYONE = "*"
+# Takes the jobs that name no group (algorithms §1).
+DEFAULT_GROUP = "default"
+MAX_GROUP_NAME_LENGTH = 64
 
 
 class SchedPolicy(Enum):

@@ -10,6 +10,7 @@ from typing import Any
 
 from cress.model.errors import InputError
 from cress.model.times import MINUTE, SECOND
+from cress.model.units import format_duration
 
 INITIAL, PENDING, UTILISATION = "initial", "pending", "utilisation"
 
@@ -144,7 +145,7 @@ class Options:
             _check(each.name, getattr(self, each.name), each.metadata)
         if self.cooling_above_quota < self.cooling:
             raise InputError(
-                f"cooling_above_quota ({self.cooling_above_quota} µs) is shorter than cooling ({self.cooling} µs)",
+                f"{format_duration(self.cooling_above_quota)} is shorter than cooling ({format_duration(self.cooling)})",
                 hint="at least as long",
                 field="cooling_above_quota",
             )
@@ -152,6 +153,12 @@ class Options:
             raise InputError("balance_weights is empty", hint="at least one of initial, pending, utilisation")
         if self.initial_weights and abs(sum(weight for _, weight in self.initial_weights) - 1) > 1e-6:
             raise InputError("the initial weights do not add up to 1", hint="sum 1", field="initial_weights")
+
+
+def check_option(name: str, value: Any) -> None:
+    """Raise InputError unless ``value`` is allowed for the option ``name``, whatever the others are."""
+    about = next(each.metadata for each in fields(Options) if each.name == name)
+    _check(name, value, about)
 
 
 def _check(name: str, value: Any, about: Any) -> None:

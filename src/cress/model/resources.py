@@ -35,6 +35,10 @@ BASE_DIMENSIONS: dict[str, Measure] = {
     "iops_write": Measure.OPERATIONS_PER_SECOND,
 }
 
+# ``disk`` is what people write for these four together, so no dimension may have that name.
+DISK = "disk"
+DISK_DIMENSIONS = ("disk_read", "disk_write", "iops_read", "iops_write")
+
 # The kernels keep "lacks dimension k" as bits of an int32.
 MAX_DIMENSIONS = 24
 
@@ -44,10 +48,12 @@ class Dimensions:
 
     def __init__(self, custom: tuple[str, ...] = ()) -> None:
         for name in custom:
-            if not name.isidentifier() or name != name.lower():
+            if not (name.isascii() and name.isidentifier()) or name != name.lower():
                 raise InputError(
                     f"{name!r} is no name for a dimension", hint="lower-case letters, digits and _, like gpu"
                 )
+            if name == DISK:
+                raise InputError(f"{name!r} is taken", hint="it stands for " + ", ".join(DISK_DIMENSIONS))
             if name in BASE_DIMENSIONS or custom.count(name) > 1:
                 raise InputError(f"dimension {name!r} is declared twice", hint="each name once")
         if len(BASE_DIMENSIONS) + len(custom) > MAX_DIMENSIONS:

@@ -1,0 +1,191 @@
+"""Quotas against the cluster: what is refused, what draws a warning, and the default group (algorithms §1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from cress.model.errors import InputError, Note
+from cress.model.group import DEFAULT_GROUP, Group, Quota
+from cress.model.options import Options
+from cress.model.quotatext import CPU, SCALE, UNIT, format_moment, format_quota
+from cress.model.resources import Dimensions, ResourceVector
+from cress.model.timetable import weekly_quotas
+from cress.model.units import describe_amount
+
+_FIELD = "ResourceQuota"
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaCheck:
+    """Quotas that this cluster can never give, and sums that it cannot give at once."""
+
+    errors: tuple[InputError, ...]
+    warnings: tuple[Note, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """What the cluster has of one thing that quotas are counted in."""
+
+    what: str
+    amount: int  # raw
+    text: str
+
+
+def check_quotas(
+    groups: Iterable[Group],
+    capacity: ResourceVector,
+    node_count: int,
+    *,
+    accounting: str,
+    dimensions: Dimensions,
+    file: str = "",
+    lines: Mapping[str, int] | None = None,
+) -> QuotaCheck:
+    """Compare the quotas with the configured cluster: the total ``capacity`` of ``node_count`` nodes.
+
+    A quota above it, also in a window of the timetable that is ever in force, is an error; a moment of the week at
+    which all quotas together are above it is a warning, one for each thing that is short. ``file`` and ``lines``
+    (name to line, from ``ParsedGroups``) place them. Leave a default group out that was not configured.
+    """
+    totals = _totals(capacity, node_count, accounting, dimensions)
+    errors: list[InputError] = []
+    groups = list(groups)
+    for group in groups:
+        for moment, quota in _highest_first(group):
+            shortage = _shortage(quota, totals)
+            if shortage:
+                when = f" from {format_moment(moment)}" if group.windows else ""
+                errors.append(
+                    InputError(
+                        f"the quota {format_quota(quota, accounting, dimensions)} of group {group.name}{when} "
+                        f"is above the capacity",
+                        hint=f"the cluster has {shortage.text}",
+                        file=file,
+                        line=(lines or {}).get(group.name, 0),
+                        field=_FIELD,
+                    )
+                )
+                break
+    warnings = [_warning(each, totals, accounting, file) for each in _peaks(groups, totals)]
+    return QuotaCheck(tuple(errors), tuple(warnings))
+
+
+def default_group(capacity: ResourceVector, node_count: int, options: Options, *, dimensions: Dimensions) -> Group:
+    """The group for jobs that name none: ``default_group_quota`` of the cluster in whole cores or servers, at least 1."""
+    scale = SCALE[options.accounting]
+    total = capacity[dimensions.index["cpu"]] if options.accounting == CPU else node_count * scale
+    whole = int(_exact(options.default_group_quota) * total) // scale
+    return Group(name=DEFAULT_GROUP, quota=Quota(scalar=max(1, whole) * scale))
+
+
+def with_default_group(groups: Sequence[Group], default: Group) -> tuple[Group, ...]:
+    """The groups, with ``default`` at the end unless one of them takes its place by having its name."""
+    configured = any(group.name == DEFAULT_GROUP for group in groups)
+    return tuple(groups) if configured else (*groups, default)
+
+
+def _exact(share: float) -> Fraction:
+    # As it was written: 0.02 as a binary fraction is a little more than two hundredths.
+    return Fraction(repr(share))
+
+
+_SERVERS = "servers"
+
+
+def _totals(capacity: ResourceVector, node_count: int, accounting: str, dimensions: Dimensions) -> dict[str, _Total]:
+    """What scalar quotas are counted in (under ``servers`` or ``cores``) and, by dimension, what vectors are."""
+    totals = {
+        name: _Total(name, amount, _amount_text(amount, name, dimensions))
+        for name, amount in zip(dimensions.names, capacity, strict=True)
+    }
+    if accounting == CPU:
+        return {"": _Total("cpu", totals["cpu"].amount, totals["cpu"].text)}
+    servers = f"{node_count} {'server' if node_count == 1 else _SERVERS}"
+    return {"": _Total(_SERVERS, node_count * SCALE[accounting], servers), **totals}
+
+
+def _amount_text(amount: int, name: str, dimensions: Dimensions) -> str:
+    text = describe_amount(amount, name, dimensions)
+    return text if name == "cpu" or name in dimensions.custom else f"{name} {text}"
+
+
+def _amounts(quota: Quota) -> tuple[tuple[str, int], ...]:
+    return quota.amounts or (("", quota.scalar),)
+
+
+def _shortage(quota: Quota, totals: Mapping[str, _Total]) -> _Total | None:
+    """The first thing of which the quota is more than there is."""
+    return next((totals[name] for name, amount in _amounts(quota) if amount > totals[name].amount), None)
+
+
+def _highest_first(group: Group) -> list[tuple[int, Quota]]:
+    """The quotas of a week with their moments, the largest first, of equal ones the earliest."""
+    return sorted(weekly_quotas(group), key=lambda each: ([-amount for _, amount in _amounts(each[1])], each[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Peak:
+    """Where in the week the quotas together are highest in one thing, as a multiple of what there is."""
+
+    key: str
+    moment: int
+    ratio: Fraction
+    amount: Fraction
+    steady: bool  # the sum is the same all week
+
+
+def _peaks(groups: Sequence[Group], totals: Mapping[str, _Total]) -> list[_Peak]:
+    """One peak above the capacity for each thing that is short.
+
+    Servers and amounts are held against each other by their share of the cluster: a group with a quota of half the
+    servers may fill half of every dimension.
+    """
+    weeks = [weekly_quotas(group) for group in groups]
+    vectors = any(quota.amounts for week in weeks for _, quota in week)
+    peaks = []
+    for key, total in totals.items():
+        if (key == "") == vectors or not total.amount:
+            continue
+        # A running sum over the moments of the week at which something changes.
+        changes: dict[int, Fraction] = {0: Fraction(0)}
+        for week in weeks:
+            before = Fraction(0)
+            for moment, quota in week:
+                share = _share(quota, key, totals)
+                changes[moment] = changes.get(moment, Fraction(0)) + share - before
+                before = share
+        sums: list[tuple[Fraction, int]] = []
+        running = Fraction(0)
+        for moment in sorted(changes):
+            running += changes[moment]
+            sums.append((running, moment))
+        ratio, moment = max(sums, key=lambda each: (each[0], -each[1]))
+        if ratio > 1:
+            steady = all(each == ratio for each, _ in sums)
+            peaks.append(_Peak(key, moment, ratio, ratio * total.amount, steady))
+    return peaks
+
+
+def _share(quota: Quota, key: str, totals: Mapping[str, _Total]) -> Fraction:
+    if not quota.amounts:
+        servers = totals[""].amount
+        return Fraction(quota.scalar, servers) if servers else Fraction(0)
+    return Fraction(dict(quota.amounts).get(key, 0), totals[key].amount)
+
+
+def _warning(peak: _Peak, totals: Mapping[str, _Total], accounting: str, file: str) -> Note:
+    total = totals[peak.key]
+    when = "" if peak.steady else f" from {format_moment(peak.moment)}"
+    if peak.key == "":
+        sum_text = f"{peak.amount / SCALE[accounting]} {UNIT[accounting]}"
+    else:
+        sum_text = f"{float(peak.ratio):.0%} of {total.what}"
+    return Note(
+        f"all quotas together are {sum_text}{when}, the cluster has {total.text}",
+        hint="the groups share in proportion to their quotas",
+        file=file,
+        field=_FIELD,
+    )

@@ -1,0 +1,414 @@
+"""``Group.conf``: the groups as a text, read as a whole and written back (source G; algorithms §1).
+
+Blocks of ``Keyword: value`` lines with blank lines between them, ``#`` comments; keywords, policies and units in any
+case. Reading finds every mistake of the file before it complains, and a file with a mistake yields nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar
+
+from cress.model.errors import InputError, InputErrors, Note
+from cress.model.group import (
+    DEFAULT_GROUP,
+    EVERYONE,
+    MAX_GROUP_NAME_LENGTH,
+    Group,
+    PreemptivePolicy,
+    SchedPolicy,
+)
+from cress.model.optionparse import (
+    camel_case,
+    find_option,
+    format_option,
+    group_options,
+    not_per_group,
+    parse_option,
+    plain_key,
+)
+from cress.model.quotatext import CPU, SCALE, format_resource_quota, parse_resource_quota
+from cress.model.resources import Dimensions, ResourceVector
+from cress.model.units import one_of, parse_count
+from cress.model.vectors import format_vector
+
+NAME, QUOTA, USERS = "Name", "ResourceQuota", "Users"
+POLICY, PREEMPTIVE = "SchedPolicy", "PreemptiveSchedPolicy"
+WEIGHT, USER_WEIGHTS = "Weight", "UserWeights"
+PRIORITY, USED = "Priority", "UsedResource"
+KEYWORDS = (NAME, QUOTA, USERS, POLICY, PREEMPTIVE, WEIGHT, USER_WEIGHTS, PRIORITY, USED)
+MAX_WEIGHT = 1_000_000
+# Of a file that is no Group.conf at all, nobody reads more.
+MAX_ERRORS = 100
+
+# Policies whose names are known but which do not work yet: delete an entry when its policy does.
+NOT_YET: Mapping[Enum, str] = {
+    SchedPolicy.URGENCY: "jobs have no deadlines yet",
+    PreemptivePolicy.LOWEST_URGENCY_FIRST: "jobs have no deadlines yet",
+}
+
+_USER = re.compile(r"[^\s|#=,;:<>*]+")
+_EnumT = TypeVar("_EnumT", bound=Enum)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedGroups:
+    """What a ``Group.conf`` says, what is worth telling about it, and on which line each group's quota stands."""
+
+    groups: tuple[Group, ...]
+    notes: tuple[Note, ...] = ()
+    file: str = ""
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Line:
+    number: int
+    keyword: str  # canonical: one of KEYWORDS, or the CamelCase name of an option
+    value: str
+
+
+@dataclass(slots=True)
+class _Block:
+    first: int
+    lines: list[_Line] = field(default_factory=list)
+    broken: bool = False  # has lines that could not be read, so what seems to be missing may be there
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Collects mistakes and notes while a file is read."""
+
+    file: str
+    accounting: str
+    dimensions: Dimensions
+    errors: list[InputError] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    def error(self, error: InputError, line: int, keyword: str = "") -> None:
+        for each in error.errors if isinstance(error, InputErrors) else [error]:
+            inner = each.field if plain_key(each.field) != plain_key(keyword) else ""
+            what = f"{inner}: {each.what}" if inner and keyword else each.what
+            self.errors.append(InputError(what, hint=each.hint, file=self.file, line=line, field=keyword or inner))
+
+    def note(self, what: str, line: int, keyword: str, hint: str = "") -> None:
+        self.notes.append(Note(what, hint=hint, file=self.file, line=line, field=keyword))
+
+
+def parse_groups(
+    text: str | bytes, *, dimensions: Dimensions, file: str = "Group.conf", accounting: str = CPU
+) -> ParsedGroups:
+    """The groups in ``text``, the content of ``file`` (bytes are UTF-8).
+
+    Raises InputErrors with every mistake (of a very broken file the first ``MAX_ERRORS``), each with file, line and
+    keyword. A file without any group is a mistake too: it is far more often cut off than meant.
+    """
+    reader = _Reader(file, accounting, dimensions)
+    groups: list[Group] = []
+    names: dict[str, int] = {}
+    lines: dict[str, int] = {}
+    for block in _blocks(_decoded(text, file), reader):
+        # Before the rest of the block is looked at: a group with another mistake takes its name all the same.
+        _check_unique(block, names, reader)
+        group = _group(block, reader)
+        if group is not None:
+            groups.append(group)
+            lines[group.name] = next(line.number for line in block.lines if line.keyword == QUOTA)
+    if not groups and not reader.errors:
+        reader.errors.append(
+            InputError(
+                "there is no group in it", hint=f"for the default group alone: a block Name: {DEFAULT_GROUP}", file=file
+            )
+        )
+    if reader.errors:
+        found = sorted(reader.errors, key=lambda error: error.line)
+        more = len(found) - MAX_ERRORS
+        if more > 0:
+            found[MAX_ERRORS:] = [InputError(f"and {more} more errors", file=file)]
+        raise InputErrors(found)
+    return ParsedGroups(tuple(groups), tuple(sorted(reader.notes, key=lambda note: note.line)), file, lines)
+
+
+def group_values(group: Group, *, accounting: str, dimensions: Dimensions) -> dict[str, str]:
+    """Every keyword of ``group`` with its value as text, in the order in which they are written."""
+    values = {
+        NAME: group.name,
+        QUOTA: format_resource_quota(group.quota, group.windows, accounting, dimensions),
+        USERS: " | ".join(group.users),
+        POLICY: group.policy.value,
+        PREEMPTIVE: group.preemptive.value,
+        WEIGHT: str(group.weight),
+        USER_WEIGHTS: " | ".join(f"{user}={weight}" for user, weight in group.user_weights),
+    }
+    return values | {camel_case(name): text for name, text in group.options}
+
+
+def format_groups(
+    groups: Sequence[Group],
+    *,
+    dimensions: Dimensions,
+    accounting: str = CPU,
+    used: Mapping[str, int | ResourceVector] | None = None,
+    priority: Mapping[str, int | str] | None = None,
+) -> str:
+    """A ``Group.conf`` that ``parse_groups`` reads as ``groups``.
+
+    ``used`` and ``priority`` are the computed attributes by name of group: ``used`` in millicores, in millionths of a
+    server, or as a vector; they are written for people and ignored on reading.
+    """
+    blocks = []
+    for group in groups:
+        values = group_values(group, accounting=accounting, dimensions=dimensions)
+        if group.weight == 1:
+            del values[WEIGHT]
+        if not group.user_weights:
+            del values[USER_WEIGHTS]
+        if priority and group.name in priority:
+            values[PRIORITY] = str(priority[group.name])
+        if used and group.name in used:
+            values[USED] = _used_text(used[group.name], accounting, dimensions)
+        blocks.append("".join(f"{keyword}: {value}\n" for keyword, value in values.items()))
+    return "\n".join(blocks)
+
+
+def _used_text(used: int | ResourceVector, accounting: str, dimensions: Dimensions) -> str:
+    if isinstance(used, tuple):
+        return format_vector(used, dimensions)
+    whole, rest = divmod(used, SCALE[accounting])
+    digits = len(str(SCALE[accounting])) - 1
+    return f"{whole}.{rest:0{digits}d}".rstrip("0") if rest else str(whole)
+
+
+def _decoded(text: str | bytes, file: str) -> str:
+    if isinstance(text, str):
+        return text.removeprefix("\ufeff")
+    if text.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputErrors([InputError("it is UTF-16", hint="save it as UTF-8", file=file, line=1)])
+    try:
+        return text.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = len(re.split(rb"\r\n|\n|\r", text[: error.start]))
+        what = f"byte 0x{text[error.start]:02x} is no UTF-8"
+        raise InputErrors([InputError(what, hint="save it as UTF-8", file=file, line=line)]) from None
+
+
+def _blocks(text: str, reader: _Reader) -> Iterator[_Block]:
+    """The blocks of the file, with the lines in them that could be read."""
+    block: _Block | None = None
+    # Not splitlines(): it also splits at characters that are garbage here.
+    for number, raw in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
+        if not raw.strip(" \t"):
+            if block:
+                yield block
+            block = None
+            continue
+        content = raw.partition("#")[0].strip()
+        if not content and not _garbage(raw):
+            continue
+        block = block or _Block(first=number)
+        try:
+            block.lines.append(_line(number, raw, content))
+        except InputError as error:
+            reader.error(error, number)
+            block.broken = True
+    if block:
+        yield block
+
+
+def _garbage(raw: str) -> str:
+    """The first character of a line that no text file has, or ""."""
+    return next((char for char in raw if _is_garbage(char)), "")
+
+
+def _is_garbage(char: str) -> bool:
+    code = ord(char)
+    if code < 32:
+        return char != "\t"
+    return 127 <= code < 160 or 0xD800 <= code <= 0xDFFF or code in {0xFFFD, 0xFEFF}
+
+
+def _line(number: int, raw: str, content: str) -> _Line:
+    bad = _garbage(raw)
+    if bad:
+        raise InputError(f"character U+{ord(bad):04X} is no text", hint="a text file in UTF-8")
+    word, colon, value = content.partition(":")
+    if not colon:
+        for other in ("\uff1a", "="):  # the full-width colon of Chinese keyboards
+            if other in content:
+                fixed = ": ".join(part.strip() for part in content.split(other, 1))
+                raise InputError(f"{content!r} has no colon", hint=f"did you mean {fixed}?")
+        raise InputError(f"{content!r} is no line of a group", hint="Keyword: value, such as Name: news")
+    plain = {plain_key(keyword): keyword for keyword in KEYWORDS}
+    keyword = plain.get(plain_key(word))
+    if keyword is None:
+        option = find_option(word)
+        if option is None:
+            known = (*KEYWORDS, *(camel_case(name) for name in group_options()))
+            raise InputError(f"unknown keyword {word.strip()!r}", hint=one_of(word, known))
+        if option not in group_options():
+            raise not_per_group(option)
+        keyword = camel_case(option)
+    return _Line(number, keyword, value.strip())
+
+
+def _group(block: _Block, reader: _Reader) -> Group | None:
+    """The group that a block describes, or None after its mistakes were noted."""
+    before = len(reader.errors)
+    seen: dict[str, _Line] = {}
+    values: dict[str, Any] = {}
+    options: dict[str, str] = {}
+    for line in block.lines:
+        if line.keyword in seen:
+            hint = "a blank line before the next group" if line.keyword == NAME else "each keyword once in a group"
+            twice = InputError(f"is given a second time, first on line {seen[line.keyword].number}", hint=hint)
+            reader.error(twice, line.number, line.keyword)
+            continue
+        seen[line.keyword] = line
+        if line.keyword in (PRIORITY, USED):
+            reader.note("is computed and was ignored", line.number, line.keyword)
+            continue
+        try:
+            _check_value(line)
+            if line.keyword in _PARSERS:
+                values.update(_PARSERS[line.keyword](line, reader))
+            else:
+                name, value = parse_option(line.keyword, line.value)
+                options[name] = format_option(name, value)
+        except InputError as error:
+            reader.error(error, line.number, line.keyword)
+    if not block.broken:
+        _check_complete(block, seen, reader)
+    if block.broken or len(reader.errors) > before:
+        return None
+    values["options"] = tuple((name, options[name]) for name in group_options() if name in options)
+    group = Group(**values)
+    _note_weights(group, seen, reader)
+    return group
+
+
+def _check_value(line: _Line) -> None:
+    if not line.value:
+        raise InputError("has no value", hint=_EMPTY_HINTS.get(line.keyword, "Keyword: value"))
+
+
+def _check_complete(block: _Block, seen: Mapping[str, _Line], reader: _Reader) -> None:
+    if NAME not in seen:
+        hint = "Name: …; a blank line ends a group"
+        reader.error(InputError("a group without a name", hint=hint), block.first, NAME)
+    if QUOTA not in seen:
+        name = seen[NAME].value if NAME in seen else ""
+        reader.error(InputError(f"group {name!r} has no quota", hint="ResourceQuota: 10"), block.first, QUOTA)
+
+
+def _check_unique(block: _Block, names: dict[str, int], reader: _Reader) -> None:
+    """Note a name that was given before; add it to ``names`` (name to line) otherwise."""
+    line = next((each for each in block.lines if each.keyword == NAME and each.value), None)
+    if line is None:
+        return
+    name = line.value
+    if name in names:
+        what = f"there is a group {name!r} already, on line {names[name]}"
+        reader.error(InputError(what, hint="each name once"), line.number, NAME)
+        return
+    for other in dict.fromkeys((*names, DEFAULT_GROUP)):
+        if other != name and other.lower() == name.lower():
+            reader.note(f"{name!r} and {other!r} differ only in case and are two groups", line.number, NAME)
+    names[name] = line.number
+
+
+def _note_weights(group: Group, seen: Mapping[str, _Line], reader: _Reader) -> None:
+    if not group.user_weights:
+        return
+    line = seen[USER_WEIGHTS].number
+    if group.policy is not SchedPolicy.CAPACITY:
+        reader.note(
+            f"has no effect under SchedPolicy {group.policy.value}", line, USER_WEIGHTS, "SchedPolicy: Capacity"
+        )
+    for user, _ in group.user_weights:
+        if not group.admits(user):
+            reader.note(f"{user} has a weight and may not submit to this group", line, USER_WEIGHTS)
+
+
+def _parse_name(line: _Line, _reader: _Reader) -> dict[str, Any]:
+    if not re.fullmatch(r"[A-Za-z0-9_]+", line.value):
+        raise InputError(f"{line.value!r} is no name of a group", hint="letters A-Z and a-z, digits and _")
+    if len(line.value) > MAX_GROUP_NAME_LENGTH:
+        raise InputError(f"a name of {len(line.value)} characters", hint=f"at most {MAX_GROUP_NAME_LENGTH}")
+    return {"name": line.value}
+
+
+def _parse_quota(line: _Line, reader: _Reader) -> dict[str, Any]:
+    quota, windows = parse_resource_quota(line.value, reader.accounting, reader.dimensions)
+    return {"quota": quota, "windows": windows}
+
+
+def _parse_users(line: _Line, reader: _Reader) -> dict[str, Any]:
+    users: list[str] = []
+    for part in line.value.split("|"):
+        user = part.strip()
+        if user != EVERYONE and not _USER.fullmatch(user):
+            what = f"{user!r} is no name of a user" if user else "a name is missing"
+            raise InputError(what, hint="names with | between them, such as alice | bob; * for everyone")
+        if user in users:
+            reader.note(f"{user} is named twice", line.number, USERS)
+        else:
+            users.append(user)
+    return {"users": tuple(users)}
+
+
+def _parse_policy(line: _Line, _reader: _Reader) -> dict[str, Any]:
+    return {"policy": _choice(line.value, SchedPolicy)}
+
+
+def _parse_preemptive(line: _Line, _reader: _Reader) -> dict[str, Any]:
+    return {"preemptive": _choice(line.value, PreemptivePolicy)}
+
+
+def _choice(text: str, kind: type[_EnumT]) -> _EnumT:
+    usable = [each.value for each in kind if each not in NOT_YET]
+    for each in kind:
+        if plain_key(each.value) == plain_key(text):
+            if each in NOT_YET:
+                raise InputError(f"{each.value} does not work yet: {NOT_YET[each]}", hint="one of " + ", ".join(usable))
+            return each
+    raise InputError(f"unknown policy {text!r}", hint=one_of(text, usable))
+
+
+def _parse_weight(line: _Line, _reader: _Reader) -> dict[str, Any]:
+    return {"weight": parse_count(line.value, least=1, most=MAX_WEIGHT)}
+
+
+def _parse_user_weights(line: _Line, _reader: _Reader) -> dict[str, Any]:
+    weights: dict[str, int] = {}
+    for part in line.value.split("|"):
+        user, equals, text = (piece.strip() for piece in part.partition("="))
+        if not equals or not _USER.fullmatch(user):
+            raise InputError(f"{part.strip()!r} is no weight of a user", hint="such as alice=2 | bob=1")
+        if user in weights:
+            raise InputError(f"{user} has two weights", hint="each user once")
+        try:
+            weights[user] = parse_count(text, least=1, most=MAX_WEIGHT)
+        except InputError as error:
+            raise error.at(field=user) from None
+    return {"user_weights": tuple(weights.items())}
+
+
+_PARSERS: Mapping[str, Callable[[_Line, _Reader], dict[str, Any]]] = {
+    NAME: _parse_name,
+    QUOTA: _parse_quota,
+    USERS: _parse_users,
+    POLICY: _parse_policy,
+    PREEMPTIVE: _parse_preemptive,
+    WEIGHT: _parse_weight,
+    USER_WEIGHTS: _parse_user_weights,
+}
+_EMPTY_HINTS = {
+    NAME: "Name: news",
+    QUOTA: "ResourceQuota: 10",
+    USERS: "Users: alice | bob; * for everyone",
+    POLICY: "SchedPolicy: " + ", ".join(each.value for each in SchedPolicy if each not in NOT_YET),
+    PREEMPTIVE: "PreemptiveSchedPolicy: " + ", ".join(each.value for each in PreemptivePolicy if each not in NOT_YET),
+}

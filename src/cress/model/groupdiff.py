@@ -1,0 +1,85 @@
+"""What applying a changed ``Group.conf`` would change, as values and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from cress.model.group import Group
+from cress.model.groupconf import NAME, group_values
+from cress.model.quotatext import CPU
+from cress.model.resources import Dimensions
+
+
+class ChangeKind(Enum):
+    """What happens to a group; the value marks it in the text."""
+
+    ADDED = "+"
+    CHANGED = "~"
+    REMOVED = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueChange:
+    """One keyword with its value before and after; "" where there is none."""
+
+    keyword: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """One group that differs, and in what."""
+
+    kind: ChangeKind
+    name: str
+    values: tuple[ValueChange, ...] = ()
+
+
+def diff_groups(
+    old: Iterable[Group], new: Iterable[Group], *, dimensions: Dimensions, accounting: str = CPU
+) -> list[GroupChange]:
+    """The changes that lead from ``old`` to ``new``, by name of group; the order of the groups means nothing."""
+    before = {group.name: _values(group, accounting, dimensions) for group in old}
+    after = {group.name: _values(group, accounting, dimensions) for group in new}
+    changes = []
+    for name in sorted(before.keys() | after.keys()):
+        was, becomes = before.get(name, {}), after.get(name, {})
+        values = tuple(
+            ValueChange(keyword, was.get(keyword, ""), becomes.get(keyword, ""))
+            for keyword in (*was, *(each for each in becomes if each not in was))
+            if was.get(keyword, "") != becomes.get(keyword, "")
+        )
+        if name not in before:
+            changes.append(GroupChange(ChangeKind.ADDED, name, values))
+        elif name not in after:
+            changes.append(GroupChange(ChangeKind.REMOVED, name, values))
+        elif values:
+            changes.append(GroupChange(ChangeKind.CHANGED, name, values))
+    return changes
+
+
+def format_diff(changes: Iterable[GroupChange]) -> str:
+    """The changes for people, one group after the other; ``no changes`` when there are none."""
+    lines = []
+    for change in changes:
+        lines.append(f"{change.kind.value} {change.name}")
+        for value in change.values:
+            if change.kind is ChangeKind.ADDED:
+                lines.append(f"    {value.keyword}: {value.after}")
+            elif change.kind is ChangeKind.CHANGED:
+                lines.append(f"    {value.keyword}: {value.before or '(not set)'} -> {value.after or '(not set)'}")
+    return "\n".join(lines or ["no changes"]) + "\n"
+
+
+def _values(group: Group, accounting: str, dimensions: Dimensions) -> dict[str, str]:
+    values = group_values(group, accounting=accounting, dimensions=dimensions)
+    del values[NAME]
+    # The order of users is no difference.
+    return values | {"Users": " | ".join(sorted(group.users)), "UserWeights": _weights(group)}
+
+
+def _weights(group: Group) -> str:
+    return " | ".join(f"{user}={weight}" for user, weight in sorted(group.user_weights))

@@ -1,0 +1,201 @@
+"""Options as text: ``--option KEY=VALUE``, the keywords of ``Group.conf``, and the table in the docs.
+
+A key may be written in snake_case or CamelCase, in any case. Durations have units (``90s``, ``5min``), ratios may be
+written in percent, lists with ``|`` or ``,`` between the values.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable
+from dataclasses import Field
+from typing import Any
+
+from cress.model.errors import InputError, InputErrors
+from cress.model.group import Group
+from cress.model.options import Options, check_option
+from cress.model.units import closest, format_duration, format_share, one_of, parse_count, parse_duration, parse_share
+
+_FIELDS: dict[str, Field[Any]] = {each.name: each for each in dataclasses.fields(Options)}
+_BY_PLAIN: dict[str, str] = {name.replace("_", ""): name for name in _FIELDS}
+
+
+def plain_key(text: str) -> str:
+    """A keyword as it is compared: without case, ``_`` and ``-``."""
+    return re.sub(r"[_-]", "", text.strip().lower())
+
+
+def camel_case(name: str) -> str:
+    """``preempt_below`` as the keyword ``PreemptBelow``."""
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def find_option(key: str) -> str | None:
+    """The name of the option that ``key`` means, or None."""
+    return _BY_PLAIN.get(plain_key(key))
+
+
+def group_options() -> tuple[str, ...]:
+    """The names of the options that a group may have a value of its own for."""
+    return tuple(name for name, each in _FIELDS.items() if each.metadata["per_group"])
+
+
+def parse_option(key: str, text: str) -> tuple[str, Any]:
+    """The option's name and the value that ``text`` stands for, checked by itself (not against other options)."""
+    name = find_option(key)
+    if name is None:
+        raise InputError(f"unknown option {key!r}", hint=one_of(key, _FIELDS), field=key)
+    try:
+        value = _value(_FIELDS[name], text)
+        check_option(name, value)
+    except InputError as error:
+        raise error.at(field=name) from None
+    return name, value
+
+
+def format_option(name: str, value: Any) -> str:
+    """The text that ``parse_option`` reads as ``value``."""
+    kind = _kind(_FIELDS[name])
+    if kind == "duration":
+        return format_duration(value)
+    if kind == "number":
+        return format_share(float(value))
+    if kind == "words":
+        return " | ".join(value)
+    if kind == "weights":
+        return " | ".join(f"{key}={format_share(weight)}" for key, weight in value)
+    return str(value)
+
+
+def parse_assignment(assignment: str) -> tuple[str, Any]:
+    """The option's name and value in a text ``KEY=VALUE``."""
+    key, equals, text = assignment.partition("=")
+    if not equals:
+        raise InputError(f"{assignment!r} is no option", hint="KEY=VALUE, such as grace=30s")
+    return parse_option(key, text)
+
+
+def parse_assignments(assignments: Iterable[str], base: Options | None = None) -> Options:
+    """The options that ``KEY=VALUE`` texts make of ``base`` (the defaults); all mistakes are reported together."""
+    values: dict[str, Any] = {}
+    errors: list[InputError] = []
+    for assignment in assignments:
+        try:
+            name, value = parse_assignment(assignment)
+        except InputError as error:
+            errors.append(error)
+            continue
+        if values.setdefault(name, value) != value:
+            errors.append(InputError("two different values are given", hint="each option once", field=name))
+    if errors:
+        raise InputErrors(errors)
+    return dataclasses.replace(base or Options(), **values)
+
+
+def resolve_options(base: Options, group: Group) -> Options:
+    """The options as they hold for ``group``: its own values where it has some, else those of ``base``."""
+    values: dict[str, Any] = {}
+    for key, text in group.options:
+        name, value = parse_option(key, text)
+        if name not in group_options():
+            raise not_per_group(name)
+        values[name] = value
+    return dataclasses.replace(base, **values) if values else base
+
+
+def not_per_group(name: str) -> InputError:
+    """The mistake of giving a group a value for an option of the whole cluster."""
+    return InputError(
+        f"{name} holds for the whole cluster, no group has a value of its own",
+        hint="per group: " + ", ".join(camel_case(each) for each in group_options()),
+        field=camel_case(name),
+    )
+
+
+def options_table() -> str:
+    """The options as a Markdown table, for the docs."""
+    rows = ["| option | default | allowed | per group | meaning | source |", "|---|---|---|---|---|---|"]
+    for name, each in _FIELDS.items():
+        about = each.metadata
+        default = format_option(name, each.default) or "–"
+        own = f"`{camel_case(name)}`" if about["per_group"] else ""
+        rows.append(f"| `{name}` | {_cell(default)} | {_allowed(each)} | {own} | {about['text']} | {about['source']} |")
+    return "\n".join(rows) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _kind(each: Field[Any]) -> str:
+    about = each.metadata
+    if about["unit"] == "µs":
+        return "duration"
+    if isinstance(each.default, bool):
+        raise TypeError(f"no way to write the option {each.name}")
+    if isinstance(each.default, int):
+        return "count"
+    if isinstance(each.default, float):
+        return "number"
+    if isinstance(each.default, tuple):
+        return "weights" if "float" in str(each.type) else "words"
+    return "word"
+
+
+def _value(each: Field[Any], text: str) -> Any:
+    kind, choices = _kind(each), each.metadata["choices"]
+    if kind == "duration":
+        return parse_duration(text)
+    if kind == "count":
+        return parse_count(text)
+    if kind == "number":
+        return float(parse_share(text))
+    words = [word.strip() for word in re.split(r"[|,]", text) if word.strip()]
+    if kind == "weights":
+        weights = tuple(_weight(word) for word in words)
+        if len(dict(weights)) < len(weights):
+            raise InputError(f"{text.strip()!r} names something twice", hint="each once")
+        return weights
+    if kind == "words":
+        if len({word.lower() for word in words}) < len(words):
+            raise InputError(f"{text.strip()!r} names something twice", hint="each once")
+        return tuple(_choice(word, choices) if choices else word.lower() for word in words)
+    return _choice(text.strip(), choices)
+
+
+def _choice(word: str, choices: tuple[str, ...]) -> str:
+    if not word:
+        raise InputError("no value is given", hint="one of " + ", ".join(choices))
+    for choice in choices:
+        if plain_key(word) == plain_key(choice):
+            return choice
+    near = closest(word, choices)
+    guess = f"did you mean {near}? " if near else ""
+    raise InputError(f"{word!r} is not known", hint=guess + "one of " + ", ".join(choices))
+
+
+def _weight(word: str) -> tuple[str, float]:
+    name, equals, text = word.partition("=")
+    if not equals or not name.strip():
+        raise InputError(f"{word!r} is no weight", hint="name=share, such as cpu=0.5 | memory=0.5")
+    return name.strip().lower(), float(parse_share(text))
+
+
+def _allowed(each: Field[Any]) -> str:
+    about = each.metadata
+    if about["choices"]:
+        return ", ".join(f"`{choice}`" for choice in about["choices"])
+    kind = _kind(each)
+    show = format_duration if kind == "duration" else format_share
+    bounds = []
+    if about["above"] is not None:
+        bounds.append(f"> {show(about['above'])}")
+    if about["least"] is not None:
+        bounds.append(f"≥ {show(about['least'])}")
+    if about["most"] is not None:
+        bounds.append(f"≤ {show(about['most'])}")
+    limits = f" {', '.join(bounds)}" if bounds else ""
+    unit = f" ({about['unit']})" if about["unit"] and kind != "duration" else ""
+    names = {"words": "names", "weights": "`name=share`"}
+    return names.get(kind, kind) + limits + unit

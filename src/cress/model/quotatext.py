@@ -1,0 +1,174 @@
+"""The value of ``ResourceQuota``: a number, a vector, or a timetable of them (source G; algorithms §1 and §3).
+
+``10; 07:30-09:00 = 20; Mon-Fri 17:30-19:30 = 20``: first the quota that holds otherwise, then windows of the local
+week, each with its own. A window whose end is not after its start ends on the next day; days are those on which it
+starts (``Mon``, ``Mon-Fri``, ``Fri-Mon``, ``Mon,Wed,Sat-Sun``; none given means every day).
+"""
+
+from __future__ import annotations
+
+import re
+
+from cress.model.errors import InputError, InputErrors
+from cress.model.group import Quota, QuotaWindow
+from cress.model.resources import Dimensions
+from cress.model.timetable import DAY_MINUTES
+from cress.model.units import AMOUNT_LIMIT, closest, parse_count
+from cress.model.vectors import format_vector, parse_vector
+
+CPU, DOMINANT = "cpu", "dominant"
+# Raw amount of one core (millicores) and of one server (millionths).
+SCALE = {CPU: 1_000, DOMINANT: 1_000_000}
+UNIT = {CPU: "cores", DOMINANT: "servers"}
+
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_SHORT = tuple(day[:3] for day in _DAYS)
+_EVERY_DAY = tuple(range(7))
+_WINDOW = re.compile(r"(?P<days>.*?)\s*(?P<start>[0-9]+:[0-9]+)\s*[-–]\s*(?P<end>[0-9]+:[0-9]+)")
+_WINDOW_HINT = "a window such as 07:30-09:00 = 20 or Mon-Fri 17:30-19:30 = 20"
+
+
+def parse_resource_quota(text: str, accounting: str, dimensions: Dimensions) -> tuple[Quota, tuple[QuotaWindow, ...]]:
+    """The quota outside all windows, and the windows. Raises InputErrors with every mistake of the value."""
+    first, *rest = text.split(";")
+    errors: list[InputError] = []
+    quotas: list[Quota] = []
+    windows: list[QuotaWindow] = []
+    try:
+        quotas.append(_parse_quota(first, accounting, dimensions))
+    except InputError as error:
+        errors.append(error)
+    for part in rest:
+        try:
+            windows.append(_parse_window(part, accounting, dimensions))
+        except InputError as error:
+            errors.append(error)
+    quotas += [window.quota for window in windows]
+    if len({bool(quota.amounts) for quota in quotas}) > 1:
+        errors.append(InputError("numbers and vectors are mixed", hint="all numbers, or all vectors"))
+    if errors:
+        raise InputErrors(errors)
+    return quotas[0], tuple(windows)
+
+
+def format_resource_quota(
+    quota: Quota, windows: tuple[QuotaWindow, ...], accounting: str, dimensions: Dimensions
+) -> str:
+    """The text that ``parse_resource_quota`` reads as this quota and these windows."""
+    parts = [format_quota(quota, accounting, dimensions)]
+    parts += [f"{_window_text(each)} = {format_quota(each.quota, accounting, dimensions)}" for each in windows]
+    return "; ".join(parts)
+
+
+def format_quota(quota: Quota, accounting: str, dimensions: Dimensions) -> str:
+    """One quota: whole cores or servers, or a vector. InputError when it is not a whole number."""
+    if quota.amounts:
+        return format_vector(dimensions.vector(**dict(quota.amounts)), dimensions)
+    whole, rest = divmod(quota.scalar, SCALE[accounting])
+    if rest or whole < 1:
+        raise InputError(f"a quota of {quota.scalar}/{SCALE[accounting]} {UNIT[accounting]}", hint="a whole number")
+    return str(whole)
+
+
+def format_moment(minute_of_week: int) -> str:
+    """``Mon 07:30`` for a minute of the week."""
+    day, minute = divmod(minute_of_week, DAY_MINUTES)
+    return f"{_SHORT[day]} {_clock(minute)}"
+
+
+def _parse_quota(text: str, accounting: str, dimensions: Dimensions) -> Quota:
+    stripped = text.strip()
+    if _WINDOW.match(stripped):
+        raise InputError("the quota outside the windows is missing", hint=f"10; {stripped}")
+    if "<" in stripped:
+        if accounting != DOMINANT:
+            raise InputError(
+                f"the vector {stripped} is no quota in the accounting {accounting}",
+                hint=f"a whole number of {UNIT[accounting]}, or the accounting {DOMINANT}",
+            )
+        vector = parse_vector(stripped, dimensions)
+        if not any(vector):
+            raise InputError(f"the quota {stripped} is empty", hint="at least one amount above 0")
+        return Quota(
+            amounts=tuple((name, amount) for name, amount in zip(dimensions.names, vector, strict=True) if amount)
+        )
+    scale = SCALE[accounting]
+    try:
+        count = parse_count(stripped, least=1, most=(AMOUNT_LIMIT - 1) // scale)
+    except InputError as error:
+        or_vector = " or a vector such as <40,160G>" if accounting == DOMINANT else ""
+        what = error.what if stripped else "a quota is missing"
+        raise InputError(what, hint=f"a positive whole number of {UNIT[accounting]} such as 10{or_vector}") from None
+    return Quota(scalar=count * scale)
+
+
+def _parse_window(text: str, accounting: str, dimensions: Dimensions) -> QuotaWindow:
+    when, equals, quota = text.partition("=")
+    found = _WINDOW.fullmatch(when.strip())
+    if not equals or not found:
+        if not text.strip():
+            raise InputError("a window is empty", hint=f"{_WINDOW_HINT}; no ; at the end")
+        raise InputError(f"{text.strip()!r} is no window", hint=_WINDOW_HINT)
+    return QuotaWindow(
+        days=_parse_days(found["days"]),
+        start=_parse_clock(found["start"], last=DAY_MINUTES - 1),
+        # 24:00 is the next day's 00:00, which a window that crosses midnight ends at.
+        end=_parse_clock(found["end"], last=DAY_MINUTES) % DAY_MINUTES,
+        quota=_parse_quota(quota, accounting, dimensions),
+    )
+
+
+def _parse_clock(text: str, last: int) -> int:
+    hours, _, minutes = text.partition(":")
+    value = int(hours) * 60 + int(minutes) if len(hours) <= 2 else DAY_MINUTES + 1
+    if len(minutes) != 2 or int(minutes) > 59 or value > last:
+        raise InputError(f"{text!r} is no time of day", hint=f"hours:minutes from 00:00 to {_clock(last)}")
+    return value
+
+
+def _parse_days(text: str) -> tuple[int, ...]:
+    if not text.strip():
+        return _EVERY_DAY
+    days: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.replace("–", "-").partition("-")
+        start = _parse_day(first)
+        end = _parse_day(last) if dash else start
+        days.update((start + k) % 7 for k in range((end - start) % 7 + 1))
+    return tuple(sorted(days))
+
+
+def _parse_day(text: str) -> int:
+    word = text.strip().lower()
+    for day, name in enumerate(_DAYS):
+        if len(word) >= 3 and name.lower().startswith(word):
+            return day
+    near = closest(word, (*_SHORT, *_DAYS))
+    guess = f"did you mean {near[:3]}? " if near else ""
+    raise InputError(
+        f"{text.strip()!r} is no day", hint=guess + "days such as Mon, Mon-Fri or Mon,Wed; none for every day"
+    )
+
+
+def _window_text(window: QuotaWindow) -> str:
+    end = window.end or DAY_MINUTES
+    days = _days_text(window.days)
+    return f"{days} {_clock(window.start)}-{_clock(end)}".lstrip()
+
+
+def _days_text(days: tuple[int, ...]) -> str:
+    if days == _EVERY_DAY:
+        return ""
+    parts = []
+    for day in days:
+        if (day - 1) % 7 in days:
+            continue  # inside a run
+        last = day
+        while (last + 1) % 7 in days:
+            last = (last + 1) % 7
+        parts.append(_SHORT[day] if last == day else f"{_SHORT[day]}-{_SHORT[last]}")
+    return ",".join(parts)
+
+
+def _clock(minute: int) -> str:
+    return f"{minute // 60:02d}:{minute % 60:02d}"

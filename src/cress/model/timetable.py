@@ -1,0 +1,119 @@
+"""The quota timetable of a group: which quota is in force, and when that changes next (source G, last section).
+
+Windows are times of the local wall clock. A window belongs to the days on which it starts; where windows overlap
+the last written wins. When clocks are put forward, the skipped minutes do not happen; when they are put back, the
+repeated minutes happen twice, and the quota follows the wall clock both times.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from cress.model.group import Group, Quota, QuotaWindow
+from cress.model.times import DAY, HOUR, MINUTE
+
+DAY_MINUTES = 24 * 60
+WEEK_MINUTES = 7 * DAY_MINUTES
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Two changes of the offset that cancel each other never lie this close together, so comparing both ends is enough.
+_HOP = 12 * HOUR
+# A week repeats itself unless clocks are changed; the change that swallows the only window of a week (or a whole
+# day, as on Samoa in 2011) is not repeated a week later.
+_HORIZON = 36 * DAY
+
+
+def quota_at(group: Group, local: datetime) -> Quota:
+    """The quota of ``group`` in force at this moment of the local wall clock."""
+    starts, quotas = _week(group.quota, group.windows)
+    return quotas[bisect.bisect_right(starts, _minute_of_week(local)) - 1]
+
+
+def quota_at_utc(group: Group, utc: int, zone: tzinfo) -> Quota:
+    """The quota in force ``utc`` microseconds after the epoch where clocks show ``zone``."""
+    return quota_at(group, local_time(utc, zone))
+
+
+def local_time(utc: int, zone: tzinfo) -> datetime:
+    """The wall clock of ``zone``, ``utc`` microseconds after the epoch (years 1 to 9999)."""
+    return (_EPOCH + timedelta(microseconds=utc)).astimezone(zone)
+
+
+def next_change(group: Group, utc: int, zone: tzinfo) -> int | None:
+    """The earliest moment after ``utc`` at which another quota is in force; None when there is none.
+
+    Both are microseconds since the epoch. A change of the clocks can change the quota by itself.
+    """
+    starts, quotas = _week(group.quota, group.windows)
+    if len(quotas) == 1:
+        return None
+    local = local_time(utc, zone)
+    now = quota_at(group, local)
+    at = utc
+    while at - utc < _HORIZON:
+        offset = local.utcoffset()
+        later = at + min(_until_next(starts, local), _HOP)
+        local = local_time(later, zone)
+        if local.utcoffset() != offset:
+            later = _first_with_other_offset(at, later, zone)
+            local = local_time(later, zone)
+        if quota_at(group, local) != now:
+            return later
+        at = later
+    return None
+
+
+def weekly_quotas(group: Group) -> list[tuple[int, Quota]]:
+    """The quotas of a plain week as (minute of the week from Monday 00:00, quota from then on), ascending.
+
+    The first begins at minute 0; neighbours differ.
+    """
+    return list(zip(*_week(group.quota, group.windows), strict=True))
+
+
+@functools.lru_cache(maxsize=1024)
+def _week(quota: Quota, windows: tuple[QuotaWindow, ...]) -> tuple[tuple[int, ...], tuple[Quota, ...]]:
+    """Starts (minutes of the week) and quotas of the pieces of a week."""
+    edges = {0}
+    spans: list[tuple[int, int, Quota]] = []
+    for window in windows:
+        length = window.end - window.start + (0 if window.end > window.start else DAY_MINUTES)
+        for day in window.days:
+            start = day * DAY_MINUTES + window.start
+            for shift in (0, -WEEK_MINUTES):  # what begins on Sunday may end on Monday
+                spans.append((start + shift, start + shift + length, window.quota))
+                edges.update(edge for edge in (start + shift, start + shift + length) if 0 <= edge < WEEK_MINUTES)
+    starts: list[int] = []
+    quotas: list[Quota] = []
+    for edge in sorted(edges):
+        value = next((each for start, end, each in reversed(spans) if start <= edge < end), quota)
+        if not quotas or quotas[-1] != value:
+            starts.append(edge)
+            quotas.append(value)
+    return tuple(starts), tuple(quotas)
+
+
+def _minute_of_week(local: datetime) -> int:
+    return local.weekday() * DAY_MINUTES + local.hour * 60 + local.minute
+
+
+def _until_next(starts: tuple[int, ...], local: datetime) -> int:
+    """Microseconds until the next piece of the week begins, by a clock that is not changed."""
+    minute = _minute_of_week(local)
+    following = bisect.bisect_right(starts, minute)
+    edge = starts[following] if following < len(starts) else starts[0] + WEEK_MINUTES
+    return (edge - minute) * MINUTE - local.second * 1_000_000 - local.microsecond
+
+
+def _first_with_other_offset(before: int, after: int, zone: tzinfo) -> int:
+    """The first moment after ``before``, at most ``after``, at which the clocks have been changed."""
+    offset = local_time(before, zone).utcoffset()
+    while after - before > 1:
+        middle = (before + after) // 2
+        if local_time(middle, zone).utcoffset() == offset:
+            before = middle
+        else:
+            after = middle
+    return after

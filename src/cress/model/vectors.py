@@ -1,0 +1,149 @@
+"""Resource vectors as text: ``<4,8G,500M,50M>`` is cpu, memory, network and disk.
+
+Disk is one amount, which claims that many bytes/s of reading and of writing alike, or up to four amounts with
+colons between them: bytes/s read, bytes/s write, operations/s read, operations/s write
+(``<4,8G,500M,50M:20M:1K:500>``). Parts that are left out at the end are 0. Other dimensions follow by name:
+``<4,8G,500M,50M,gpu=2>``; every dimension may be written by its name (``<cpu=4,memory=8G>``). The angle brackets
+may be left out where a shell would take them for a redirection.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+from cress.model.errors import InputError, InputErrors
+from cress.model.resources import DISK, DISK_DIMENSIONS, Dimensions, ResourceVector
+from cress.model.units import describe_amount, format_amount, one_of, parse_dimension
+
+POSITIONS = ("cpu", "memory", "network", DISK)
+EXAMPLE = "<cpu,memory,network,disk> such as <4,8G,500M,50M>"
+
+
+def parse_vector(source: str | Mapping[str, object], dimensions: Dimensions) -> ResourceVector:
+    """The vector that a text or a mapping by dimension name stands for.
+
+    Values of a mapping are texts or numbers (``{"cpu": 4, "memory": "8G", "gpu": 0.5}``); ``disk`` may also be a
+    list of up to four amounts. Numbers are in the dimension's plain unit: cores, bytes, bit/s, bytes/s, 1/s.
+    Raises InputError; for a mapping with several mistakes InputErrors with all of them.
+    """
+    if isinstance(source, str):
+        return _from_text(source, dimensions)
+    amounts: dict[str, int] = {}
+    errors: list[InputError] = []
+    for key, value in source.items():
+        name = str(key).strip().lower()
+        try:
+            _put(amounts, name, _texts(value) if name == DISK else [_text(value)], dimensions)
+        except InputError as error:
+            errors.append(error.at(field=str(key)))
+    if errors:
+        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+    return dimensions.vector(**amounts)
+
+
+def format_vector(vector: ResourceVector, dimensions: Dimensions) -> str:
+    """The shortest of the plain texts that ``parse_vector`` reads as ``vector``; ``<0>`` for nothing at all."""
+    amounts = dict(zip(dimensions.names, vector, strict=True))
+    texts = {name: format_amount(amount, dimensions.measure(name)) for name, amount in amounts.items()}
+    parts = [texts[name] for name in POSITIONS if name != DISK]
+    parts.append(_disk_text([amounts[name] for name in DISK_DIMENSIONS], [texts[name] for name in DISK_DIMENSIONS]))
+    while len(parts) > 1 and parts[-1] == "0":
+        parts.pop()
+    parts += [f"{name}={texts[name]}" for name in dimensions.custom if amounts[name]]
+    return f"<{','.join(parts)}>"
+
+
+def describe_vector(vector: ResourceVector, dimensions: Dimensions) -> str:
+    """The amounts above 0 with names and units, for sentences: ``4 cores, memory 8G, gpu 2``."""
+    parts = []
+    for name, amount in zip(dimensions.names, vector, strict=True):
+        if amount:
+            text = describe_amount(amount, name, dimensions)
+            parts.append(text if name == "cpu" or name in dimensions.custom else f"{name} {text}")
+    return ", ".join(parts) or "nothing"
+
+
+def _from_text(source: str, dimensions: Dimensions) -> ResourceVector:
+    text = source.strip()
+    if text.startswith("<") != text.endswith(">"):
+        raise InputError(f"{source!r} has only one angle bracket", hint=EXAMPLE)
+    inner = text[1:-1] if text.startswith("<") else text
+    if not inner.strip():
+        raise InputError("the vector is empty", hint=f"{EXAMPLE}; <0> for nothing")
+    amounts: dict[str, int] = {}
+    named = False
+    for position, part in enumerate(inner.split(",")):
+        name, equals, value = part.partition("=")
+        if not equals:
+            value = part
+            if named:
+                raise InputError(f"{part.strip()!r} follows a part with a name", hint="parts with names come last")
+            if position >= len(POSITIONS):
+                custom = ", ".join(f"{each}=…" for each in dimensions.custom)
+                raise InputError(
+                    f"{part.strip()!r} is one part too many",
+                    hint=f"{EXAMPLE}; other dimensions by name: {custom or 'none is declared'}",
+                )
+            name = POSITIONS[position]
+        named = bool(equals)
+        name = name.strip().lower()
+        try:
+            _put(amounts, name, value.split(":") if name == DISK else [value], dimensions)
+        except InputError as error:
+            raise error.at(field=name) from None
+    return dimensions.vector(**amounts)
+
+
+def _put(amounts: dict[str, int], name: str, values: Sequence[str], dimensions: Dimensions) -> None:
+    """Add the dimension ``name``, or the up to four of the disk, to ``amounts``."""
+    if name not in POSITIONS and name not in dimensions.index:
+        known = (*POSITIONS, *(each for each in dimensions.names if each not in POSITIONS))
+        raise InputError(f"unknown dimension {name!r}", hint=one_of(name, known))
+    names = DISK_DIMENSIONS[: max(2, len(values))] if name == DISK else (name,)
+    if len(values) > len(DISK_DIMENSIONS):
+        raise InputError(
+            f"{len(values)} amounts for the disk are too many",
+            hint="bytes/s read:bytes/s write:operations/s read:operations/s write",
+        )
+    for each, value in zip(names, (values[0], values[0]) if len(names) > len(values) else values, strict=True):
+        if each in amounts:
+            raise InputError(
+                f"{each} is given twice", hint="each dimension once; disk stands for disk_read and the rest"
+            )
+        if not value.strip():
+            raise InputError("an amount is missing", hint="0 for none")
+        amounts[each] = parse_dimension(value, each, dimensions)
+
+
+def _disk_text(amounts: list[int], texts: list[str]) -> str:
+    """``50M`` when reading and writing are alike and no operations are asked for, else amounts with colons."""
+    read, write, *operations = amounts
+    if read == write and not any(operations):
+        return texts[0]
+    last = max(k for k, amount in enumerate(amounts) if amount)
+    return ":".join(texts[: max(2, last + 1)])
+
+
+def _texts(value: object) -> list[str]:
+    if isinstance(value, str):
+        return value.split(":")
+    if isinstance(value, (list, tuple)):
+        if not value:
+            raise InputError("the list is empty", hint="one to four amounts")
+        return [_text(each) for each in value]
+    return [_text(value)]
+
+
+def _text(value: object) -> str:
+    """A number or a text as the text that a person would have written; never with an exponent."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value) if abs(value) < 2**63 else str(2**63)
+    if isinstance(value, float) and math.isfinite(value):
+        return format(Decimal(repr(value)), "f")
+    if isinstance(value, Decimal) and value.is_finite():
+        return format(value, "f")
+    raise InputError(f"{value!r} is no amount", hint="a number or a text such as 8G")
