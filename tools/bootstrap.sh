@@ -70,11 +70,15 @@ make_venv() {
 }
 
 [ -f requirements.lock ] || fail "requirements.lock is missing; this is no complete copy of the repository"
-# The path belongs to the stamp because scripts in a virtual environment break when it is moved or copied.
-wanted="$(cksum <requirements.lock) $(cksum <pyproject.toml) $(pwd -P)"
+here=$(pwd -P)
+# One line for what is installed, one for the place: scripts in a virtual environment break when it is moved or copied.
+wanted=$(printf '%s %s\n%s' "$(cksum <requirements.lock)" "$(cksum <pyproject.toml)" "$here")
 
 if [ -x "$VENV/bin/python" ] && new_enough "$VENV/bin/python"; then
-    if [ -n "$ASKED" ]; then
+    if [ -f "$STAMP" ] && [ "$(sed -n 2p "$STAMP")" != "$here" ]; then
+        python=$(find_python)
+        make_venv "$python"
+    elif [ -n "$ASKED" ]; then
         python=$(find_python)
         [ "$(identity "$python")" = "$(identity "$VENV/bin/python")" ] || make_venv "$python"
     fi
