@@ -1,0 +1,366 @@
+"""Nodes as columns, what is held on them (leases), and where each live shape fits.
+
+A *lease* is an amount held on one node until a known end or for ever; a task runs inside a lease. Today every task
+has a lease of its own size that ends with it; §12 of the algorithms (fragments) needs leases that outlive tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from cress.core.kernels import holding
+from cress.core.kernels.balance import WIDTHS
+from cress.core.kernels.holding import (
+    AMOUNTS,
+    BOOKED,
+    END,
+    FITTING,
+    FREE,
+    HEAD,
+    IN_USE,
+    NODE,
+    NONE,
+    REQUEST,
+    STAMP,
+    TAIL,
+    TOTAL_STAMP,
+    TOTAL_STARVED,
+    TOTAL_USED,
+    UNUSABLE,
+    USABLE,
+)
+from cress.model.errors import InputError
+from cress.model.node import Node
+from cress.model.resources import Dimensions, ResourceVector
+from cress.model.times import NEVER
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float32]
+
+# Rows of shapes that nobody waits for stay as a cache, as long as this many rows are in use at most.
+WARM_ROWS = 256
+
+
+def grown(table: npt.NDArray[Any], rows: int, axis: int = 0) -> npt.NDArray[Any]:
+    """A copy of ``table`` with ``rows`` places along ``axis``, the new ones zero; C-contiguous."""
+    shape = list(table.shape)
+    shape[axis] = rows
+    new = np.zeros(shape, table.dtype)
+    new[tuple(slice(0, n) for n in table.shape)] = table
+    return new
+
+
+class Shape:
+    """What makes tasks alike to the matcher: the request, and how many start together.
+
+    ``row`` is its place in the fit table while it has one; ``waiting`` counts the queued jobs that have it.
+    """
+
+    __slots__ = ("early", "request", "request_array", "row", "seen", "size", "used_at", "waiting")
+
+    def __init__(self, request: ResourceVector, size: int) -> None:
+        self.request = request
+        self.request_array = np.array(request, np.int64)
+        self.size = size
+        self.row = NONE
+        self.waiting = 0
+        self.used_at = 0
+        self.early: Ints | None = None
+        self.seen = -1
+
+
+class Cluster:
+    """The nodes. Indices are given in the order of registration and stay with the name for ever."""
+
+    def __init__(self, dimensions: Dimensions, balanced: Iterable[str]) -> None:
+        self.dimensions = dimensions
+        self.k_count = k = len(dimensions)
+        wanted = dict.fromkeys((*balanced, *dimensions.custom))
+        self.balanced: tuple[str, ...] = tuple(name for name in wanted if name in dimensions.index)
+        self.balanced_indices = [dimensions.index[name] for name in self.balanced]
+        self.dims = np.array(self.balanced_indices, np.int64)
+        if len(self.dims) > WIDTHS[-1]:
+            raise InputError(
+                f"{len(self.dims)} dimensions are too many to balance", hint=f"at most {WIDTHS[-1]}",
+                field="balance_dimensions",
+            )  # fmt: skip
+        width = next(width for width in WIDTHS if width >= len(self.dims))
+        self.names: list[str] = []
+        self.index: dict[str, int] = {}
+        self.specs: list[Node] = []
+        self.cordoned: list[str | None] = []
+        self.lost: list[bool] = []
+        self.node_count = 0
+        self.usable_count = 0
+        self.nodes: Ints = np.zeros((1, FREE + 2 * k), np.int64)
+        self.share: Floats = np.zeros((width, 1), np.float32)
+        self.inverse: Floats = np.zeros((width, 1), np.float32)
+        self.part: Floats = np.ones(1, np.float32)
+        self.blocked: npt.NDArray[np.int32] = np.zeros(1, np.int32)
+        self.totals: Ints = np.zeros(TOTAL_USED + 2 * k, np.int64)
+        self.leases: Ints = np.zeros((16, AMOUNTS + k), np.int64)
+        self.leases[:, NODE] = NONE
+        self.free_slots: list[int] = list(range(15, -1, -1))
+        self.lease_count = 0
+        # Leases without a known end.
+        self.endless = 0
+        self.rows: Ints = np.zeros((8, REQUEST + 2 * k), np.int64)
+        self.lack: npt.NDArray[np.int32] = np.zeros((8, 1), np.int32)
+        self.row_shapes: list[Shape | None] = [None] * 8
+        self.row_count = 0
+        self.shapes: dict[tuple[ResourceVector, int], Shape] = {}
+        # Grows whenever something that may let a waiting unit fit happens; who failed before it need not try again.
+        self.loosened = 0
+
+    # --- nodes ---------------------------------------------------------------------------------------------
+
+    def add_node(self, node: Node) -> int:
+        """A new node, or one that was lost and is back; returns its index."""
+        f = self.index.get(node.name, NONE)
+        if f == NONE:
+            f = self.node_count
+            if f == len(self.nodes):
+                self._more_nodes()
+            self.node_count += 1
+            self.names.append(node.name)
+            self.index[node.name] = f
+            self.specs.append(node)
+            self.cordoned.append(None)
+            self.lost.append(True)
+            self.nodes[f, HEAD] = self.nodes[f, TAIL] = self.nodes[f, BOOKED] = NONE
+        elif not self.lost[f]:
+            raise ValueError(f"node {node.name} is registered already")
+        k = self.k_count
+        self.specs[f] = node
+        self.lost[f] = False
+        self.nodes[f, FREE : FREE + k] = node.capacity
+        self.nodes[f, FREE + k : FREE + 2 * k] = node.capacity
+        self.totals[TOTAL_USED + k :] += np.array(node.capacity, np.int64)
+        has = int(np.count_nonzero(self.nodes[f, FREE + k + self.dims]))
+        self.part[f] = np.float32(1.0 / has) if has else np.float32(0)
+        self._set_usable(f)
+        return f
+
+    def lose_node(self, f: int) -> None:
+        """The node is gone; its leases must have been released before."""
+        k = self.k_count
+        self.totals[TOTAL_USED + k :] -= self.nodes[f, FREE + k : FREE + 2 * k]
+        self.nodes[f, FREE : FREE + 2 * k] = 0
+        self.lost[f] = True
+        self._set_usable(f)
+
+    def cordon(self, f: int, reason: str | None) -> None:
+        """Take no new tasks on the node (a reason), or take them again (``None``)."""
+        self.cordoned[f] = reason
+        self._set_usable(f)
+
+    def _set_usable(self, f: int) -> None:
+        usable = int(not self.lost[f] and self.cordoned[f] is None)
+        self.usable_count += usable - int(self.nodes[f, USABLE])
+        self.nodes[f, USABLE] = usable
+        self.loosened += 1
+        self.refresh(f)
+
+    def refresh(self, f: int) -> None:
+        """Work out again what depends on node ``f``."""
+        holding.refresh_node(
+            f, self.nodes, self.totals, self.share, self.inverse, self.dims, self.rows, self.row_count, self.lack
+        )
+
+    def _more_nodes(self) -> None:
+        n = max(16, 2 * len(self.nodes))
+        self.nodes = grown(self.nodes, n)
+        self.share = grown(self.share, n, 1)
+        self.inverse = grown(self.inverse, n, 1)
+        self.part = grown(self.part, n)
+        self.blocked = grown(self.blocked, n)
+        self.lack = grown(self.lack, n, 1)
+        # A node that is not there yet must not look as if everything fitted on it.
+        self.lack[:, self.node_count :] = UNUSABLE
+
+    def capacity(self) -> ResourceVector:
+        """What the nodes that are there offer together."""
+        return tuple(int(x) for x in self.totals[TOTAL_USED + self.k_count :])
+
+    def largest_capacity(self) -> ResourceVector:
+        """Per dimension, the most that one node offers."""
+        k = self.k_count
+        return tuple(int(x) for x in self.nodes[: max(1, self.node_count), FREE + k : FREE + 2 * k].max(axis=0))
+
+    def used(self) -> ResourceVector:
+        """What is held on all nodes together."""
+        return tuple(int(x) for x in self.totals[TOTAL_USED : TOTAL_USED + self.k_count])
+
+    def free(self, f: int) -> ResourceVector:
+        """What is free on node ``f``."""
+        return tuple(int(x) for x in self.nodes[f, FREE : FREE + self.k_count])
+
+    def capacity_of(self, f: int) -> ResourceVector:
+        """What node ``f`` offers (zeros while it is lost)."""
+        return tuple(int(x) for x in self.nodes[f, FREE + self.k_count :])
+
+    @property
+    def starved(self) -> bool:
+        """Whether some shape with a row fits nowhere at the moment."""
+        return bool(self.totals[TOTAL_STARVED])
+
+    @property
+    def stamp(self) -> int:
+        """Grows with every change on any node."""
+        return int(self.totals[TOTAL_STAMP])
+
+    def node_stamp(self, f: int) -> int:
+        """The stamp of the last change on node ``f``."""
+        return int(self.nodes[f, STAMP])
+
+    # --- leases --------------------------------------------------------------------------------------------
+
+    def hold(self, f: int, shape: Shape, end: int) -> int:
+        """Hold one copy of ``shape`` on node ``f`` until ``end``; returns the slot. The shape must have a row."""
+        if not self.free_slots:
+            n = len(self.leases)
+            self.leases = grown(self.leases, 2 * n)
+            self.leases[n:, NODE] = NONE
+            self.free_slots = list(range(2 * n - 1, n - 1, -1))
+        slot = self.free_slots.pop()
+        holding.hold(
+            slot, f, end, shape.row, self.nodes, self.leases, self.totals, self.share, self.inverse, self.dims,
+            self.rows, self.row_count, self.lack,
+        )  # fmt: skip
+        self.lease_count += 1
+        self.endless += end >= NEVER
+        return slot
+
+    def release(self, slot: int) -> None:
+        """Give back what the lease in ``slot`` held."""
+        if self.endless and self.leases[slot, END] >= NEVER:
+            self.endless -= 1
+        holding.release(
+            slot, self.nodes, self.leases, self.totals, self.share, self.inverse, self.dims, self.rows,
+            self.row_count, self.lack,
+        )  # fmt: skip
+        self.free_slots.append(slot)
+        self.lease_count -= 1
+        self.loosened += 1
+
+    def set_end(self, slot: int, end: int) -> None:
+        """A lease ends at another time than was thought."""
+        f = int(self.leases[slot, NODE])
+        self.endless += int(end >= NEVER) - int(self.leases[slot, END] >= NEVER)
+        holding.unlink_lease(slot, f, self.nodes, self.leases)
+        self.leases[slot, END] = end
+        holding.link_lease(slot, f, self.nodes, self.leases)
+        self.loosened += 1
+        self.refresh(f)
+
+    # --- shapes --------------------------------------------------------------------------------------------
+
+    def shape(self, request: ResourceVector, size: int) -> Shape:
+        """The one object for this shape."""
+        key = (request, size)
+        found = self.shapes.get(key)
+        if found is None:
+            found = self.shapes[key] = Shape(request, size)
+        return found
+
+    def want(self, shape: Shape) -> None:
+        """One more queued job has this shape: it has a row from now on."""
+        shape.waiting += 1
+        if shape.row == NONE:
+            self.give_row(shape)
+
+    def unwant(self, shape: Shape) -> None:
+        """One queued job less; the row stays as a cache until its place is needed."""
+        shape.waiting -= 1
+        shape.used_at = self.stamp
+
+    def give_row(self, shape: Shape) -> None:
+        """Work out where ``shape`` fits and keep that up to date from now on."""
+        r = self._free_row()
+        shape.row = r
+        self.row_shapes[r] = shape
+        self.rows[r, REQUEST : REQUEST + self.k_count] = shape.request
+        self.lack[r, self.node_count :] = UNUSABLE
+        holding.fill_row(r, self.nodes, self.node_count, self.totals, self.rows, self.lack)
+
+    def _free_row(self) -> int:
+        if self.row_count < len(self.rows) and self.row_count < WARM_ROWS:
+            self.row_count += 1
+            return self.row_count - 1
+        oldest: Shape | None = None
+        for shape in self.row_shapes[: self.row_count]:
+            if shape is not None and shape.waiting == 0 and (oldest is None or shape.used_at < oldest.used_at):
+                oldest = shape
+        if oldest is not None and self.row_count >= WARM_ROWS:
+            r = oldest.row
+            self._drop_row(oldest)
+            return r
+        if self.row_count == len(self.rows):
+            n = 2 * len(self.rows)
+            self.rows = grown(self.rows, n)
+            self.lack = grown(self.lack, n)
+            self.row_shapes.extend([None] * (n - len(self.row_shapes)))
+        self.row_count += 1
+        return self.row_count - 1
+
+    def _drop_row(self, shape: Shape) -> None:
+        self.row_shapes[shape.row] = None
+        self.rows[shape.row, IN_USE] = 0
+        if not self.rows[shape.row, FITTING]:
+            self.totals[TOTAL_STARVED] -= 1
+        shape.row = NONE
+        shape.early = None
+        shape.seen = -1
+        if self.shapes.get((shape.request, shape.size)) is shape:
+            del self.shapes[(shape.request, shape.size)]
+
+    def fitting(self, shape: Shape) -> int:
+        """Number of nodes on which one copy of ``shape`` fits into what is free."""
+        return int(self.rows[shape.row, FITTING])
+
+    def lacking(self, shape: Shape) -> ResourceVector:
+        """Per dimension, the number of usable nodes that have less free than ``shape`` requests."""
+        start = REQUEST + self.k_count
+        return tuple(int(x) for x in self.rows[shape.row, start : start + self.k_count])
+
+    def lacking_dimensions(self, shape: Shape) -> list[int]:
+        """Dimensions of which no usable node has enough free; if there is none, the one that the fewest have."""
+        bits = int(holding.lacking_bits(shape.row, self.rows, self.usable_count, self.k_count))
+        return [k for k in range(self.k_count) if bits & (1 << k)]
+
+    def ever_fits(self, request: ResourceVector) -> bool:
+        """Whether some node that is there, cordoned or not, is large enough when empty."""
+        k = self.k_count
+        capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
+        return bool(np.any(np.all(capacity >= np.array(request, np.int64), axis=1)))
+
+    def has_room(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
+        """Whether so many copies of ``shape`` fit into what is free on each of these nodes."""
+        return all(
+            self.nodes[f, USABLE]
+            and bool(np.all(self.nodes[f, FREE : FREE + self.k_count] >= shape.request_array * count))
+            for f, count in nodes
+        )
+
+    def copies_when_empty(self, request: ResourceVector) -> int:
+        """How many copies of ``request`` the nodes that are there hold when they are empty."""
+        k = self.k_count
+        capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
+        needed = np.array(request, np.int64)
+        asked = needed > 0
+        if not asked.any():
+            return 2**31
+        return int((capacity[:, asked] // needed[asked]).min(axis=1).sum())
+
+    def fits_now(self, request: ResourceVector) -> bool:
+        """Whether one copy of ``request`` fits into what is free on some usable node."""
+        shape = self.shapes.get((request, 1))
+        if shape is not None and shape.row != NONE:
+            return self.fitting(shape) > 0
+        free = self.nodes[: self.node_count, FREE : FREE + self.k_count]
+        usable = self.nodes[: self.node_count, USABLE] == 1
+        return bool(np.any(usable & np.all(free >= np.array(request, np.int64), axis=1)))

@@ -1,0 +1,100 @@
+"""Jobs and attempts as the core keeps them."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from cress.core.cluster import Shape
+from cress.model.job import Job
+from cress.model.times import NEVER
+
+if TYPE_CHECKING:
+    from cress.core.groups import GroupState
+    from cress.core.preemption import Claim
+
+
+class JobState:
+    """A job with tasks that wait or run. An array is one object, whatever its length, until its tasks start.
+
+    Tasks that never started are ``next_task`` … ``tasks - 1``; ``again`` is a heap of those queued again.
+    ``since`` is when the job last got a task into its queue; ``submitted`` fixes its place in the order.
+    """
+
+    __slots__ = (
+        "again",
+        "attempts",
+        "cancelled",
+        "claims",
+        "drain",
+        "group",
+        "held_since",
+        "job",
+        "key",
+        "limit",
+        "next_task",
+        "queued",
+        "shape",
+        "since",
+        "submitted",
+        "waiting",
+        "would_preempt",
+    )
+
+    def __init__(self, job: Job, group: GroupState, shape: Shape, submitted: int) -> None:
+        self.job = job
+        self.group = group
+        self.shape = shape
+        self.submitted = submitted
+        self.since = submitted
+        self.limit = NEVER if job.time_limit is None else job.time_limit
+        self.next_task = 0
+        self.again: list[int] = []
+        self.waiting = job.tasks
+        self.queued = False
+        self.key: tuple[int, int] = (submitted, job.id)
+        self.attempts: dict[int, Attempt] = {}
+        self.claims: list[Claim] = []
+        self.cancelled = False
+        self.drain: list[tuple[int, int]] = []
+        self.held_since: int | None = None
+        # When victims were last found for it in the mode ``observe``.
+        self.would_preempt: int | None = None
+
+    def take(self) -> int:
+        """The next waiting task, which waits no longer."""
+        self.waiting -= 1
+        if self.again:
+            return heappop(self.again)
+        task = self.next_task
+        self.next_task += 1
+        return task
+
+    def put_back(self, task: int) -> None:
+        """A task waits again, with the job's place in the order."""
+        self.waiting += 1
+        heappush(self.again, task)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of the job waits or runs any more."""
+        return not self.waiting and not self.attempts and not self.claims
+
+    def __repr__(self) -> str:
+        return f"<job {self.job.id}: {self.waiting} waiting, {len(self.attempts)} running>"
+
+
+class Attempt:
+    """One try to run a task on one node, inside the lease in ``slot``; ``charge`` is what its group pays for it."""
+
+    __slots__ = ("charge", "id", "job", "node", "slot", "start", "stopping", "task")
+
+    def __init__(self, id: int, job: JobState, task: int, node: int, slot: int, start: int, charge: int) -> None:
+        self.id = id
+        self.job = job
+        self.task = task
+        self.node = node
+        self.slot = slot
+        self.start = start
+        self.charge = charge
+        self.stopping = False

@@ -1,0 +1,306 @@
+"""The balance measure of all nodes at once, and the best node by it. WRITTEN BY tools/unroll_balance.py: change that.
+
+``share`` and ``inverse`` (float32, dimension × node) are used/capacity and 1/capacity, 0 where a node lacks the
+dimension; ``part`` (float32, node) is 1 / the number of dimensions that the node has. Rows beyond the dimensions
+of the cluster are zero and change nothing: x + 0 is exact. A score is y², which orders as y does. The key of a node
+is (bits of its score) << 32 | node: floats that are not negative order as their bits, ties go to the first node.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+ZERO = np.float32(0)
+NO_NODE = 2**62
+BLOCK = 2048
+ROTATE_BLOCK = 256
+WIDTHS = (4, 6, 8, 16)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scan_4(lack, blocked, share, inverse, part, node_count, add, weights):
+    """Key of the feasible node with the smallest y after placing ``add``, or NO_NODE."""
+    best = np.int64(NO_NODE)
+    y = np.empty(BLOCK, np.float32)
+    bits = y.view(np.int32)
+    a0 = add[0]; a1 = add[1]; a2 = add[2]; a3 = add[3]
+    w0 = weights[0]; w1 = weights[1]; w2 = weights[2]; w3 = weights[3]
+    for lo in range(0, node_count, BLOCK):
+        c = min(BLOCK, node_count - lo)
+        lacks = lack[lo : lo + c]
+        blocks = blocked[lo : lo + c]
+        parts = part[lo : lo + c]
+        s0 = share[0, lo : lo + c]; s1 = share[1, lo : lo + c]; s2 = share[2, lo : lo + c]; s3 = share[3, lo : lo + c]
+        v0 = inverse[0, lo : lo + c]; v1 = inverse[1, lo : lo + c]; v2 = inverse[2, lo : lo + c]; v3 = inverse[3, lo : lo + c]
+        for i in range(c):
+            d0 = s0[i] + a0 * v0[i]; d1 = s1[i] + a1 * v1[i]; d2 = s2[i] + a2 * v2[i]; d3 = s3[i] + a3 * v3[i]
+            u0 = w0 if v0[i] > ZERO else ZERO; u1 = w1 if v1[i] > ZERO else ZERO; u2 = w2 if v2[i] > ZERO else ZERO; u3 = w3 if v3[i] > ZERO else ZERO
+            down = u0 + u1 + u2 + u3
+            m = (d0 + d1 + d2 + d3) * parts[i]
+            t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m
+            y[i] = (u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3) / down
+        for i in range(c):
+            key = (np.int64(bits[i]) << 32) | np.int64(lo + i)
+            key = np.int64(NO_NODE) if (lacks[i] | blocks[i]) != 0 else key
+            best = min(best, key)
+    return best
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def rotate_4(lack, blocked, share, inverse, part, first, last, add, weights):
+    """Over the nodes [first, last): (key of the smallest y after, first node whose y falls, or -1).
+
+    Stops at the block in which a node improves; the key then covers what was looked at.
+    """
+    best = np.int64(NO_NODE)
+    y = np.empty(ROTATE_BLOCK, np.float32)
+    z = np.empty(ROTATE_BLOCK, np.float32)
+    bits = y.view(np.int32)
+    a0 = add[0]; a1 = add[1]; a2 = add[2]; a3 = add[3]
+    w0 = weights[0]; w1 = weights[1]; w2 = weights[2]; w3 = weights[3]
+    for lo in range(first, last, ROTATE_BLOCK):
+        c = min(ROTATE_BLOCK, last - lo)
+        lacks = lack[lo : lo + c]
+        blocks = blocked[lo : lo + c]
+        parts = part[lo : lo + c]
+        s0 = share[0, lo : lo + c]; s1 = share[1, lo : lo + c]; s2 = share[2, lo : lo + c]; s3 = share[3, lo : lo + c]
+        v0 = inverse[0, lo : lo + c]; v1 = inverse[1, lo : lo + c]; v2 = inverse[2, lo : lo + c]; v3 = inverse[3, lo : lo + c]
+        for i in range(c):
+            u0 = w0 if v0[i] > ZERO else ZERO; u1 = w1 if v1[i] > ZERO else ZERO; u2 = w2 if v2[i] > ZERO else ZERO; u3 = w3 if v3[i] > ZERO else ZERO
+            down = u0 + u1 + u2 + u3
+            d0 = s0[i]; d1 = s1[i]; d2 = s2[i]; d3 = s3[i]
+            m = (d0 + d1 + d2 + d3) * parts[i]
+            t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m
+            z[i] = (u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3) / down
+            d0 = s0[i] + a0 * v0[i]; d1 = s1[i] + a1 * v1[i]; d2 = s2[i] + a2 * v2[i]; d3 = s3[i] + a3 * v3[i]
+            m = (d0 + d1 + d2 + d3) * parts[i]
+            t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m
+            y[i] = (u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3) / down
+        found = np.int64(ROTATE_BLOCK)
+        for i in range(c):
+            out = (lacks[i] | blocks[i]) != 0
+            key = (np.int64(bits[i]) << 32) | np.int64(lo + i)
+            key = np.int64(NO_NODE) if out else key
+            best = min(best, key)
+            better = np.int64(ROTATE_BLOCK) if out or y[i] >= z[i] else np.int64(i)
+            found = min(found, better)
+        if found < ROTATE_BLOCK:
+            return best, lo + found
+    return best, np.int64(-1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scan_6(lack, blocked, share, inverse, part, node_count, add, weights):
+    """Key of the feasible node with the smallest y after placing ``add``, or NO_NODE."""
+    best = np.int64(NO_NODE)
+    y = np.empty(BLOCK, np.float32)
+    bits = y.view(np.int32)
+    a0 = add[0]; a1 = add[1]; a2 = add[2]; a3 = add[3]; a4 = add[4]; a5 = add[5]
+    w0 = weights[0]; w1 = weights[1]; w2 = weights[2]; w3 = weights[3]; w4 = weights[4]; w5 = weights[5]
+    for lo in range(0, node_count, BLOCK):
+        c = min(BLOCK, node_count - lo)
+        lacks = lack[lo : lo + c]
+        blocks = blocked[lo : lo + c]
+        parts = part[lo : lo + c]
+        s0 = share[0, lo : lo + c]; s1 = share[1, lo : lo + c]; s2 = share[2, lo : lo + c]; s3 = share[3, lo : lo + c]; s4 = share[4, lo : lo + c]; s5 = share[5, lo : lo + c]
+        v0 = inverse[0, lo : lo + c]; v1 = inverse[1, lo : lo + c]; v2 = inverse[2, lo : lo + c]; v3 = inverse[3, lo : lo + c]; v4 = inverse[4, lo : lo + c]; v5 = inverse[5, lo : lo + c]
+        for i in range(c):
+            d0 = s0[i] + a0 * v0[i]; d1 = s1[i] + a1 * v1[i]; d2 = s2[i] + a2 * v2[i]; d3 = s3[i] + a3 * v3[i]; d4 = s4[i] + a4 * v4[i]; d5 = s5[i] + a5 * v5[i]
+            u0 = w0 if v0[i] > ZERO else ZERO; u1 = w1 if v1[i] > ZERO else ZERO; u2 = w2 if v2[i] > ZERO else ZERO; u3 = w3 if v3[i] > ZERO else ZERO; u4 = w4 if v4[i] > ZERO else ZERO; u5 = w5 if v5[i] > ZERO else ZERO
+            down = u0 + u1 + u2 + u3 + u4 + u5
+            m = (d0 + d1 + d2 + d3 + d4 + d5) * parts[i]
+            t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m; t4 = d4 - m; t5 = d5 - m
+            y[i] = (u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3 + u4 * t4 * t4 + u5 * t5 * t5) / down
+        for i in range(c):
+            key = (np.int64(bits[i]) << 32) | np.int64(lo + i)
+            key = np.int64(NO_NODE) if (lacks[i] | blocks[i]) != 0 else key
+            best = min(best, key)
+    return best
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def rotate_6(lack, blocked, share, inverse, part, first, last, add, weights):
+    """Over the nodes [first, last): (key of the smallest y after, first node whose y falls, or -1).
+
+    Stops at the block in which a node improves; the key then covers what was looked at.
+    """
+    best = np.int64(NO_NODE)
+    y = np.empty(ROTATE_BLOCK, np.float32)
+    z = np.empty(ROTATE_BLOCK, np.float32)
+    bits = y.view(np.int32)
+    a0 = add[0]; a1 = add[1]; a2 = add[2]; a3 = add[3]; a4 = add[4]; a5 = add[5]
+    w0 = weights[0]; w1 = weights[1]; w2 = weights[2]; w3 = weights[3]; w4 = weights[4]; w5 = weights[5]
+    for lo in range(first, last, ROTATE_BLOCK):
+        c = min(ROTATE_BLOCK, last - lo)
+        lacks = lack[lo : lo + c]
+        blocks = blocked[lo : lo + c]
+        parts = part[lo : lo + c]
+        s0 = share[0, lo : lo + c]; s1 = share[1, lo : lo + c]; s2 = share[2, lo : lo + c]; s3 = share[3, lo : lo + c]; s4 = share[4, lo : lo + c]; s5 = share[5, lo : lo + c]
+        v0 = inverse[0, lo : lo + c]; v1 = inverse[1, lo : lo + c]; v2 = inverse[2, lo : lo + c]; v3 = inverse[3, lo : lo + c]; v4 = inverse[4, lo : lo + c]; v5 = inverse[5, lo : lo + c]
+        for i in range(c):
+            u0 = w0 if v0[i] > ZERO else ZERO; u1 = w1 if v1[i] > ZERO else ZERO; u2 = w2 if v2[i] > ZERO else ZERO; u3 = w3 if v3[i] > ZERO else ZERO; u4 = w4 if v4[i] > ZERO else ZERO; u5 = w5 if v5[i] > ZERO else ZERO
+            down = u0 + u1 + u2 + u3 + u4 + u5
+            d0 = s0[i]; d1 = s1[i]; d2 = s2[i]; d3 = s3[i]; d4 = s4[i]; d5 = s5[i]
+            m = (d0 + d1 + d2 + d3 + d4 + d5) * parts[i]
+            t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m; t4 = d4 - m; t5 = d5 - m
+            z[i] = (u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3 + u4 * t4 * t4 + u5 * t5 * t5) / down
+            d0 = s0[i] + a0 * v0[i]; d1 = s1[i] + a1 * v1[i]; d2 = s2[i] + a2 * v2[i]; d3 = s3[i] + a3 * v3[i]; d4 = s4[i] + a4 * v4[i]; d5 = s5[i] + a5 * v5[i]
+            m = (d0 + d1 + d2 + d3 + d4 + d5) * parts[i]
+            t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m; t4 = d4 - m; t5 = d5 - m
+            y[i] = (u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3 + u4 * t4 * t4 + u5 * t5 * t5) / down
+        found = np.int64(ROTATE_BLOCK)
+        for i in range(c):
+            out = (lacks[i] | blocks[i]) != 0
+            key = (np.int64(bits[i]) << 32) | np.int64(lo + i)
+            key = np.int64(NO_NODE) if out else key
+            best = min(best, key)
+            better = np.int64(ROTATE_BLOCK) if out or y[i] >= z[i] else np.int64(i)
+            found = min(found, better)
+        if found < ROTATE_BLOCK:
+            return best, lo + found
+    return best, np.int64(-1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scan_8(lack, blocked, share, inverse, part, node_count, add, weights):
+    """Key of the feasible node with the smallest y after placing ``add``, or NO_NODE."""
+    best = np.int64(NO_NODE)
+    y = np.empty(BLOCK, np.float32)
+    bits = y.view(np.int32)
+    a0 = add[0]; a1 = add[1]; a2 = add[2]; a3 = add[3]; a4 = add[4]; a5 = add[5]; a6 = add[6]; a7 = add[7]
+    w0 = weights[0]; w1 = weights[1]; w2 = weights[2]; w3 = weights[3]; w4 = weights[4]; w5 = weights[5]; w6 = weights[6]; w7 = weights[7]
+    for lo in range(0, node_count, BLOCK):
+        c = min(BLOCK, node_count - lo)
+        lacks = lack[lo : lo + c]
+        blocks = blocked[lo : lo + c]
+        parts = part[lo : lo + c]
+        s0 = share[0, lo : lo + c]; s1 = share[1, lo : lo + c]; s2 = share[2, lo : lo + c]; s3 = share[3, lo : lo + c]; s4 = share[4, lo : lo + c]; s5 = share[5, lo : lo + c]; s6 = share[6, lo : lo + c]; s7 = share[7, lo : lo + c]
+        v0 = inverse[0, lo : lo + c]; v1 = inverse[1, lo : lo + c]; v2 = inverse[2, lo : lo + c]; v3 = inverse[3, lo : lo + c]; v4 = inverse[4, lo : lo + c]; v5 = inverse[5, lo : lo + c]; v6 = inverse[6, lo : lo + c]; v7 = inverse[7, lo : lo + c]
+        for i in range(c):
+            d0 = s0[i] + a0 * v0[i]; d1 = s1[i] + a1 * v1[i]; d2 = s2[i] + a2 * v2[i]; d3 = s3[i] + a3 * v3[i]; d4 = s4[i] + a4 * v4[i]; d5 = s5[i] + a5 * v5[i]; d6 = s6[i] + a6 * v6[i]; d7 = s7[i] + a7 * v7[i]
+            u0 = w0 if v0[i] > ZERO else ZERO; u1 = w1 if v1[i] > ZERO else ZERO; u2 = w2 if v2[i] > ZERO else ZERO; u3 = w3 if v3[i] > ZERO else ZERO; u4 = w4 if v4[i] > ZERO else ZERO; u5 = w5 if v5[i] > ZERO else ZERO; u6 = w6 if v6[i] > ZERO else ZERO; u7 = w7 if v7[i] > ZERO else ZERO
+            down = u0 + u1 + u2 + u3 + u4 + u5 + u6 + u7
+            m = (d0 + d1 + d2 + d3 + d4 + d5 + d6 + d7) * parts[i]
+            t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m; t4 = d4 - m; t5 = d5 - m; t6 = d6 - m; t7 = d7 - m
+            y[i] = (u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3 + u4 * t4 * t4 + u5 * t5 * t5 + u6 * t6 * t6 + u7 * t7 * t7) / down
+        for i in range(c):
+            key = (np.int64(bits[i]) << 32) | np.int64(lo + i)
+            key = np.int64(NO_NODE) if (lacks[i] | blocks[i]) != 0 else key
+            best = min(best, key)
+    return best
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def rotate_8(lack, blocked, share, inverse, part, first, last, add, weights):
+    """Over the nodes [first, last): (key of the smallest y after, first node whose y falls, or -1).
+
+    Stops at the block in which a node improves; the key then covers what was looked at.
+    """
+    best = np.int64(NO_NODE)
+    y = np.empty(ROTATE_BLOCK, np.float32)
+    z = np.empty(ROTATE_BLOCK, np.float32)
+    bits = y.view(np.int32)
+    a0 = add[0]; a1 = add[1]; a2 = add[2]; a3 = add[3]; a4 = add[4]; a5 = add[5]; a6 = add[6]; a7 = add[7]
+    w0 = weights[0]; w1 = weights[1]; w2 = weights[2]; w3 = weights[3]; w4 = weights[4]; w5 = weights[5]; w6 = weights[6]; w7 = weights[7]
+    for lo in range(first, last, ROTATE_BLOCK):
+        c = min(ROTATE_BLOCK, last - lo)
+        lacks = lack[lo : lo + c]
+        blocks = blocked[lo : lo + c]
+        parts = part[lo : lo + c]
+        s0 = share[0, lo : lo + c]; s1 = share[1, lo : lo + c]; s2 = share[2, lo : lo + c]; s3 = share[3, lo : lo + c]; s4 = share[4, lo : lo + c]; s5 = share[5, lo : lo + c]; s6 = share[6, lo : lo + c]; s7 = share[7, lo : lo + c]
+        v0 = inverse[0, lo : lo + c]; v1 = inverse[1, lo : lo + c]; v2 = inverse[2, lo : lo + c]; v3 = inverse[3, lo : lo + c]; v4 = inverse[4, lo : lo + c]; v5 = inverse[5, lo : lo + c]; v6 = inverse[6, lo : lo + c]; v7 = inverse[7, lo : lo + c]
+        for i in range(c):
+            u0 = w0 if v0[i] > ZERO else ZERO; u1 = w1 if v1[i] > ZERO else ZERO; u2 = w2 if v2[i] > ZERO else ZERO; u3 = w3 if v3[i] > ZERO else ZERO; u4 = w4 if v4[i] > ZERO else ZERO; u5 = w5 if v5[i] > ZERO else ZERO; u6 = w6 if v6[i] > ZERO else ZERO; u7 = w7 if v7[i] > ZERO else ZERO
+            down = u0 + u1 + u2 + u3 + u4 + u5 + u6 + u7
+            d0 = s0[i]; d1 = s1[i]; d2 = s2[i]; d3 = s3[i]; d4 = s4[i]; d5 = s5[i]; d6 = s6[i]; d7 = s7[i]
+            m = (d0 + d1 + d2 + d3 + d4 + d5 + d6 + d7) * parts[i]
+            t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m; t4 = d4 - m; t5 = d5 - m; t6 = d6 - m; t7 = d7 - m
+            z[i] = (u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3 + u4 * t4 * t4 + u5 * t5 * t5 + u6 * t6 * t6 + u7 * t7 * t7) / down
+            d0 = s0[i] + a0 * v0[i]; d1 = s1[i] + a1 * v1[i]; d2 = s2[i] + a2 * v2[i]; d3 = s3[i] + a3 * v3[i]; d4 = s4[i] + a4 * v4[i]; d5 = s5[i] + a5 * v5[i]; d6 = s6[i] + a6 * v6[i]; d7 = s7[i] + a7 * v7[i]
+            m = (d0 + d1 + d2 + d3 + d4 + d5 + d6 + d7) * parts[i]
+            t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m; t4 = d4 - m; t5 = d5 - m; t6 = d6 - m; t7 = d7 - m
+            y[i] = (u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3 + u4 * t4 * t4 + u5 * t5 * t5 + u6 * t6 * t6 + u7 * t7 * t7) / down
+        found = np.int64(ROTATE_BLOCK)
+        for i in range(c):
+            out = (lacks[i] | blocks[i]) != 0
+            key = (np.int64(bits[i]) << 32) | np.int64(lo + i)
+            key = np.int64(NO_NODE) if out else key
+            best = min(best, key)
+            better = np.int64(ROTATE_BLOCK) if out or y[i] >= z[i] else np.int64(i)
+            found = min(found, better)
+        if found < ROTATE_BLOCK:
+            return best, lo + found
+    return best, np.int64(-1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scan_16(lack, blocked, share, inverse, part, node_count, add, weights):
+    """Key of the feasible node with the smallest y after placing ``add``, or NO_NODE."""
+    best = np.int64(NO_NODE)
+    y = np.empty(BLOCK, np.float32)
+    bits = y.view(np.int32)
+    a0 = add[0]; a1 = add[1]; a2 = add[2]; a3 = add[3]; a4 = add[4]; a5 = add[5]; a6 = add[6]; a7 = add[7]; a8 = add[8]; a9 = add[9]; a10 = add[10]; a11 = add[11]; a12 = add[12]; a13 = add[13]; a14 = add[14]; a15 = add[15]
+    w0 = weights[0]; w1 = weights[1]; w2 = weights[2]; w3 = weights[3]; w4 = weights[4]; w5 = weights[5]; w6 = weights[6]; w7 = weights[7]; w8 = weights[8]; w9 = weights[9]; w10 = weights[10]; w11 = weights[11]; w12 = weights[12]; w13 = weights[13]; w14 = weights[14]; w15 = weights[15]
+    for lo in range(0, node_count, BLOCK):
+        c = min(BLOCK, node_count - lo)
+        lacks = lack[lo : lo + c]
+        blocks = blocked[lo : lo + c]
+        parts = part[lo : lo + c]
+        s0 = share[0, lo : lo + c]; s1 = share[1, lo : lo + c]; s2 = share[2, lo : lo + c]; s3 = share[3, lo : lo + c]; s4 = share[4, lo : lo + c]; s5 = share[5, lo : lo + c]; s6 = share[6, lo : lo + c]; s7 = share[7, lo : lo + c]; s8 = share[8, lo : lo + c]; s9 = share[9, lo : lo + c]; s10 = share[10, lo : lo + c]; s11 = share[11, lo : lo + c]; s12 = share[12, lo : lo + c]; s13 = share[13, lo : lo + c]; s14 = share[14, lo : lo + c]; s15 = share[15, lo : lo + c]
+        v0 = inverse[0, lo : lo + c]; v1 = inverse[1, lo : lo + c]; v2 = inverse[2, lo : lo + c]; v3 = inverse[3, lo : lo + c]; v4 = inverse[4, lo : lo + c]; v5 = inverse[5, lo : lo + c]; v6 = inverse[6, lo : lo + c]; v7 = inverse[7, lo : lo + c]; v8 = inverse[8, lo : lo + c]; v9 = inverse[9, lo : lo + c]; v10 = inverse[10, lo : lo + c]; v11 = inverse[11, lo : lo + c]; v12 = inverse[12, lo : lo + c]; v13 = inverse[13, lo : lo + c]; v14 = inverse[14, lo : lo + c]; v15 = inverse[15, lo : lo + c]
+        for i in range(c):
+            d0 = s0[i] + a0 * v0[i]; d1 = s1[i] + a1 * v1[i]; d2 = s2[i] + a2 * v2[i]; d3 = s3[i] + a3 * v3[i]; d4 = s4[i] + a4 * v4[i]; d5 = s5[i] + a5 * v5[i]; d6 = s6[i] + a6 * v6[i]; d7 = s7[i] + a7 * v7[i]; d8 = s8[i] + a8 * v8[i]; d9 = s9[i] + a9 * v9[i]; d10 = s10[i] + a10 * v10[i]; d11 = s11[i] + a11 * v11[i]; d12 = s12[i] + a12 * v12[i]; d13 = s13[i] + a13 * v13[i]; d14 = s14[i] + a14 * v14[i]; d15 = s15[i] + a15 * v15[i]
+            u0 = w0 if v0[i] > ZERO else ZERO; u1 = w1 if v1[i] > ZERO else ZERO; u2 = w2 if v2[i] > ZERO else ZERO; u3 = w3 if v3[i] > ZERO else ZERO; u4 = w4 if v4[i] > ZERO else ZERO; u5 = w5 if v5[i] > ZERO else ZERO; u6 = w6 if v6[i] > ZERO else ZERO; u7 = w7 if v7[i] > ZERO else ZERO; u8 = w8 if v8[i] > ZERO else ZERO; u9 = w9 if v9[i] > ZERO else ZERO; u10 = w10 if v10[i] > ZERO else ZERO; u11 = w11 if v11[i] > ZERO else ZERO; u12 = w12 if v12[i] > ZERO else ZERO; u13 = w13 if v13[i] > ZERO else ZERO; u14 = w14 if v14[i] > ZERO else ZERO; u15 = w15 if v15[i] > ZERO else ZERO
+            down = u0 + u1 + u2 + u3 + u4 + u5 + u6 + u7 + u8 + u9 + u10 + u11 + u12 + u13 + u14 + u15
+            m = (d0 + d1 + d2 + d3 + d4 + d5 + d6 + d7 + d8 + d9 + d10 + d11 + d12 + d13 + d14 + d15) * parts[i]
+            t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m; t4 = d4 - m; t5 = d5 - m; t6 = d6 - m; t7 = d7 - m; t8 = d8 - m; t9 = d9 - m; t10 = d10 - m; t11 = d11 - m; t12 = d12 - m; t13 = d13 - m; t14 = d14 - m; t15 = d15 - m
+            y[i] = (u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3 + u4 * t4 * t4 + u5 * t5 * t5 + u6 * t6 * t6 + u7 * t7 * t7 + u8 * t8 * t8 + u9 * t9 * t9 + u10 * t10 * t10 + u11 * t11 * t11 + u12 * t12 * t12 + u13 * t13 * t13 + u14 * t14 * t14 + u15 * t15 * t15) / down
+        for i in range(c):
+            key = (np.int64(bits[i]) << 32) | np.int64(lo + i)
+            key = np.int64(NO_NODE) if (lacks[i] | blocks[i]) != 0 else key
+            best = min(best, key)
+    return best
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def rotate_16(lack, blocked, share, inverse, part, first, last, add, weights):
+    """Over the nodes [first, last): (key of the smallest y after, first node whose y falls, or -1).
+
+    Stops at the block in which a node improves; the key then covers what was looked at.
+    """
+    best = np.int64(NO_NODE)
+    y = np.empty(ROTATE_BLOCK, np.float32)
+    z = np.empty(ROTATE_BLOCK, np.float32)
+    bits = y.view(np.int32)
+    a0 = add[0]; a1 = add[1]; a2 = add[2]; a3 = add[3]; a4 = add[4]; a5 = add[5]; a6 = add[6]; a7 = add[7]; a8 = add[8]; a9 = add[9]; a10 = add[10]; a11 = add[11]; a12 = add[12]; a13 = add[13]; a14 = add[14]; a15 = add[15]
+    w0 = weights[0]; w1 = weights[1]; w2 = weights[2]; w3 = weights[3]; w4 = weights[4]; w5 = weights[5]; w6 = weights[6]; w7 = weights[7]; w8 = weights[8]; w9 = weights[9]; w10 = weights[10]; w11 = weights[11]; w12 = weights[12]; w13 = weights[13]; w14 = weights[14]; w15 = weights[15]
+    for lo in range(first, last, ROTATE_BLOCK):
+        c = min(ROTATE_BLOCK, last - lo)
+        lacks = lack[lo : lo + c]
+        blocks = blocked[lo : lo + c]
+        parts = part[lo : lo + c]
+        s0 = share[0, lo : lo + c]; s1 = share[1, lo : lo + c]; s2 = share[2, lo : lo + c]; s3 = share[3, lo : lo + c]; s4 = share[4, lo : lo + c]; s5 = share[5, lo : lo + c]; s6 = share[6, lo : lo + c]; s7 = share[7, lo : lo + c]; s8 = share[8, lo : lo + c]; s9 = share[9, lo : lo + c]; s10 = share[10, lo : lo + c]; s11 = share[11, lo : lo + c]; s12 = share[12, lo : lo + c]; s13 = share[13, lo : lo + c]; s14 = share[14, lo : lo + c]; s15 = share[15, lo : lo + c]
+        v0 = inverse[0, lo : lo + c]; v1 = inverse[1, lo : lo + c]; v2 = inverse[2, lo : lo + c]; v3 = inverse[3, lo : lo + c]; v4 = inverse[4, lo : lo + c]; v5 = inverse[5, lo : lo + c]; v6 = inverse[6, lo : lo + c]; v7 = inverse[7, lo : lo + c]; v8 = inverse[8, lo : lo + c]; v9 = inverse[9, lo : lo + c]; v10 = inverse[10, lo : lo + c]; v11 = inverse[11, lo : lo + c]; v12 = inverse[12, lo : lo + c]; v13 = inverse[13, lo : lo + c]; v14 = inverse[14, lo : lo + c]; v15 = inverse[15, lo : lo + c]
+        for i in range(c):
+            u0 = w0 if v0[i] > ZERO else ZERO; u1 = w1 if v1[i] > ZERO else ZERO; u2 = w2 if v2[i] > ZERO else ZERO; u3 = w3 if v3[i] > ZERO else ZERO; u4 = w4 if v4[i] > ZERO else ZERO; u5 = w5 if v5[i] > ZERO else ZERO; u6 = w6 if v6[i] > ZERO else ZERO; u7 = w7 if v7[i] > ZERO else ZERO; u8 = w8 if v8[i] > ZERO else ZERO; u9 = w9 if v9[i] > ZERO else ZERO; u10 = w10 if v10[i] > ZERO else ZERO; u11 = w11 if v11[i] > ZERO else ZERO; u12 = w12 if v12[i] > ZERO else ZERO; u13 = w13 if v13[i] > ZERO else ZERO; u14 = w14 if v14[i] > ZERO else ZERO; u15 = w15 if v15[i] > ZERO else ZERO
+            down = u0 + u1 + u2 + u3 + u4 + u5 + u6 + u7 + u8 + u9 + u10 + u11 + u12 + u13 + u14 + u15
+            d0 = s0[i]; d1 = s1[i]; d2 = s2[i]; d3 = s3[i]; d4 = s4[i]; d5 = s5[i]; d6 = s6[i]; d7 = s7[i]; d8 = s8[i]; d9 = s9[i]; d10 = s10[i]; d11 = s11[i]; d12 = s12[i]; d13 = s13[i]; d14 = s14[i]; d15 = s15[i]
+            m = (d0 + d1 + d2 + d3 + d4 + d5 + d6 + d7 + d8 + d9 + d10 + d11 + d12 + d13 + d14 + d15) * parts[i]
+            t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m; t4 = d4 - m; t5 = d5 - m; t6 = d6 - m; t7 = d7 - m; t8 = d8 - m; t9 = d9 - m; t10 = d10 - m; t11 = d11 - m; t12 = d12 - m; t13 = d13 - m; t14 = d14 - m; t15 = d15 - m
+            z[i] = (u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3 + u4 * t4 * t4 + u5 * t5 * t5 + u6 * t6 * t6 + u7 * t7 * t7 + u8 * t8 * t8 + u9 * t9 * t9 + u10 * t10 * t10 + u11 * t11 * t11 + u12 * t12 * t12 + u13 * t13 * t13 + u14 * t14 * t14 + u15 * t15 * t15) / down
+            d0 = s0[i] + a0 * v0[i]; d1 = s1[i] + a1 * v1[i]; d2 = s2[i] + a2 * v2[i]; d3 = s3[i] + a3 * v3[i]; d4 = s4[i] + a4 * v4[i]; d5 = s5[i] + a5 * v5[i]; d6 = s6[i] + a6 * v6[i]; d7 = s7[i] + a7 * v7[i]; d8 = s8[i] + a8 * v8[i]; d9 = s9[i] + a9 * v9[i]; d10 = s10[i] + a10 * v10[i]; d11 = s11[i] + a11 * v11[i]; d12 = s12[i] + a12 * v12[i]; d13 = s13[i] + a13 * v13[i]; d14 = s14[i] + a14 * v14[i]; d15 = s15[i] + a15 * v15[i]
+            m = (d0 + d1 + d2 + d3 + d4 + d5 + d6 + d7 + d8 + d9 + d10 + d11 + d12 + d13 + d14 + d15) * parts[i]
+            t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m; t4 = d4 - m; t5 = d5 - m; t6 = d6 - m; t7 = d7 - m; t8 = d8 - m; t9 = d9 - m; t10 = d10 - m; t11 = d11 - m; t12 = d12 - m; t13 = d13 - m; t14 = d14 - m; t15 = d15 - m
+            y[i] = (u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3 + u4 * t4 * t4 + u5 * t5 * t5 + u6 * t6 * t6 + u7 * t7 * t7 + u8 * t8 * t8 + u9 * t9 * t9 + u10 * t10 * t10 + u11 * t11 * t11 + u12 * t12 * t12 + u13 * t13 * t13 + u14 * t14 * t14 + u15 * t15 * t15) / down
+        found = np.int64(ROTATE_BLOCK)
+        for i in range(c):
+            out = (lacks[i] | blocks[i]) != 0
+            key = (np.int64(bits[i]) << 32) | np.int64(lo + i)
+            key = np.int64(NO_NODE) if out else key
+            best = min(best, key)
+            better = np.int64(ROTATE_BLOCK) if out or y[i] >= z[i] else np.int64(i)
+            found = min(found, better)
+        if found < ROTATE_BLOCK:
+            return best, lo + found
+    return best, np.int64(-1)

@@ -1,0 +1,193 @@
+"""Holding and giving back resources on nodes, and the fit of every live shape on every node.
+
+Tables (int64, C-contiguous, one row per node, lease or shape):
+
+* ``nodes``: head and tail of the node's leases in the order of their ends, head of its bookings, the stamp of
+  its last change, whether it takes tasks, then K free amounts, then K capacities.
+* ``leases``: node, end, next, previous, then K amounts.
+* ``rows``: number of nodes that fit, whether the row is in use, then K amounts of the shape, then per dimension
+  the number of usable nodes that lack it.
+* ``totals``: the stamp, the number of rows in use that fit nowhere, then K amounts in use, then K capacities of the cluster.
+
+``lack`` (int32, shape × node) has bit k set where the node lacks dimension k, ``UNUSABLE`` where it takes nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+HEAD, TAIL, BOOKED, STAMP, USABLE, FREE = range(6)
+NODE, END, NEXT, PREVIOUS, AMOUNTS = range(5)
+FITTING, IN_USE, REQUEST = range(3)
+TOTAL_STAMP, TOTAL_STARVED, TOTAL_USED = range(3)
+NONE = -1
+UNUSABLE = 1 << 30
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _lack_bits(nodes, f, rows, r, k_count):
+    if nodes[f, USABLE] == 0:
+        return np.int32(UNUSABLE)
+    bits = 0
+    for k in range(k_count):
+        if nodes[f, FREE + k] < rows[r, REQUEST + k]:
+            bits |= 1 << k
+    return np.int32(bits)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _count(rows, r, bits, sign, k_count):
+    if bits == 0:
+        rows[r, FITTING] += sign
+    elif bits != UNUSABLE:
+        for k in range(k_count):
+            if bits & (1 << k):
+                rows[r, REQUEST + k_count + k] += sign
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def refresh_node(f, nodes, totals, share, inverse, dims, rows, row_count, lack):
+    """After a change on node ``f``: its stamp, its float columns, its entry in every row in use."""
+    k_count = (totals.shape[0] - TOTAL_USED) // 2
+    totals[TOTAL_STAMP] += 1
+    nodes[f, STAMP] = totals[TOTAL_STAMP]
+    for b in range(dims.shape[0]):
+        k = dims[b]
+        capacity = nodes[f, FREE + k_count + k]
+        if capacity > 0:
+            share[b, f] = np.float32((capacity - nodes[f, FREE + k]) / capacity)
+            inverse[b, f] = np.float32(1.0 / capacity)
+        else:
+            share[b, f] = np.float32(0)
+            inverse[b, f] = np.float32(0)
+    for r in range(row_count):
+        if rows[r, IN_USE] == 0:
+            continue
+        bits = _lack_bits(nodes, f, rows, r, k_count)
+        old = lack[r, f]
+        if bits != old:
+            starved = rows[r, FITTING] == 0
+            _count(rows, r, old, -1, k_count)
+            _count(rows, r, bits, 1, k_count)
+            lack[r, f] = bits
+            totals[TOTAL_STARVED] += np.int64(rows[r, FITTING] == 0) - np.int64(starved)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fill_row(r, nodes, node_count, totals, rows, lack):
+    """Work out the row of a shape from nothing; its amounts are in ``rows`` already."""
+    k_count = (totals.shape[0] - TOTAL_USED) // 2
+    rows[r, FITTING] = 0
+    rows[r, IN_USE] = 1
+    for k in range(k_count):
+        rows[r, REQUEST + k_count + k] = 0
+    for f in range(node_count):
+        bits = _lack_bits(nodes, f, rows, r, k_count)
+        lack[r, f] = bits
+        _count(rows, r, bits, 1, k_count)
+    if rows[r, FITTING] == 0:
+        totals[TOTAL_STARVED] += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def link_lease(slot, f, nodes, leases):
+    """Put a lease into its node's list: by end, behind those that end at the same time."""
+    end = leases[slot, END]
+    before = nodes[f, TAIL]
+    while before != NONE and leases[before, END] > end:
+        before = leases[before, PREVIOUS]
+    after = nodes[f, HEAD] if before == NONE else leases[before, NEXT]
+    leases[slot, PREVIOUS] = before
+    leases[slot, NEXT] = after
+    if before == NONE:
+        nodes[f, HEAD] = slot
+    else:
+        leases[before, NEXT] = slot
+    if after == NONE:
+        nodes[f, TAIL] = slot
+    else:
+        leases[after, PREVIOUS] = slot
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def unlink_lease(slot, f, nodes, leases):
+    """Take a lease out of its node's list."""
+    before = leases[slot, PREVIOUS]
+    after = leases[slot, NEXT]
+    if before == NONE:
+        nodes[f, HEAD] = after
+    else:
+        leases[before, NEXT] = after
+    if after == NONE:
+        nodes[f, TAIL] = before
+    else:
+        leases[after, PREVIOUS] = before
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def hold(slot, f, end, r, nodes, leases, totals, share, inverse, dims, rows, row_count, lack):
+    """A new lease in ``slot`` on node ``f`` until ``end``, of the amounts of row ``r``."""
+    k_count = (totals.shape[0] - TOTAL_USED) // 2
+    leases[slot, NODE] = f
+    leases[slot, END] = end
+    for k in range(k_count):
+        amount = rows[r, REQUEST + k]
+        leases[slot, AMOUNTS + k] = amount
+        nodes[f, FREE + k] -= amount
+        totals[TOTAL_USED + k] += amount
+    link_lease(slot, f, nodes, leases)
+    refresh_node(f, nodes, totals, share, inverse, dims, rows, row_count, lack)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def release(slot, nodes, leases, totals, share, inverse, dims, rows, row_count, lack):
+    """The lease in ``slot`` is over; what it held is free again."""
+    k_count = (totals.shape[0] - TOTAL_USED) // 2
+    f = leases[slot, NODE]
+    for k in range(k_count):
+        amount = leases[slot, AMOUNTS + k]
+        nodes[f, FREE + k] += amount
+        totals[TOTAL_USED + k] -= amount
+    unlink_lease(slot, f, nodes, leases)
+    leases[slot, NODE] = NONE
+    refresh_node(f, nodes, totals, share, inverse, dims, rows, row_count, lack)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def next_candidate(shape_of, limit_of, first, last, bound, rows):
+    """First queue position in [first, last) whose shape fits somewhere and whose limit is below its bound; or -1."""
+    for i in range(first, last):
+        r = shape_of[i]
+        if limit_of[i] < bound[r] and rows[r, FITTING] > 0:
+            return i
+    return -1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def lacking_bits(r, rows, usable, k_count):
+    """Dimensions of which no usable node has enough for row ``r``, as bits; if none, the one that the fewest have."""
+    bits = 0
+    worst = 0
+    scarce = 0
+    for k in range(k_count):
+        lacking = rows[r, REQUEST + k_count + k]
+        if lacking == usable:
+            bits |= 1 << k
+        if lacking > worst:
+            worst = lacking
+            scarce = 1 << k
+    return bits if bits else scarce
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_lacks(shape_of, limit_of, first, last, gap, rows, usable, found):
+    """Per dimension, the queue positions in [first, last) whose shape fits nowhere for lack of it, into ``found``."""
+    k_count = found.shape[0]
+    for i in range(first, last):
+        r = shape_of[i]
+        if limit_of[i] != gap and rows[r, FITTING] == 0:
+            bits = lacking_bits(r, rows, usable, k_count)
+            for k in range(k_count):
+                if bits & (1 << k):
+                    found[k] += 1

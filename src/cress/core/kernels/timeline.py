@@ -1,0 +1,249 @@
+"""When something fits: the free amounts of a node over time, from the ends of its leases and its bookings.
+
+``bookings`` (int64, one row each): node, start, end, next, previous, whether it is in force, then K amounts.
+A lease that outlived its end counts as ending in the next microsecond.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from cress.core.kernels.holding import AMOUNTS, BOOKED, END, FREE, HEAD, NEXT, NONE, STAMP, USABLE
+
+B_NODE, B_START, B_END, B_NEXT, B_PREVIOUS, B_FORCE, B_AMOUNTS = range(7)
+NEVER = 2**61
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fits(level, request, k_count):
+    for k in range(k_count):
+        if level[k] < request[k]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def walk(f, request, nodes, leases, k_count):
+    """Earliest end of a lease at which ``request`` fits on ``f``: 0 = fits now, NEVER = no known end will do."""
+    if nodes[f, USABLE] == 0:
+        return NEVER
+    for k in range(k_count):
+        if nodes[f, FREE + k_count + k] < request[k]:
+            return NEVER
+    level = nodes[f, FREE : FREE + k_count].copy()
+    if _fits(level, request, k_count):
+        return 0
+    slot = nodes[f, HEAD]
+    while slot != NONE:
+        end = leases[slot, END]
+        if end >= NEVER:
+            return NEVER
+        while slot != NONE and leases[slot, END] == end:
+            for k in range(k_count):
+                level[k] += leases[slot, AMOUNTS + k]
+            slot = leases[slot, NEXT]
+        if _fits(level, request, k_count):
+            return end
+    return NEVER
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sweep(f, request, duration, now, nodes, leases, bookings, k_count):
+    """Earliest t >= now such that ``request`` fits on ``f`` during [t, t + duration) beside the bookings in force."""
+    if nodes[f, USABLE] == 0:
+        return NEVER
+    points = 0
+    slot = nodes[f, HEAD]
+    while slot != NONE and leases[slot, END] < NEVER:
+        points += 1
+        slot = leases[slot, NEXT]
+    slot = nodes[f, BOOKED]
+    while slot != NONE:
+        if bookings[slot, B_FORCE]:
+            points += 2
+        slot = bookings[slot, B_NEXT]
+    when = np.empty(points, np.int64)
+    what = np.empty((points, k_count), np.int64)
+    n = 0
+    slot = nodes[f, HEAD]
+    while slot != NONE and leases[slot, END] < NEVER:
+        when[n] = max(leases[slot, END], now + 1)
+        for k in range(k_count):
+            what[n, k] = leases[slot, AMOUNTS + k]
+        n += 1
+        slot = leases[slot, NEXT]
+    slot = nodes[f, BOOKED]
+    while slot != NONE:
+        if bookings[slot, B_FORCE]:
+            when[n] = max(bookings[slot, B_START], now)
+            for k in range(k_count):
+                what[n, k] = -bookings[slot, B_AMOUNTS + k]
+            n += 1
+            if bookings[slot, B_END] < NEVER:
+                when[n] = max(bookings[slot, B_END], now + 1)
+                for k in range(k_count):
+                    what[n, k] = bookings[slot, B_AMOUNTS + k]
+                n += 1
+        slot = bookings[slot, B_NEXT]
+    order = np.argsort(when[:n], kind="mergesort")
+    level = nodes[f, FREE : FREE + k_count].copy()
+    start = np.int64(-1)
+    t = now
+    i = 0
+    while True:
+        while i < n and when[order[i]] <= t:
+            for k in range(k_count):
+                level[k] += what[order[i], k]
+            i += 1
+        if not _fits(level, request, k_count):
+            start = np.int64(-1)
+        elif start < 0:
+            start = t
+        if i == n:
+            return start if start >= 0 else NEVER
+        t = when[order[i]]
+        if start >= 0 and t - start >= duration:
+            return start
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def block_booked(booked, lack_row, request, duration, now, nodes, leases, bookings, k_count, blocked):
+    """Mark the booked nodes on which ``request`` fits now but would delay a booking; returns how many."""
+    count = 0
+    for i in range(booked.shape[0]):
+        f = booked[i]
+        blocked[f] = 0
+        if lack_row[f] == 0 and sweep(f, request, duration, now, nodes, leases, bookings, k_count) != now:
+            blocked[f] = 1
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def earliest_one(request, duration, now, nodes, node_count, leases, bookings, k_count, early, seen):
+    """Node and time at which one copy of ``request`` fits first; the first registered node among equals.
+
+    ``early`` caches ``walk`` per node, right up to stamp ``seen``. Returns (time, node), (NEVER, -1) if no known
+    end will do.
+    """
+    best = np.int64(NEVER)
+    node = np.int64(-1)
+    for f in range(node_count):
+        if nodes[f, STAMP] > seen:
+            early[f] = walk(f, request, nodes, leases, k_count)
+        t = early[f]
+        if t == 0:
+            t = now
+        elif t <= now:
+            t = now + 1
+        if t >= best:
+            continue
+        if nodes[f, BOOKED] != NONE:
+            t = sweep(f, request, duration, now, nodes, leases, bookings, k_count)
+        if t < best:
+            best = t
+            node = f
+    return best, node
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _copies_of(level, request, k_count, most):
+    here = most
+    for k in range(k_count):
+        if request[k] > 0:
+            here = min(here, level[k] // request[k])
+    return max(here, 0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def copies_at(f, t, request, duration, most, now, nodes, leases, bookings, k_count):
+    """How many copies of ``request`` fit on ``f`` during all of [t, t + duration), at most ``most``."""
+    if nodes[f, USABLE] == 0:
+        return 0
+    base = nodes[f, FREE : FREE + k_count].copy()
+    slot = nodes[f, HEAD]
+    while slot != NONE and max(leases[slot, END], now + 1) <= t:
+        for k in range(k_count):
+            base[k] += leases[slot, AMOUNTS + k]
+        slot = leases[slot, NEXT]
+    if nodes[f, BOOKED] == NONE:
+        return _copies_of(base, request, k_count, most)
+    # Free amounts fall only where a booking starts: look at t and at every start inside the interval.
+    fewest = most
+    probe = nodes[f, BOOKED]
+    first = True
+    while first or probe != NONE:
+        if first:
+            moment = t
+            first = False
+        else:
+            moment = bookings[probe, B_START]
+            in_force = bookings[probe, B_FORCE]
+            probe = bookings[probe, B_NEXT]
+            if not in_force or moment <= t or moment - t >= duration:
+                continue
+        level = nodes[f, FREE : FREE + k_count].copy()
+        slot = nodes[f, HEAD]
+        while slot != NONE and max(leases[slot, END], now + 1) <= moment:
+            for k in range(k_count):
+                level[k] += leases[slot, AMOUNTS + k]
+            slot = leases[slot, NEXT]
+        slot = nodes[f, BOOKED]
+        while slot != NONE:
+            if (
+                bookings[slot, B_FORCE]
+                and bookings[slot, B_START] <= moment
+                and max(bookings[slot, B_END], now + 1) > moment
+            ):
+                for k in range(k_count):
+                    level[k] -= bookings[slot, B_AMOUNTS + k]
+            slot = bookings[slot, B_NEXT]
+        fewest = min(fewest, _copies_of(level, request, k_count, most))
+        if fewest == 0:
+            return 0
+    return fewest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def change_times(now, nodes, node_count, leases, bookings, request, k_count, out):
+    """Times after ``now`` at which a node that could hold ``request`` gets freer, into ``out``; their number.
+
+    With ``out`` too small only the number is right.
+    """
+    n = 0
+    for f in range(node_count):
+        if nodes[f, USABLE] == 0:
+            continue
+        large = True
+        for k in range(k_count):
+            if nodes[f, FREE + k_count + k] < request[k]:
+                large = False
+        if not large:
+            continue
+        slot = nodes[f, HEAD]
+        while slot != NONE and leases[slot, END] < NEVER:
+            if n < out.shape[0]:
+                out[n] = max(leases[slot, END], now + 1)
+            n += 1
+            slot = leases[slot, NEXT]
+        slot = nodes[f, BOOKED]
+        while slot != NONE:
+            if bookings[slot, B_FORCE] and bookings[slot, B_END] < NEVER:
+                if n < out.shape[0]:
+                    out[n] = max(bookings[slot, B_END], now + 1)
+                n += 1
+            slot = bookings[slot, B_NEXT]
+    return n
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def total_copies_at(t, request, duration, most, now, nodes, node_count, leases, bookings, k_count, out):
+    """Copies of ``request`` per node during [t, t + duration) into ``out``, until ``most``; their sum, at most that."""
+    total = 0
+    for f in range(node_count):
+        out[f] = 0
+        if total < most:
+            out[f] = copies_at(f, t, request, duration, most - total, now, nodes, leases, bookings, k_count)
+            total += out[f]
+    return total

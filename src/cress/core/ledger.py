@@ -1,0 +1,343 @@
+"""What is true: nodes, groups, jobs, attempts, claims, and how events and decisions change them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, tzinfo
+
+from cress.core.balance import Balance
+from cress.core.cluster import Cluster
+from cress.core.groups import Groups, GroupState
+from cress.core.jobs import Attempt, JobState
+from cress.core.kernels.holding import END, USABLE
+from cress.core.preemption import Claim
+from cress.core.reservations import Reservations
+from cress.core.timeline import Timeline
+from cress.model.decisions import Decision, Start, Stop
+from cress.model.events import (
+    ClockSet,
+    Event,
+    GroupsApplied,
+    JobCancelled,
+    JobSubmitted,
+    NodeAdded,
+    NodeCordoned,
+    NodeLost,
+    Outcome,
+    TaskEnded,
+)
+from cress.model.job import Job
+from cress.model.options import Options
+from cress.model.resources import Dimensions
+from cress.model.times import NEVER
+
+
+class Ledger:
+    """The state of one cluster. ``Scheduler`` adds the decisions."""
+
+    def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
+        self.dimensions = dimensions
+        self.options = options
+        self.now = -(2**62)
+        self.cluster = Cluster(dimensions, options.balance_dimensions)
+        self.timeline = Timeline(self.cluster)
+        self.reservations = Reservations(self.cluster, self.timeline)
+        self.balance = Balance(self.cluster, options)
+        self.groups = Groups(options, dimensions, self.cluster, zone)
+        self.groups.apply((), 0)
+        self.jobs: dict[int, JobState] = {}
+        self.attempts: dict[int, Attempt] = {}
+        # Attempts that were told to stop and still hold their leases.
+        self.leaving: dict[int, Attempt] = {}
+        self.claims: list[Claim] = []
+        self.next_attempt = 1
+        # Decisions that events led to, handed out by the next ``decide``.
+        self.outbox: list[Decision] = []
+        self.wake = NEVER
+        self._by_cpu = options.accounting == "cpu"
+
+    # --- events ----------------------------------------------------------------------------------------------
+
+    def observe(self, now: int, events: Sequence[Event]) -> None:
+        """Take in what happened, in this order, all at time ``now``."""
+        self._at(now)
+        for event in events:
+            match event:
+                case TaskEnded():
+                    self._task_ended(event)
+                case JobSubmitted():
+                    self._submitted(event.job)
+                case JobCancelled():
+                    self._cancelled(event.job)
+                case NodeAdded():
+                    self.cluster.add_node(event.node)
+                    self._nodes_changed()
+                case NodeLost():
+                    self._node_lost(event.name)
+                case NodeCordoned():
+                    f = self.cluster.index[event.name]
+                    self.cluster.cordon(f, event.reason if event.cordoned else None)
+                    self._void_claims(f)
+                case GroupsApplied():
+                    self._groups_applied(event)
+                case ClockSet():
+                    self.groups.wall_offset = event.utc - now
+                    self._refresh_quotas()
+
+    def _at(self, now: int) -> None:
+        if now < self.now:
+            raise ValueError(f"time went back from {self.now} to {now} µs")
+        self.now = now
+        if now >= self.groups.next_quota_change:
+            self._refresh_quotas()
+
+    def _submitted(self, job: Job) -> None:
+        if job.id in self.jobs:
+            raise ValueError(f"job {job.id} is known already")
+        group = self.groups.get(job.group)
+        state = JobState(job, group, self.cluster.shape(job.request, job.tasks if job.gang else 1), self.now)
+        self.jobs[job.id] = state
+        group.jobs += 1
+        self._enqueue(state)
+
+    def _cancelled(self, job_id: int) -> None:
+        job = self.jobs.get(job_id)
+        if job is None or job.cancelled:
+            return
+        job.cancelled = True
+        for claim in list(job.claims):
+            self._drop_claim(claim, again=False)
+        if job.queued:
+            self._dequeue(job)
+        job.waiting = 0
+        job.again.clear()
+        for attempt in job.attempts.values():
+            if not attempt.stopping:
+                self._leave(attempt)
+                name = self.cluster.names[attempt.node]
+                self.outbox.append(Stop(attempt.id, job.job.id, attempt.task, name))
+        self._maybe_over(job)
+
+    def _task_ended(self, event: TaskEnded) -> None:
+        attempt = self.attempts.get(event.attempt)
+        if attempt is None:
+            # Reported twice, or its node was declared lost before.
+            return
+        again = event.again or event.outcome in (Outcome.PREEMPTED, Outcome.LOST)
+        if attempt.stopping and event.outcome is Outcome.CANCELLED:
+            again = not attempt.job.cancelled
+        self._give_back(attempt, again)
+
+    def _node_lost(self, name: str) -> None:
+        f = self.cluster.index[name]
+        if self.cluster.lost[f]:
+            return
+        for attempt in [attempt for attempt in self.attempts.values() if attempt.node == f]:
+            self._give_back(attempt, True)
+        self.cluster.lose_node(f)
+        self._void_claims(f)
+        self._nodes_changed()
+
+    def _nodes_changed(self) -> None:
+        self.balance.refresh()
+        self.balance.cursor %= max(1, self.cluster.node_count)
+        if self.groups.default_is_implied():
+            self._refresh_quotas()
+
+    def _groups_applied(self, event: GroupsApplied) -> None:
+        kept = {group.name for group in event.groups} | {"default"}
+        moves = dict(event.moves)
+        homeless = sorted(
+            {job.group.name for job in self.jobs.values() if job.group.name not in kept and job.group.name not in moves}
+        )
+        if homeless:
+            raise ValueError(f"groups with live jobs are removed without a place for them: {', '.join(homeless)}")
+        moving = [job for job in self.jobs.values() if job.group.name not in kept]
+        targets = [(job, moves[job.group.name]) for job in moving]
+        for job in moving:
+            if job.queued:
+                self._dequeue(job)
+            job.group.jobs -= 1
+        touched = self.groups.apply(event.groups, self.now)
+        for job, name in targets:
+            job.group = self.groups.get(name)
+            job.group.jobs += 1
+            touched.append(job.group)
+            if self._can_wait(job):
+                self._enqueue(job)
+        self.cluster.loosened += 1
+        self._recharge(touched)
+
+    def _refresh_quotas(self) -> None:
+        self.cluster.loosened += 1
+        self._recharge(self.groups.refresh_quotas(self.now))
+
+    def _recharge(self, groups: list[GroupState]) -> None:
+        """Work out again what these groups use: their measures or policies are others now."""
+        wanted = {group.name for group in groups}
+        if not wanted:
+            return
+        for group in groups:
+            zero = [0] * len(group.quota)
+            group.used, group.leaving, group.claimed = zero, zero.copy(), zero.copy()
+        for attempt in self.attempts.values():
+            group = attempt.job.group
+            if group.name in wanted:
+                attempt.charge = group.charge(attempt.job.job.request, self.cluster.capacity_of(attempt.node))
+                group.add_used(attempt.job, attempt.charge)
+                if attempt.stopping:
+                    _add(group.leaving, attempt.charge)
+        for group in groups:
+            group.claims.clear()
+        for claim in self.claims:
+            group = claim.job.group
+            if group.name in wanted:
+                group.claims.append(claim)
+                claim.charge = self._charge_of(claim.job, claim.reservation.nodes)
+                _add(group.claimed, claim.charge)
+        for group in groups:
+            self.groups.reorder(group)
+
+    # --- queues ----------------------------------------------------------------------------------------------
+
+    def _can_wait(self, job: JobState) -> bool:
+        """Whether a unit of the job may be offered: a gang only when nothing of it runs any more."""
+        return job.waiting > 0 and not (job.job.gang and (job.attempts or job.claims))
+
+    def _enqueue(self, job: JobState) -> None:
+        job.since = self.now
+        job.queued = True
+        if job.job.gang and job.shape.size != job.waiting:
+            job.shape = self.cluster.shape(job.job.request, job.waiting)
+        elif job.shape.row < 0:
+            job.shape = self.cluster.shape(job.job.request, job.shape.size)
+        self.cluster.want(job.shape)
+        group = job.group
+        group.policy.add(job)
+        if group.key is None:
+            self.groups.reorder(group)
+
+    def _dequeue(self, job: JobState) -> None:
+        job.queued = False
+        job.group.policy.remove(job)
+        self.cluster.unwant(job.shape)
+        job.drain = []
+        job.held_since = None
+        if not len(job.group.policy):
+            self.groups.reorder(job.group)
+
+    def _maybe_over(self, job: JobState) -> None:
+        if job.over:
+            del self.jobs[job.job.id]
+            job.group.jobs -= 1
+
+    # --- attempts --------------------------------------------------------------------------------------------
+
+    def _start(self, job: JobState, task: int, f: int) -> Start:
+        """A task starts on node ``f``: its lease, its charge, its attempt."""
+        group = job.group
+        request = job.job.request
+        charge = (request[0],) if self._by_cpu else group.charge(request, self.cluster.specs[f].capacity)
+        end = NEVER if job.limit >= NEVER else self.now + job.limit
+        slot = self.cluster.hold(f, job.shape, end)
+        number = self.next_attempt
+        self.next_attempt = number + 1
+        attempt = Attempt(number, job, task, f, slot, self.now, charge)
+        self.attempts[number] = attempt
+        job.attempts[number] = attempt
+        group.add_used(job, charge)
+        return Start(number, job.job.id, task, self.cluster.names[f])
+
+    def _give_back(self, attempt: Attempt, again: bool) -> None:
+        """An attempt is over: its lease and charge are given back, its task is done or waits again."""
+        job = attempt.job
+        group = job.group
+        del self.attempts[attempt.id]
+        del job.attempts[attempt.id]
+        self.cluster.release(attempt.slot)
+        group.add_used(job, tuple(-amount for amount in attempt.charge))
+        if attempt.stopping:
+            del self.leaving[attempt.id]
+            _add(group.leaving, tuple(-amount for amount in attempt.charge))
+        if again and not job.cancelled:
+            job.put_back(attempt.task)
+        if job.queued:
+            job.since = self.now if again else job.since
+        elif self._can_wait(job):
+            self._enqueue(job)
+        elif not job.attempts:
+            self._maybe_over(job)
+        if group.key is not None:
+            self.groups.reorder(group)
+
+    def _leave(self, attempt: Attempt) -> None:
+        """An attempt was told to stop; after its grace what it holds will be free."""
+        attempt.stopping = True
+        self.leaving[attempt.id] = attempt
+        _add(attempt.job.group.leaving, attempt.charge)
+        end = self.now + attempt.job.group.options.grace
+        if int(self.cluster.leases[attempt.slot, END]) > end:
+            self.cluster.set_end(attempt.slot, end)
+
+    # --- claims ----------------------------------------------------------------------------------------------
+
+    def _charge_of(self, job: JobState, nodes: list[tuple[int, int]]) -> tuple[int, ...]:
+        total = [0] * len(job.group.quota)
+        for f, count in nodes:
+            for i, amount in enumerate(job.group.charge(job.job.request, self.cluster.specs[f].capacity)):
+                total[i] += amount * count
+        return tuple(total)
+
+    def _add_claim(self, claim: Claim) -> None:
+        self.claims.append(claim)
+        claim.job.claims.append(claim)
+        claim.job.group.claims.append(claim)
+        _add(claim.job.group.claimed, claim.charge)
+        self.cluster.want(claim.job.shape)
+
+    def _remove_claim(self, claim: Claim) -> None:
+        self.timeline.drop(claim.reservation)
+        self.claims.remove(claim)
+        claim.job.claims.remove(claim)
+        claim.job.group.claims.remove(claim)
+        _add(claim.job.group.claimed, tuple(-amount for amount in claim.charge))
+        self.cluster.unwant(claim.job.shape)
+
+    def _drop_claim(self, claim: Claim, again: bool) -> None:
+        """The claim is void; its tasks wait again unless the job is cancelled."""
+        self._remove_claim(claim)
+        self.cluster.loosened += 1
+        if again:
+            for task in claim.tasks:
+                claim.job.put_back(task)
+            if not claim.job.queued and self._can_wait(claim.job):
+                self._enqueue(claim.job)
+
+    def _void_claims(self, f: int) -> None:
+        """Node ``f`` takes no tasks any more: nothing can be kept on it."""
+        if self.cluster.nodes[f, USABLE]:
+            return
+        for claim in list(self.claims):
+            if any(node == f for node, _ in claim.reservation.nodes):
+                self._drop_claim(claim, again=True)
+
+    # --- questions -------------------------------------------------------------------------------------------
+
+    def waiting(self) -> Iterator[JobState]:
+        """All jobs with a task that waits, by id."""
+        return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims)
+
+    def never_fits(self, job: Job) -> bool:
+        """Whether no node of this cluster could ever hold a task of ``job``, or not all nodes together its gang."""
+        if not self.cluster.ever_fits(job.request):
+            return True
+        return job.gang and self.cluster.copies_when_empty(job.request) < job.tasks
+
+    def fits_now(self, request: tuple[int, ...]) -> bool:
+        """Whether one task of ``request`` fits into what is free on some node."""
+        return self.cluster.fits_now(request)
+
+
+def _add(amounts: list[int], change: tuple[int, ...]) -> None:
+    for i, amount in enumerate(change):
+        amounts[i] += amount

@@ -1,0 +1,260 @@
+"""Preemption between groups (source G, steps i to k): who yields to a unit of a group below its quota.
+
+Per candidate node: take victims in order until the unit fits, then give back in reverse what is not needed; the
+node with the cheapest set wins. What the victims free is kept for the unit by a *claim*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+import numpy as np
+
+from cress.core.cluster import Cluster
+from cress.core.groups import GroupState
+from cress.core.jobs import Attempt, JobState
+from cress.core.kernels.holding import FREE, USABLE
+from cress.core.kernels.timeline import B_AMOUNTS, B_FORCE, B_NODE
+from cress.core.timeline import Reservation, Timeline
+from cress.model.group import PreemptivePolicy
+from cress.model.job import JobType
+
+Cost: TypeAlias = tuple[int, int, int]
+
+
+class Claim:
+    """A unit for which victims make room: its tasks, taken out of the queue, and the reservation of their nodes."""
+
+    __slots__ = ("charge", "job", "reservation", "stamp", "tasks")
+
+    def __init__(self, job: JobState, tasks: list[int], reservation: Reservation, charge: tuple[int, ...]) -> None:
+        self.job = job
+        self.tasks = tasks
+        self.reservation = reservation
+        self.charge = charge
+        # The state of the claim's nodes when it was last tried.
+        self.stamp = -1
+
+
+class Victim:
+    """Tasks that go together: one task, or all of a gang."""
+
+    __slots__ = ("attempts", "group", "longest", "loss", "lost_work", "order", "priority")
+
+    def __init__(self, attempts: list[Attempt], now: int, policy: PreemptivePolicy) -> None:
+        first = attempts[0]
+        self.attempts = attempts
+        self.group = first.job.group
+        self.priority = first.job.job.priority
+        self.longest = max(now - attempt.start for attempt in attempts)
+        self.lost_work = sum(now - attempt.start for attempt in attempts)
+        self.loss = [sum(amounts) for amounts in zip(*(attempt.charge for attempt in attempts), strict=True)]
+        rank = self.priority if policy is PreemptivePolicy.LOW_PRIORITY_FIRST else self.longest
+        # The group furthest above its quota first, then the policy's rank; the latest attempt among equals.
+        self.order = (-self.group.excess(), self.group.name, rank, self.longest, -first.id)
+
+
+class Plan:
+    """The cheapest way found: victims in the order in which they were taken, and where the unit will go."""
+
+    __slots__ = ("nodes", "victims")
+
+    def __init__(self, victims: list[Victim], nodes: list[tuple[int, int]]) -> None:
+        self.victims = victims
+        self.nodes = nodes
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """All attempts that have to end."""
+        return [attempt for victim in self.victims for attempt in victim.attempts]
+
+
+def find_plan(
+    job: JobState, groups: Iterable[GroupState], attempts: Iterable[Attempt], cluster: Cluster, timeline: Timeline,
+    claims: Iterable[Claim], leaving: Iterable[Attempt], now: int,
+) -> Plan | None:  # fmt: skip
+    """Victims for one unit of ``job``, or ``None`` if no allowed set makes it fit.
+
+    ``leaving`` are the attempts that were told to stop, for whatever reason.
+    """
+    takers = {group.name for group in groups if group is not job.group and group.can_be_preempted()}
+    if not takers:
+        return None
+    policy = job.group.spec.preemptive
+    victims = _victims(takers, attempts, now, policy)
+    if not victims:
+        return None
+    return _Search(job, victims, cluster, timeline, claims, leaving, policy).best()
+
+
+def _victims(takers: set[str], attempts: Iterable[Attempt], now: int, policy: PreemptivePolicy) -> list[Victim]:
+    """Everything that may yield, in the order in which it is taken."""
+    gangs: dict[int, list[Attempt]] = {}
+    singles: list[Attempt] = []
+    for attempt in attempts:
+        job = attempt.job
+        if job.group.name not in takers or attempt.stopping or job.job.type is JobType.DATABASE:
+            continue
+        if job.job.gang:
+            gangs.setdefault(job.job.id, []).append(attempt)
+        elif now - attempt.start >= job.group.options.min_runtime:
+            singles.append(attempt)
+    found = [Victim([attempt], now, policy) for attempt in singles]
+    for members in gangs.values():
+        ran = min(now - attempt.start for attempt in members)
+        if ran >= members[0].job.group.options.min_runtime and len(members) == len(members[0].job.attempts):
+            found.append(Victim(members, now, policy))
+    found.sort(key=lambda victim: victim.order)
+    return found
+
+
+class _Search:
+    """Free amounts per node as they will be, and the victims that could add to them."""
+
+    def __init__(
+        self, job: JobState, victims: list[Victim], cluster: Cluster, timeline: Timeline, claims: Iterable[Claim],
+        leaving: Iterable[Attempt], policy: PreemptivePolicy,
+    ) -> None:  # fmt: skip
+        self.job = job
+        self.request = np.array(job.shape.request, np.int64)
+        self.cluster = cluster
+        self.policy = policy
+        k_count = cluster.k_count
+        n = cluster.node_count
+        self.level = cluster.nodes[:n, FREE : FREE + k_count].copy()
+        self.usable = cluster.nodes[:n, USABLE] == 1
+        # Claims own what leaving tasks will free: count both, so that nothing is promised twice.
+        for attempt in leaving:
+            self.level[attempt.node] += attempt.job.shape.request_array
+        for claim in claims:
+            for row in claim.reservation.rows:
+                if timeline.table[row, B_FORCE]:
+                    self.level[timeline.table[row, B_NODE]] -= timeline.table[row, B_AMOUNTS:]
+        self.by_node: dict[int, list[Victim]] = {}
+        for victim in victims:
+            for f in sorted({attempt.node for attempt in victim.attempts}):
+                self.by_node.setdefault(f, []).append(victim)
+        gain = np.zeros_like(self.level)
+        for victim in victims:
+            for attempt in victim.attempts:
+                gain[attempt.node] += attempt.job.shape.request_array
+        self.possible = self.usable & np.all(self.level + gain >= self.request, axis=1)
+
+    def best(self) -> Plan | None:
+        """The cheapest plan for the whole unit."""
+        if self.job.shape.size == 1:
+            found = self._cheapest({}, [])
+            if found is None:
+                return None
+            victims, f = found
+            return Plan(victims, [(f, 1)])
+        return self._gang()
+
+    def _gang(self) -> Plan | None:
+        """One copy after the other, each where it costs least; then what turned out not to be needed is given back."""
+        placed: dict[int, int] = {}
+        taken: list[Victim] = []
+        for _ in range(self.job.shape.size):
+            found = self._cheapest(placed, taken)
+            if found is None:
+                return None
+            more, f = found
+            taken.extend(more)
+            placed[f] = placed.get(f, 0) + 1
+        def fits(without: Victim) -> bool:
+            rest = [victim for victim in taken if victim is not without]
+            return all(np.all(self._level(f, rest) >= self.request * count) for f, count in placed.items())
+        for victim in reversed(taken.copy()):
+            if fits(victim):
+                taken.remove(victim)
+        return Plan(taken, sorted(placed.items())) if taken else None
+
+    def _cheapest(self, placed: dict[int, int], taken: list[Victim]) -> tuple[list[Victim], int] | None:
+        """The node, and the victims beyond ``taken``, for one more copy at the lowest cost."""
+        best: tuple[Cost, int, list[Victim]] | None = None
+        for f in np.flatnonzero(self.possible).tolist():
+            need = self.request * (placed.get(f, 0) + 1)
+            victims = self._take(f, need, taken)
+            if victims is None:
+                continue
+            cost = self._cost(victims)
+            if best is None or cost < best[0]:
+                best = (cost, f, victims)
+                if not victims:
+                    break
+        if best is None or (not best[2] and not taken and self.job.shape.size == 1):
+            # Nothing, or room that is being freed already: no reason to preempt.
+            return None
+        return best[2], best[1]
+
+    def _take(self, f: int, need: np.ndarray, taken: list[Victim]) -> list[Victim] | None:
+        level = self._level(f, taken)
+        if np.all(level >= need):
+            return []
+        loss: dict[str, list[int]] = {}
+        for victim in taken:
+            _add(loss, victim)
+        chosen: list[Victim] = []
+        for victim in self.by_node.get(f, ()):
+            if victim in taken or not _may_yield(victim, loss, [*taken, *chosen]):
+                continue
+            _add(loss, victim)
+            chosen.append(victim)
+            level = level + _on(victim, f)
+            if np.all(level >= need):
+                break
+        else:
+            return None
+        for victim in reversed(chosen.copy()):
+            if np.all(level - _on(victim, f) >= need):
+                level = level - _on(victim, f)
+                chosen.remove(victim)
+        return chosen
+
+    def _level(self, f: int, taken: list[Victim]) -> np.ndarray:
+        level = self.level[f]
+        for victim in taken:
+            level = level + _on(victim, f)
+        return level
+
+    def _cost(self, victims: list[Victim]) -> Cost:
+        """The policy's cost, then the number of tasks, then the work lost."""
+        number = sum(len(victim.attempts) for victim in victims)
+        lost = sum(victim.lost_work for victim in victims)
+        if not victims:
+            return (-(2**62), 0, 0)
+        worth: Callable[[Victim], int]
+        if self.policy is PreemptivePolicy.LOW_PRIORITY_FIRST:
+            worth = lambda victim: victim.priority  # noqa: E731
+        else:
+            worth = lambda victim: victim.longest  # noqa: E731
+        return (max(worth(victim) for victim in victims), number, lost)
+
+
+def _on(victim: Victim, f: int) -> np.ndarray:
+    """What a victim would free on node ``f``."""
+    amounts = np.zeros_like(victim.attempts[0].job.shape.request_array)
+    for attempt in victim.attempts:
+        if attempt.node == f:
+            amounts = amounts + attempt.job.shape.request_array
+    return amounts
+
+
+def _add(loss: dict[str, list[int]], victim: Victim) -> None:
+    have = loss.setdefault(victim.group.name, [0] * len(victim.loss))
+    for i, amount in enumerate(victim.loss):
+        have[i] += amount
+
+
+def _may_yield(victim: Victim, loss: dict[str, list[int]], chosen: list[Victim]) -> bool:
+    """Whether the victim's group stays at its quota, and a service at its minimum, when this victim goes too."""
+    before = loss.get(victim.group.name, [0] * len(victim.loss))
+    if not victim.group.stays_above([have + more for have, more in zip(before, victim.loss, strict=True)]):
+        return False
+    job = victim.attempts[0].job
+    if not job.job.minimum:
+        return True
+    gone = sum(len(other.attempts) for other in chosen if other.attempts[0].job is job)
+    running = sum(not attempt.stopping for attempt in job.attempts.values())
+    return running - gone - len(victim.attempts) >= job.job.minimum

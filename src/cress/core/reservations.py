@@ -1,0 +1,150 @@
+"""What is kept for blocked units while later ones go on: reservations, and nodes drained for units without any."""
+
+from __future__ import annotations
+
+from cress.core.cluster import Cluster
+from cress.core.groups import GroupState
+from cress.core.jobs import JobState
+from cress.core.kernels.holding import FREE, USABLE
+from cress.core.timeline import Reservation, Timeline
+from cress.model.times import NEVER
+
+_MODULUS = 2**61 - 1
+
+
+class Ahead:
+    """The blocked units that a pass has met so far, in its order; ``sign`` tells different lists apart."""
+
+    __slots__ = ("jobs", "sign")
+
+    def __init__(self) -> None:
+        self.jobs: list[JobState] = []
+        self.sign = 0
+
+    def append(self, job: JobState) -> None:
+        """One more blocked unit."""
+        self.jobs.append(job)
+        self.sign = (self.sign * 1_000_003 + job.job.id + 1) % _MODULUS
+
+    def beside(self, job: JobState) -> Ahead:
+        """The list with one more at its end; this one stays as it is."""
+        more = Ahead()
+        more.jobs = [*self.jobs, job]
+        more.sign = (self.sign * 1_000_003 + job.job.id + 1) % _MODULUS
+        return more
+
+
+class Reservations:
+    """Reservations of blocked units, made only when a later unit could take their place.
+
+    They stand until something that may let the unit start earlier happens (``cluster.loosened``), the unit starts,
+    or the units ahead of it change.
+    """
+
+    def __init__(self, cluster: Cluster, timeline: Timeline) -> None:
+        self.cluster = cluster
+        self.timeline = timeline
+        self.kept: list[Reservation] = []
+        self._loosened = -1
+
+    def heed(self, ahead: list[JobState], now: int) -> None:
+        """Have exactly the reservations of the units ``ahead`` in force."""
+        if self._loosened != self.cluster.loosened:
+            self.forget()
+            self._loosened = self.cluster.loosened
+        kept = self.kept
+        for reservation in kept[len(ahead) :]:
+            self.timeline.enforce(reservation, False)
+        n = 0
+        for job, reservation in zip(ahead, kept, strict=False):
+            if reservation.job is not job:
+                break
+            if not reservation.in_force:
+                if not self.timeline.holds(reservation, job.limit, now):
+                    break
+                self.timeline.enforce(reservation, True)
+            reservation.stamp = self.cluster.stamp
+            n += 1
+        if n < len(ahead):
+            for reservation in kept[n:]:
+                self.timeline.drop(reservation)
+            del kept[n:]
+            for job in ahead[n:]:
+                kept.append(self._make(job, now))
+
+    def forget(self) -> None:
+        """Drop everything; it is made again when it is needed."""
+        for reservation in self.kept:
+            self.timeline.drop(reservation)
+        self.kept.clear()
+
+    def unknown_below_quota(self, group: GroupState) -> bool:
+        """Whether a unit ahead has no known start although its group is below its quota.
+
+        What would delay such a unit is not known, so only groups below their quota may go on (G, step n).
+        """
+        return any(
+            reservation.in_force
+            and not reservation.rows
+            and reservation.job.group is not group
+            and reservation.job.group.below_quota
+            for reservation in self.kept
+        )
+
+    def of(self, job: JobState) -> Reservation | None:
+        """The standing reservation of a job's next unit."""
+        return next((reservation for reservation in self.kept if reservation.job is job), None)
+
+    def _make(self, job: JobState, now: int) -> Reservation:
+        slot = self.timeline.earliest(job.shape, job.limit, now)
+        if slot is not None:
+            reservation = Reservation(job, slot.start, slot.nodes, self.cluster.stamp)
+            self.timeline.reserve(reservation, job.limit)
+        elif drain_due(job, now):
+            job.drain = self._drain(job)
+            reservation = Reservation(job, now, job.drain, self.cluster.stamp)
+            self.timeline.reserve(reservation, NEVER)
+        else:
+            reservation = Reservation(job, NEVER, [], self.cluster.stamp)
+            reservation.in_force = True
+        return reservation
+
+    def _drain(self, job: JobState) -> list[tuple[int, int]]:
+        """Nodes to keep free for a unit that no known end will free: those that it had before, while they do.
+
+        Else the usable nodes that are large enough and miss the smallest share of their capacity, not booked ones
+        first; the first registered among equals.
+        """
+        cluster = self.cluster
+        k_count = cluster.k_count
+        if job.drain and all(cluster.nodes[f, USABLE] for f, _ in job.drain):
+            return job.drain
+        request = job.shape.request
+        booked = set(self.timeline.booked.tolist())
+        places = []
+        for f in range(cluster.node_count):
+            if not cluster.nodes[f, USABLE]:
+                continue
+            node = cluster.nodes[f].tolist()
+            capacity = node[FREE + k_count : FREE + 2 * k_count]
+            room = min((have // need for have, need in zip(capacity, request, strict=True) if need), default=0)
+            if room:
+                free = node[FREE : FREE + k_count]
+                missing = max(
+                    (need - have) / total
+                    for have, need, total in zip(free, request, capacity, strict=True)
+                    if need
+                )
+                places.append((f in booked, missing, f, room))
+        chosen: list[tuple[int, int]] = []
+        wanted = job.shape.size
+        for _, _, f, room in sorted(places):
+            if wanted:
+                chosen.append((f, min(room, wanted)))
+                wanted -= chosen[-1][1]
+        return chosen if not wanted else []
+
+
+def drain_due(job: JobState, now: int) -> bool:
+    """Whether a blocked unit has waited long enough for nodes to be kept free for it."""
+    return now >= job.since + job.group.options.drain_after

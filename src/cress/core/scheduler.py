@@ -1,0 +1,358 @@
+"""The scheduler: the only way into the core.
+
+``observe`` brings it up to date, ``decide`` runs passes of the cycle (source G, figure 3), ``next_wakeup`` says when
+something changes by itself. Times are microseconds on the caller's clock, which never goes back.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, tzinfo
+
+from cress.core.groups import GroupState
+from cress.core.jobs import JobState
+from cress.core.kernels.holding import FITTING
+from cress.core.ledger import Ledger
+from cress.core.plans import Plans
+from cress.core.preemption import Claim, Plan, find_plan
+from cress.core.reservations import Ahead, drain_due
+from cress.core.timeline import Reservation
+from cress.core.vetoes import Verdict
+from cress.model.decisions import Decision, Decisions, Preempt, WouldPreempt
+from cress.model.options import Options
+from cress.model.resources import Dimensions
+from cress.model.times import NEVER
+
+
+class Scheduler(Ledger):
+    """One cluster, its groups and jobs, and what to do next.
+
+    ``zone`` is the time zone of quota timetables; the wall clock itself comes by ``ClockSet`` events.
+    """
+
+    def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
+        super().__init__(dimensions, options, zone)
+        self.decided: list[Decision] = []
+        self.pass_number = 0
+        self.plans = Plans(self.cluster, self.timeline)
+        self._quota_only = options.behind_blocked == "quota_only"
+        self._gate = options.balance_gate == "on"
+
+    # --- the cycle -------------------------------------------------------------------------------------------
+
+    def decide(self, now: int, budget: int = 2**31) -> Decisions:
+        """Run passes until one places nothing, at most ``budget`` of them; what was decided, in order."""
+        self._at(now)
+        decided = self.outbox
+        self.outbox = []
+        self.decided = decided
+        while budget > 0:
+            budget -= 1
+            if not self._pass(now):
+                return Decisions(decided)
+        return Decisions(decided, more=True)
+
+    def _pass(self, now: int) -> bool:
+        """One pass of the cycle: place one unit, or make room for one. Returns whether it did.
+
+        1. nothing was tried yet;          2. groups in the order of used / quota;
+        3. for each group in that order:
+           a. skip it while it cools off;  b. skip it if nothing of it waits (it has no place in the order then);
+           c. behind a blocked unit, only groups below their quota go on (``quota_only``), or anyone beside the
+              reservations of the units ahead (``reserve``);
+           d. its policy offers units;     e. the first one that fits starts, and the pass ends;
+           g. else it may take room from other groups, which ends the pass;
+           h. else it is one more blocked unit ahead of the next group.
+        4. nothing placed: wait for an event.
+        """
+        self.wake = NEVER
+        ahead = Ahead()
+        self.pass_number += 1
+        for key in self.groups.order:
+            group = self.groups.by_name[key[3]]
+            group.visited = self.pass_number
+            if group.preempted_at is not None and self._cools(group, now):
+                continue
+            if ahead.jobs and self._quota_only and not group.below_quota:
+                group.visited = 0
+                return False
+            if self._offer(group, ahead, now):
+                return True
+            if group.offered is None:
+                continue
+            if self._take_back(group, group.offered, now):
+                return True
+            ahead.append(group.offered)
+            if self.cluster.endless:
+                self._maybe_drain(group.offered, ahead, now)
+        return False
+
+    def _cools(self, group: GroupState, now: int) -> bool:
+        until = group.cools_until()
+        if now >= until:
+            return False
+        group.verdict = Verdict.COOLING
+        group.offered = None
+        self._wake_at(until)
+        return True
+
+    def _offer(self, group: GroupState, ahead: Ahead, now: int) -> bool:
+        """Step d and e: start the first unit of the group that fits.
+
+        Without one, ``group.offered`` is the unit that is blocked, or ``None`` if the gate or a limit holds all.
+        """
+        if group.claims and self._start_claim(group, now):
+            return True
+        group.offered = None
+        policy = group.policy
+        if policy.plans:
+            return self._offer_planned(group, ahead, now)
+        head = policy.head()
+        if head is None:
+            return False
+        if self._gate or policy.limits_users:
+            head = self._first_free(group, now)
+            if head is None:
+                return False
+        if self._try(head, ahead, now):
+            return True
+        group.offered = head
+        if not policy.offers_more:
+            return False
+        beside = ahead.beside(head)
+        for job in policy.later(head, (self.cluster.loosened, beside.sign)):
+            if self._passed_over(job, now):
+                continue
+            if self._try(job, beside, now):
+                return True
+        group.offered = head
+        return False
+
+    def _try(self, job: JobState, ahead: Ahead, now: int) -> bool:
+        """Match one unit, beside the reservations of the units ahead, and start it if it fits."""
+        group = job.group
+        cluster = self.cluster
+        if not cluster.rows[job.shape.row, FITTING]:
+            group.verdict = Verdict.NO_ROOM
+            return False
+        situation = (job.job.id, cluster.loosened, ahead.sign)
+        if situation == group.failed:
+            return False
+        if ahead.jobs or self.reservations.kept:
+            self.reservations.heed(self._heeded(group, ahead, now), now)
+            if not self._quota_only and not group.below_quota and self.reservations.unknown_below_quota(group):
+                group.verdict = Verdict.QUOTA
+                return False
+        if job.shape.size == 1:
+            if self._start_one(job, now):
+                return True
+            group.verdict = Verdict.RESERVED
+        else:
+            if self._start_gang(job, now):
+                return True
+            group.verdict = Verdict.NO_ROOM_TOGETHER
+        group.failed = situation
+        return False
+
+    def _heeded(self, group: GroupState, ahead: Ahead, now: int) -> list[JobState]:
+        """Whose reservations count: everyone's ahead; with ``quota_only`` the group's own, and drained nodes."""
+        if not self._quota_only:
+            return ahead.jobs
+        return [job for job in ahead.jobs if job.group is group or drain_due(job, now)]
+
+    def _start_one(self, job: JobState, now: int) -> bool:
+        shape = job.shape
+        if self.timeline.any_booked:
+            delaying = self.timeline.screen(shape, job.limit, now)
+            if delaying and delaying >= self.cluster.fitting(shape):
+                return False
+        f = self._choose(job)
+        if f < 0:
+            return False
+        group = job.group
+        self.decided.append(self._start(job, job.take(), f))
+        if not job.waiting:
+            self._dequeue(job)
+        self.groups.reorder(group)
+        group.verdict = Verdict.PLACED
+        return True
+
+    def _start_gang(self, job: JobState, now: int) -> bool:
+        shape = job.shape
+        timeline = self.timeline
+        if timeline.copies_now(shape, job.limit, shape.size, now).sum() < shape.size:
+            return False
+        for _ in range(shape.size):
+            if timeline.any_booked:
+                timeline.screen(shape, job.limit, now)
+            self.decided.append(self._start(job, job.take(), self._choose(job)))
+        self._dequeue(job)
+        self.groups.reorder(job.group)
+        job.group.verdict = Verdict.PLACED
+        return True
+
+    def _choose(self, job: JobState) -> int:
+        balance = self.balance
+        if balance.use_pending and self.cluster.node_count > 1 and (self.cluster.starved or any(balance.pending)):
+            balance.set_pending(self._jobs_lacking())
+        return balance.choose(job.shape)
+
+    def _jobs_lacking(self) -> tuple[int, ...]:
+        """B's r_i: per balanced dimension, the offered jobs that wait for lack of it.
+
+        Jobs that their policy does not offer wait behind another one, not for lack of resources.
+        """
+        counts = [0] * len(self.dimensions)
+        for key in self.groups.order:
+            group = self.groups.by_name[key[3]]
+            if group.preempted_at is None or self.now >= group.cools_until():
+                group.policy.count_lacking(self.cluster, counts)
+        return tuple(counts[k] for k in self.cluster.balanced_indices)
+
+    def _first_free(self, group: GroupState, now: int) -> JobState | None:
+        """The first job of the group that neither the balance gate nor a limit passes over."""
+        for job in group.policy:
+            if not self._passed_over(job, now):
+                return job
+        return None
+
+    def _passed_over(self, job: JobState, now: int) -> bool:
+        group = job.group
+        if group.policy.limits_users and not self._within_limit(job):
+            group.verdict = Verdict.USER_LIMIT
+            return True
+        if not self._gate:
+            return False
+        hold = self.options.gate_hold
+        if job.held_since is not None and now >= job.held_since + hold:
+            return False
+        if not self.balance.holds_back(job.shape):
+            return False
+        if job.held_since is None:
+            job.held_since = now
+        group.verdict = Verdict.GATE
+        self._wake_at(job.held_since + hold)
+        return True
+
+    def _within_limit(self, job: JobState) -> bool:
+        group = job.group
+        charge = group.charge(job.job.request, self.cluster.largest_capacity())
+        return group.policy.may_use_more(job, tuple(amount * job.shape.size for amount in charge), group.quota)
+
+    def _maybe_drain(self, job: JobState, ahead: Ahead, now: int) -> None:
+        """Keep nodes free for a unit that no known end frees, once it has waited long enough."""
+        if drain_due(job, now):
+            self.reservations.heed(self._heeded(job.group, ahead, now), now)
+        else:
+            self._wake_at(job.since + job.group.options.drain_after)
+
+    # --- preemption ------------------------------------------------------------------------------------------
+
+    def _take_back(self, group: GroupState, job: JobState, now: int) -> bool:
+        """Step g: find victims for the group's blocked unit, tell them to stop, keep what they free for the unit."""
+        mode = group.options.preemption
+        if mode == "off" or not group.needs_preemption():
+            return False
+        state = (job.job.id, self.cluster.stamp)
+        if group.no_victims == state:
+            return False
+        plan = find_plan(
+            job, self.groups, self.attempts.values(), self.cluster, self.timeline, self.claims,
+            self.leaving.values(), now,
+        )  # fmt: skip
+        if plan is None or not self._within_round(len(plan.attempts)):
+            group.no_victims = state
+            self._wake_for_min_runtime(now)
+            return False
+        if mode == "observe":
+            group.no_victims = state
+            if job.would_preempt != now:
+                job.would_preempt = now
+                for victim in plan.attempts:
+                    name = self.cluster.names[victim.node]
+                    self.outbox.append(WouldPreempt(victim.id, victim.job.job.id, victim.task, name, job.job.id))
+            return False
+        self._claim(job, plan, now)
+        for victim in plan.attempts:
+            taken = victim.job.group
+            self._leave(victim)
+            taken.preempted_at = now
+            name = self.cluster.names[victim.node]
+            grace = taken.options.grace
+            self.decided.append(Preempt(victim.id, victim.job.job.id, victim.task, name, grace, job.job.id))
+        group.verdict = Verdict.VICTIMS
+        return True
+
+    def _within_round(self, number: int) -> bool:
+        """Whether that many more victims may be under way: a share of the running tasks, or one unit's alone."""
+        under_way = sum(not attempt.job.cancelled for attempt in self.leaving.values())
+        return not under_way or under_way + number <= self.options.max_per_round * len(self.attempts)
+
+    def _wake_for_min_runtime(self, now: int) -> None:
+        for attempt in self.attempts.values():
+            least = attempt.job.group.options.min_runtime
+            if least and attempt.start + least > now:
+                self._wake_at(attempt.start + least)
+
+    def _claim(self, job: JobState, plan: Plan, now: int) -> None:
+        """Take the unit out of its queue and keep for it what its victims will free."""
+        nodes = plan.nodes
+        tasks = [job.take() for _ in range(sum(count for _, count in nodes))]
+        start = now + max(victim.job.group.options.grace for victim in plan.attempts)
+        reservation = Reservation(job, start, nodes, self.cluster.stamp)
+        claim = Claim(job, tasks, reservation, self._charge_of(job, nodes))
+        self._add_claim(claim)
+        if not job.waiting:
+            self._dequeue(job)
+        self.timeline.reserve(reservation, job.limit)
+
+    def _start_claim(self, group: GroupState, now: int) -> bool:
+        """Start a unit whose victims are gone; others cannot have taken what they freed."""
+        for claim in group.claims:
+            nodes = claim.reservation.nodes
+            stamp = max(self.cluster.node_stamp(f) for f, _ in nodes)
+            if stamp == claim.stamp:
+                continue
+            claim.stamp = stamp
+            if not self.cluster.has_room(claim.job.shape, nodes):
+                continue
+            places = [f for f, count in nodes for _ in range(count)]
+            for task, f in zip(claim.tasks, places, strict=True):
+                self.decided.append(self._start(claim.job, task, f))
+            self._remove_claim(claim)
+            self.groups.reorder(group)
+            group.verdict = Verdict.PLACED
+            return True
+        return False
+
+    # --- conservative backfill -------------------------------------------------------------------------------
+
+    def _offer_planned(self, group: GroupState, ahead: Ahead, now: int) -> bool:
+        """Every waiting unit has a planned start; the first one whose start has come begins."""
+        self.reservations.heed(self._heeded(group, ahead, now), now)
+        unit = self.plans.due(group, now)
+        if unit is None:
+            group.offered = group.policy.head()
+            group.verdict = Verdict.PLANNED
+        else:
+            self.plans.started(group, unit)
+            job = unit.job
+            for f, count in unit.nodes:
+                for _ in range(count):
+                    self.decided.append(self._start(job, job.take(), f))
+            if not job.waiting:
+                self._dequeue(job)
+            self.groups.reorder(group)
+            group.verdict = Verdict.PLACED
+        self.plans.rest(group)
+        return unit is not None
+
+    # --- wake-ups --------------------------------------------------------------------------------------------
+
+    def _wake_at(self, time: int) -> None:
+        if time < self.wake:
+            self.wake = time
+
+    def next_wakeup(self) -> int | None:
+        """The earliest time at which something changes by itself, as far as the last ``decide`` knows."""
+        wake = min(self.wake, self.groups.next_quota_change)
+        return None if wake >= NEVER else wake

@@ -1,0 +1,132 @@
+"""Writes src/cress/core/kernels/balance.py: the balance scans, unrolled for a few numbers of dimensions.
+
+A loop over the dimensions inside the loop over the nodes keeps the compiler from using vector instructions, and
+numba cannot cache code that was made by exec, so the unrolled source is a file. Run after a change here:
+
+    python tools/unroll_balance.py > src/cress/core/kernels/balance.py
+"""
+
+from __future__ import annotations
+
+WIDTHS = (4, 6, 8, 16)
+
+HEAD = '''"""The balance measure of all nodes at once, and the best node by it. WRITTEN BY tools/unroll_balance.py: change that.
+
+``share`` and ``inverse`` (float32, dimension × node) are used/capacity and 1/capacity, 0 where a node lacks the
+dimension; ``part`` (float32, node) is 1 / the number of dimensions that the node has. Rows beyond the dimensions
+of the cluster are zero and change nothing: x + 0 is exact. A score is y², which orders as y does. The key of a node
+is (bits of its score) << 32 | node: floats that are not negative order as their bits, ties go to the first node.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+ZERO = np.float32(0)
+NO_NODE = 2**62
+BLOCK = 2048
+ROTATE_BLOCK = 256
+WIDTHS = (4, 6, 8, 16)
+'''
+
+
+def each(pattern: str, width: int, joint: str = ", ") -> str:
+    return joint.join(pattern.replace("#", str(b)) for b in range(width))
+
+
+def score(width: int, mean: str, value: str, indent: str) -> list[str]:
+    """The lines that work out y² of d# with mean and weights of what the node has."""
+    return [
+        f"{indent}m = ({each('d#', width, ' + ')}) * parts[i]",
+        f"{indent}{each('t# = d# - m', width, '; ')}",
+        f"{indent}{value} = ({each('u# * t# * t#', width, ' + ')}) / down",
+    ]
+
+
+def common(width: int, length: str) -> list[str]:
+    return [
+        "        lacks = lack[lo : lo + c]",
+        "        blocks = blocked[lo : lo + c]",
+        "        parts = part[lo : lo + c]",
+        f"        {each('s# = share[#, lo : lo + c]', width, '; ')}",
+        f"        {each('v# = inverse[#, lo : lo + c]', width, '; ')}",
+    ]
+
+
+def scan(width: int) -> str:
+    lines = [
+        "",
+        "",
+        '@njit(cache=True, nogil=True, error_model="numpy")',
+        f"def scan_{width}(lack, blocked, share, inverse, part, node_count, add, weights):",
+        '    """Key of the feasible node with the smallest y after placing ``add``, or NO_NODE."""',
+        "    best = np.int64(NO_NODE)",
+        "    y = np.empty(BLOCK, np.float32)",
+        "    bits = y.view(np.int32)",
+        f"    {each('a# = add[#]', width, '; ')}",
+        f"    {each('w# = weights[#]', width, '; ')}",
+        "    for lo in range(0, node_count, BLOCK):",
+        "        c = min(BLOCK, node_count - lo)",
+        *common(width, "c"),
+        "        for i in range(c):",
+        f"            {each('d# = s#[i] + a# * v#[i]', width, '; ')}",
+        f"            {each('u# = w# if v#[i] > ZERO else ZERO', width, '; ')}",
+        f"            down = {each('u#', width, ' + ')}",
+        *score(width, "m", "y[i]", "            "),
+        "        for i in range(c):",
+        "            key = (np.int64(bits[i]) << 32) | np.int64(lo + i)",
+        "            key = np.int64(NO_NODE) if (lacks[i] | blocks[i]) != 0 else key",
+        "            best = min(best, key)",
+        "    return best",
+    ]
+    return "\n".join(lines)
+
+
+def rotate(width: int) -> str:
+    lines = [
+        "",
+        "",
+        '@njit(cache=True, nogil=True, error_model="numpy")',
+        f"def rotate_{width}(lack, blocked, share, inverse, part, first, last, add, weights):",
+        '    """Over the nodes [first, last): (key of the smallest y after, first node whose y falls, or -1).',
+        "",
+        "    Stops at the block in which a node improves; the key then covers what was looked at.",
+        '    """',
+        "    best = np.int64(NO_NODE)",
+        "    y = np.empty(ROTATE_BLOCK, np.float32)",
+        "    z = np.empty(ROTATE_BLOCK, np.float32)",
+        "    bits = y.view(np.int32)",
+        f"    {each('a# = add[#]', width, '; ')}",
+        f"    {each('w# = weights[#]', width, '; ')}",
+        "    for lo in range(first, last, ROTATE_BLOCK):",
+        "        c = min(ROTATE_BLOCK, last - lo)",
+        *common(width, "c"),
+        "        for i in range(c):",
+        f"            {each('u# = w# if v#[i] > ZERO else ZERO', width, '; ')}",
+        f"            down = {each('u#', width, ' + ')}",
+        f"            {each('d# = s#[i]', width, '; ')}",
+        *score(width, "m", "z[i]", "            "),
+        f"            {each('d# = s#[i] + a# * v#[i]', width, '; ')}",
+        *score(width, "m", "y[i]", "            "),
+        "        found = np.int64(ROTATE_BLOCK)",
+        "        for i in range(c):",
+        "            out = (lacks[i] | blocks[i]) != 0",
+        "            key = (np.int64(bits[i]) << 32) | np.int64(lo + i)",
+        "            key = np.int64(NO_NODE) if out else key",
+        "            best = min(best, key)",
+        "            better = np.int64(ROTATE_BLOCK) if out or y[i] >= z[i] else np.int64(i)",
+        "            found = min(found, better)",
+        "        if found < ROTATE_BLOCK:",
+        "            return best, lo + found",
+        "    return best, np.int64(-1)",
+    ]
+    return "\n".join(lines)
+
+
+def source() -> str:
+    return HEAD + "".join(scan(width) + "\n" + rotate(width) + "\n" for width in WIDTHS)
+
+
+if __name__ == "__main__":
+    print(source(), end="")
