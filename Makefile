@@ -12,7 +12,7 @@ WORKERS ?= auto
 # Real batch logs, for the tests that replay them; without them these tests are skipped, and say so.
 ifeq ($(origin CRESS_TRACES),undefined)
 ifneq ($(wildcard ../shared/traces),)
-export CRESS_TRACES := $(abspath ../shared/traces)
+export CRESS_TRACES := $(CURDIR)/../shared/traces
 endif
 endif
 
