@@ -110,7 +110,7 @@ class RoomsContract(Contract):
 
     rooms = fields.ListField(subfield=fields.StringField())
 
-    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:  # noqa: ARG002 - the signature is given
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         """Compare every import of the package with the table."""
         package = str(self.session_options["root_packages"][0])
         table = parse_table([str(line) for line in self._lines()])
