@@ -45,9 +45,7 @@ def _option(
 class Options:
     """The options of one scheduler. Durations are microseconds, ratios are plain numbers."""
 
-    accounting: str = _option(
-        "cpu", "how used resources are counted", source="G", choices=("cpu", "dominant")
-    )
+    accounting: str = _option("cpu", "how used resources are counted", source="G", choices=("cpu", "dominant"))
     behind_blocked: str = _option(
         "reserve",
         "when a group's unit does not fit: reserve for it and let later groups go on beside the reservation, "
@@ -98,12 +96,8 @@ class Options:
     cooling_above_quota: int = _option(
         60 * SECOND, "and as long as it is above its quota for up to", unit="µs", source="G", least=0
     )
-    grace: int = _option(
-        15 * SECOND, "time between a victim's signal and its end", unit="µs", least=0, per_group=True
-    )
-    min_runtime: int = _option(
-        0, "a task can be a victim only after it ran for", unit="µs", least=0, per_group=True
-    )
+    grace: int = _option(15 * SECOND, "time between a victim's signal and its end", unit="µs", least=0, per_group=True)
+    min_runtime: int = _option(0, "a task can be a victim only after it ran for", unit="µs", least=0, per_group=True)
     max_per_round: float = _option(
         0.1, "victims under way at once, as a share of the running tasks; one unit's victims at least", above=0, most=1
     )
@@ -136,7 +130,10 @@ class Options:
         most=1,
     )
     balance_gate: str = _option(
-        "off", "hold a unit that unbalances every node while another would balance one", source="B", choices=("off", "on")
+        "off",
+        "hold a unit that unbalances every node while another would balance one",
+        source="B",
+        choices=("off", "on"),
     )
     gate_hold: int = _option(60 * SECOND, "a unit is held by the balance gate for at most", unit="µs", least=0)
 

@@ -105,7 +105,7 @@ def parse_amount(text: str, measure: Measure, *, words: tuple[str, ...] = ()) ->
     """
     digits, places, unit = _split(text, _EXPECTED[measure])
     factors = _factors(measure, words)
-    factor = factors.get(unit.lower())
+    factor = factors.get(unit.lower().replace(" ", ""))
     if factor is None or (measure is Measure.MILLI and unit == "M"):
         raise _unknown_unit(text, unit, measure, factors)
     if measure is Measure.BITS_PER_SECOND and "B" in unit:
