@@ -139,7 +139,7 @@ def test_quotas_in_servers_and_vectors(name: str, quotas: list[str], expected: l
         (1_000_000, 1, Options(), 20_000),
         (1_213_000, 1, Options(), 24_000),  # 24.26 cores in whole cores
         (1_000_000, 1, Options(default_group_quota=0.05), 50_000),
-        (50_000, 1, Options(), 1_000),  # 0.02 of it is one core exactly, not a little less
+        (100_000, 1, Options(default_group_quota=0.03), 3_000),  # exactly three, not a little less
         (8_000, 1, Options(), 1_000),
         (0, 0, Options(), 1_000),
         (1_000_000, 100, Options(accounting="dominant"), 2_000_000),

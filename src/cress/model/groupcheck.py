@@ -88,7 +88,7 @@ def with_default_group(groups: Sequence[Group], default: Group) -> tuple[Group, 
 
 
 def _exact(share: float) -> Fraction:
-    # As it was written: 0.02 as a binary fraction is a little more than two hundredths.
+    # As it was written: 0.03 as a binary fraction is a little less, and would lose a core of exactly three.
     return Fraction(repr(share))
 
 
