@@ -1,0 +1,30 @@
+"""What happened in a run: every attempt of every task, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempts:
+    """``m`` attempts in the order in which they started; times are microseconds of the trace.
+
+    ``job`` and ``task`` are positions in the workload and in the job, ``node`` a position in the cluster's
+    nodes. ``preempted`` attempts were ended before their time and their task ran again.
+    """
+
+    job: Ints
+    task: Ints
+    node: Ints
+    start: Ints
+    end: Ints
+    preempted: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.job)

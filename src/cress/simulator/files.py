@@ -1,0 +1,29 @@
+"""Writing results: a file is there complete or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from cress.model.errors import InputError
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[str]]:
+    """A text file that takes its name only when everything is written; its directory is made when missing.
+
+    On an exception (Ctrl-C too) nothing is left behind, and what stood under the name before stays.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", hint="another --out", file=str(path)) from error
+    finally:
+        partial.unlink(missing_ok=True)

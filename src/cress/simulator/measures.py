@@ -1,0 +1,385 @@
+"""What a run was worth (algorithms §14), computed afterwards from its attempts.
+
+``MEASURES`` lists every key with what it means; docs/simulate.md shows the same list, and a test holds the two
+together. Keys carry their units; ratios and shares are plain numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from cress.model.group import DEFAULT_GROUP, Group, Quota
+from cress.model.resources import ResourceVector
+from cress.model.timetable import next_change, quota_at_utc
+from cress.simulator.attempts import Attempts
+from cress.simulator.groups import NOWHERE
+from cress.simulator.series import Ints, Steps, accumulate
+from cress.simulator.workload import Workload
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+TAU = 10 * 1_000_000  # bounded slowdown counts runs shorter than 10 s as 10 s
+HOUR = 3_600_000_000
+SECOND = 1_000_000
+NOT_YET = -1
+
+# key → meaning. `<dimension>` stands for each dimension that the cluster has and some job needs.
+MEASURES: dict[str, str] = {
+    "jobs": "jobs of the trace, after what was left out in reading",
+    "jobs_finished": "jobs whose tasks all ran to their end",
+    "jobs_waiting": "jobs with tasks that never ran to their end",
+    "jobs_rejected": "jobs that no node (a gang: not the whole cluster) could ever hold",
+    "jobs_killed": "finished jobs whose run was cut at the time limit",
+    "tasks_finished": "tasks that ran to their end",
+    "wait_mean_s": "mean wait: first start − submit, over all jobs that started",
+    "wait_median_s": "median wait",
+    "wait_p95_s": "95th percentile of the waits",
+    "wait_max_s": "longest wait",
+    "bounded_slowdown_mean": "mean bounded slowdown: max(1, (end − submit) / max(run, 10 s)) over the finished jobs; "
+    "for a single task that ran once, end − submit is wait + run",
+    "bounded_slowdown_median": "median bounded slowdown",
+    "bounded_slowdown_p95": "95th percentile of the bounded slowdowns",
+    "bounded_slowdown_max": "largest bounded slowdown",
+    "turnaround_mean_s": "mean of end − submit over the finished jobs",
+    "makespan_s": "last end − first submit",
+    "utilisation_mean": "mean of the dimensions' utilisations below",
+    "utilisation_<dimension>_mean": "allocated / total of the dimension, mean over the makespan",
+    "gpu_allocation_mean": "allocated / total GPU thousandths, mean over the makespan; with a dimension gpu",
+    "gpu_allocation_max": "the highest GPU allocation at any moment; with a dimension gpu",
+    "fairness_jain_mean": "Jain index over the groups with demand of min(used, entitled) / entitled, mean over the time "
+    "in which some group has demand; entitled = min(demand, proportional share)",
+    "fairness_jain_min": "the lowest Jain index at any moment",
+    "preemptions": "attempts that were preempted",
+    "jobs_preempted": "jobs with at least one preempted attempt",
+    "lost_work_core_h": "core hours of preempted attempts",
+    "lost_work_share": "lost work / all work, in core hours",
+    "events": "submissions and completions handled",
+    "decisions": "starts and preemptions decided",
+    "loop_s": "wall-clock seconds of the event loop and the core",
+    "events_per_s": "events / loop_s",
+}
+
+# Keys of one group, in summary.json under groups.<name>.
+GROUP_MEASURES: dict[str, str] = {
+    "jobs": "jobs submitted to the group",
+    "jobs_finished": "of these, finished",
+    "quota_share": "quota / cluster, mean over the makespan",
+    "used_share_mean": "used / cluster, mean over the makespan",
+    "entitled_share_mean": "entitled / cluster, mean over the makespan",
+    "wait_mean_s": "mean wait of its jobs",
+    "bounded_slowdown_mean": "mean bounded slowdown of its jobs",
+    "preemptions": "its attempts that were preempted",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What one run gave: the workload, who went where, and all attempts.
+
+    ``group_of`` ``[n]`` points into ``group_names``, ``NOWHERE`` for jobs that were not admitted; ``rejected``
+    ``[n]`` marks jobs that could never run. ``groups`` are the configured groups as they ran.
+    """
+
+    label: str
+    workload: Workload
+    groups: tuple[Group, ...]
+    group_names: tuple[str, ...]
+    group_of: Ints
+    rejected: Bools
+    attempts: Attempts
+    accounting: str
+    events: int
+    loop_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobTimes:
+    """Per job ``[n]``: first start and last end (``NOT_YET``), attempts, and which finished. Microseconds."""
+
+    start: Ints
+    end: Ints
+    attempts: Ints
+    preempted: Ints
+    finished: Bools
+    wait: Ints
+    slowdown: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSeries:
+    """One group over time, as shares of the cluster."""
+
+    used: Steps
+    demand: Steps
+    quota: Steps
+    entitled: Steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """Everything that the outputs show of a run."""
+
+    times: JobTimes
+    start: int
+    end: int
+    utilisation: dict[str, Steps]
+    groups: dict[str, GroupSeries]
+    fairness: Steps
+    summary: dict[str, float]
+    group_summary: dict[str, dict[str, float]]
+
+
+def analyse(run: Run) -> Analysis:
+    """All measures of a run."""
+    times = job_times(run)
+    submitted = _submitted(run)
+    submit = run.workload.submit
+    start = int(submit[submitted].min()) if submitted.any() else 0
+    end = max(int(run.attempts.end.max()) if len(run.attempts) else start, start)
+    utilisation = _utilisation(run)
+    groups = group_series(run, start, end)
+    fairness = jain(groups)
+    summary = _summary(run, times, start, end, utilisation, fairness)
+    return Analysis(
+        times=times,
+        start=start,
+        end=end,
+        utilisation=utilisation,
+        groups=groups,
+        fairness=fairness,
+        summary=summary,
+        group_summary={name: _of_group(run, times, name, groups[name], start, end) for name in groups},
+    )
+
+
+def _submitted(run: Run) -> Bools:
+    return np.asarray((run.group_of != NOWHERE) & ~run.rejected)
+
+
+def job_times(run: Run) -> JobTimes:
+    """First start, last end, wait and bounded slowdown of every job."""
+    workload, attempts = run.workload, run.attempts
+    n = len(workload)
+    start = np.full(n, NOT_YET, dtype=np.int64)
+    # Attempts are in the order of their starts: the last write in reverse order is the first start.
+    start[attempts.job[::-1]] = attempts.start[::-1]
+    end = np.full(n, NOT_YET, dtype=np.int64)
+    np.maximum.at(end, attempts.job, attempts.end)
+    tries = np.bincount(attempts.job, minlength=n)
+    preempted = np.bincount(attempts.job[attempts.preempted], minlength=n)
+    finished = (tries - preempted) == workload.tasks
+    wait = np.where(start == NOT_YET, 0, start - workload.submit)
+    turnaround = np.where(finished, end - workload.submit, 0)
+    slowdown = np.maximum(1.0, turnaround / np.maximum(workload.run, TAU))
+    return JobTimes(
+        start=start,
+        end=np.where(finished, end, NOT_YET),
+        attempts=tries,
+        preempted=preempted,
+        finished=np.asarray(finished),
+        wait=wait,
+        slowdown=slowdown,
+    )
+
+
+def _utilisation(run: Run) -> dict[str, Steps]:
+    """Allocated / total of each dimension that the cluster has and some job needs."""
+    workload, attempts = run.workload, run.attempts
+    total = workload.cluster.total()
+    requests = np.array(workload.requests, dtype=np.int64)
+    result = {}
+    moments = np.concatenate([attempts.start, attempts.end])
+    shape = workload.request_index[attempts.job]
+    for k, name in enumerate(workload.cluster.dimensions.names):
+        if total[k] and requests[:, k].any():
+            amount = requests[shape, k]
+            steps = accumulate(moments, np.concatenate([amount, -amount]))
+            result[name] = Steps(steps.times, steps.values / total[k])
+    return result
+
+
+def share_of_cluster(request: ResourceVector, total: ResourceVector, accounting: str) -> float:
+    """What a task counts as a share of the cluster: its cores, or its largest share of any dimension."""
+    if accounting == "cpu":
+        return request[0] / total[0] if total[0] else 0.0
+    return max((amount / whole for amount, whole in zip(request, total, strict=True) if whole), default=0.0)
+
+
+def quota_share(quota: Quota, run: Run) -> float:
+    """A quota as a share of the cluster."""
+    cluster = run.workload.cluster
+    total = cluster.total()
+    if quota.amounts:
+        index = cluster.dimensions.index
+        return max((amount / total[index[name]] for name, amount in quota.amounts if total[index[name]]), default=0.0)
+    whole = total[0] if run.accounting == "cpu" else len(cluster.nodes) * 1_000_000
+    return quota.scalar / whole if whole else 0.0
+
+
+def _quota_steps(group: Group, run: Run, start: int, end: int) -> Steps:
+    """The group's quota as a share of the cluster, with the changes of its timetable."""
+    if not group.windows:
+        return Steps(np.array([start], dtype=np.int64), np.array([quota_share(group.quota, run)]))
+    utc, zone = run.workload.utc, run.workload.zone
+    moments, shares = [start], [quota_share(quota_at_utc(group, utc + start, zone), run)]
+    change = next_change(group, utc + start, zone)
+    while change is not None and change - utc < end:
+        moments.append(change - utc)
+        shares.append(quota_share(quota_at_utc(group, change, zone), run))
+        change = next_change(group, change, zone)
+    return Steps(np.array(moments, dtype=np.int64), np.array(shares))
+
+
+def group_series(run: Run, start: int, end: int) -> dict[str, GroupSeries]:
+    """Used, demand, quota and entitlement over time of every group that is configured or has jobs."""
+    workload, attempts = run.workload, run.attempts
+    total = workload.cluster.total()
+    share = np.array([share_of_cluster(each, total, run.accounting) for each in workload.requests])
+    per_task = share[workload.request_index]
+    submitted = _submitted(run)
+    by_name = {group.name: group for group in run.groups}
+    quotas = {}
+    for i, name in enumerate(run.group_names):
+        group = by_name.get(name)
+        if group is not None:
+            quotas[name] = _quota_steps(group, run, start, end)
+        elif bool((run.group_of[submitted] == i).any()):
+            implied = Group(name=DEFAULT_GROUP, quota=Quota())
+            quotas[name] = _quota_steps(implied, run, start, end)
+    group_of_attempt = run.group_of[attempts.job]
+    result = {}
+    for i, name in enumerate(run.group_names):
+        if name not in quotas:
+            continue
+        mine = group_of_attempt == i
+        job, began, ended = attempts.job[mine], attempts.start[mine], attempts.end[mine]
+        final = ~attempts.preempted[mine]
+        amount = per_task[job]
+        used = accumulate(np.concatenate([began, ended]), np.concatenate([amount, -amount]))
+        jobs = np.flatnonzero(submitted & (run.group_of == i))
+        wanted = per_task[jobs] * workload.tasks[jobs]
+        demand = accumulate(
+            np.concatenate([workload.submit[jobs], ended[final]]), np.concatenate([wanted, -amount[final]])
+        )
+        result[name] = GroupSeries(used=_clean(used), demand=_clean(demand), quota=quotas[name], entitled=demand)
+    return _entitle(result, quotas)
+
+
+def _clean(steps: Steps) -> Steps:
+    """Sums of fractions come back to nearly 0; nearly is not demand."""
+    return Steps(steps.times, np.where(steps.values < 1e-9, 0.0, steps.values))
+
+
+def _entitle(groups: dict[str, GroupSeries], quotas: dict[str, Steps]) -> dict[str, GroupSeries]:
+    changes = np.unique(np.concatenate([each.times for each in quotas.values()])) if quotas else np.zeros(0, np.int64)
+    together = np.zeros(len(changes))
+    for each in quotas.values():
+        together += each.at(changes)
+    whole = Steps(changes, np.where(together > 0, together, 1.0))
+    result = {}
+    for name, group in groups.items():
+        moments = np.union1d(group.demand.times, changes)
+        fair = quotas[name].at(moments) / np.maximum(whole.at(moments), 1e-12)
+        entitled = Steps(moments, np.minimum(group.demand.at(moments), fair))
+        result[name] = GroupSeries(used=group.used, demand=group.demand, quota=group.quota, entitled=entitled)
+    return result
+
+
+def jain(groups: dict[str, GroupSeries]) -> Steps:
+    """The Jain index over time; 1 where every group with demand has nothing, 0 where no group has demand."""
+    if not groups:
+        return Steps(np.zeros(0, np.int64), np.zeros(0))
+    moments = np.unique(
+        np.concatenate([steps.times for each in groups.values() for steps in (each.entitled, each.used)])
+    )
+    count, total, squares = np.zeros(len(moments)), np.zeros(len(moments)), np.zeros(len(moments))
+    for each in groups.values():
+        entitled = each.entitled.at(moments)
+        wants = entitled > 0
+        x = np.minimum(each.used.at(moments), entitled) / np.where(wants, entitled, 1.0)
+        x = np.where(wants, x, 0.0)
+        count += wants
+        total += x
+        squares += x * x
+    index = np.where(squares > 0, total * total / np.where(squares > 0, count * squares, 1.0), 1.0)
+    return Steps(moments, np.where(count > 0, index, 0.0))
+
+
+def _summary(
+    run: Run, times: JobTimes, start: int, end: int, utilisation: dict[str, Steps], fairness: Steps
+) -> dict[str, float]:
+    workload, attempts = run.workload, run.attempts
+    started = times.start != NOT_YET
+    finished = times.finished
+    used = {name: steps.mean(start, end) for name, steps in utilisation.items()}
+    core = np.array([request[0] for request in workload.requests], dtype=np.float64)
+    work = core[workload.request_index[attempts.job]] / 1000 * (attempts.end - attempts.start) / HOUR
+    lost = float(work[attempts.preempted].sum())
+    whole = float(work.sum())
+    # The index is 0 only where no group has demand: that time does not count.
+    wanted = Steps(fairness.times, (fairness.values > 0).astype(np.float64)).mean(start, end)
+    busy = fairness.values[fairness.values > 0]
+    preemptions = int(attempts.preempted.sum())
+    result: dict[str, float] = {
+        "jobs": len(workload),
+        "jobs_finished": int(finished.sum()),
+        "jobs_waiting": int((_submitted(run) & ~finished).sum()),
+        "jobs_rejected": int(run.rejected.sum()),
+        "jobs_killed": int((finished & workload.killed).sum()),
+        "tasks_finished": len(attempts) - preemptions,
+        **_spread("wait", times.wait[started] / SECOND, "_s"),
+        **_spread("bounded_slowdown", times.slowdown[finished], ""),
+        "turnaround_mean_s": _mean((times.end - workload.submit)[finished] / SECOND),
+        "makespan_s": (end - start) / SECOND,
+        "utilisation_mean": sum(used.values()) / len(used) if used else 0.0,
+        **{f"utilisation_{name}_mean": value for name, value in used.items()},
+    }
+    if "gpu" in utilisation:
+        result["gpu_allocation_mean"] = used["gpu"]
+        result["gpu_allocation_max"] = float(utilisation["gpu"].values.max(initial=0.0))
+    result |= {
+        "fairness_jain_mean": fairness.mean(start, end) / wanted if wanted else 1.0,
+        "fairness_jain_min": float(busy.min()) if len(busy) else 1.0,
+        "preemptions": preemptions,
+        "jobs_preempted": int((times.preempted > 0).sum()),
+        "lost_work_core_h": lost,
+        "lost_work_share": lost / whole if whole else 0.0,
+        "events": run.events,
+        "decisions": len(attempts) + preemptions,
+        "loop_s": run.loop_s,
+        "events_per_s": run.events / run.loop_s if run.loop_s else 0.0,
+    }
+    return result
+
+
+def _of_group(run: Run, times: JobTimes, name: str, series: GroupSeries, start: int, end: int) -> dict[str, float]:
+    number = run.group_names.index(name)
+    mine = run.group_of == number
+    started = mine & (times.start != NOT_YET)
+    return {
+        "jobs": int(mine.sum()),
+        "jobs_finished": int((mine & times.finished).sum()),
+        "quota_share": series.quota.mean(start, end),
+        "used_share_mean": series.used.mean(start, end),
+        "entitled_share_mean": series.entitled.mean(start, end),
+        "wait_mean_s": _mean(times.wait[started] / SECOND),
+        "bounded_slowdown_mean": _mean(times.slowdown[mine & times.finished]),
+        "preemptions": int(times.preempted[mine].sum()),
+    }
+
+
+def _mean(values: Any) -> float:
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _spread(name: str, values: Floats, unit: str) -> dict[str, float]:
+    keys = [f"{name}_{what}{unit}" for what in ("mean", "median", "p95", "max")]
+    if not len(values):
+        return dict.fromkeys(keys, 0.0)
+    figures = (values.mean(), np.median(values), np.percentile(values, 95), values.max())
+    return {key: float(value) for key, value in zip(keys, figures, strict=True)}

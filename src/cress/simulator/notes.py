@@ -1,0 +1,98 @@
+"""What was odd in an input and what was done about it: counted, with the first few line numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+SHOWN_LINES = 5
+
+# kind → how it is treated. The order is that of the report; docs/simulate.md explains each kind.
+TREATMENTS: dict[str, str] = {
+    "malformed line": "left out",
+    "unknown column": "ignored",
+    "unknown submit time": "left out",
+    "unknown run time": "left out",
+    "zero processors": "left out",
+    "unknown requested time": "run time taken as time limit",
+    "run time above time limit": "run cut at the limit",
+    "submit out of order": "sorted by submit time",
+    "duplicate job id": "kept",
+    "number of processors not in the header": "largest job taken",
+    "start time not in the header": "second 0 taken as a Monday, 00:00",
+    "unknown group": "left out",
+    "user not in group": "left out",
+    "larger than the cluster": "rejected",
+    "unbounded wait": "still waiting at the end",
+}
+
+
+class Notes:
+    """Counts per kind, with the first ``SHOWN_LINES`` line numbers (1 = first line of the file)."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._lines: dict[str, list[int]] = {}
+        self._details: dict[str, list[str]] = {}
+
+    def add(self, kind: str, lines: Iterable[int] = (), *, count: int = 0, detail: str = "") -> None:
+        """Count one occurrence of ``kind`` per line, or ``count`` ones that belong to no line.
+
+        ``detail`` says more about it, such as the name of an unknown group; the first few are kept.
+        """
+        if kind not in TREATMENTS:
+            raise KeyError(kind)
+        places = list(lines)
+        total = len(places) + count
+        if not total:
+            return
+        self._counts[kind] = self._counts.get(kind, 0) + total
+        # Lines come in file order from each caller, but several callers may add to one kind.
+        self._lines[kind] = sorted([*self._lines.get(kind, []), *places])[:SHOWN_LINES]
+        details = self._details.setdefault(kind, [])
+        if detail and detail not in details and len(details) < SHOWN_LINES:
+            details.append(detail)
+
+    def copy(self) -> Notes:
+        """An independent copy: a run adds its own notes to those of the trace."""
+        other = Notes()
+        other._counts = dict(self._counts)
+        other._lines = {kind: list(lines) for kind, lines in self._lines.items()}
+        other._details = {kind: list(details) for kind, details in self._details.items()}
+        return other
+
+    def __bool__(self) -> bool:
+        return bool(self._counts)
+
+    def count(self, kind: str) -> int:
+        """How often ``kind`` occurred."""
+        return self._counts.get(kind, 0)
+
+    def as_data(self) -> list[dict[str, object]]:
+        """For ``summary.json``: a list of kind, count, treatment, lines and details, in the order above."""
+        return [
+            {
+                "kind": kind,
+                "count": self._counts[kind],
+                "treatment": treatment,
+                "lines": self._lines[kind],
+                "details": self._details[kind],
+            }
+            for kind, treatment in TREATMENTS.items()
+            if kind in self._counts
+        ]
+
+    def sentences(self) -> list[str]:
+        """For people: ``3 × run time above time limit: run cut at the limit (lines 7, 9, 12)``."""
+        result = []
+        for kind, treatment in TREATMENTS.items():
+            if kind not in self._counts:
+                continue
+            count, lines = self._counts[kind], self._lines[kind]
+            text = f"{count:,} × {kind}: {treatment}"
+            if lines:
+                more = ", …" if count > len(lines) else ""
+                text += f" (line{'s' if count > 1 else ''} {', '.join(map(str, lines))}{more})"
+            if self._details[kind]:
+                text += f" [{'; '.join(self._details[kind])}]"
+            result.append(text)
+        return result

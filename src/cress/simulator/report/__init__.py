@@ -1,0 +1,7 @@
+"""``report.html``: one self-contained page that compares the runs; it needs no network."""
+
+from __future__ import annotations
+
+from cress.simulator.report.page import write_report
+
+__all__ = ["write_report"]

@@ -1,0 +1,227 @@
+"""The page itself: template, style, script, plotly.js and data in one file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cress.model.errors import InputError
+from cress.simulator.files import whole_file
+from cress.simulator.report import figures
+
+if TYPE_CHECKING:
+    from cress.simulator.run import Request, Result
+    from cress.simulator.workload import Workload
+
+HERE = Path(__file__).parent
+
+# (title, [(key, label, kind, which is better)]): kind is how the number is written.
+SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
+    (
+        "Waiting time",
+        (
+            ("wait_mean_s", "mean", "seconds", "low"),
+            ("wait_median_s", "median", "seconds", "low"),
+            ("wait_p95_s", "95th percentile", "seconds", "low"),
+            ("wait_max_s", "longest", "seconds", "low"),
+        ),
+    ),
+    (
+        "Bounded slowdown",
+        (
+            ("bounded_slowdown_mean", "mean", "number", "low"),
+            ("bounded_slowdown_median", "median", "number", "low"),
+            ("bounded_slowdown_p95", "95th percentile", "number", "low"),
+            ("bounded_slowdown_max", "largest", "number", "low"),
+        ),
+    ),
+    ("Use of the cluster", (("utilisation_mean", "mean utilisation", "share", "high"),)),
+    (
+        "Groups",
+        (
+            ("fairness_jain_mean", "fairness (Jain index), mean", "index", "high"),
+            ("fairness_jain_min", "fairness, lowest", "index", "high"),
+            ("preemptions", "preemptions", "count", ""),
+            ("lost_work_share", "work lost by preemption", "share", "low"),
+        ),
+    ),
+    (
+        "The run",
+        (
+            ("makespan_s", "first submission to last end", "seconds", "low"),
+            ("jobs_finished", "jobs finished", "count", ""),
+            ("jobs_killed", "of these, cut at the time limit", "count", ""),
+            ("jobs_waiting", "jobs still waiting", "count", ""),
+            ("jobs_rejected", "jobs larger than the cluster", "count", ""),
+            ("events_per_s", "events simulated per second", "count", ""),
+        ),
+    ),
+)
+
+
+def write_report(path: Path, workload: Workload, results: Sequence[Result], request: Request) -> None:
+    """Write the page. Raises ``InputError`` when plotly is not installed or the file cannot be written."""
+    script = _plotly()
+    text = (HERE / "page.html").read_text(encoding="utf-8")
+    labels = [result.run.label for result in results]
+    analyses = [result.analysis for result in results]
+    axis = figures.TimeAxis(analyses)
+    shares, left_out = figures.group_shares(labels, analyses, axis)
+    data = {
+        "utilisation": figures.utilisation(labels, analyses, axis),
+        "waits": figures.waits(labels, analyses),
+        "slowdowns": figures.slowdowns(labels, analyses),
+        "groups": shares,
+    }
+    # "</" inside a script element could end it.
+    payload = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    parts = {
+        "title": escape(workload.name),
+        "subtitle": escape(_subtitle(workload, request)),
+        "style": (HERE / "page.css").read_text(encoding="utf-8"),
+        "measures": _measures(results),
+        "group_table": _group_table(results),
+        "left_out": f"<p class=more>The {left_out} groups with the smallest quotas are in the table only.</p>"
+        if left_out
+        else "",
+        "notes": _notes(results),
+        "data": payload,
+        "script": (HERE / "page.js").read_text(encoding="utf-8"),
+        "plotly": script,
+    }
+    with whole_file(path) as file:
+        # One pass over the template: what is filled in is never looked at for placeholders again.
+        for i, piece in enumerate(text.split("@@")):
+            file.write(parts[piece] if i % 2 else piece)
+
+
+def _plotly() -> str:
+    """plotly.js as the plotly package ships it; importing the package would cost a second."""
+    spec = find_spec("plotly")
+    if spec is None or not spec.submodule_search_locations:
+        raise InputError("the report needs more packages", hint="pip install 'cress[sim]'")
+    place = Path(next(iter(spec.submodule_search_locations))) / "package_data" / "plotly.min.js"
+    return place.read_text(encoding="utf-8")
+
+
+def _subtitle(workload: Workload, request: Request) -> str:
+    nodes = len(workload.cluster.nodes)
+    cores = workload.cluster.total()[0] / 1000
+    machine = f"{cores:,.0f} cores" if nodes == 1 else f"{nodes:,} nodes with {cores:,.0f} cores"
+    return (
+        f"{len(workload):,} jobs on {machine} · events of a moment {request.events} · "
+        f"{request.estimates} run-time estimates"
+    )
+
+
+def _heads(results: Sequence[Result]) -> str:
+    return "".join(
+        f'<th class="number"><i class="dot p{i % 8}"></i>{escape(result.run.label)}</th>'
+        for i, result in enumerate(results)
+    )
+
+
+def _measures(results: Sequence[Result]) -> str:
+    rows = [f"<table><thead><tr><th>Measure</th>{_heads(results)}</tr></thead>"]
+    for title, lines in _sections(results):
+        rows.append(f'<tbody><tr class="section"><th colspan="{len(results) + 1}">{title}</th></tr>')
+        for key, label, kind, better in lines:
+            values = [float(result.analysis.summary[key]) for result in results]
+            rows.append(f"<tr><td>{escape(label)}</td>{_cells(values, kind, better)}</tr>")
+        rows.append("</tbody>")
+    return "".join([*rows, "</table>"])
+
+
+def _sections(results: Sequence[Result]) -> list[tuple[str, list[tuple[str, str, str, str]]]]:
+    """The sections with one line for each used dimension, without lines that are 0 in every run and mean nothing."""
+    summaries = [result.analysis.summary for result in results]
+    quiet = {"preemptions", "lost_work_share", "jobs_killed", "jobs_waiting", "jobs_rejected"}
+    found = []
+    for title, lines in SECTIONS:
+        shown = [line for line in lines if line[0] not in quiet or any(each[line[0]] for each in summaries)]
+        if title == "Use of the cluster":
+            dimensions = list(results[0].analysis.utilisation)
+            if len(dimensions) > 1:
+                shown += [
+                    (f"utilisation_{name}_mean", f"utilisation of {name}", "share", "high") for name in dimensions
+                ]
+        found.append((title, shown))
+    return found
+
+
+def _cells(values: list[float], kind: str, better: str) -> str:
+    best = {"low": min, "high": max}[better](values) if better and len(set(values)) > 1 else None
+    cells = []
+    for value in values:
+        mark = ' class="number best"' if best is not None and value == best else ' class="number"'
+        cells.append(f"<td{mark}>{_written(value, kind)}</td>")
+    return "".join(cells)
+
+
+def _written(value: float, kind: str) -> str:
+    if kind == "seconds":
+        aside = f" <small>{figures.duration(value)}</small>" if value >= 120 else ""
+        return f"{value:,.1f} s{aside}"
+    if kind == "share":
+        return f"{value:.1%}"
+    if kind == "index":
+        return f"{value:.3f}"
+    if kind == "count":
+        return f"{value:,.0f}"
+    return f"{value:,.2f}"
+
+
+def _group_table(results: Sequence[Result]) -> str:
+    names = list(results[0].analysis.group_summary)
+    if len(names) < 2:
+        return ""
+    spans = "".join(
+        f'<th colspan="2" class="number"><i class="dot p{i % 8}"></i>{escape(result.run.label)}</th>'
+        for i, result in enumerate(results)
+    )
+    heads = '<th class="number">used</th><th class="number">mean wait</th>' * len(results)
+    rows = [
+        f'<table><thead><tr><th></th><th class="number"></th><th class="number"></th>{spans}</tr>',
+        f'<tr><th>Group</th><th class="number">jobs</th><th class="number">quota</th>{heads}</tr></thead><tbody>',
+    ]
+    for name in names:
+        first = results[0].analysis.group_summary[name]
+        cells = [f'<td>{escape(name)}</td><td class="number">{first["jobs"]:,.0f}</td>']
+        cells.append(f'<td class="number">{first["quota_share"]:.1%}</td>')
+        for result in results:
+            each = result.analysis.group_summary[name]
+            cells.append(f'<td class="number">{each["used_share_mean"]:.1%}</td>')
+            cells.append(f'<td class="number">{figures.duration(each["wait_mean_s"])}</td>')
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return "".join([*rows, "</tbody></table>"])
+
+
+def _notes(results: Sequence[Result]) -> str:
+    by_run: dict[str, list[str]] = {}
+    for result in results:
+        for sentence in result.notes.sentences():
+            by_run.setdefault(sentence, []).append(result.run.label)
+    if not by_run:
+        return ""
+    items = []
+    for sentence, labels in by_run.items():
+        where = "" if len(labels) == len(results) else f" <small>{escape(', '.join(labels))}</small>"
+        items.append(f"<li>{escape(sentence)}{where}</li>")
+    return f"<section><h2>What was odd in the input</h2><ul>{''.join(items)}</ul></section>"
+
+
+def summary_rows(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
+    """The table of the measures as text, for the terminal: label and one cell for each run."""
+    rows: list[tuple[str, list[str]]] = []
+    for title, lines in _sections(results):
+        for key, label, kind, _ in lines:
+            summaries: list[dict[str, Any]] = [result.analysis.summary for result in results]
+            cells = [_written(float(each[key]), kind).partition(" <small>")[0] for each in summaries]
+            rows.append(
+                (f"{title.lower()}, {label}" if title in {"Waiting time", "Bounded slowdown"} else label, cells)
+            )
+    return rows

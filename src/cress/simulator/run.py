@@ -1,0 +1,203 @@
+"""A simulation from beginning to end: read, run once per policy, measure, write."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cress.core.scheduler import Scheduler
+from cress.model.errors import InputError
+from cress.model.events import ClockSet, GroupsApplied, NodeAdded
+from cress.model.job import Job
+from cress.model.optionparse import format_option, parse_assignments
+from cress.model.options import Options
+from cress.simulator.clusterfile import load_cluster
+from cress.simulator.engine import TOGETHER, Engine
+from cress.simulator.files import whole_file
+from cress.simulator.groups import NOWHERE, PolicyChoice, configure, own_policy, parse_policy, place, with_policy
+from cress.simulator.measures import Analysis, Run, analyse
+from cress.simulator.notes import Notes
+from cress.simulator.report import write_report
+from cress.simulator.tables import write_jobs
+from cress.simulator.traces import load_workload
+from cress.simulator.workload import UNDATED_START, Ints, Workload
+
+REQUESTED, EXACT = "requested", "exact"
+ESTIMATES = (REQUESTED, EXACT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the person asked for; texts as they were given."""
+
+    trace: str
+    out: Path
+    cluster: Path | None = None
+    groups: Path | None = None
+    policies: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    events: str = TOGETHER
+    estimates: str = REQUESTED
+    seed: int = 1
+    check: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What will be run: the workload with its groups and everything resolved. Nothing has run yet."""
+
+    request: Request
+    workload: Workload
+    options: Options
+    choices: tuple[PolicyChoice, ...]
+    group_names: tuple[str, ...]
+    group_of: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One policy's run, its measures and what was odd."""
+
+    run: Run
+    analysis: Analysis
+    notes: Notes
+    directory: Path
+
+
+# Called with the label of the run, the events so far and all events.
+Progress = Callable[[str, int, int], None]
+
+
+def plan(request: Request) -> Plan:
+    """Read and check everything that was given. Raises ``InputError``; writes nothing."""
+    options = parse_assignments(request.options)
+    choices = tuple(parse_policy(text) for text in request.policies)
+    cluster = load_cluster(request.cluster) if request.cluster is not None else None
+    workload = load_workload(request.trace, cluster, request.seed)
+    if request.estimates == EXACT:
+        workload = workload.exact_estimates()
+    workload = configure(workload, request.groups, options.accounting)
+    if workload.utc == UNDATED_START and any(group.windows for group in workload.groups):
+        workload.notes.add("start time not in the header", count=1)
+    names, group_of = place(workload)
+    choices = tuple(dict.fromkeys(choices)) or (own_policy(workload.groups),)
+    labels = [choice.directory for choice in choices]
+    if len(set(labels)) < len(labels):
+        raise InputError("a policy is given twice", hint="each once", field="--policy")
+    return Plan(
+        request=request, workload=workload, options=options, choices=choices, group_names=names, group_of=group_of
+    )
+
+
+def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None) -> Result:
+    """Run the workload under one policy and measure."""
+    workload = plan.workload
+    notes = workload.notes.copy()
+    groups = with_policy(workload.groups, choice)
+    # An option that comes with the policy holds for the implied default group too.
+    options = parse_assignments([f"{key}={text}" for key, text in choice.options], plan.options)
+    scheduler = Scheduler(workload.cluster.dimensions, options, workload.zone)
+    begin = int(workload.submit[0])
+    scheduler.observe(
+        begin,
+        [
+            ClockSet(workload.utc + begin),
+            *(NodeAdded(node) for node in workload.cluster.nodes),
+            GroupsApplied(groups),
+        ],
+    )
+    rejected = _never_fit(workload, scheduler, plan.group_of != NOWHERE, groups[0].name)
+    notes.add("larger than the cluster", workload.line[rejected].tolist())
+    jobs = np.flatnonzero((plan.group_of != NOWHERE) & ~rejected)
+    names = [plan.group_names[i] for i in plan.group_of[jobs].tolist()]
+    expected = len(jobs) + int(workload.tasks[jobs].sum())
+    engine = Engine(
+        workload,
+        scheduler,
+        jobs.tolist(),
+        names,
+        check=plan.request.check,
+        progress=(lambda events: progress(choice.label, events, expected)) if progress else None,
+    )
+    started = time.perf_counter()
+    attempts = engine.run(plan.request.events)
+    loop_s = time.perf_counter() - started
+    run = Run(
+        label=choice.label,
+        workload=workload,
+        groups=groups,
+        group_names=plan.group_names,
+        group_of=plan.group_of,
+        rejected=rejected,
+        attempts=attempts,
+        accounting=options.accounting,
+        events=engine.events,
+        loop_s=loop_s,
+    )
+    analysis = analyse(run)
+    waiting = (plan.group_of != NOWHERE) & ~rejected & ~analysis.times.finished
+    notes.add("unbounded wait", workload.line[waiting].tolist())
+    return Result(run=run, analysis=analysis, notes=notes, directory=plan.request.out / choice.directory)
+
+
+def _never_fit(
+    workload: Workload, scheduler: Scheduler, admitted: np.ndarray[tuple[int], np.dtype[np.bool_]], group: str
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which jobs ``[n]`` this cluster could never run; each distinct shape and gang size is asked once."""
+    # Only a gang's size matters: the tasks of an array come one by one.
+    size = np.where(workload.gang, workload.tasks, 0)
+    kinds = workload.request_index * (int(size.max()) + 1) + size
+    distinct, where = np.unique(kinds, return_inverse=True)
+    never = np.zeros(len(distinct), dtype=np.bool_)
+    for i, kind in enumerate(distinct.tolist()):
+        request, tasks = divmod(kind, int(size.max()) + 1)
+        job = Job(id=0, group=group, request=workload.requests[request], tasks=max(1, tasks), gang=tasks > 0)
+        never[i] = bool(scheduler.never_fits(job))
+    return np.asarray(never[where] & admitted)
+
+
+def write_result(result: Result, plan: Plan) -> None:
+    """Write ``jobs.csv`` and ``summary.json`` of one run."""
+    write_jobs(result.directory / "jobs.csv", result.run, result.analysis)
+    with whole_file(result.directory / "summary.json") as file:
+        json.dump(summary(result, plan), file, indent=2)
+        file.write("\n")
+
+
+def summary(result: Result, plan: Plan) -> dict[str, Any]:
+    """The content of ``summary.json``."""
+    request, workload = plan.request, plan.workload
+    default = Options()
+    return {
+        "trace": workload.name,
+        "policy": result.run.label,
+        "events_order": request.events,
+        "estimates": request.estimates,
+        "seed": request.seed,
+        "options": {
+            name: format_option(name, getattr(plan.options, name))
+            for name in Options.__dataclass_fields__
+            if getattr(plan.options, name) != getattr(default, name)
+        },
+        "nodes": len(workload.cluster.nodes),
+        **result.analysis.summary,
+        "groups": result.analysis.group_summary,
+        "notes": result.notes.as_data(),
+    }
+
+
+def run_all(plan: Plan, progress: Progress | None = None) -> list[Result]:
+    """Every policy in turn, each written as soon as it is done, then the report that compares them."""
+    results = []
+    for choice in plan.choices:
+        result = simulate(plan, choice, progress)
+        write_result(result, plan)
+        results.append(result)
+    write_report(plan.request.out / "report.html", plan.workload, results, plan.request)
+    return results

@@ -1,0 +1,102 @@
+"""``jobs.csv``: what became of each job, one row a job in the order of submission."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from cress.simulator.files import whole_file
+from cress.simulator.groups import NOWHERE
+from cress.simulator.measures import NOT_YET, Analysis, Run
+from cress.simulator.series import Ints
+
+SECOND = 1_000_000
+
+# Column → meaning; docs/simulate.md shows the same list.
+COLUMNS: dict[str, str] = {
+    "job": "the trace's own id",
+    "group": "the group that took it; empty when none did",
+    "user": "the user in the trace",
+    "submit": "submit time",
+    "start": "first start of its first task to start; empty when it never started",
+    "end": "end of its last task; empty when it did not finish",
+    "state": "finished, killed (cut at its time limit), waiting, rejected (larger than the cluster), refused (group)",
+    "wait_s": "start − submit",
+    "run_s": "run time of one task",
+    "time_limit_s": "time limit; empty when there is none",
+    "bounded_slowdown": "as in summary.json, four decimals; empty when it did not finish",
+    "tasks": "number of tasks",
+    "cpu": "cores of one task",
+    "priority": "priority",
+    "attempts": "attempts of its tasks, preempted ones included",
+    "preemptions": "attempts that were preempted",
+}
+
+
+def write_jobs(path: Path, run: Run, analysis: Analysis) -> None:
+    """Write the table. Times are seconds of the trace, integers when whole."""
+    workload, times = run.workload, analysis.times
+    started = times.start != NOT_YET
+    names = [*run.group_names, ""]
+    cores = [_number(request[0], 1000) for request in workload.requests]
+    columns: list[Iterable[str]] = [
+        _quoted(workload.ids),
+        _picked(_quoted(names), run.group_of),
+        _picked(_quoted(workload.users), workload.user_index),
+        _seconds(workload.submit),
+        _where(started, _seconds(times.start)),
+        _where(times.finished, _seconds(times.end)),
+        _states(run, analysis),
+        _where(started, _seconds(times.wait)),
+        _seconds(workload.run),
+        _where(workload.limit >= 0, _seconds(workload.limit)),
+        _where(times.finished, [f"{value:.4f}" for value in times.slowdown.tolist()]),
+        map(str, workload.tasks.tolist()),
+        _picked(cores, workload.request_index),
+        map(str, workload.priority.tolist()),
+        map(str, times.attempts.tolist()),
+        map(str, times.preempted.tolist()),
+    ]
+    with whole_file(path) as file:
+        file.write(",".join(COLUMNS) + "\n")
+        file.write("\n".join(map(",".join, zip(*columns, strict=True))))
+        file.write("\n")
+
+
+def _states(run: Run, analysis: Analysis) -> list[str]:
+    state = np.full(len(run.workload), "waiting", dtype=object)
+    state[analysis.times.finished] = "finished"
+    state[analysis.times.finished & run.workload.killed] = "killed"
+    state[run.rejected] = "rejected"
+    state[run.group_of == NOWHERE] = "refused"
+    return [str(each) for each in state]
+
+
+def _seconds(times: Ints) -> list[str]:
+    if not (times % SECOND).any():
+        return list(map(str, (times // SECOND).tolist()))
+    return [_number(time, SECOND) for time in times.tolist()]
+
+
+def _number(value: int, unit: int) -> str:
+    whole, part = divmod(value, unit)
+    if not part:
+        return str(whole)
+    digits = len(str(unit)) - 1
+    return f"{whole}.{part:0{digits}d}".rstrip("0")
+
+
+def _where(mask: np.ndarray[tuple[int], np.dtype[np.bool_]], texts: list[str]) -> list[str]:
+    if mask.all():
+        return texts
+    return [text if there else "" for text, there in zip(texts, mask.tolist(), strict=True)]
+
+
+def _picked(texts: Sequence[str], index: Ints) -> list[str]:
+    return [texts[i] for i in index.tolist()]
+
+
+def _quoted(texts: Sequence[str]) -> list[str]:
+    return ['"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\n\r') else text for text in texts]

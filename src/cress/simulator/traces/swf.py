@@ -1,0 +1,209 @@
+"""Standard Workload Format, version 2.2: 18 columns, ``;`` comments with the header inside.
+
+Source: Feitelson, Tsafrir, Krakov, "Experience with using the Parallel Workloads Archive", JPDC 74 (2014),
+and the archive's definition of the format. A processor log has no nodes: it becomes one node with that many
+cores, and each job one task of as many cores. On a cluster of several nodes (``--cluster``) no node could
+hold such a task: there each job is a gang of tasks of one core.
+"""
+
+from __future__ import annotations
+
+import gzip
+import warnings
+from datetime import UTC, tzinfo
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from cress.model.errors import InputError
+from cress.model.node import Node
+from cress.model.resources import Dimensions
+from cress.model.times import SECOND
+from cress.simulator.notes import Notes
+from cress.simulator.workload import UNDATED_START, Cluster, Workload, tidy
+
+FIELDS = 18
+# Columns from 0: job, submit, run, allocated processors, requested processors, requested time, user
+JOB, SUBMIT, RUN, ALLOCATED, REQUESTED, LIMIT, USER = 0, 1, 3, 4, 7, 8, 11
+USED = (JOB, SUBMIT, RUN, ALLOCATED, REQUESTED, LIMIT, USER)
+
+Floats = npt.NDArray[np.float64]
+CORE = 1000
+
+
+def load(path: Path, cluster: Cluster | None) -> Workload:
+    """Read a log. Raises ``InputError`` when the file cannot be read or holds no job at all."""
+    text = _read(path)
+    notes = Notes()
+    header, lines, numbers = _split(text, notes)
+    table, line = _numbers(lines, numbers, notes)
+    if not len(table):
+        raise InputError("no job in it", hint="lines of 18 numbers, as in the Standard Workload Format", file=str(path))
+    return _workload(path, table, line, header, cluster, notes)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path) as file:
+                return file.read()
+        return path.read_bytes()
+    except (OSError, EOFError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"cannot be read: {reason}", file=str(path)) from error
+
+
+def _split(text: bytes, notes: Notes) -> tuple[dict[str, str], list[bytes], list[int]]:
+    """The header's ``Key: value`` pairs, the lines of 18 fields and their line numbers."""
+    header: dict[str, str] = {}
+    lines, numbers, malformed = [], [], []
+    for number, line in enumerate(text.split(b"\n"), start=1):
+        if line[:1] == b";":
+            key, colon, value = line[1:].decode("utf-8", "replace").partition(":")
+            if colon:
+                header.setdefault(key.strip(), value.strip())
+        elif len(line.split()) == FIELDS:
+            lines.append(line)
+            numbers.append(number)
+        elif line.strip():
+            malformed.append(number)
+    notes.add("malformed line", malformed)
+    return header, lines, numbers
+
+
+def _numbers(lines: list[bytes], numbers: list[int], notes: Notes) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """The used columns ``[n, 7]`` of the lines that are numbers throughout, and their line numbers."""
+    line = np.array(numbers, dtype=np.int64)
+    table: Floats
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            table = np.loadtxt([each.decode("ascii") for each in lines], usecols=USED, comments=None, ndmin=2)
+    except (ValueError, UserWarning):
+        rows = [_row(each) for each in lines]
+        good = np.array([row is not None for row in rows], dtype=np.bool_)
+        table = np.array([row for row in rows if row is not None], dtype=np.float64).reshape(-1, len(USED))
+        notes.add("malformed line", line[~good].tolist())
+        line = line[good]
+    # Up to 2^53 a float holds every integer; nothing real is near, and "nan" or "1e300" is no time.
+    sane = (np.isfinite(table) & (np.abs(table) < 1e12)).all(axis=1)
+    notes.add("malformed line", line[~sane].tolist())
+    return table[sane], line[sane]
+
+
+def _row(line: bytes) -> list[float] | None:
+    cells = line.split()
+    try:
+        return [float(cells[column]) for column in USED]
+    except ValueError:
+        return None
+
+
+def _workload(
+    path: Path,
+    table: Floats,
+    line: npt.NDArray[np.int64],
+    header: dict[str, str],
+    cluster: Cluster | None,
+    notes: Notes,
+) -> Workload:
+    job, submit, run, allocated, requested, limit, user = table.T
+    procs = np.where(requested > 0, requested, allocated)
+    keep = np.ones(len(table), dtype=np.bool_)
+    for kind, wrong in (
+        ("unknown submit time", submit < 0),
+        ("unknown run time", run < 0),
+        ("zero processors", procs < 1),
+    ):
+        notes.add(kind, line[keep & wrong].tolist())
+        keep &= ~wrong
+    if not keep.any():
+        raise InputError("no usable job in it", hint="; ".join(notes.sentences()), file=str(path))
+    job, submit, run, limit, user, procs, line = (
+        column[keep] for column in (job, submit, run, limit, user, procs, line)
+    )
+    unlimited = limit < 0
+    notes.add("unknown requested time", line[unlimited].tolist())
+    run_us = np.rint(run * SECOND).astype(np.int64)
+    limit_us = np.where(unlimited, run_us, np.rint(limit * SECOND).astype(np.int64))
+    procs = procs.astype(np.int64)
+    if cluster is None:
+        cluster = _one_node(_processors(header, procs, notes))
+    spread = len(cluster.nodes) > 1
+    sizes, size_index = np.unique(np.ones_like(procs) if spread else procs, return_inverse=True)
+    users, user_index = np.unique(user.astype(np.int64), return_inverse=True)
+    n = len(job)
+    ids = [str(number) for number in job.astype(np.int64).tolist()]
+    if len(set(ids)) < n:
+        _note_duplicates(ids, line, notes)
+    utc, zone = _clock(header)
+    return tidy(
+        Workload(
+            name=path.name.removesuffix(".gz").removesuffix(".swf"),
+            cluster=cluster,
+            ids=ids,
+            submit=np.rint(submit * SECOND).astype(np.int64),
+            run=run_us,
+            limit=limit_us,
+            tasks=procs if spread else np.ones(n, dtype=np.int64),
+            gang=(procs > 1) if spread else np.zeros(n, dtype=np.bool_),
+            killed=np.zeros(n, dtype=np.bool_),
+            priority=np.zeros(n, dtype=np.int64),
+            request_index=size_index.astype(np.int64),
+            requests=[cluster.dimensions.vector(cpu=size * CORE) for size in sizes.tolist()],
+            user_index=user_index.astype(np.int64),
+            users=[f"user{number}" if number >= 0 else "" for number in users.tolist()],
+            group_index=np.zeros(n, dtype=np.int64),
+            group_names=[""],
+            line=line,
+            notes=notes,
+            utc=utc,
+            zone=zone,
+        )
+    )
+
+
+def _note_duplicates(ids: list[str], line: npt.NDArray[np.int64], notes: Notes) -> None:
+    seen: set[str] = set()
+    again = []
+    for job, number in zip(ids, line.tolist(), strict=True):
+        if job in seen:
+            again.append(number)
+        seen.add(job)
+    notes.add("duplicate job id", again)
+
+
+def _processors(header: dict[str, str], procs: npt.NDArray[np.int64], notes: Notes) -> int:
+    for key in ("MaxProcs", "MaxNodes"):
+        number = _integer(header.get(key, ""))
+        if number > 0:
+            return number
+    notes.add("number of processors not in the header", count=1)
+    return int(procs.max())
+
+
+def _integer(text: str) -> int:
+    """The integer at the start of a header value, 0 when there is none: archives add remarks behind it."""
+    word = (text.split() or [""])[0]
+    return int(word) if word.isdigit() else 0
+
+
+def _one_node(processors: int) -> Cluster:
+    dimensions = Dimensions()
+    return Cluster(dimensions, (Node(name="machine", capacity=dimensions.vector(cpu=processors * CORE)),))
+
+
+def _clock(header: dict[str, str]) -> tuple[int, tzinfo]:
+    start = _integer(header.get("UnixStartTime", ""))
+    zone: tzinfo = UTC
+    name = header.get("TimeZoneString", "")
+    if name:
+        # zoneinfo costs 10 ms and few logs name a zone.
+        from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+        try:
+            zone = ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError):
+            zone = UTC
+    return (start * SECOND if start else UNDATED_START), zone

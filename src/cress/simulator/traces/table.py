@@ -1,0 +1,267 @@
+"""Jobs as a table: CSV (also gzipped) or Parquet, one job a row; the columns are in docs/simulate.md.
+
+Cells may carry units (``8G``, ``2h``). The table says nothing of the cluster: that comes with ``--cluster``.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from cress.model.errors import InputError
+from cress.model.resources import Dimensions
+from cress.model.times import DAY
+from cress.model.units import closest, parse_count, parse_dimension, parse_duration
+from cress.simulator.notes import Notes
+from cress.simulator.workload import NO_LIMIT, Cluster, Workload, tidy
+
+Cell: TypeAlias = str | int | float | bool | None
+Columns: TypeAlias = dict[str, Sequence[Cell]]
+
+REQUIRED = ("job", "submit", "run")
+OPTIONAL = ("time_limit", "group", "user", "priority", "tasks", "gang")
+MOST_TASKS = 10_000_000
+BAD = None  # what a parser of a cell gives for one that it does not understand
+
+TRUE = {"true", "yes", "1", "y", "t"}
+FALSE = {"false", "no", "0", "n", "f", ""}
+
+# A hundred years of microseconds: later submissions are typing errors (or milliseconds).
+LATEST = 36_500 * DAY
+
+
+def load(path: Path, cluster: Cluster | None) -> Workload:
+    """Read a table of jobs. Raises ``InputError`` for missing columns and when no job is left."""
+    if cluster is None:
+        raise InputError("a table of jobs says nothing of the cluster", hint="give --cluster FILE", file=str(path))
+    notes = Notes()
+    columns, lines = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path, notes)
+    missing = [name for name in REQUIRED if name not in columns]
+    if missing:
+        near = {name: closest(name, columns) for name in missing}
+        hint = "; ".join(f"is {found} meant to be {name}?" for name, found in near.items() if found)
+        raise InputError(
+            f"missing column{'s' if len(missing) > 1 else ''}: {', '.join(missing)}",
+            hint=hint or "needed are " + ", ".join(REQUIRED) + " and at least one resource",
+            file=str(path),
+            line=1,
+        )
+    if not any(name in columns for name in cluster.dimensions.names):
+        raise InputError(
+            "no column says what a task needs", hint="cpu, memory, …: see docs/simulate.md", file=str(path), line=1
+        )
+    for name in columns:
+        if name not in REQUIRED + OPTIONAL and name not in cluster.dimensions.index:
+            notes.add("unknown column", count=1, detail=name)
+    return _workload(path, columns, lines, cluster, notes)
+
+
+def _read_csv(path: Path, notes: Notes) -> tuple[Columns, list[int]]:
+    """The columns by name, and the line number of each row. Rows of a wrong length are left out."""
+    try:
+        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError("is no text", hint="CSV in UTF-8", file=str(path)) from error
+    except (OSError, EOFError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"cannot be read: {reason}", file=str(path)) from error
+    reader = csv.reader(io.StringIO(text, newline=""))
+    header = [name.strip() for name in next(reader, [])]
+    double = sorted({name for name in header if header.count(name) > 1})
+    if double:
+        raise InputError(f"column {double[0]} is there twice", hint="each name once", file=str(path), line=1)
+    rows, lines, malformed = [], [], []
+    try:
+        for row in reader:
+            if len(row) == len(header):
+                rows.append(row)
+                lines.append(reader.line_num)
+            elif any(cell.strip() for cell in row):
+                malformed.append(reader.line_num)
+    except csv.Error as error:
+        raise InputError(f"is no CSV: {error}", file=str(path), line=reader.line_num) from error
+    notes.add("malformed line", malformed)
+    return {name: [row[i] for row in rows] for i, name in enumerate(header)}, lines
+
+
+def _read_parquet(path: Path) -> tuple[Columns, list[int]]:
+    """The columns by name; a row's number stands for its line."""
+    try:
+        import polars as pl
+    except ImportError as error:
+        raise InputError(
+            "reading Parquet needs more packages", hint="pip install 'cress[sim]'", file=str(path)
+        ) from error
+    try:
+        frame = pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"cannot be read: {error}", file=str(path)) from error
+    return {name: frame[name].to_list() for name in frame.columns}, list(range(1, frame.height + 1))
+
+
+class _Rows:
+    """The rows that are still good; parsing a column marks those whose cell is not understood."""
+
+    def __init__(self, columns: Columns, lines: list[int], notes: Notes) -> None:
+        self.columns = columns
+        self.line = np.array(lines, dtype=np.int64)
+        self.good = np.ones(len(lines), dtype=np.bool_)
+        self._notes = notes
+
+    def integers(
+        self, name: str, parse: Callable[[str], int], default: int
+    ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """One column as int64 ``[n]``; empty cells give ``default``, bad ones are noted as malformed lines."""
+        n = len(self.line)
+        if name not in self.columns:
+            return np.full(n, default, dtype=np.int64)
+        # Few distinct values occur in a column, so each is parsed once.
+        known: dict[Cell, int | None] = {}
+        values = np.empty(n, dtype=np.int64)
+        wrong: list[int] = []
+        for i, cell in enumerate(self.columns[name]):
+            if cell in known:
+                value = known[cell]
+            else:
+                value = known[cell] = _parse(cell, parse, default)
+            if value is BAD:
+                wrong.append(i)
+                value = default
+            values[i] = value
+        self.drop("malformed line", np.array(wrong, dtype=np.int64), detail=f"column {name}")
+        return values
+
+    def texts(self, name: str) -> list[str]:
+        """One column as texts, empty where there is none."""
+        if name not in self.columns:
+            return [""] * len(self.line)
+        return ["" if cell is None else str(cell).strip() for cell in self.columns[name]]
+
+    def drop(self, kind: str, rows: np.ndarray[tuple[int], np.dtype[np.int64]], *, detail: str = "") -> None:
+        """Leave these rows out; those that were good until now are noted."""
+        fresh = rows[self.good[rows]]
+        self.good[rows] = False
+        self._notes.add(kind, self.line[fresh].tolist(), detail=detail)
+
+
+def _parse(cell: Cell, parse: Callable[[str], int], default: int) -> int | None:
+    text = "" if cell is None else str(cell).strip()
+    if not text:
+        return default
+    try:
+        return parse(text)
+    except InputError:
+        return BAD
+
+
+def _signed(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise InputError(f"{text!r} is no whole number") from None
+    if abs(value) > 2**31:
+        raise InputError(f"{text!r} is too large")
+    return value
+
+
+def _truth(text: str) -> int:
+    if text.lower() in TRUE:
+        return 1
+    if text.lower() in FALSE:
+        return 0
+    raise InputError(f"{text!r} is neither true nor false")
+
+
+def _duration(text: str) -> int:
+    """Microseconds; -1, the archives' "unknown", stays -1."""
+    if text in {"-1", "-1.0"}:
+        return NO_LIMIT
+    value = parse_duration(text)
+    if value > LATEST:
+        raise InputError(f"{text!r} is too long")
+    return value
+
+
+def _workload(path: Path, columns: Columns, lines: list[int], cluster: Cluster, notes: Notes) -> Workload:
+    rows = _Rows(columns, lines, notes)
+    dimensions = cluster.dimensions
+    ids = rows.texts("job")
+    rows.drop(
+        "malformed line", np.array([i for i, job in enumerate(ids) if not job], dtype=np.int64), detail="column job"
+    )
+    submit = rows.integers("submit", _duration, NO_LIMIT)
+    run = rows.integers("run", _duration, NO_LIMIT)
+    limit = rows.integers("time_limit", _duration, NO_LIMIT)
+    tasks = rows.integers("tasks", lambda text: parse_count(text, most=MOST_TASKS), 1)
+    gang = rows.integers("gang", _truth, 0)
+    priority = rows.integers("priority", _signed, 0)
+    amounts = np.zeros((len(ids), len(dimensions)), dtype=np.int64)
+    for k, name in enumerate(dimensions.names):
+        amounts[:, k] = rows.integers(name, _amount(name, dimensions), 0)
+    rows.drop("unknown submit time", np.flatnonzero(submit < 0))
+    rows.drop("unknown run time", np.flatnonzero(run < 0))
+    nothing = (tasks < 1) | ~amounts.any(axis=1)
+    rows.drop("zero processors", np.flatnonzero(nothing))
+    if not rows.good.any():
+        raise InputError("no usable job in it", hint="; ".join(notes.sentences()) or "a row a job", file=str(path))
+    _note_duplicates(ids, rows, notes)
+    requests, request_index = np.unique(amounts, axis=0, return_inverse=True)
+    users, user_index = np.unique(np.array(rows.texts("user"), dtype=object), return_inverse=True)
+    names, group_index = np.unique(np.array(rows.texts("group"), dtype=object), return_inverse=True)
+    workload = Workload(
+        name=path.name.removesuffix(".gz").rsplit(".", 1)[0],
+        cluster=cluster,
+        ids=ids,
+        submit=submit,
+        run=run,
+        limit=limit,
+        tasks=tasks,
+        gang=gang.astype(np.bool_),
+        killed=np.zeros(len(ids), dtype=np.bool_),
+        priority=priority,
+        request_index=request_index.reshape(-1).astype(np.int64),
+        requests=[tuple(row) for row in requests.tolist()],
+        user_index=user_index.astype(np.int64),
+        users=[str(user) for user in users],
+        group_index=group_index.astype(np.int64),
+        group_names=[str(name) for name in names],
+        line=rows.line,
+        notes=notes,
+    )
+    return tidy(workload.select(rows.good))
+
+
+def _amount(name: str, dimensions: Dimensions) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        return parse_dimension(_plain_float(text), name, dimensions)
+
+    return parse
+
+
+def _plain_float(text: str) -> str:
+    """Parquet gives 4.0 where a person writes 4, and 1e9 where the units' parser wants digits."""
+    if text.endswith(".0"):
+        return text[:-2]
+    if "e" in text.lower():
+        try:
+            return f"{float(text):f}".rstrip("0").rstrip(".")
+        except ValueError:
+            return text
+    return text
+
+
+def _note_duplicates(ids: list[str], rows: _Rows, notes: Notes) -> None:
+    seen: set[str] = set()
+    again = []
+    for i in np.flatnonzero(rows.good).tolist():
+        if ids[i] in seen:
+            again.append(int(rows.line[i]))
+        seen.add(ids[i])
+    notes.add("duplicate job id", again)

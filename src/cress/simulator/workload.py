@@ -1,0 +1,119 @@
+"""A workload: the jobs of a trace as columns, and the cluster and groups that they are meant for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from cress.model.group import Group
+from cress.model.node import Node
+from cress.model.resources import Dimensions, ResourceVector
+from cress.simulator.notes import Notes
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+NO_LIMIT = -1
+
+# 1970-01-05, a Monday, 00:00 UTC: where second 0 of a trace without a date lies.
+UNDATED_START = 4 * 86_400 * 1_000_000
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The nodes to simulate, with the dimensions in which they are measured."""
+
+    dimensions: Dimensions
+    nodes: tuple[Node, ...]
+
+    def total(self) -> ResourceVector:
+        """The amounts of all nodes together."""
+        return tuple(sum(column) for column in zip(*(node.capacity for node in self.nodes), strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """``n`` jobs in order of submission. All columns have the length ``n``; times are microseconds.
+
+    ``submit`` is counted from second 0 of the trace, which is ``utc`` on the wall clock (µs since the epoch).
+    ``limit`` is ``NO_LIMIT`` where a job has no known end; else ``run <= limit``; ``killed`` jobs were cut there. ``request_index``,
+    ``user_index`` and ``group_index`` point into ``requests`` (one task's need), ``users`` and
+    ``group_names``; ``line`` is the job's line in the file, 0 when there is none. A job whose group is ""
+    named none: it goes where its user belongs (see ``groups.place``).
+    """
+
+    name: str
+    cluster: Cluster
+    ids: list[str]
+    submit: Ints
+    run: Ints
+    limit: Ints
+    tasks: Ints
+    gang: Bools
+    killed: Bools
+    priority: Ints
+    request_index: Ints
+    requests: list[ResourceVector]
+    user_index: Ints
+    users: list[str]
+    group_index: Ints
+    group_names: list[str]
+    line: Ints
+    notes: Notes
+    groups: tuple[Group, ...] = ()
+    utc: int = UNDATED_START
+    zone: tzinfo = field(default=UTC)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def select(self, keep: npt.NDArray[np.bool_] | Ints) -> Workload:
+        """The same workload with these jobs only: a mask, or the positions in their new order."""
+        positions = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
+        return replace(
+            self,
+            ids=[self.ids[i] for i in positions.tolist()],
+            **{name: getattr(self, name)[positions] for name in COLUMNS},
+        )
+
+    def exact_estimates(self) -> Workload:
+        """The same workload with the run time of every job as its time limit."""
+        return replace(self, limit=self.run.copy())
+
+
+COLUMNS = (
+    "submit",
+    "run",
+    "limit",
+    "tasks",
+    "gang",
+    "killed",
+    "priority",
+    "request_index",
+    "user_index",
+    "group_index",
+    "line",
+)
+
+
+def tidy(workload: Workload) -> Workload:
+    """The workload in order of submission, no job running beyond its time limit; what is changed is noted.
+
+    Jobs of equal submit times keep the order of the file. A run that exceeds its limit is cut there and the
+    job marked as ``killed``, as a real system does.
+    """
+    limited = workload.limit != NO_LIMIT
+    over = limited & (workload.run > workload.limit)
+    workload.notes.add("run time above time limit", workload.line[over].tolist())
+    workload = replace(
+        workload, run=np.where(over, workload.limit, workload.run), killed=np.asarray(workload.killed | over)
+    )
+    late = workload.submit < np.maximum.accumulate(workload.submit)
+    if not late.any():
+        return workload
+    workload.notes.add("submit out of order", workload.line[late].tolist())
+    return workload.select(np.argsort(workload.submit, kind="stable"))
