@@ -35,7 +35,7 @@ def each(pattern: str, width: int, joint: str = ", ") -> str:
     return joint.join(pattern.replace("#", str(b)) for b in range(width))
 
 
-def score(width: int, mean: str, value: str, indent: str) -> list[str]:
+def score(width: int, value: str, indent: str) -> list[str]:
     """The lines that work out y² of d# with mean and weights of what the node has."""
     return [
         f"{indent}m = ({each('d#', width, ' + ')}) * parts[i]",
@@ -44,7 +44,7 @@ def score(width: int, mean: str, value: str, indent: str) -> list[str]:
     ]
 
 
-def common(width: int, length: str) -> list[str]:
+def common(width: int) -> list[str]:
     return [
         "        lacks = lack[lo : lo + c]",
         "        blocks = blocked[lo : lo + c]",
@@ -68,12 +68,12 @@ def scan(width: int) -> str:
         f"    {each('w# = weights[#]', width, '; ')}",
         "    for lo in range(0, node_count, BLOCK):",
         "        c = min(BLOCK, node_count - lo)",
-        *common(width, "c"),
+        *common(width),
         "        for i in range(c):",
         f"            {each('d# = s#[i] + a# * v#[i]', width, '; ')}",
         f"            {each('u# = w# if v#[i] > ZERO else ZERO', width, '; ')}",
         f"            down = {each('u#', width, ' + ')}",
-        *score(width, "m", "y[i]", "            "),
+        *score(width, "y[i]", "            "),
         "        for i in range(c):",
         "            key = (np.int64(bits[i]) << 32) | np.int64(lo + i)",
         "            key = np.int64(NO_NODE) if (lacks[i] | blocks[i]) != 0 else key",
@@ -101,14 +101,14 @@ def rotate(width: int) -> str:
         f"    {each('w# = weights[#]', width, '; ')}",
         "    for lo in range(first, last, ROTATE_BLOCK):",
         "        c = min(ROTATE_BLOCK, last - lo)",
-        *common(width, "c"),
+        *common(width),
         "        for i in range(c):",
         f"            {each('u# = w# if v#[i] > ZERO else ZERO', width, '; ')}",
         f"            down = {each('u#', width, ' + ')}",
         f"            {each('d# = s#[i]', width, '; ')}",
-        *score(width, "m", "z[i]", "            "),
+        *score(width, "z[i]", "            "),
         f"            {each('d# = s#[i] + a# * v#[i]', width, '; ')}",
-        *score(width, "m", "y[i]", "            "),
+        *score(width, "y[i]", "            "),
         "        found = np.int64(ROTATE_BLOCK)",
         "        for i in range(c):",
         "            out = (lacks[i] | blocks[i]) != 0",

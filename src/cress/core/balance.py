@@ -96,7 +96,9 @@ class Balance:
         t = d - d.sum(axis=0) * cluster.part[:n]
         down = weight.sum(axis=0)
         up = (weight * t * t).sum(axis=0)
-        return np.divide(up, down, out=np.zeros(n, np.float32), where=down > 0).astype(np.float32)
+        squares: Floats = np.zeros(n, np.float32)
+        np.divide(up, down, out=squares, where=down > 0)
+        return squares
 
     def holds_back(self, shape: Shape) -> bool:
         """The balance gate: y would rise on every node feasible for ``shape``, and fall on one of them with another.

@@ -209,6 +209,11 @@ class Cluster:
         return bool(self.totals[TOTAL_STARVED])
 
     @property
+    def starved_rows(self) -> int:
+        """How many rows in use fit nowhere."""
+        return int(self.totals[TOTAL_STARVED])
+
+    @property
     def stamp(self) -> int:
         """Grows with every change on any node."""
         return int(self.totals[TOTAL_STAMP])
@@ -337,6 +342,12 @@ class Cluster:
         k = self.k_count
         capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
         return bool(np.any(np.all(capacity >= np.array(request, np.int64), axis=1)))
+
+    def copies_free(self, shape: Shape) -> int:
+        """How many copies of ``shape`` fit into what is free on the usable nodes."""
+        free = self.nodes[: self.node_count, FREE : FREE + self.k_count][self.nodes[: self.node_count, USABLE] == 1]
+        asked = shape.request_array > 0
+        return int((free[:, asked] // shape.request_array[asked]).min(axis=1, initial=2**31).sum())
 
     def has_room(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
         """Whether so many copies of ``shape`` fit into what is free on each of these nodes."""

@@ -18,8 +18,8 @@ from cress.core.jobs import JobState
 from cress.core.policies import Policy, make_policy
 from cress.core.vetoes import Verdict
 from cress.model.group import Group, Quota
-from cress.model.options import Options
 from cress.model.optionparse import resolve_options
+from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import NEVER
 from cress.model.timetable import next_change, quota_at_utc
@@ -61,7 +61,8 @@ class GroupState:
         self.offered: JobState | None = None
         self.failed: tuple[int, int, int] | None = None
         # The unit for which no victims were found, and the state of the cluster at that time.
-        self.no_victims: tuple[int, int] | None = None
+        self.no_victims: tuple[int, int, int] | None = None
+        self.retry_victims_at = NEVER
 
     def configure(self, spec: Group, options: Options, policy: Policy) -> None:
         """Take a configuration; the waiting jobs move to the new policy."""

@@ -89,7 +89,9 @@ class Attempt:
 
     __slots__ = ("charge", "id", "job", "node", "slot", "start", "stopping", "task")
 
-    def __init__(self, id: int, job: JobState, task: int, node: int, slot: int, start: int, charge: int) -> None:
+    def __init__(
+        self, id: int, job: JobState, task: int, node: int, slot: int, start: int, charge: tuple[int, ...]
+    ) -> None:
         self.id = id
         self.job = job
         self.task = task

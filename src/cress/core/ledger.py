@@ -98,7 +98,7 @@ class Ledger:
         state = JobState(job, group, self.cluster.shape(job.request, job.tasks if job.gang else 1), self.now)
         self.jobs[job.id] = state
         group.jobs += 1
-        self._enqueue(state)
+        self.enqueue(state)
 
     def _cancelled(self, job_id: int) -> None:
         job = self.jobs.get(job_id)
@@ -163,8 +163,8 @@ class Ledger:
             job.group = self.groups.get(name)
             job.group.jobs += 1
             touched.append(job.group)
-            if self._can_wait(job):
-                self._enqueue(job)
+            if self.can_wait(job):
+                self.enqueue(job)
         self.cluster.loosened += 1
         self._recharge(touched)
 
@@ -193,18 +193,19 @@ class Ledger:
             group = claim.job.group
             if group.name in wanted:
                 group.claims.append(claim)
-                claim.charge = self._charge_of(claim.job, claim.reservation.nodes)
+                claim.charge = self.charge_of(claim.job, claim.reservation.nodes)
                 _add(group.claimed, claim.charge)
         for group in groups:
             self.groups.reorder(group)
 
     # --- queues ----------------------------------------------------------------------------------------------
 
-    def _can_wait(self, job: JobState) -> bool:
+    def can_wait(self, job: JobState) -> bool:
         """Whether a unit of the job may be offered: a gang only when nothing of it runs any more."""
         return job.waiting > 0 and not (job.job.gang and (job.attempts or job.claims))
 
-    def _enqueue(self, job: JobState) -> None:
+    def enqueue(self, job: JobState) -> None:
+        """A unit of the job waits from now on."""
         job.since = self.now
         job.queued = True
         if job.job.gang and job.shape.size != job.waiting:
@@ -263,8 +264,8 @@ class Ledger:
             job.put_back(attempt.task)
         if job.queued:
             job.since = self.now if again else job.since
-        elif self._can_wait(job):
-            self._enqueue(job)
+        elif self.can_wait(job):
+            self.enqueue(job)
         elif not job.attempts:
             self._maybe_over(job)
         if group.key is not None:
@@ -272,23 +273,29 @@ class Ledger:
 
     def _leave(self, attempt: Attempt) -> None:
         """An attempt was told to stop; after its grace what it holds will be free."""
-        attempt.stopping = True
-        self.leaving[attempt.id] = attempt
-        _add(attempt.job.group.leaving, attempt.charge)
+        self.mark_leaving(attempt)
         end = self.now + attempt.job.group.options.grace
         if int(self.cluster.leases[attempt.slot, END]) > end:
             self.cluster.set_end(attempt.slot, end)
 
+    def mark_leaving(self, attempt: Attempt) -> None:
+        """Count the attempt among those that were told to stop."""
+        attempt.stopping = True
+        self.leaving[attempt.id] = attempt
+        _add(attempt.job.group.leaving, attempt.charge)
+
     # --- claims ----------------------------------------------------------------------------------------------
 
-    def _charge_of(self, job: JobState, nodes: list[tuple[int, int]]) -> tuple[int, ...]:
+    def charge_of(self, job: JobState, nodes: list[tuple[int, int]]) -> tuple[int, ...]:
+        """What so many tasks of the job on these nodes cost its group."""
         total = [0] * len(job.group.quota)
         for f, count in nodes:
             for i, amount in enumerate(job.group.charge(job.job.request, self.cluster.specs[f].capacity)):
                 total[i] += amount * count
         return tuple(total)
 
-    def _add_claim(self, claim: Claim) -> None:
+    def add_claim(self, claim: Claim) -> None:
+        """Victims make room for a unit that left its queue."""
         self.claims.append(claim)
         claim.job.claims.append(claim)
         claim.job.group.claims.append(claim)
@@ -310,8 +317,8 @@ class Ledger:
         if again:
             for task in claim.tasks:
                 claim.job.put_back(task)
-            if not claim.job.queued and self._can_wait(claim.job):
-                self._enqueue(claim.job)
+            if not claim.job.queued and self.can_wait(claim.job):
+                self.enqueue(claim.job)
 
     def _void_claims(self, f: int) -> None:
         """Node ``f`` takes no tasks any more: nothing can be kept on it."""

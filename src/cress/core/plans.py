@@ -30,11 +30,11 @@ class Plans:
     def __init__(self, cluster: Cluster, timeline: Timeline) -> None:
         self.cluster = cluster
         self.timeline = timeline
-        self._plans: dict[str, GroupPlan] = {}
+        self.by_group: dict[str, GroupPlan] = {}
 
     def due(self, group: GroupState, now: int) -> Reservation | None:
         """Bring the group's plan up to date; the first unit whose start has come and that has room."""
-        plan = self._plans.setdefault(group.name, GroupPlan())
+        plan = self.by_group.setdefault(group.name, GroupPlan())
         self._enforce(plan, True)
         jobs = group.policy.looked_at()
         self._match_queue(plan, jobs)
@@ -56,26 +56,26 @@ class Plans:
 
     def rest(self, group: GroupState) -> None:
         """The group's turn is over: others need not heed its plan."""
-        plan = self._plans.get(group.name)
+        plan = self.by_group.get(group.name)
         if plan is not None:
             self._enforce(plan, False)
 
     def started(self, group: GroupState, unit: Reservation) -> None:
         """A planned unit starts: its place is taken by the unit itself."""
         self.timeline.drop(unit)
-        self._plans[group.name].units[unit.job.job.id].remove(unit)
+        self.by_group[group.name].units[unit.job.job.id].remove(unit)
 
     def forget(self) -> None:
         """Drop all plans; they are made again from the queues."""
-        for plan in self._plans.values():
+        for plan in self.by_group.values():
             for units in plan.units.values():
                 for unit in units:
                     self.timeline.drop(unit)
-        self._plans.clear()
+        self.by_group.clear()
 
     def planned_start(self, job: JobState) -> int | None:
         """The earliest planned start of a job's units, if one is known."""
-        plan = self._plans.get(job.group.name)
+        plan = self.by_group.get(job.group.name)
         starts = [unit.start for unit in plan.units.get(job.job.id, ()) if unit.rows] if plan else []
         return min(starts, default=None)
 

@@ -6,12 +6,12 @@ node with the cheapest set wins. What the victims free is kept for the unit by a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import numpy as np
 
-from cress.core.cluster import Cluster
+from cress.core.cluster import Cluster, Ints
 from cress.core.groups import GroupState
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import FREE, USABLE
@@ -162,9 +162,11 @@ class _Search:
             more, f = found
             taken.extend(more)
             placed[f] = placed.get(f, 0) + 1
+
         def fits(without: Victim) -> bool:
             rest = [victim for victim in taken if victim is not without]
             return all(np.all(self._level(f, rest) >= self.request * count) for f, count in placed.items())
+
         for victim in reversed(taken.copy()):
             if fits(victim):
                 taken.remove(victim)
@@ -188,7 +190,7 @@ class _Search:
             return None
         return best[2], best[1]
 
-    def _take(self, f: int, need: np.ndarray, taken: list[Victim]) -> list[Victim] | None:
+    def _take(self, f: int, need: Ints, taken: list[Victim]) -> list[Victim] | None:
         level = self._level(f, taken)
         if np.all(level >= need):
             return []
@@ -212,8 +214,8 @@ class _Search:
                 chosen.remove(victim)
         return chosen
 
-    def _level(self, f: int, taken: list[Victim]) -> np.ndarray:
-        level = self.level[f]
+    def _level(self, f: int, taken: list[Victim]) -> Ints:
+        level: Ints = self.level[f]
         for victim in taken:
             level = level + _on(victim, f)
         return level
@@ -224,17 +226,13 @@ class _Search:
         lost = sum(victim.lost_work for victim in victims)
         if not victims:
             return (-(2**62), 0, 0)
-        worth: Callable[[Victim], int]
-        if self.policy is PreemptivePolicy.LOW_PRIORITY_FIRST:
-            worth = lambda victim: victim.priority  # noqa: E731
-        else:
-            worth = lambda victim: victim.longest  # noqa: E731
-        return (max(worth(victim) for victim in victims), number, lost)
+        by_priority = self.policy is PreemptivePolicy.LOW_PRIORITY_FIRST
+        return (max(victim.priority if by_priority else victim.longest for victim in victims), number, lost)
 
 
-def _on(victim: Victim, f: int) -> np.ndarray:
+def _on(victim: Victim, f: int) -> Ints:
     """What a victim would free on node ``f``."""
-    amounts = np.zeros_like(victim.attempts[0].job.shape.request_array)
+    amounts: Ints = np.zeros_like(victim.attempts[0].job.shape.request_array)
     for attempt in victim.attempts:
         if attempt.node == f:
             amounts = amounts + attempt.job.shape.request_array

@@ -45,13 +45,13 @@ class Reservations:
         self.cluster = cluster
         self.timeline = timeline
         self.kept: list[Reservation] = []
-        self._loosened = -1
+        self.loosened = -1
 
     def heed(self, ahead: list[JobState], now: int) -> None:
         """Have exactly the reservations of the units ``ahead`` in force."""
-        if self._loosened != self.cluster.loosened:
+        if self.loosened != self.cluster.loosened:
             self.forget()
-            self._loosened = self.cluster.loosened
+            self.loosened = self.cluster.loosened
         kept = self.kept
         for reservation in kept[len(ahead) :]:
             self.timeline.enforce(reservation, False)
@@ -131,9 +131,7 @@ class Reservations:
             if room:
                 free = node[FREE : FREE + k_count]
                 missing = max(
-                    (need - have) / total
-                    for have, need, total in zip(free, request, capacity, strict=True)
-                    if need
+                    (need - have) / total for have, need, total in zip(free, request, capacity, strict=True) if need
                 )
                 places.append((f in booked, missing, f, room))
         chosen: list[tuple[int, int]] = []

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from datetime import UTC, tzinfo
 
+from cress.core.explain import why_waiting
 from cress.core.groups import GroupState
+from cress.core.invariants import broken_invariants
 from cress.core.jobs import JobState
 from cress.core.kernels.holding import FITTING
 from cress.core.ledger import Ledger
 from cress.core.plans import Plans
 from cress.core.preemption import Claim, Plan, find_plan
 from cress.core.reservations import Ahead, drain_due
+from cress.core.state import State, export_state, restored
 from cress.core.timeline import Reservation
-from cress.core.vetoes import Verdict
+from cress.core.vetoes import Verdict, Veto
 from cress.model.decisions import Decision, Decisions, Preempt, WouldPreempt
 from cress.model.options import Options
 from cress.model.resources import Dimensions
@@ -33,6 +36,8 @@ class Scheduler(Ledger):
         super().__init__(dimensions, options, zone)
         self.decided: list[Decision] = []
         self.pass_number = 0
+        # The unit behind which the last pass ended (``quota_only``), or that kept others to their quota.
+        self.last_blocked: JobState | None = None
         self.plans = Plans(self.cluster, self.timeline)
         self._quota_only = options.behind_blocked == "quota_only"
         self._gate = options.balance_gate == "on"
@@ -74,6 +79,7 @@ class Scheduler(Ledger):
                 continue
             if ahead.jobs and self._quota_only and not group.below_quota:
                 group.visited = 0
+                self.last_blocked = ahead.jobs[-1]
                 return False
             if self._offer(group, ahead, now):
                 return True
@@ -141,6 +147,7 @@ class Scheduler(Ledger):
             self.reservations.heed(self._heeded(group, ahead, now), now)
             if not self._quota_only and not group.below_quota and self.reservations.unknown_below_quota(group):
                 group.verdict = Verdict.QUOTA
+                self.last_blocked = ahead.jobs[0]
                 return False
         if job.shape.size == 1:
             if self._start_one(job, now):
@@ -217,7 +224,7 @@ class Scheduler(Ledger):
 
     def _passed_over(self, job: JobState, now: int) -> bool:
         group = job.group
-        if group.policy.limits_users and not self._within_limit(job):
+        if group.policy.limits_users and not self.within_limit(job):
             group.verdict = Verdict.USER_LIMIT
             return True
         if not self._gate:
@@ -233,7 +240,8 @@ class Scheduler(Ledger):
         self._wake_at(job.held_since + hold)
         return True
 
-    def _within_limit(self, job: JobState) -> bool:
+    def within_limit(self, job: JobState) -> bool:
+        """Whether the user of the job may start one more unit of it."""
         group = job.group
         charge = group.charge(job.job.request, self.cluster.largest_capacity())
         return group.policy.may_use_more(job, tuple(amount * job.shape.size for amount in charge), group.quota)
@@ -252,8 +260,8 @@ class Scheduler(Ledger):
         mode = group.options.preemption
         if mode == "off" or not group.needs_preemption():
             return False
-        state = (job.job.id, self.cluster.stamp)
-        if group.no_victims == state:
+        state = (job.job.id, self.cluster.stamp, self.cluster.loosened)
+        if group.no_victims == state and now < group.retry_victims_at:
             return False
         plan = find_plan(
             job, self.groups, self.attempts.values(), self.cluster, self.timeline, self.claims,
@@ -261,10 +269,12 @@ class Scheduler(Ledger):
         )  # fmt: skip
         if plan is None or not self._within_round(len(plan.attempts)):
             group.no_victims = state
-            self._wake_for_min_runtime(now)
+            group.retry_victims_at = self._next_victim_at(now)
+            self._wake_at(group.retry_victims_at)
             return False
         if mode == "observe":
             group.no_victims = state
+            group.retry_victims_at = NEVER
             if job.would_preempt != now:
                 job.would_preempt = now
                 for victim in plan.attempts:
@@ -287,11 +297,10 @@ class Scheduler(Ledger):
         under_way = sum(not attempt.job.cancelled for attempt in self.leaving.values())
         return not under_way or under_way + number <= self.options.max_per_round * len(self.attempts)
 
-    def _wake_for_min_runtime(self, now: int) -> None:
-        for attempt in self.attempts.values():
-            least = attempt.job.group.options.min_runtime
-            if least and attempt.start + least > now:
-                self._wake_at(attempt.start + least)
+    def _next_victim_at(self, now: int) -> int:
+        """When the next running task has run long enough to be a victim."""
+        times = (attempt.start + attempt.job.group.options.min_runtime for attempt in self.attempts.values())
+        return min((time for time in times if time > now), default=NEVER)
 
     def _claim(self, job: JobState, plan: Plan, now: int) -> None:
         """Take the unit out of its queue and keep for it what its victims will free."""
@@ -299,8 +308,8 @@ class Scheduler(Ledger):
         tasks = [job.take() for _ in range(sum(count for _, count in nodes))]
         start = now + max(victim.job.group.options.grace for victim in plan.attempts)
         reservation = Reservation(job, start, nodes, self.cluster.stamp)
-        claim = Claim(job, tasks, reservation, self._charge_of(job, nodes))
-        self._add_claim(claim)
+        claim = Claim(job, tasks, reservation, self.charge_of(job, nodes))
+        self.add_claim(claim)
         if not job.waiting:
             self._dequeue(job)
         self.timeline.reserve(reservation, job.limit)
@@ -349,10 +358,32 @@ class Scheduler(Ledger):
     # --- wake-ups --------------------------------------------------------------------------------------------
 
     def _wake_at(self, time: int) -> None:
-        if time < self.wake:
-            self.wake = time
+        self.wake = min(self.wake, time)
 
     def next_wakeup(self) -> int | None:
         """The earliest time at which something changes by itself, as far as the last ``decide`` knows."""
         wake = min(self.wake, self.groups.next_quota_change)
         return None if wake >= NEVER else wake
+
+    # --- explanations and state ------------------------------------------------------------------------------
+
+    def veto(self, job_id: int) -> Veto | None:
+        """Why the next unit of a job waits, as the last ``decide`` left it; ``None`` if nothing of it waits."""
+        return why_waiting(self, job_id)
+
+    def validate(self) -> list[str]:
+        """The invariants that do not hold, each a sentence that begins with its name; empty if all is well."""
+        return broken_invariants(self)
+
+    def export(self) -> State:
+        """The whole state as plain data."""
+        return export_state(self)
+
+    @classmethod
+    def restore(cls, state: State, zone: tzinfo = UTC) -> Scheduler:
+        """A scheduler that goes on where ``state`` was exported, with the same decisions."""
+        return restored(cls, state, zone)
+
+    def clone(self) -> Scheduler:
+        """An independent copy, to try something out."""
+        return restored(type(self), self.export(), self.groups.zone)

@@ -136,9 +136,17 @@ class Timeline:
         cluster = self.cluster
         return int(
             loops.block_booked(
-                self.booked, cluster.lack[shape.row], shape.request_array, duration, now, cluster.nodes,
-                cluster.leases, self.table, cluster.k_count, cluster.blocked,
-            )  # fmt: skip
+                self.booked,
+                cluster.lack[shape.row],
+                shape.request_array,
+                duration,
+                now,
+                cluster.nodes,
+                cluster.leases,
+                self.table,
+                cluster.k_count,
+                cluster.blocked,
+            )
         )
 
     def copies_now(self, shape: Shape, duration: int, most: int, now: int) -> Ints:
@@ -156,7 +164,9 @@ class Timeline:
 
         ``None`` if no known end will ever make room.
         """
-        return self._earliest_one(shape, duration, now) if shape.size == 1 else self._earliest_gang(shape, duration, now)
+        return (
+            self._earliest_one(shape, duration, now) if shape.size == 1 else self._earliest_gang(shape, duration, now)
+        )
 
     def _earliest_one(self, shape: Shape, duration: int, now: int) -> Slot | None:
         cluster = self.cluster
@@ -178,9 +188,18 @@ class Timeline:
         def copies(t: int) -> int:
             return int(
                 loops.total_copies_at(
-                    t, shape.request_array, duration, size, now, cluster.nodes, cluster.node_count,
-                    cluster.leases, self.table, cluster.k_count, out,
-                )  # fmt: skip
+                    t,
+                    shape.request_array,
+                    duration,
+                    size,
+                    now,
+                    cluster.nodes,
+                    cluster.node_count,
+                    cluster.leases,
+                    self.table,
+                    cluster.k_count,
+                    out,
+                )
             )
 
         times = self._change_times(shape, now)
@@ -206,9 +225,15 @@ class Timeline:
         while True:
             n = int(
                 loops.change_times(
-                    now, cluster.nodes, cluster.node_count, cluster.leases, self.table, shape.request_array,
-                    cluster.k_count, out,
-                )  # fmt: skip
+                    now,
+                    cluster.nodes,
+                    cluster.node_count,
+                    cluster.leases,
+                    self.table,
+                    shape.request_array,
+                    cluster.k_count,
+                    out,
+                )
             )
             if n <= len(out):
                 break

@@ -177,7 +177,7 @@ def lacking_bits(r, rows, usable, k_count):
         if lacking > worst:
             worst = lacking
             scarce = 1 << k
-    return bits if bits else scarce
+    return bits or scarce
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -94,7 +94,9 @@ class BackfillPolicy(Policy):
 
     def count_lacking(self, cluster: Cluster, counts: list[int]) -> None:
         found = np.zeros(cluster.k_count, np.int64)
-        count_lacks(self._shape, self._limit, self.queue.first, self._last(), _GAP, cluster.rows, cluster.usable_count, found)
+        count_lacks(
+            self._shape, self._limit, self.queue.first, self._last(), _GAP, cluster.rows, cluster.usable_count, found
+        )
         for k, number in enumerate(found.tolist()):
             counts[k] += number
 

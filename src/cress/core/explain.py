@@ -1,0 +1,130 @@
+"""Why a job waits: what filtering left behind, as a veto, and the sentence for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cress.core.cluster import Cluster
+from cress.core.jobs import JobState
+from cress.core.reservations import drain_due
+from cress.core.vetoes import Verdict, Veto
+from cress.model.resources import Dimensions
+
+if TYPE_CHECKING:
+    from cress.core.scheduler import Scheduler
+
+
+def why_waiting(core: Scheduler, job_id: int) -> Veto | None:
+    """The first gate of the cycle that holds the next unit of the job; ``None`` if nothing of it waits."""
+    job = core.jobs.get(job_id)
+    if job is None or not (job.waiting or job.claims):
+        return None
+    group = job.group
+    if core.never_fits(job.job):
+        return _veto(job, Verdict.NEVER, never=True, nodes=core.cluster.usable_count)
+    if job.claims:
+        claim = job.claims[0]
+        places = tuple(core.cluster.names[f] for f, _ in claim.reservation.nodes)
+        return _veto(job, Verdict.VICTIMS, until=claim.reservation.start, places=places)
+    if not job.queued:
+        return _veto(job, Verdict.GANG_RUNS)
+    if group.preempted_at is not None and core.now < group.cools_until():
+        return _veto(job, Verdict.COOLING, until=group.cools_until())
+    if group.visited != core.pass_number:
+        return _unvisited(core, job)
+    return _gate(core, job) or _placement(core, job)
+
+
+def _veto(
+    job: JobState, kind: Verdict, *, never: bool = False, nodes: int = 0, lacking: tuple[tuple[str, int], ...] = (),
+    behind: JobState | None = None, until: int | None = None, places: tuple[str, ...] = (),
+) -> Veto:  # fmt: skip
+    return Veto(
+        kind=kind,
+        job=job.job.id,
+        group=job.group.name,
+        never=never,
+        lacking=lacking,
+        nodes=nodes,
+        behind=None if behind is None else behind.job.id,
+        behind_group="" if behind is None else behind.group.name,
+        until=until,
+        places=places,
+    )
+
+
+def _unvisited(core: Scheduler, job: JobState) -> Veto:
+    """The last pass ended before it came to the group."""
+    if core.last_blocked is not None and not job.group.below_quota:
+        return _veto(job, Verdict.QUOTA, behind=core.last_blocked)
+    return _veto(job, Verdict.UNVISITED)
+
+
+def _gate(core: Scheduler, job: JobState) -> Veto | None:
+    """What keeps the job from being offered at all: the balance gate, a user's limit, or a job before it."""
+    group = job.group
+    if group.policy.limits_users and not core.within_limit(job):
+        return _veto(job, Verdict.USER_LIMIT)
+    if job.held_since is not None and core.now < job.held_since + core.options.gate_hold:
+        return _veto(job, Verdict.GATE, until=job.held_since + core.options.gate_hold)
+    if job is group.offered or any(job is looked for looked in group.policy.looked_at()):
+        return None
+    return _veto(job, Verdict.BEHIND, behind=group.offered or group.policy.head())
+
+
+def _placement(core: Scheduler, job: JobState) -> Veto:
+    """Why no node was taken."""
+    cluster = core.cluster
+    nodes = cluster.usable_count
+    planned = core.plans.planned_start(job)
+    if planned is not None:
+        return _veto(job, Verdict.PLANNED, until=planned)
+    if job.drain and drain_due(job, core.now):
+        return _veto(job, Verdict.DRAINING, places=tuple(cluster.names[f] for f, _ in job.drain))
+    if job is job.group.offered and job.group.verdict is Verdict.QUOTA:
+        return _veto(job, Verdict.QUOTA, behind=core.last_blocked)
+    if not cluster.fitting(job.shape):
+        return _veto(job, Verdict.NO_ROOM, lacking=_lacking(cluster, core.dimensions, job), nodes=nodes)
+    if job.shape.size > 1 and cluster.copies_free(job.shape) < job.shape.size:
+        return _veto(job, Verdict.NO_ROOM_TOGETHER, lacking=_lacking(cluster, core.dimensions, job), nodes=nodes)
+    behind = next(
+        (each.job for each in core.reservations.kept if each.job is not job),
+        core.claims[0].job if core.claims else None,
+    )
+    return _veto(job, Verdict.RESERVED, behind=behind, nodes=nodes)
+
+
+def _lacking(cluster: Cluster, dimensions: Dimensions, job: JobState) -> tuple[tuple[str, int], ...]:
+    counts = zip(dimensions.names, cluster.lacking(job.shape), strict=True)
+    return tuple((name, count) for name, count in counts if count)
+
+
+def sentence(veto: Veto) -> str:
+    """The veto for a person."""
+    blocker = f"job {veto.behind} of group {veto.behind_group}" if veto.behind is not None else "an earlier unit"
+    return _SENTENCES[veto.kind].format(
+        group=veto.group,
+        blocker=blocker,
+        places=", ".join(veto.places),
+        nodes=veto.nodes,
+        lacking=", ".join(f"{count} lack {name}" for name, count in veto.lacking) or "none lacks one dimension alone",
+    )
+
+
+_SENTENCES = {
+    Verdict.PLACED: "it was placed",
+    Verdict.NEVER: "no node of this cluster is large enough for it, even when empty",
+    Verdict.VICTIMS: "tasks of other groups are making room for it on {places}",
+    Verdict.GANG_RUNS: "some tasks of the gang still run; it starts again as a whole when they have ended",
+    Verdict.COOLING: "group {group} was preempted a short time ago and takes no part in scheduling for the moment",
+    Verdict.QUOTA: "{blocker} is blocked, and group {group} is not below its quota",
+    Verdict.UNVISITED: "no pass has come to it yet",
+    Verdict.USER_LIMIT: "its user has reached the limit of his share of group {group}",
+    Verdict.GATE: "it would unbalance every node that it fits on, while another waiting job would balance one",
+    Verdict.BEHIND: "the policy of group {group} puts {blocker} first",
+    Verdict.PLANNED: "its start is planned; starting now would delay a job planned before it",
+    Verdict.DRAINING: "no known end makes room for it, so {places} is kept free for it",
+    Verdict.NO_ROOM: "no node has enough free; of {nodes} nodes {lacking}",
+    Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all its tasks; of {nodes} nodes {lacking}",
+    Verdict.RESERVED: "it fits, but would delay {blocker}",
+}

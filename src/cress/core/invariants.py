@@ -1,0 +1,187 @@
+"""What must always hold, one check a line of the list; tests run them after every event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cress.core.kernels.holding import (
+    AMOUNTS,
+    END,
+    FITTING,
+    FREE,
+    HEAD,
+    IN_USE,
+    NEXT,
+    NODE,
+    NONE,
+    PREVIOUS,
+    REQUEST,
+    TOTAL_USED,
+    UNUSABLE,
+    USABLE,
+)
+from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE, B_START
+from cress.model.times import NEVER
+
+if TYPE_CHECKING:
+    from cress.core.scheduler import Scheduler
+
+
+def broken_invariants(core: Scheduler) -> list[str]:
+    """Every invariant that does not hold, with its name and where."""
+    return [f"{name}: {what}" for name, check in INVARIANTS.items() for what in check(core)]
+
+
+def _capacity(core: Scheduler) -> Iterator[str]:
+    cluster = core.cluster
+    k = cluster.k_count
+    held = np.zeros((cluster.node_count, k), np.int64)
+    for attempt in core.attempts.values():
+        held[attempt.node] += attempt.job.shape.request_array
+    for f in range(cluster.node_count):
+        node = cluster.nodes[f]
+        if np.any(node[FREE : FREE + k] < 0):
+            yield f"node {cluster.names[f]} holds more than it has"
+        if not np.array_equal(node[FREE : FREE + k] + held[f], node[FREE + k :]):
+            yield f"free and held amounts of node {cluster.names[f]} do not add up to its capacity"
+    if not np.array_equal(cluster.totals[TOTAL_USED : TOTAL_USED + k], held.sum(axis=0)):
+        yield "the cluster's used amounts are not the sum of what is held"
+
+
+def _leases(core: Scheduler) -> Iterator[str]:
+    cluster = core.cluster
+    seen = 0
+    for f in range(cluster.node_count):
+        slot, before, end = int(cluster.nodes[f, HEAD]), NONE, -NEVER
+        while slot != NONE:
+            lease = cluster.leases[slot]
+            if lease[NODE] != f or lease[PREVIOUS] != before or lease[END] < end:
+                yield f"the lease list of node {cluster.names[f]} is broken at slot {slot}"
+            before, end, slot, seen = slot, int(lease[END]), int(lease[NEXT]), seen + 1
+    if seen != len(core.attempts) or seen != cluster.lease_count:
+        yield f"{seen} leases, {len(core.attempts)} attempts, {cluster.lease_count} counted"
+    for attempt in core.attempts.values():
+        lease = cluster.leases[attempt.slot]
+        if lease[NODE] != attempt.node or tuple(lease[AMOUNTS:].tolist()) != attempt.job.job.request:
+            yield f"attempt {attempt.id} does not hold what its task requests"
+    endless = sum(int(cluster.leases[attempt.slot, END]) >= NEVER for attempt in core.attempts.values())
+    if endless != cluster.endless:
+        yield f"{endless} leases have no known end, {cluster.endless} counted"
+
+
+def _fit_rows(core: Scheduler) -> Iterator[str]:
+    cluster = core.cluster
+    k, n = cluster.k_count, cluster.node_count
+    starved = 0
+    for r in range(cluster.row_count):
+        if not cluster.rows[r, IN_USE]:
+            continue
+        request = cluster.rows[r, REQUEST : REQUEST + k]
+        short = cluster.nodes[:n, FREE : FREE + k] < request
+        bits = (short * (1 << np.arange(k))).sum(axis=1)
+        bits[cluster.nodes[:n, USABLE] == 0] = UNUSABLE
+        if not np.array_equal(bits, cluster.lack[r, :n]):
+            yield f"row {r} says something else than the nodes"
+        if cluster.rows[r, FITTING] != np.count_nonzero(bits == 0):
+            yield f"row {r} counts {cluster.rows[r, FITTING]} fitting nodes"
+        short[cluster.nodes[:n, USABLE] == 0] = False
+        if not np.array_equal(short.sum(axis=0), cluster.rows[r, REQUEST + k :]):
+            yield f"row {r} miscounts the nodes that lack something"
+        starved += not cluster.rows[r, FITTING]
+    if starved != cluster.starved_rows:
+        yield f"{starved} rows fit nowhere, {cluster.starved_rows} counted"
+
+
+def _columns(core: Scheduler) -> Iterator[str]:
+    cluster = core.cluster
+    k, n = cluster.k_count, cluster.node_count
+    for b, dimension in enumerate(cluster.balanced_indices):
+        capacity = cluster.nodes[:n, FREE + k + dimension]
+        used = capacity - cluster.nodes[:n, FREE + dimension]
+        share = np.divide(used, capacity, out=np.zeros(n), where=capacity > 0).astype(np.float32)
+        if not np.array_equal(share, cluster.share[b, :n]):
+            yield f"the share of {cluster.balanced[b]} is not used / capacity"
+
+
+def _usage(core: Scheduler) -> Iterator[str]:
+    for group in core.groups:
+        attempts = [attempt for attempt in core.attempts.values() if attempt.job.group is group]
+        for name, kept, charges in (
+            ("uses", group.used, [attempt.charge for attempt in attempts]),
+            ("is leaving", group.leaving, [attempt.charge for attempt in attempts if attempt.stopping]),
+            ("claims", group.claimed, [claim.charge for claim in core.claims if claim.job.group is group]),
+        ):
+            total = [sum(charge[i] for charge in charges) for i in range(len(kept))]
+            if total != kept:
+                yield f"group {group.name} {name} {total}, counted {kept}"
+
+
+def _tasks(core: Scheduler) -> Iterator[str]:
+    for job in core.jobs.values():
+        running = [attempt.task for attempt in job.attempts.values()]
+        claimed = [task for claim in job.claims for task in claim.tasks]
+        busy = running + claimed + job.again
+        if len(set(busy)) != len(busy):
+            yield f"job {job.job.id} has a task twice"
+        fresh = 0 if job.cancelled else job.job.tasks - job.next_task
+        if not job.cancelled and job.waiting != fresh + len(job.again):
+            yield f"job {job.job.id} counts {job.waiting} waiting tasks"
+        if job.job.gang and job.queued and (running or claimed):
+            yield f"gang {job.job.id} is offered while some of it runs"
+        if job.queued != core.can_wait(job):
+            yield f"job {job.job.id} is {'' if job.queued else 'not '}queued"
+        if job.over:
+            yield f"job {job.job.id} is over and still there"
+
+
+def _order(core: Scheduler) -> Iterator[str]:
+    keys = [group.order_key() for group in core.groups if len(group.policy) or group.claims]
+    if sorted(keys) != core.groups.order:
+        yield "the order of the groups is not that of used / quota"
+    for group in core.groups:
+        queued = sorted(job.job.id for job in core.jobs.values() if job.group is group and job.queued)
+        if sorted(job.job.id for job in group.policy) != queued:
+            yield f"the queue of group {group.name} does not hold its waiting jobs"
+        if group.jobs != sum(job.group is group for job in core.jobs.values()):
+            yield f"group {group.name} miscounts its jobs"
+
+
+def _claims(core: Scheduler) -> Iterator[str]:
+    cluster, table = core.cluster, core.timeline.table
+    k = cluster.k_count
+    promised = np.zeros((cluster.node_count, k), np.int64)
+    for claim in core.claims:
+        if not claim.reservation.in_force:
+            yield f"the claim of job {claim.job.job.id} is not in force"
+        for (f, _), row in zip(claim.reservation.nodes, claim.reservation.rows, strict=True):
+            promised[f] += table[row, B_AMOUNTS:]
+            if not table[row, B_FORCE] or table[row, B_START] >= table[row, B_END]:
+                yield f"the booking of job {claim.job.job.id} is broken"
+    coming = cluster.nodes[: cluster.node_count, FREE : FREE + k].copy()
+    for attempt in core.attempts.values():
+        if cluster.leases[attempt.slot, END] < NEVER:
+            coming[attempt.node] += attempt.job.shape.request_array
+    for f in np.flatnonzero(np.any(promised > coming, axis=1)).tolist():
+        yield f"claims on node {cluster.names[f]} exceed what will be free there"
+
+
+def _vetoes(core: Scheduler) -> Iterator[str]:
+    for job in core.waiting():
+        if core.veto(job.job.id) is None:
+            yield f"job {job.job.id} waits without a reason"
+
+
+INVARIANTS: dict[str, Callable[[Scheduler], Iterator[str]]] = {
+    "capacity is never exceeded": _capacity,
+    "every attempt holds one lease": _leases,
+    "fit rows say what fits": _fit_rows,
+    "float columns follow the amounts": _columns,
+    "a group's used is what it holds": _usage,
+    "a task is waiting, claimed or running, once": _tasks,
+    "groups and queues are in order": _order,
+    "what is claimed will be free": _claims,
+    "a pending unit has a veto": _vetoes,
+}

@@ -1,0 +1,216 @@
+"""Leaving and coming back: the whole state of a scheduler as plain data, from which another one goes on alike.
+
+What only remembers results (fit rows, bounds, failed tries) is left out: it is worked out again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from datetime import UTC, tzinfo
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from cress.core.jobs import Attempt, JobState
+from cress.core.kernels.holding import END
+from cress.core.kernels.timeline import B_END
+from cress.core.plans import GroupPlan
+from cress.core.preemption import Claim
+from cress.core.timeline import Reservation
+from cress.model.decisions import Decision
+from cress.model.group import Group
+from cress.model.job import Job
+from cress.model.node import Node
+from cress.model.options import Options
+from cress.model.resources import Dimensions
+from cress.model.times import NEVER
+
+if TYPE_CHECKING:
+    from cress.core.scheduler import Scheduler
+
+State: TypeAlias = dict[str, Any]
+
+VERSION = 1
+
+
+def export_state(core: Scheduler) -> State:
+    """Everything that later decisions depend on, as dicts, lists, strings and numbers."""
+    cluster = core.cluster
+    plain = msgspec.to_builtins
+    return {
+        "version": VERSION,
+        "dimensions": list(core.dimensions.custom),
+        "options": asdict(core.options),
+        "now": core.now,
+        "next_attempt": core.next_attempt,
+        "wall_offset": core.groups.wall_offset,
+        "cursor": core.balance.cursor,
+        "loosened": cluster.loosened,
+        "wake": core.wake,
+        "nodes": [
+            {"node": plain(spec), "cordoned": cluster.cordoned[f], "lost": cluster.lost[f]}
+            for f, spec in enumerate(cluster.specs)
+        ],
+        "groups": plain(core.groups.configured),
+        "preempted_at": {group.name: group.preempted_at for group in core.groups if group.preempted_at is not None},
+        "jobs": [_job(job) for job in core.jobs.values()],
+        "attempts": [_attempt(core, attempt) for attempt in core.attempts.values()],
+        "claims": [
+            {"tasks": claim.tasks, "reservation": _reservation(core, claim.reservation)} for claim in core.claims
+        ],
+        "reservations": {
+            "loosened": core.reservations.loosened,
+            "kept": [_reservation(core, reservation) for reservation in core.reservations.kept],
+        },
+        "plans": {
+            name: {
+                "loosened": plan.loosened,
+                "units": [_reservation(core, unit) for units in plan.units.values() for unit in units],
+            }
+            for name, plan in core.plans.by_group.items()
+        },
+        "outbox": plain(core.outbox),
+    }
+
+
+def restore_state(core: Scheduler, state: State) -> None:
+    """Fill a new scheduler, made with the options and dimensions of ``state``."""
+    cluster = core.cluster
+    for entry in state["nodes"]:
+        f = cluster.add_node(msgspec.convert(entry["node"], Node))
+        cluster.cordon(f, entry["cordoned"])
+        if entry["lost"]:
+            cluster.lose_node(f)
+    core.now = state["now"]
+    core.groups.wall_offset = state["wall_offset"]
+    core.groups.apply(msgspec.convert(state["groups"], tuple[Group, ...]), core.now)
+    for name, at in state["preempted_at"].items():
+        core.groups.get(name).preempted_at = at
+    for entry in state["jobs"]:
+        _restore_job(core, entry)
+    for entry in state["attempts"]:
+        _restore_attempt(core, entry)
+    for job in core.jobs.values():
+        if core.can_wait(job):
+            since, held, drain = job.since, job.held_since, job.drain
+            core.enqueue(job)
+            job.since, job.held_since, job.drain = since, held, drain
+    for entry in state["claims"]:
+        reservation = _restore_reservation(core, entry["reservation"])
+        nodes = reservation.nodes
+        core.add_claim(Claim(reservation.job, entry["tasks"], reservation, core.charge_of(reservation.job, nodes)))
+    kept = state["reservations"]
+    core.reservations.loosened = kept["loosened"]
+    core.reservations.kept = [_restore_reservation(core, entry) for entry in kept["kept"]]
+    for name, entry in state["plans"].items():
+        plan = core.plans.by_group[name] = GroupPlan()
+        plan.loosened = entry["loosened"]
+        for unit in entry["units"]:
+            reservation = _restore_reservation(core, unit)
+            plan.units.setdefault(reservation.job.job.id, []).append(reservation)
+    cluster.loosened = state["loosened"]
+    core.next_attempt = state["next_attempt"]
+    core.balance.cursor = state["cursor"]
+    core.balance.refresh()
+    core.outbox = msgspec.convert(state["outbox"], list[Decision])
+    core.wake = state["wake"]
+    for group in core.groups:
+        core.groups.reorder(group)
+
+
+def options_of(state: State) -> Options:
+    """The options that a state was made with."""
+    values = dict(state["options"])
+    for each in fields(Options):
+        if isinstance(values[each.name], (list, tuple)):
+            values[each.name] = tuple(
+                tuple(item) if isinstance(item, (list, tuple)) else item for item in values[each.name]
+            )
+    return Options(**values)
+
+
+def restored(kind: type[Scheduler], state: State, zone: tzinfo = UTC) -> Scheduler:
+    """A scheduler that goes on where ``state`` was exported."""
+    if state.get("version") != VERSION:
+        raise ValueError(f"a state of version {state.get('version')} cannot be restored, only version {VERSION}")
+    core = kind(Dimensions(tuple(state["dimensions"])), options_of(state), zone)
+    restore_state(core, state)
+    return core
+
+
+def _job(job: JobState) -> State:
+    return {
+        "job": msgspec.to_builtins(job.job),
+        "group": job.group.name,
+        "submitted": job.submitted,
+        "since": job.since,
+        "next_task": job.next_task,
+        "again": list(job.again),
+        "waiting": job.waiting,
+        "cancelled": job.cancelled,
+        "held_since": job.held_since,
+        "would_preempt": job.would_preempt,
+        "drain": [list(place) for place in job.drain],
+    }
+
+
+def _restore_job(core: Scheduler, entry: State) -> None:
+    spec = msgspec.convert(entry["job"], Job)
+    group = core.groups.get(entry["group"])
+    job = JobState(spec, group, core.cluster.shape(spec.request, spec.tasks if spec.gang else 1), entry["submitted"])
+    for name in ("since", "next_task", "again", "waiting", "cancelled", "held_since", "would_preempt"):
+        setattr(job, name, entry[name])
+    job.drain = [(f, count) for f, count in entry["drain"]]
+    core.jobs[spec.id] = job
+    group.jobs += 1
+
+
+def _attempt(core: Scheduler, attempt: Attempt) -> State:
+    return {
+        "id": attempt.id,
+        "job": attempt.job.job.id,
+        "task": attempt.task,
+        "node": attempt.node,
+        "start": attempt.start,
+        "charge": list(attempt.charge),
+        "stopping": attempt.stopping,
+        "end": int(core.cluster.leases[attempt.slot, END]),
+    }
+
+
+def _restore_attempt(core: Scheduler, entry: State) -> None:
+    job = core.jobs[entry["job"]]
+    cluster = core.cluster
+    if job.shape.row < 0:
+        job.shape = cluster.shape(job.job.request, job.shape.size)
+    cluster.want(job.shape)
+    slot = cluster.hold(entry["node"], job.shape, entry["end"])
+    cluster.unwant(job.shape)
+    charge = tuple(entry["charge"])
+    attempt = Attempt(entry["id"], job, entry["task"], entry["node"], slot, entry["start"], charge)
+    core.attempts[attempt.id] = attempt
+    job.attempts[attempt.id] = attempt
+    job.group.add_used(job, charge)
+    if entry["stopping"]:
+        core.mark_leaving(attempt)
+
+
+def _reservation(core: Scheduler, reservation: Reservation) -> State:
+    return {
+        "job": reservation.job.job.id,
+        "start": reservation.start,
+        "nodes": [list(place) for place in reservation.nodes],
+        "end": int(core.timeline.table[reservation.rows[0], B_END]) if reservation.rows else NEVER,
+        "in_force": reservation.in_force,
+    }
+
+
+def _restore_reservation(core: Scheduler, entry: State) -> Reservation:
+    job = core.jobs[entry["job"]]
+    nodes = [(f, count) for f, count in entry["nodes"]]
+    reservation = Reservation(job, entry["start"], nodes, -1)
+    if nodes:
+        duration = NEVER if entry["end"] >= NEVER else entry["end"] - entry["start"]
+        core.timeline.reserve(reservation, duration)
+    core.timeline.enforce(reservation, entry["in_force"])
+    return reservation
