@@ -12,16 +12,20 @@ WIDTHS = (4, 6, 8, 16)
 
 HEAD = '''"""The balance measure of all nodes at once, and the best node by it. WRITTEN BY tools/unroll_balance.py: change that.
 
-``share`` and ``inverse`` (float32, dimension × node) are used/capacity and 1/capacity, 0 where a node lacks the
-dimension; ``part`` (float32, node) is 1 / the number of dimensions that the node has. Rows beyond the dimensions
-of the cluster are zero and change nothing: x + 0 is exact. A score is y², which orders as y does. The key of a node
-is (bits of its score) << 32 | node: floats that are not negative order as their bits, ties go to the first node.
+``columns`` (float32, 2 × width + 1 rows, one column a node): used/capacity per dimension, then 1/capacity per
+dimension, both 0 where a node lacks it, then 1 / the number of dimensions that the node has. Rows beyond the
+dimensions of the cluster are zero and change nothing: x + 0 is exact. A score is y², which orders as y does. The key
+of a node is (bits of its score) << 32 | node: floats that are not negative order as their bits, ties go to the first
+node.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+from cress.core.kernels.choice import BALANCE, BEST_FIT, FIRST, best_by_mean, current_weights, first_free
+from cress.core.kernels.holding import REQUEST, hold
 
 ZERO = np.float32(0)
 NO_NODE = 2**62
@@ -48,9 +52,9 @@ def common(width: int) -> list[str]:
     return [
         "        lacks = lack[lo : lo + c]",
         "        blocks = blocked[lo : lo + c]",
-        "        parts = part[lo : lo + c]",
-        f"        {each('s# = share[#, lo : lo + c]', width, '; ')}",
-        f"        {each('v# = inverse[#, lo : lo + c]', width, '; ')}",
+        f"        parts = columns[{2 * width}, lo : lo + c]",
+        f"        {each('s# = columns[#, lo : lo + c]', width, '; ')}",
+        "        " + "; ".join(f"v{b} = columns[{width + b}, lo : lo + c]" for b in range(width)),
     ]
 
 
@@ -59,7 +63,7 @@ def scan(width: int) -> str:
         "",
         "",
         '@njit(cache=True, nogil=True, error_model="numpy")',
-        f"def scan_{width}(lack, blocked, share, inverse, part, node_count, add, weights):",
+        f"def scan_{width}(lack, blocked, columns, node_count, add, weights):",
         '    """Key of the feasible node with the smallest y after placing ``add``, or NO_NODE."""',
         "    best = np.int64(NO_NODE)",
         "    y = np.empty(BLOCK, np.float32)",
@@ -88,7 +92,7 @@ def rotate(width: int) -> str:
         "",
         "",
         '@njit(cache=True, nogil=True, error_model="numpy")',
-        f"def rotate_{width}(lack, blocked, share, inverse, part, first, last, add, weights):",
+        f"def rotate_{width}(lack, blocked, columns, first, last, add, weights):",
         '    """Over the nodes [first, last): (key of the smallest y after, first node whose y falls, or -1).',
         "",
         "    Stops at the block in which a node improves; the key then covers what was looked at.",
@@ -124,8 +128,62 @@ def rotate(width: int) -> str:
     return "\n".join(lines)
 
 
+CHOOSE = '''
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def choose_#(
+    r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold, order,
+    cursor,
+):  # fmt: skip
+    """The node for one copy of the shape of row ``r`` and the new cursor of the rotation; (-1, cursor) if none."""
+    row = lack[r]
+    if order == FIRST or node_count == 1:
+        return first_free(row, blocked, node_count), cursor
+    add = np.zeros(#, np.float32)
+    for b in range(dims.shape[0]):
+        add[b] = np.float32(rows[r, REQUEST + dims[b]])
+    if order != BALANCE:
+        return best_by_mean(row, blocked, columns, node_count, add, order == BEST_FIT), cursor
+    weights = np.zeros(#, np.float32)
+    mean = current_weights(totals, dims, fixed, fixed_parts, by_utilisation, weights)
+    if mean >= threshold:
+        best = scan_#(row, blocked, columns, node_count, add, weights)
+    else:
+        best, better = rotate_#(row, blocked, columns, cursor, node_count, add, weights)
+        if better < 0:
+            rest, better = rotate_#(row, blocked, columns, 0, cursor, add, weights)
+            best = min(best, rest)
+        if better >= 0:
+            return better, (better + 1) % node_count
+    if best == NO_NODE:
+        return -1, cursor
+    return best & 0xFFFFFFFF, cursor
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def place_#(
+    r, slot, end, nodes, leases, lack, rows, row_count, blocked, columns, node_count, totals, dims, fixed,
+    fixed_parts, by_utilisation, threshold, order, cursor,
+):  # fmt: skip
+    """Choose a node for one copy of the shape of row ``r`` and hold it there until ``end``: one call, not two."""
+    f, cursor = choose_#(
+        r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold,
+        order, cursor,
+    )  # fmt: skip
+    if f >= 0:
+        hold(slot, f, end, r, nodes, leases, totals, columns, dims, rows, row_count, lack)
+    return f, cursor
+'''
+
+TAIL = """
+
+PLACE = {%s}
+"""
+
+
 def source() -> str:
-    return HEAD + "".join(scan(width) + "\n" + rotate(width) + "\n" for width in WIDTHS)
+    widths = "".join(scan(width) + "\n" + rotate(width) + "\n" + CHOOSE.replace("#", str(width)) for width in WIDTHS)
+    return HEAD + widths + TAIL % ", ".join(f"{width}: place_{width}" for width in WIDTHS)
 
 
 if __name__ == "__main__":

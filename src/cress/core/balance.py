@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cress.core.cluster import Cluster, Floats, Shape
-from cress.core.kernels import choice
+from cress.core.kernels.balance import PLACE
 from cress.core.kernels.choice import BALANCE, BEST_FIT, FIRST, SPREAD, current_weights, precedence
 from cress.core.kernels.holding import FITTING
 from cress.model.options import INITIAL, PENDING, UTILISATION, Options
@@ -21,6 +21,7 @@ class Balance:
         self.threshold = options.balance_threshold
         self.order = _ORDERS[options.node_order]
         self.cursor = 0
+        self._place = PLACE[cluster.width]
         n = len(cluster.dims)
         given = dict(options.initial_weights)
         self._initial = np.array([given.get(name, 0.0) if given else 1.0 / n for name in cluster.balanced])
@@ -55,15 +56,18 @@ class Balance:
             fixed += chart
         self._fixed = fixed
 
-    def choose(self, shape: Shape) -> int:
-        """The node for one copy of ``shape`` among those that fit and are not blocked; -1 if none."""
+    def place(self, shape: Shape, slot: int, end: int) -> int:
+        """Hold one copy of ``shape`` until ``end`` on the best node that fits and is not blocked, in lease ``slot``.
+
+        Returns the node, -1 if there is none.
+        """
         cluster = self.cluster
-        f, self.cursor = choice.choose(
-            shape.row, cluster.lack, cluster.rows, cluster.blocked, cluster.share, cluster.inverse, cluster.part,
-            cluster.node_count, cluster.totals, cluster.dims, self._fixed, self._parts, self._use_utilisation,
-            self.threshold, self.order, self.cursor,
+        f, self.cursor = self._place(
+            shape.row, slot, end, cluster.nodes, cluster.leases, cluster.lack, cluster.rows, cluster.row_count,
+            cluster.blocked, cluster.columns, cluster.node_count, cluster.totals, cluster.dims, self._fixed,
+            self._parts, self._use_utilisation, self.threshold, self.order, self.cursor,
         )  # fmt: skip
-        return int(f)
+        return f  # type: ignore[no-any-return]
 
     def weights(self) -> Floats:
         """The current weights, one per balanced dimension."""
@@ -85,15 +89,15 @@ class Balance:
         cluster = self.cluster
         n = cluster.node_count
         rows = len(cluster.dims)
-        share = cluster.share[:rows, :n]
-        inverse = cluster.inverse[:rows, :n]
+        share = cluster.columns[:rows, :n]
+        inverse = cluster.columns[cluster.width : cluster.width + rows, :n]
         weights = self.weights()[:, None]
         d = share
         if request is not None:
             add = np.array([request.request[k] for k in cluster.dims], np.float32)[:, None]
             d = share + add * inverse
         weight = np.where(inverse > 0, weights, np.float32(0))
-        t = d - d.sum(axis=0) * cluster.part[:n]
+        t = d - d.sum(axis=0) * cluster.columns[2 * cluster.width, :n]
         down = weight.sum(axis=0)
         up = (weight * t * t).sum(axis=0)
         squares: Floats = np.zeros(n, np.float32)

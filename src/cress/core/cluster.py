@@ -97,9 +97,8 @@ class Cluster:
         self.node_count = 0
         self.usable_count = 0
         self.nodes: Ints = np.zeros((1, FREE + 2 * k), np.int64)
-        self.share: Floats = np.zeros((width, 1), np.float32)
-        self.inverse: Floats = np.zeros((width, 1), np.float32)
-        self.part: Floats = np.ones(1, np.float32)
+        self.width = width
+        self.columns: Floats = np.zeros((2 * width + 1, 1), np.float32)
         self.blocked: npt.NDArray[np.int32] = np.zeros(1, np.int32)
         self.totals: Ints = np.zeros(TOTAL_USED + 2 * k, np.int64)
         self.leases: Ints = np.zeros((16, AMOUNTS + k), np.int64)
@@ -141,7 +140,7 @@ class Cluster:
         self.nodes[f, FREE + k : FREE + 2 * k] = node.capacity
         self.totals[TOTAL_USED + k :] += np.array(node.capacity, np.int64)
         has = int(np.count_nonzero(self.nodes[f, FREE + k + self.dims]))
-        self.part[f] = np.float32(1.0 / has) if has else np.float32(0)
+        self.columns[2 * self.width, f] = np.float32(1.0 / has) if has else np.float32(0)
         self._set_usable(f)
         return f
 
@@ -167,16 +166,12 @@ class Cluster:
 
     def refresh(self, f: int) -> None:
         """Work out again what depends on node ``f``."""
-        holding.refresh_node(
-            f, self.nodes, self.totals, self.share, self.inverse, self.dims, self.rows, self.row_count, self.lack
-        )
+        holding.refresh_node(f, self.nodes, self.totals, self.columns, self.dims, self.rows, self.row_count, self.lack)
 
     def _more_nodes(self) -> None:
         n = max(16, 2 * len(self.nodes))
         self.nodes = grown(self.nodes, n)
-        self.share = grown(self.share, n, 1)
-        self.inverse = grown(self.inverse, n, 1)
-        self.part = grown(self.part, n)
+        self.columns = grown(self.columns, n, 1)
         self.blocked = grown(self.blocked, n)
         self.lack = grown(self.lack, n, 1)
         # A node that is not there yet must not look as if everything fitted on it.
@@ -226,30 +221,38 @@ class Cluster:
 
     def hold(self, f: int, shape: Shape, end: int) -> int:
         """Hold one copy of ``shape`` on node ``f`` until ``end``; returns the slot. The shape must have a row."""
+        slot = self.take_slot(end)
+        holding.hold(
+            slot, f, end, shape.row, self.nodes, self.leases, self.totals, self.columns, self.dims, self.rows,
+            self.row_count, self.lack,
+        )  # fmt: skip
+        return slot
+
+    def take_slot(self, end: int) -> int:
+        """A place for a lease that will be held until ``end``."""
         if not self.free_slots:
             n = len(self.leases)
             self.leases = grown(self.leases, 2 * n)
             self.leases[n:, NODE] = NONE
             self.free_slots = list(range(2 * n - 1, n - 1, -1))
-        slot = self.free_slots.pop()
-        holding.hold(
-            slot, f, end, shape.row, self.nodes, self.leases, self.totals, self.share, self.inverse, self.dims,
-            self.rows, self.row_count, self.lack,
-        )  # fmt: skip
         self.lease_count += 1
-        self.endless += end >= NEVER
-        return slot
+        if end >= NEVER:
+            self.endless += 1
+        return self.free_slots.pop()
+
+    def return_slot(self, slot: int, end: int) -> None:
+        """The lease that ``slot`` was taken for did not come about, or is over."""
+        self.free_slots.append(slot)
+        self.lease_count -= 1
+        if end >= NEVER:
+            self.endless -= 1
 
     def release(self, slot: int) -> None:
         """Give back what the lease in ``slot`` held."""
-        if self.endless and self.leases[slot, END] >= NEVER:
-            self.endless -= 1
+        self.return_slot(slot, int(self.leases[slot, END]) if self.endless else 0)
         holding.release(
-            slot, self.nodes, self.leases, self.totals, self.share, self.inverse, self.dims, self.rows,
-            self.row_count, self.lack,
-        )  # fmt: skip
-        self.free_slots.append(slot)
-        self.lease_count -= 1
+            slot, self.nodes, self.leases, self.totals, self.columns, self.dims, self.rows, self.row_count, self.lack
+        )
         self.loosened += 1
 
     def set_end(self, slot: int, end: int) -> None:

@@ -102,7 +102,7 @@ def _columns(core: Scheduler) -> Iterator[str]:
         capacity = cluster.nodes[:n, FREE + k + dimension]
         used = capacity - cluster.nodes[:n, FREE + dimension]
         share = np.divide(used, capacity, out=np.zeros(n), where=capacity > 0).astype(np.float32)
-        if not np.array_equal(share, cluster.share[b, :n]):
+        if not np.array_equal(share, cluster.columns[b, :n]):
             yield f"the share of {cluster.balanced[b]} is not used / capacity"
 
 

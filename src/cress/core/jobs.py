@@ -26,6 +26,7 @@ class JobState:
         "attempts",
         "cancelled",
         "claims",
+        "cpu_charge",
         "drain",
         "group",
         "held_since",
@@ -48,6 +49,7 @@ class JobState:
         self.submitted = submitted
         self.since = submitted
         self.limit = NEVER if job.time_limit is None else job.time_limit
+        self.cpu_charge = (job.request[0],)
         self.next_task = 0
         self.again: list[int] = []
         self.waiting = job.tasks

@@ -234,13 +234,14 @@ class Ledger:
 
     # --- attempts --------------------------------------------------------------------------------------------
 
-    def _start(self, job: JobState, task: int, f: int) -> Start:
-        """A task starts on node ``f``: its lease, its charge, its attempt."""
+    def end_of(self, job: JobState) -> int:
+        """The predicted end of a task that starts now: start + time limit; none given = no known end."""
+        return NEVER if job.limit >= NEVER else self.now + job.limit
+
+    def start(self, job: JobState, task: int, f: int, slot: int) -> Start:
+        """A task starts on node ``f`` inside the lease in ``slot``: its charge, its attempt."""
         group = job.group
-        request = job.job.request
-        charge = (request[0],) if self._by_cpu else group.charge(request, self.cluster.specs[f].capacity)
-        end = NEVER if job.limit >= NEVER else self.now + job.limit
-        slot = self.cluster.hold(f, job.shape, end)
+        charge = job.cpu_charge if self._by_cpu else group.charge(job.job.request, self.cluster.specs[f].capacity)
         number = self.next_attempt
         self.next_attempt = number + 1
         attempt = Attempt(number, job, task, f, slot, self.now, charge)

@@ -172,15 +172,12 @@ class Scheduler(Ledger):
             delaying = self.timeline.screen(shape, job.limit, now)
             if delaying and delaying >= self.cluster.fitting(shape):
                 return False
-        f = self._choose(job)
-        if f < 0:
+        if not self._place(job):
             return False
-        group = job.group
-        self.decided.append(self._start(job, job.take(), f))
         if not job.waiting:
             self._dequeue(job)
-        self.groups.reorder(group)
-        group.verdict = Verdict.PLACED
+        self.groups.reorder(job.group)
+        job.group.verdict = Verdict.PLACED
         return True
 
     def _start_gang(self, job: JobState, now: int) -> bool:
@@ -191,17 +188,29 @@ class Scheduler(Ledger):
         for _ in range(shape.size):
             if timeline.any_booked:
                 timeline.screen(shape, job.limit, now)
-            self.decided.append(self._start(job, job.take(), self._choose(job)))
+            self._place(job)
         self._dequeue(job)
         self.groups.reorder(job.group)
         job.group.verdict = Verdict.PLACED
         return True
 
-    def _choose(self, job: JobState) -> int:
-        balance = self.balance
-        if balance.use_pending and self.cluster.node_count > 1 and (self.cluster.starved or any(balance.pending)):
+    def _place(self, job: JobState) -> bool:
+        """Start the next task of the job on the best node for it, if there is one."""
+        balance, cluster = self.balance, self.cluster
+        if balance.use_pending and cluster.node_count > 1 and (cluster.starved or any(balance.pending)):
             balance.set_pending(self._jobs_lacking())
-        return balance.choose(job.shape)
+        end = self.end_of(job)
+        slot = cluster.take_slot(end)
+        f = balance.place(job.shape, slot, end)
+        if f < 0:
+            cluster.return_slot(slot, end)
+            return False
+        self.decided.append(self.start(job, job.take(), f, slot))
+        return True
+
+    def _start_on(self, job: JobState, task: int, f: int) -> None:
+        """Start a task on a node that was chosen before."""
+        self.decided.append(self.start(job, task, f, self.cluster.hold(f, job.shape, self.end_of(job))))
 
     def _jobs_lacking(self) -> tuple[int, ...]:
         """B's r_i: per balanced dimension, the offered jobs that wait for lack of it.
@@ -326,7 +335,7 @@ class Scheduler(Ledger):
                 continue
             places = [f for f, count in nodes for _ in range(count)]
             for task, f in zip(claim.tasks, places, strict=True):
-                self.decided.append(self._start(claim.job, task, f))
+                self._start_on(claim.job, task, f)
             self._remove_claim(claim)
             self.groups.reorder(group)
             group.verdict = Verdict.PLACED
@@ -347,7 +356,7 @@ class Scheduler(Ledger):
             job = unit.job
             for f, count in unit.nodes:
                 for _ in range(count):
-                    self.decided.append(self._start(job, job.take(), f))
+                    self._start_on(job, job.take(), f)
             if not job.waiting:
                 self._dequeue(job)
             self.groups.reorder(group)

@@ -1,15 +1,19 @@
 """The balance measure of all nodes at once, and the best node by it. WRITTEN BY tools/unroll_balance.py: change that.
 
-``share`` and ``inverse`` (float32, dimension × node) are used/capacity and 1/capacity, 0 where a node lacks the
-dimension; ``part`` (float32, node) is 1 / the number of dimensions that the node has. Rows beyond the dimensions
-of the cluster are zero and change nothing: x + 0 is exact. A score is y², which orders as y does. The key of a node
-is (bits of its score) << 32 | node: floats that are not negative order as their bits, ties go to the first node.
+``columns`` (float32, 2 × width + 1 rows, one column a node): used/capacity per dimension, then 1/capacity per
+dimension, both 0 where a node lacks it, then 1 / the number of dimensions that the node has. Rows beyond the
+dimensions of the cluster are zero and change nothing: x + 0 is exact. A score is y², which orders as y does. The key
+of a node is (bits of its score) << 32 | node: floats that are not negative order as their bits, ties go to the first
+node.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+from cress.core.kernels.choice import BALANCE, BEST_FIT, FIRST, best_by_mean, current_weights, first_free
+from cress.core.kernels.holding import REQUEST, hold
 
 ZERO = np.float32(0)
 NO_NODE = 2**62
@@ -19,7 +23,7 @@ WIDTHS = (4, 6, 8, 16)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def scan_4(lack, blocked, share, inverse, part, node_count, add, weights):
+def scan_4(lack, blocked, columns, node_count, add, weights):
     """Key of the feasible node with the smallest y after placing ``add``, or NO_NODE."""
     best = np.int64(NO_NODE)
     y = np.empty(BLOCK, np.float32)
@@ -30,9 +34,9 @@ def scan_4(lack, blocked, share, inverse, part, node_count, add, weights):
         c = min(BLOCK, node_count - lo)
         lacks = lack[lo : lo + c]
         blocks = blocked[lo : lo + c]
-        parts = part[lo : lo + c]
-        s0 = share[0, lo : lo + c]; s1 = share[1, lo : lo + c]; s2 = share[2, lo : lo + c]; s3 = share[3, lo : lo + c]
-        v0 = inverse[0, lo : lo + c]; v1 = inverse[1, lo : lo + c]; v2 = inverse[2, lo : lo + c]; v3 = inverse[3, lo : lo + c]
+        parts = columns[8, lo : lo + c]
+        s0 = columns[0, lo : lo + c]; s1 = columns[1, lo : lo + c]; s2 = columns[2, lo : lo + c]; s3 = columns[3, lo : lo + c]
+        v0 = columns[4, lo : lo + c]; v1 = columns[5, lo : lo + c]; v2 = columns[6, lo : lo + c]; v3 = columns[7, lo : lo + c]
         for i in range(c):
             d0 = s0[i] + a0 * v0[i]; d1 = s1[i] + a1 * v1[i]; d2 = s2[i] + a2 * v2[i]; d3 = s3[i] + a3 * v3[i]
             u0 = w0 if v0[i] > ZERO else ZERO; u1 = w1 if v1[i] > ZERO else ZERO; u2 = w2 if v2[i] > ZERO else ZERO; u3 = w3 if v3[i] > ZERO else ZERO
@@ -48,7 +52,7 @@ def scan_4(lack, blocked, share, inverse, part, node_count, add, weights):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def rotate_4(lack, blocked, share, inverse, part, first, last, add, weights):
+def rotate_4(lack, blocked, columns, first, last, add, weights):
     """Over the nodes [first, last): (key of the smallest y after, first node whose y falls, or -1).
 
     Stops at the block in which a node improves; the key then covers what was looked at.
@@ -63,9 +67,9 @@ def rotate_4(lack, blocked, share, inverse, part, first, last, add, weights):
         c = min(ROTATE_BLOCK, last - lo)
         lacks = lack[lo : lo + c]
         blocks = blocked[lo : lo + c]
-        parts = part[lo : lo + c]
-        s0 = share[0, lo : lo + c]; s1 = share[1, lo : lo + c]; s2 = share[2, lo : lo + c]; s3 = share[3, lo : lo + c]
-        v0 = inverse[0, lo : lo + c]; v1 = inverse[1, lo : lo + c]; v2 = inverse[2, lo : lo + c]; v3 = inverse[3, lo : lo + c]
+        parts = columns[8, lo : lo + c]
+        s0 = columns[0, lo : lo + c]; s1 = columns[1, lo : lo + c]; s2 = columns[2, lo : lo + c]; s3 = columns[3, lo : lo + c]
+        v0 = columns[4, lo : lo + c]; v1 = columns[5, lo : lo + c]; v2 = columns[6, lo : lo + c]; v3 = columns[7, lo : lo + c]
         for i in range(c):
             u0 = w0 if v0[i] > ZERO else ZERO; u1 = w1 if v1[i] > ZERO else ZERO; u2 = w2 if v2[i] > ZERO else ZERO; u3 = w3 if v3[i] > ZERO else ZERO
             down = u0 + u1 + u2 + u3
@@ -91,7 +95,52 @@ def rotate_4(lack, blocked, share, inverse, part, first, last, add, weights):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def scan_6(lack, blocked, share, inverse, part, node_count, add, weights):
+def choose_4(
+    r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold, order,
+    cursor,
+):  4 fmt: skip
+    """The node for one copy of the shape of row ``r`` and the new cursor of the rotation; (-1, cursor) if none."""
+    row = lack[r]
+    if order == FIRST or node_count == 1:
+        return first_free(row, blocked, node_count), cursor
+    add = np.zeros(4, np.float32)
+    for b in range(dims.shape[0]):
+        add[b] = np.float32(rows[r, REQUEST + dims[b]])
+    if order != BALANCE:
+        return best_by_mean(row, blocked, columns, node_count, add, order == BEST_FIT), cursor
+    weights = np.zeros(4, np.float32)
+    mean = current_weights(totals, dims, fixed, fixed_parts, by_utilisation, weights)
+    if mean >= threshold:
+        best = scan_4(row, blocked, columns, node_count, add, weights)
+    else:
+        best, better = rotate_4(row, blocked, columns, cursor, node_count, add, weights)
+        if better < 0:
+            rest, better = rotate_4(row, blocked, columns, 0, cursor, add, weights)
+            best = min(best, rest)
+        if better >= 0:
+            return better, (better + 1) % node_count
+    if best == NO_NODE:
+        return -1, cursor
+    return best & 0xFFFFFFFF, cursor
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def place_4(
+    r, slot, end, nodes, leases, lack, rows, row_count, blocked, columns, node_count, totals, dims, fixed,
+    fixed_parts, by_utilisation, threshold, order, cursor,
+):  4 fmt: skip
+    """Choose a node for one copy of the shape of row ``r`` and hold it there until ``end``: one call, not two."""
+    f, cursor = choose_4(
+        r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold,
+        order, cursor,
+    )  4 fmt: skip
+    if f >= 0:
+        hold(slot, f, end, r, nodes, leases, totals, columns, dims, rows, row_count, lack)
+    return f, cursor
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scan_6(lack, blocked, columns, node_count, add, weights):
     """Key of the feasible node with the smallest y after placing ``add``, or NO_NODE."""
     best = np.int64(NO_NODE)
     y = np.empty(BLOCK, np.float32)
@@ -102,9 +151,9 @@ def scan_6(lack, blocked, share, inverse, part, node_count, add, weights):
         c = min(BLOCK, node_count - lo)
         lacks = lack[lo : lo + c]
         blocks = blocked[lo : lo + c]
-        parts = part[lo : lo + c]
-        s0 = share[0, lo : lo + c]; s1 = share[1, lo : lo + c]; s2 = share[2, lo : lo + c]; s3 = share[3, lo : lo + c]; s4 = share[4, lo : lo + c]; s5 = share[5, lo : lo + c]
-        v0 = inverse[0, lo : lo + c]; v1 = inverse[1, lo : lo + c]; v2 = inverse[2, lo : lo + c]; v3 = inverse[3, lo : lo + c]; v4 = inverse[4, lo : lo + c]; v5 = inverse[5, lo : lo + c]
+        parts = columns[12, lo : lo + c]
+        s0 = columns[0, lo : lo + c]; s1 = columns[1, lo : lo + c]; s2 = columns[2, lo : lo + c]; s3 = columns[3, lo : lo + c]; s4 = columns[4, lo : lo + c]; s5 = columns[5, lo : lo + c]
+        v0 = columns[6, lo : lo + c]; v1 = columns[7, lo : lo + c]; v2 = columns[8, lo : lo + c]; v3 = columns[9, lo : lo + c]; v4 = columns[10, lo : lo + c]; v5 = columns[11, lo : lo + c]
         for i in range(c):
             d0 = s0[i] + a0 * v0[i]; d1 = s1[i] + a1 * v1[i]; d2 = s2[i] + a2 * v2[i]; d3 = s3[i] + a3 * v3[i]; d4 = s4[i] + a4 * v4[i]; d5 = s5[i] + a5 * v5[i]
             u0 = w0 if v0[i] > ZERO else ZERO; u1 = w1 if v1[i] > ZERO else ZERO; u2 = w2 if v2[i] > ZERO else ZERO; u3 = w3 if v3[i] > ZERO else ZERO; u4 = w4 if v4[i] > ZERO else ZERO; u5 = w5 if v5[i] > ZERO else ZERO
@@ -120,7 +169,7 @@ def scan_6(lack, blocked, share, inverse, part, node_count, add, weights):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def rotate_6(lack, blocked, share, inverse, part, first, last, add, weights):
+def rotate_6(lack, blocked, columns, first, last, add, weights):
     """Over the nodes [first, last): (key of the smallest y after, first node whose y falls, or -1).
 
     Stops at the block in which a node improves; the key then covers what was looked at.
@@ -135,9 +184,9 @@ def rotate_6(lack, blocked, share, inverse, part, first, last, add, weights):
         c = min(ROTATE_BLOCK, last - lo)
         lacks = lack[lo : lo + c]
         blocks = blocked[lo : lo + c]
-        parts = part[lo : lo + c]
-        s0 = share[0, lo : lo + c]; s1 = share[1, lo : lo + c]; s2 = share[2, lo : lo + c]; s3 = share[3, lo : lo + c]; s4 = share[4, lo : lo + c]; s5 = share[5, lo : lo + c]
-        v0 = inverse[0, lo : lo + c]; v1 = inverse[1, lo : lo + c]; v2 = inverse[2, lo : lo + c]; v3 = inverse[3, lo : lo + c]; v4 = inverse[4, lo : lo + c]; v5 = inverse[5, lo : lo + c]
+        parts = columns[12, lo : lo + c]
+        s0 = columns[0, lo : lo + c]; s1 = columns[1, lo : lo + c]; s2 = columns[2, lo : lo + c]; s3 = columns[3, lo : lo + c]; s4 = columns[4, lo : lo + c]; s5 = columns[5, lo : lo + c]
+        v0 = columns[6, lo : lo + c]; v1 = columns[7, lo : lo + c]; v2 = columns[8, lo : lo + c]; v3 = columns[9, lo : lo + c]; v4 = columns[10, lo : lo + c]; v5 = columns[11, lo : lo + c]
         for i in range(c):
             u0 = w0 if v0[i] > ZERO else ZERO; u1 = w1 if v1[i] > ZERO else ZERO; u2 = w2 if v2[i] > ZERO else ZERO; u3 = w3 if v3[i] > ZERO else ZERO; u4 = w4 if v4[i] > ZERO else ZERO; u5 = w5 if v5[i] > ZERO else ZERO
             down = u0 + u1 + u2 + u3 + u4 + u5
@@ -163,7 +212,52 @@ def rotate_6(lack, blocked, share, inverse, part, first, last, add, weights):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def scan_8(lack, blocked, share, inverse, part, node_count, add, weights):
+def choose_6(
+    r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold, order,
+    cursor,
+):  6 fmt: skip
+    """The node for one copy of the shape of row ``r`` and the new cursor of the rotation; (-1, cursor) if none."""
+    row = lack[r]
+    if order == FIRST or node_count == 1:
+        return first_free(row, blocked, node_count), cursor
+    add = np.zeros(6, np.float32)
+    for b in range(dims.shape[0]):
+        add[b] = np.float32(rows[r, REQUEST + dims[b]])
+    if order != BALANCE:
+        return best_by_mean(row, blocked, columns, node_count, add, order == BEST_FIT), cursor
+    weights = np.zeros(6, np.float32)
+    mean = current_weights(totals, dims, fixed, fixed_parts, by_utilisation, weights)
+    if mean >= threshold:
+        best = scan_6(row, blocked, columns, node_count, add, weights)
+    else:
+        best, better = rotate_6(row, blocked, columns, cursor, node_count, add, weights)
+        if better < 0:
+            rest, better = rotate_6(row, blocked, columns, 0, cursor, add, weights)
+            best = min(best, rest)
+        if better >= 0:
+            return better, (better + 1) % node_count
+    if best == NO_NODE:
+        return -1, cursor
+    return best & 0xFFFFFFFF, cursor
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def place_6(
+    r, slot, end, nodes, leases, lack, rows, row_count, blocked, columns, node_count, totals, dims, fixed,
+    fixed_parts, by_utilisation, threshold, order, cursor,
+):  6 fmt: skip
+    """Choose a node for one copy of the shape of row ``r`` and hold it there until ``end``: one call, not two."""
+    f, cursor = choose_6(
+        r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold,
+        order, cursor,
+    )  6 fmt: skip
+    if f >= 0:
+        hold(slot, f, end, r, nodes, leases, totals, columns, dims, rows, row_count, lack)
+    return f, cursor
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scan_8(lack, blocked, columns, node_count, add, weights):
     """Key of the feasible node with the smallest y after placing ``add``, or NO_NODE."""
     best = np.int64(NO_NODE)
     y = np.empty(BLOCK, np.float32)
@@ -174,9 +268,9 @@ def scan_8(lack, blocked, share, inverse, part, node_count, add, weights):
         c = min(BLOCK, node_count - lo)
         lacks = lack[lo : lo + c]
         blocks = blocked[lo : lo + c]
-        parts = part[lo : lo + c]
-        s0 = share[0, lo : lo + c]; s1 = share[1, lo : lo + c]; s2 = share[2, lo : lo + c]; s3 = share[3, lo : lo + c]; s4 = share[4, lo : lo + c]; s5 = share[5, lo : lo + c]; s6 = share[6, lo : lo + c]; s7 = share[7, lo : lo + c]
-        v0 = inverse[0, lo : lo + c]; v1 = inverse[1, lo : lo + c]; v2 = inverse[2, lo : lo + c]; v3 = inverse[3, lo : lo + c]; v4 = inverse[4, lo : lo + c]; v5 = inverse[5, lo : lo + c]; v6 = inverse[6, lo : lo + c]; v7 = inverse[7, lo : lo + c]
+        parts = columns[16, lo : lo + c]
+        s0 = columns[0, lo : lo + c]; s1 = columns[1, lo : lo + c]; s2 = columns[2, lo : lo + c]; s3 = columns[3, lo : lo + c]; s4 = columns[4, lo : lo + c]; s5 = columns[5, lo : lo + c]; s6 = columns[6, lo : lo + c]; s7 = columns[7, lo : lo + c]
+        v0 = columns[8, lo : lo + c]; v1 = columns[9, lo : lo + c]; v2 = columns[10, lo : lo + c]; v3 = columns[11, lo : lo + c]; v4 = columns[12, lo : lo + c]; v5 = columns[13, lo : lo + c]; v6 = columns[14, lo : lo + c]; v7 = columns[15, lo : lo + c]
         for i in range(c):
             d0 = s0[i] + a0 * v0[i]; d1 = s1[i] + a1 * v1[i]; d2 = s2[i] + a2 * v2[i]; d3 = s3[i] + a3 * v3[i]; d4 = s4[i] + a4 * v4[i]; d5 = s5[i] + a5 * v5[i]; d6 = s6[i] + a6 * v6[i]; d7 = s7[i] + a7 * v7[i]
             u0 = w0 if v0[i] > ZERO else ZERO; u1 = w1 if v1[i] > ZERO else ZERO; u2 = w2 if v2[i] > ZERO else ZERO; u3 = w3 if v3[i] > ZERO else ZERO; u4 = w4 if v4[i] > ZERO else ZERO; u5 = w5 if v5[i] > ZERO else ZERO; u6 = w6 if v6[i] > ZERO else ZERO; u7 = w7 if v7[i] > ZERO else ZERO
@@ -192,7 +286,7 @@ def scan_8(lack, blocked, share, inverse, part, node_count, add, weights):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def rotate_8(lack, blocked, share, inverse, part, first, last, add, weights):
+def rotate_8(lack, blocked, columns, first, last, add, weights):
     """Over the nodes [first, last): (key of the smallest y after, first node whose y falls, or -1).
 
     Stops at the block in which a node improves; the key then covers what was looked at.
@@ -207,9 +301,9 @@ def rotate_8(lack, blocked, share, inverse, part, first, last, add, weights):
         c = min(ROTATE_BLOCK, last - lo)
         lacks = lack[lo : lo + c]
         blocks = blocked[lo : lo + c]
-        parts = part[lo : lo + c]
-        s0 = share[0, lo : lo + c]; s1 = share[1, lo : lo + c]; s2 = share[2, lo : lo + c]; s3 = share[3, lo : lo + c]; s4 = share[4, lo : lo + c]; s5 = share[5, lo : lo + c]; s6 = share[6, lo : lo + c]; s7 = share[7, lo : lo + c]
-        v0 = inverse[0, lo : lo + c]; v1 = inverse[1, lo : lo + c]; v2 = inverse[2, lo : lo + c]; v3 = inverse[3, lo : lo + c]; v4 = inverse[4, lo : lo + c]; v5 = inverse[5, lo : lo + c]; v6 = inverse[6, lo : lo + c]; v7 = inverse[7, lo : lo + c]
+        parts = columns[16, lo : lo + c]
+        s0 = columns[0, lo : lo + c]; s1 = columns[1, lo : lo + c]; s2 = columns[2, lo : lo + c]; s3 = columns[3, lo : lo + c]; s4 = columns[4, lo : lo + c]; s5 = columns[5, lo : lo + c]; s6 = columns[6, lo : lo + c]; s7 = columns[7, lo : lo + c]
+        v0 = columns[8, lo : lo + c]; v1 = columns[9, lo : lo + c]; v2 = columns[10, lo : lo + c]; v3 = columns[11, lo : lo + c]; v4 = columns[12, lo : lo + c]; v5 = columns[13, lo : lo + c]; v6 = columns[14, lo : lo + c]; v7 = columns[15, lo : lo + c]
         for i in range(c):
             u0 = w0 if v0[i] > ZERO else ZERO; u1 = w1 if v1[i] > ZERO else ZERO; u2 = w2 if v2[i] > ZERO else ZERO; u3 = w3 if v3[i] > ZERO else ZERO; u4 = w4 if v4[i] > ZERO else ZERO; u5 = w5 if v5[i] > ZERO else ZERO; u6 = w6 if v6[i] > ZERO else ZERO; u7 = w7 if v7[i] > ZERO else ZERO
             down = u0 + u1 + u2 + u3 + u4 + u5 + u6 + u7
@@ -235,7 +329,52 @@ def rotate_8(lack, blocked, share, inverse, part, first, last, add, weights):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def scan_16(lack, blocked, share, inverse, part, node_count, add, weights):
+def choose_8(
+    r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold, order,
+    cursor,
+):  8 fmt: skip
+    """The node for one copy of the shape of row ``r`` and the new cursor of the rotation; (-1, cursor) if none."""
+    row = lack[r]
+    if order == FIRST or node_count == 1:
+        return first_free(row, blocked, node_count), cursor
+    add = np.zeros(8, np.float32)
+    for b in range(dims.shape[0]):
+        add[b] = np.float32(rows[r, REQUEST + dims[b]])
+    if order != BALANCE:
+        return best_by_mean(row, blocked, columns, node_count, add, order == BEST_FIT), cursor
+    weights = np.zeros(8, np.float32)
+    mean = current_weights(totals, dims, fixed, fixed_parts, by_utilisation, weights)
+    if mean >= threshold:
+        best = scan_8(row, blocked, columns, node_count, add, weights)
+    else:
+        best, better = rotate_8(row, blocked, columns, cursor, node_count, add, weights)
+        if better < 0:
+            rest, better = rotate_8(row, blocked, columns, 0, cursor, add, weights)
+            best = min(best, rest)
+        if better >= 0:
+            return better, (better + 1) % node_count
+    if best == NO_NODE:
+        return -1, cursor
+    return best & 0xFFFFFFFF, cursor
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def place_8(
+    r, slot, end, nodes, leases, lack, rows, row_count, blocked, columns, node_count, totals, dims, fixed,
+    fixed_parts, by_utilisation, threshold, order, cursor,
+):  8 fmt: skip
+    """Choose a node for one copy of the shape of row ``r`` and hold it there until ``end``: one call, not two."""
+    f, cursor = choose_8(
+        r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold,
+        order, cursor,
+    )  8 fmt: skip
+    if f >= 0:
+        hold(slot, f, end, r, nodes, leases, totals, columns, dims, rows, row_count, lack)
+    return f, cursor
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scan_16(lack, blocked, columns, node_count, add, weights):
     """Key of the feasible node with the smallest y after placing ``add``, or NO_NODE."""
     best = np.int64(NO_NODE)
     y = np.empty(BLOCK, np.float32)
@@ -246,9 +385,9 @@ def scan_16(lack, blocked, share, inverse, part, node_count, add, weights):
         c = min(BLOCK, node_count - lo)
         lacks = lack[lo : lo + c]
         blocks = blocked[lo : lo + c]
-        parts = part[lo : lo + c]
-        s0 = share[0, lo : lo + c]; s1 = share[1, lo : lo + c]; s2 = share[2, lo : lo + c]; s3 = share[3, lo : lo + c]; s4 = share[4, lo : lo + c]; s5 = share[5, lo : lo + c]; s6 = share[6, lo : lo + c]; s7 = share[7, lo : lo + c]; s8 = share[8, lo : lo + c]; s9 = share[9, lo : lo + c]; s10 = share[10, lo : lo + c]; s11 = share[11, lo : lo + c]; s12 = share[12, lo : lo + c]; s13 = share[13, lo : lo + c]; s14 = share[14, lo : lo + c]; s15 = share[15, lo : lo + c]
-        v0 = inverse[0, lo : lo + c]; v1 = inverse[1, lo : lo + c]; v2 = inverse[2, lo : lo + c]; v3 = inverse[3, lo : lo + c]; v4 = inverse[4, lo : lo + c]; v5 = inverse[5, lo : lo + c]; v6 = inverse[6, lo : lo + c]; v7 = inverse[7, lo : lo + c]; v8 = inverse[8, lo : lo + c]; v9 = inverse[9, lo : lo + c]; v10 = inverse[10, lo : lo + c]; v11 = inverse[11, lo : lo + c]; v12 = inverse[12, lo : lo + c]; v13 = inverse[13, lo : lo + c]; v14 = inverse[14, lo : lo + c]; v15 = inverse[15, lo : lo + c]
+        parts = columns[32, lo : lo + c]
+        s0 = columns[0, lo : lo + c]; s1 = columns[1, lo : lo + c]; s2 = columns[2, lo : lo + c]; s3 = columns[3, lo : lo + c]; s4 = columns[4, lo : lo + c]; s5 = columns[5, lo : lo + c]; s6 = columns[6, lo : lo + c]; s7 = columns[7, lo : lo + c]; s8 = columns[8, lo : lo + c]; s9 = columns[9, lo : lo + c]; s10 = columns[10, lo : lo + c]; s11 = columns[11, lo : lo + c]; s12 = columns[12, lo : lo + c]; s13 = columns[13, lo : lo + c]; s14 = columns[14, lo : lo + c]; s15 = columns[15, lo : lo + c]
+        v0 = columns[16, lo : lo + c]; v1 = columns[17, lo : lo + c]; v2 = columns[18, lo : lo + c]; v3 = columns[19, lo : lo + c]; v4 = columns[20, lo : lo + c]; v5 = columns[21, lo : lo + c]; v6 = columns[22, lo : lo + c]; v7 = columns[23, lo : lo + c]; v8 = columns[24, lo : lo + c]; v9 = columns[25, lo : lo + c]; v10 = columns[26, lo : lo + c]; v11 = columns[27, lo : lo + c]; v12 = columns[28, lo : lo + c]; v13 = columns[29, lo : lo + c]; v14 = columns[30, lo : lo + c]; v15 = columns[31, lo : lo + c]
         for i in range(c):
             d0 = s0[i] + a0 * v0[i]; d1 = s1[i] + a1 * v1[i]; d2 = s2[i] + a2 * v2[i]; d3 = s3[i] + a3 * v3[i]; d4 = s4[i] + a4 * v4[i]; d5 = s5[i] + a5 * v5[i]; d6 = s6[i] + a6 * v6[i]; d7 = s7[i] + a7 * v7[i]; d8 = s8[i] + a8 * v8[i]; d9 = s9[i] + a9 * v9[i]; d10 = s10[i] + a10 * v10[i]; d11 = s11[i] + a11 * v11[i]; d12 = s12[i] + a12 * v12[i]; d13 = s13[i] + a13 * v13[i]; d14 = s14[i] + a14 * v14[i]; d15 = s15[i] + a15 * v15[i]
             u0 = w0 if v0[i] > ZERO else ZERO; u1 = w1 if v1[i] > ZERO else ZERO; u2 = w2 if v2[i] > ZERO else ZERO; u3 = w3 if v3[i] > ZERO else ZERO; u4 = w4 if v4[i] > ZERO else ZERO; u5 = w5 if v5[i] > ZERO else ZERO; u6 = w6 if v6[i] > ZERO else ZERO; u7 = w7 if v7[i] > ZERO else ZERO; u8 = w8 if v8[i] > ZERO else ZERO; u9 = w9 if v9[i] > ZERO else ZERO; u10 = w10 if v10[i] > ZERO else ZERO; u11 = w11 if v11[i] > ZERO else ZERO; u12 = w12 if v12[i] > ZERO else ZERO; u13 = w13 if v13[i] > ZERO else ZERO; u14 = w14 if v14[i] > ZERO else ZERO; u15 = w15 if v15[i] > ZERO else ZERO
@@ -264,7 +403,7 @@ def scan_16(lack, blocked, share, inverse, part, node_count, add, weights):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def rotate_16(lack, blocked, share, inverse, part, first, last, add, weights):
+def rotate_16(lack, blocked, columns, first, last, add, weights):
     """Over the nodes [first, last): (key of the smallest y after, first node whose y falls, or -1).
 
     Stops at the block in which a node improves; the key then covers what was looked at.
@@ -279,9 +418,9 @@ def rotate_16(lack, blocked, share, inverse, part, first, last, add, weights):
         c = min(ROTATE_BLOCK, last - lo)
         lacks = lack[lo : lo + c]
         blocks = blocked[lo : lo + c]
-        parts = part[lo : lo + c]
-        s0 = share[0, lo : lo + c]; s1 = share[1, lo : lo + c]; s2 = share[2, lo : lo + c]; s3 = share[3, lo : lo + c]; s4 = share[4, lo : lo + c]; s5 = share[5, lo : lo + c]; s6 = share[6, lo : lo + c]; s7 = share[7, lo : lo + c]; s8 = share[8, lo : lo + c]; s9 = share[9, lo : lo + c]; s10 = share[10, lo : lo + c]; s11 = share[11, lo : lo + c]; s12 = share[12, lo : lo + c]; s13 = share[13, lo : lo + c]; s14 = share[14, lo : lo + c]; s15 = share[15, lo : lo + c]
-        v0 = inverse[0, lo : lo + c]; v1 = inverse[1, lo : lo + c]; v2 = inverse[2, lo : lo + c]; v3 = inverse[3, lo : lo + c]; v4 = inverse[4, lo : lo + c]; v5 = inverse[5, lo : lo + c]; v6 = inverse[6, lo : lo + c]; v7 = inverse[7, lo : lo + c]; v8 = inverse[8, lo : lo + c]; v9 = inverse[9, lo : lo + c]; v10 = inverse[10, lo : lo + c]; v11 = inverse[11, lo : lo + c]; v12 = inverse[12, lo : lo + c]; v13 = inverse[13, lo : lo + c]; v14 = inverse[14, lo : lo + c]; v15 = inverse[15, lo : lo + c]
+        parts = columns[32, lo : lo + c]
+        s0 = columns[0, lo : lo + c]; s1 = columns[1, lo : lo + c]; s2 = columns[2, lo : lo + c]; s3 = columns[3, lo : lo + c]; s4 = columns[4, lo : lo + c]; s5 = columns[5, lo : lo + c]; s6 = columns[6, lo : lo + c]; s7 = columns[7, lo : lo + c]; s8 = columns[8, lo : lo + c]; s9 = columns[9, lo : lo + c]; s10 = columns[10, lo : lo + c]; s11 = columns[11, lo : lo + c]; s12 = columns[12, lo : lo + c]; s13 = columns[13, lo : lo + c]; s14 = columns[14, lo : lo + c]; s15 = columns[15, lo : lo + c]
+        v0 = columns[16, lo : lo + c]; v1 = columns[17, lo : lo + c]; v2 = columns[18, lo : lo + c]; v3 = columns[19, lo : lo + c]; v4 = columns[20, lo : lo + c]; v5 = columns[21, lo : lo + c]; v6 = columns[22, lo : lo + c]; v7 = columns[23, lo : lo + c]; v8 = columns[24, lo : lo + c]; v9 = columns[25, lo : lo + c]; v10 = columns[26, lo : lo + c]; v11 = columns[27, lo : lo + c]; v12 = columns[28, lo : lo + c]; v13 = columns[29, lo : lo + c]; v14 = columns[30, lo : lo + c]; v15 = columns[31, lo : lo + c]
         for i in range(c):
             u0 = w0 if v0[i] > ZERO else ZERO; u1 = w1 if v1[i] > ZERO else ZERO; u2 = w2 if v2[i] > ZERO else ZERO; u3 = w3 if v3[i] > ZERO else ZERO; u4 = w4 if v4[i] > ZERO else ZERO; u5 = w5 if v5[i] > ZERO else ZERO; u6 = w6 if v6[i] > ZERO else ZERO; u7 = w7 if v7[i] > ZERO else ZERO; u8 = w8 if v8[i] > ZERO else ZERO; u9 = w9 if v9[i] > ZERO else ZERO; u10 = w10 if v10[i] > ZERO else ZERO; u11 = w11 if v11[i] > ZERO else ZERO; u12 = w12 if v12[i] > ZERO else ZERO; u13 = w13 if v13[i] > ZERO else ZERO; u14 = w14 if v14[i] > ZERO else ZERO; u15 = w15 if v15[i] > ZERO else ZERO
             down = u0 + u1 + u2 + u3 + u4 + u5 + u6 + u7 + u8 + u9 + u10 + u11 + u12 + u13 + u14 + u15
@@ -304,3 +443,51 @@ def rotate_16(lack, blocked, share, inverse, part, first, last, add, weights):
         if found < ROTATE_BLOCK:
             return best, lo + found
     return best, np.int64(-1)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def choose_16(
+    r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold, order,
+    cursor,
+):  16 fmt: skip
+    """The node for one copy of the shape of row ``r`` and the new cursor of the rotation; (-1, cursor) if none."""
+    row = lack[r]
+    if order == FIRST or node_count == 1:
+        return first_free(row, blocked, node_count), cursor
+    add = np.zeros(16, np.float32)
+    for b in range(dims.shape[0]):
+        add[b] = np.float32(rows[r, REQUEST + dims[b]])
+    if order != BALANCE:
+        return best_by_mean(row, blocked, columns, node_count, add, order == BEST_FIT), cursor
+    weights = np.zeros(16, np.float32)
+    mean = current_weights(totals, dims, fixed, fixed_parts, by_utilisation, weights)
+    if mean >= threshold:
+        best = scan_16(row, blocked, columns, node_count, add, weights)
+    else:
+        best, better = rotate_16(row, blocked, columns, cursor, node_count, add, weights)
+        if better < 0:
+            rest, better = rotate_16(row, blocked, columns, 0, cursor, add, weights)
+            best = min(best, rest)
+        if better >= 0:
+            return better, (better + 1) % node_count
+    if best == NO_NODE:
+        return -1, cursor
+    return best & 0xFFFFFFFF, cursor
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def place_16(
+    r, slot, end, nodes, leases, lack, rows, row_count, blocked, columns, node_count, totals, dims, fixed,
+    fixed_parts, by_utilisation, threshold, order, cursor,
+):  16 fmt: skip
+    """Choose a node for one copy of the shape of row ``r`` and hold it there until ``end``: one call, not two."""
+    f, cursor = choose_16(
+        r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold,
+        order, cursor,
+    )  16 fmt: skip
+    if f >= 0:
+        hold(slot, f, end, r, nodes, leases, totals, columns, dims, rows, row_count, lack)
+    return f, cursor
+
+
+PLACE = {4: place_4, 6: place_6, 8: place_8, 16: place_16}

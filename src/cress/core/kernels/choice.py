@@ -1,22 +1,11 @@
-"""Choosing a node in one call: weights of the moment, threshold, rotation, and the scan that fits the case."""
+"""What choosing a node needs beside the scans: the weights of the moment, and the orders that are not balance."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from cress.core.kernels.balance import (
-    NO_NODE,
-    rotate_4,
-    rotate_6,
-    rotate_8,
-    rotate_16,
-    scan_4,
-    scan_6,
-    scan_8,
-    scan_16,
-)
-from cress.core.kernels.holding import REQUEST, TOTAL_USED
+from cress.core.kernels.holding import TOTAL_USED
 
 BALANCE, BEST_FIT, SPREAD, FIRST = range(4)
 
@@ -72,32 +61,9 @@ def current_weights(totals, dims, fixed, fixed_parts, by_utilisation, weights):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _scan(lack, blocked, share, inverse, part, node_count, add, weights):
-    width = share.shape[0]
-    if width == 4:
-        return scan_4(lack, blocked, share, inverse, part, node_count, add, weights)
-    if width == 6:
-        return scan_6(lack, blocked, share, inverse, part, node_count, add, weights)
-    if width == 8:
-        return scan_8(lack, blocked, share, inverse, part, node_count, add, weights)
-    return scan_16(lack, blocked, share, inverse, part, node_count, add, weights)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _rotate(lack, blocked, share, inverse, part, first, last, add, weights):
-    width = share.shape[0]
-    if width == 4:
-        return rotate_4(lack, blocked, share, inverse, part, first, last, add, weights)
-    if width == 6:
-        return rotate_6(lack, blocked, share, inverse, part, first, last, add, weights)
-    if width == 8:
-        return rotate_8(lack, blocked, share, inverse, part, first, last, add, weights)
-    return rotate_16(lack, blocked, share, inverse, part, first, last, add, weights)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _by_mean(lack, blocked, share, inverse, part, node_count, add, full):
+def best_by_mean(lack, blocked, columns, node_count, add, full):
     """Best node by mean use after placing: the largest (``full``) or the smallest."""
+    width = columns.shape[0] // 2
     best = -1
     best_mean = np.float32(0)
     for f in range(node_count):
@@ -105,8 +71,8 @@ def _by_mean(lack, blocked, share, inverse, part, node_count, add, full):
             continue
         mean = np.float32(0)
         for b in range(add.shape[0]):
-            mean += share[b, f] + add[b] * inverse[b, f]
-        mean *= part[f]
+            mean += columns[b, f] + add[b] * columns[width + b, f]
+        mean *= columns[2 * width, f]
         if best < 0 or (mean > best_mean if full else mean < best_mean):
             best = f
             best_mean = mean
@@ -114,34 +80,9 @@ def _by_mean(lack, blocked, share, inverse, part, node_count, add, full):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def choose(
-    r, lack, rows, blocked, share, inverse, part, node_count, totals, dims, fixed, fixed_parts, by_utilisation,
-    threshold, order, cursor,
-):  # fmt: skip
-    """The node for one copy of the shape of row ``r`` and the new cursor of the rotation; (-1, cursor) if none."""
-    row = lack[r]
-    if order == FIRST or node_count == 1:
-        for f in range(node_count):
-            if row[f] == 0 and blocked[f] == 0:
-                return f, cursor
-        return -1, cursor
-    width = share.shape[0]
-    add = np.zeros(width, np.float32)
-    for b in range(dims.shape[0]):
-        add[b] = np.float32(rows[r, REQUEST + dims[b]])
-    if order != BALANCE:
-        return _by_mean(row, blocked, share, inverse, part, node_count, add, order == BEST_FIT), cursor
-    weights = np.zeros(width, np.float32)
-    mean = current_weights(totals, dims, fixed, fixed_parts, by_utilisation, weights)
-    if mean >= threshold:
-        best = _scan(row, blocked, share, inverse, part, node_count, add, weights)
-    else:
-        best, better = _rotate(row, blocked, share, inverse, part, cursor, node_count, add, weights)
-        if better < 0:
-            rest, better = _rotate(row, blocked, share, inverse, part, 0, cursor, add, weights)
-            best = min(best, rest)
-        if better >= 0:
-            return better, (better + 1) % node_count
-    if best == NO_NODE:
-        return -1, cursor
-    return best & 0xFFFFFFFF, cursor
+def first_free(lack, blocked, node_count):
+    """The first node in the order of registration that fits; -1 if none."""
+    for f in range(node_count):
+        if lack[f] == 0 and blocked[f] == 0:
+            return f
+    return -1

@@ -47,20 +47,21 @@ def _count(rows, r, bits, sign, k_count):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def refresh_node(f, nodes, totals, share, inverse, dims, rows, row_count, lack):
+def refresh_node(f, nodes, totals, columns, dims, rows, row_count, lack):
     """After a change on node ``f``: its stamp, its float columns, its entry in every row in use."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2
+    width = columns.shape[0] // 2
     totals[TOTAL_STAMP] += 1
     nodes[f, STAMP] = totals[TOTAL_STAMP]
     for b in range(dims.shape[0]):
         k = dims[b]
         capacity = nodes[f, FREE + k_count + k]
         if capacity > 0:
-            share[b, f] = np.float32((capacity - nodes[f, FREE + k]) / capacity)
-            inverse[b, f] = np.float32(1.0 / capacity)
+            columns[b, f] = np.float32((capacity - nodes[f, FREE + k]) / capacity)
+            columns[width + b, f] = np.float32(1.0 / capacity)
         else:
-            share[b, f] = np.float32(0)
-            inverse[b, f] = np.float32(0)
+            columns[b, f] = np.float32(0)
+            columns[width + b, f] = np.float32(0)
     for r in range(row_count):
         if rows[r, IN_USE] == 0:
             continue
@@ -126,7 +127,7 @@ def unlink_lease(slot, f, nodes, leases):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def hold(slot, f, end, r, nodes, leases, totals, share, inverse, dims, rows, row_count, lack):
+def hold(slot, f, end, r, nodes, leases, totals, columns, dims, rows, row_count, lack):
     """A new lease in ``slot`` on node ``f`` until ``end``, of the amounts of row ``r``."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     leases[slot, NODE] = f
@@ -137,11 +138,11 @@ def hold(slot, f, end, r, nodes, leases, totals, share, inverse, dims, rows, row
         nodes[f, FREE + k] -= amount
         totals[TOTAL_USED + k] += amount
     link_lease(slot, f, nodes, leases)
-    refresh_node(f, nodes, totals, share, inverse, dims, rows, row_count, lack)
+    refresh_node(f, nodes, totals, columns, dims, rows, row_count, lack)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def release(slot, nodes, leases, totals, share, inverse, dims, rows, row_count, lack):
+def release(slot, nodes, leases, totals, columns, dims, rows, row_count, lack):
     """The lease in ``slot`` is over; what it held is free again."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     f = leases[slot, NODE]
@@ -151,7 +152,7 @@ def release(slot, nodes, leases, totals, share, inverse, dims, rows, row_count, 
         totals[TOTAL_USED + k] -= amount
     unlink_lease(slot, f, nodes, leases)
     leases[slot, NODE] = NONE
-    refresh_node(f, nodes, totals, share, inverse, dims, rows, row_count, lack)
+    refresh_node(f, nodes, totals, columns, dims, rows, row_count, lack)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
