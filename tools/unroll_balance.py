@@ -182,7 +182,14 @@ PLACE = {%s}
 
 
 def source() -> str:
-    widths = "".join(scan(width) + "\n" + rotate(width) + "\n" + CHOOSE.replace("#", str(width)) for width in WIDTHS)
+    widths = "".join(
+        scan(width)
+        + "\n"
+        + rotate(width)
+        + "\n"
+        + CHOOSE.replace("_#", f"_{width}").replace("zeros(#", f"zeros({width}")
+        for width in WIDTHS
+    )
     return HEAD + widths + TAIL % ", ".join(f"{width}: place_{width}" for width in WIDTHS)
 
 

@@ -98,7 +98,7 @@ def rotate_4(lack, blocked, columns, first, last, add, weights):
 def choose_4(
     r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold, order,
     cursor,
-):  4 fmt: skip
+):  # fmt: skip
     """The node for one copy of the shape of row ``r`` and the new cursor of the rotation; (-1, cursor) if none."""
     row = lack[r]
     if order == FIRST or node_count == 1:
@@ -128,12 +128,12 @@ def choose_4(
 def place_4(
     r, slot, end, nodes, leases, lack, rows, row_count, blocked, columns, node_count, totals, dims, fixed,
     fixed_parts, by_utilisation, threshold, order, cursor,
-):  4 fmt: skip
+):  # fmt: skip
     """Choose a node for one copy of the shape of row ``r`` and hold it there until ``end``: one call, not two."""
     f, cursor = choose_4(
         r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold,
         order, cursor,
-    )  4 fmt: skip
+    )  # fmt: skip
     if f >= 0:
         hold(slot, f, end, r, nodes, leases, totals, columns, dims, rows, row_count, lack)
     return f, cursor
@@ -215,7 +215,7 @@ def rotate_6(lack, blocked, columns, first, last, add, weights):
 def choose_6(
     r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold, order,
     cursor,
-):  6 fmt: skip
+):  # fmt: skip
     """The node for one copy of the shape of row ``r`` and the new cursor of the rotation; (-1, cursor) if none."""
     row = lack[r]
     if order == FIRST or node_count == 1:
@@ -245,12 +245,12 @@ def choose_6(
 def place_6(
     r, slot, end, nodes, leases, lack, rows, row_count, blocked, columns, node_count, totals, dims, fixed,
     fixed_parts, by_utilisation, threshold, order, cursor,
-):  6 fmt: skip
+):  # fmt: skip
     """Choose a node for one copy of the shape of row ``r`` and hold it there until ``end``: one call, not two."""
     f, cursor = choose_6(
         r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold,
         order, cursor,
-    )  6 fmt: skip
+    )  # fmt: skip
     if f >= 0:
         hold(slot, f, end, r, nodes, leases, totals, columns, dims, rows, row_count, lack)
     return f, cursor
@@ -332,7 +332,7 @@ def rotate_8(lack, blocked, columns, first, last, add, weights):
 def choose_8(
     r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold, order,
     cursor,
-):  8 fmt: skip
+):  # fmt: skip
     """The node for one copy of the shape of row ``r`` and the new cursor of the rotation; (-1, cursor) if none."""
     row = lack[r]
     if order == FIRST or node_count == 1:
@@ -362,12 +362,12 @@ def choose_8(
 def place_8(
     r, slot, end, nodes, leases, lack, rows, row_count, blocked, columns, node_count, totals, dims, fixed,
     fixed_parts, by_utilisation, threshold, order, cursor,
-):  8 fmt: skip
+):  # fmt: skip
     """Choose a node for one copy of the shape of row ``r`` and hold it there until ``end``: one call, not two."""
     f, cursor = choose_8(
         r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold,
         order, cursor,
-    )  8 fmt: skip
+    )  # fmt: skip
     if f >= 0:
         hold(slot, f, end, r, nodes, leases, totals, columns, dims, rows, row_count, lack)
     return f, cursor
@@ -449,7 +449,7 @@ def rotate_16(lack, blocked, columns, first, last, add, weights):
 def choose_16(
     r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold, order,
     cursor,
-):  16 fmt: skip
+):  # fmt: skip
     """The node for one copy of the shape of row ``r`` and the new cursor of the rotation; (-1, cursor) if none."""
     row = lack[r]
     if order == FIRST or node_count == 1:
@@ -479,12 +479,12 @@ def choose_16(
 def place_16(
     r, slot, end, nodes, leases, lack, rows, row_count, blocked, columns, node_count, totals, dims, fixed,
     fixed_parts, by_utilisation, threshold, order, cursor,
-):  16 fmt: skip
+):  # fmt: skip
     """Choose a node for one copy of the shape of row ``r`` and hold it there until ``end``: one call, not two."""
     f, cursor = choose_16(
         r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold,
         order, cursor,
-    )  16 fmt: skip
+    )  # fmt: skip
     if f >= 0:
         hold(slot, f, end, r, nodes, leases, totals, columns, dims, rows, row_count, lack)
     return f, cursor
