@@ -1,0 +1,417 @@
+"""Builders and a driver for tests of the core.
+
+    etl = job("etl").cpu(4).memory("8G").tasks(10).gang().limit("2h").priority(3).user("bob").group("mobile")
+    world = World(group("mobile", 10), group("games", 20, policy="BackFill"), nodes=[node("n1").cpu(8).memory("32G")])
+    world.submit(etl)           # at world.now; nothing is decided yet
+    world.decide()              # -> decisions; starts are in world.starts and world.running
+    world.wait(20, -1)          # 20 s less one microsecond
+    world.finish("etl", 3)      # task 3 of etl ended; without a number all running tasks of the job
+    world.veto("etl").kind
+
+Builders are values: every method returns another one, so a common one can be the base of many. A world holds a
+``Scheduler`` in virtual time; after every call into it all invariants are checked. Jobs are called by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+from cress.core.explain import sentence
+from cress.core.groups import GroupState
+from cress.core.scheduler import Scheduler
+from cress.core.vetoes import Veto
+from cress.model.decisions import Decision, Decisions, Preempt, Start, Stop, WouldPreempt
+from cress.model.events import (
+    ClockSet,
+    Event,
+    GroupsApplied,
+    JobCancelled,
+    JobSubmitted,
+    NodeAdded,
+    NodeCordoned,
+    NodeLost,
+    Outcome,
+    TaskEnded,
+)
+from cress.model.group import Group, PreemptivePolicy, SchedPolicy
+from cress.model.job import Job, JobType
+from cress.model.node import Node
+from cress.model.options import Options
+from cress.model.quotatext import SCALE, parse_resource_quota
+from cress.model.resources import Dimensions
+from cress.model.times import SECOND, seconds
+from cress.model.units import parse_duration
+from cress.model.vectors import parse_vector
+
+Amounts = tuple[tuple[str, object], ...]
+
+
+@dataclass(frozen=True)
+class _Amounts:
+    """What jobs and nodes have in common: amounts by dimension, as a person writes them."""
+
+    name: str
+    amounts: Amounts = ()
+
+    def has(self, **amounts: object) -> Any:
+        """Amounts by dimension name (``disk_read="50M"``, ``gpu=2``); numbers are cores, bytes, bit/s, units."""
+        return replace(self, amounts=tuple({**dict(self.amounts), **amounts}.items()))
+
+    def vector(self, dimensions: Dimensions) -> tuple[int, ...]:
+        return parse_vector(dict(self.amounts), dimensions)
+
+
+@dataclass(frozen=True)
+class JobBuilder(_Amounts):
+    """See ``job``."""
+
+    rest: tuple[tuple[str, Any], ...] = ()
+
+    def _set(self, **values: Any) -> JobBuilder:
+        return replace(self, rest=tuple({**dict(self.rest), **values}.items()))
+
+    def named(self, name: str) -> JobBuilder:
+        return replace(self, name=name)
+
+    def needs(self, **amounts: object) -> JobBuilder:
+        made: JobBuilder = self.has(**amounts)
+        return made
+
+    def cpu(self, cores: float) -> JobBuilder:
+        return self.needs(cpu=cores)
+
+    def memory(self, amount: str | int) -> JobBuilder:
+        return self.needs(memory=amount)
+
+    def tasks(self, number: int) -> JobBuilder:
+        return self._set(tasks=number)
+
+    def gang(self) -> JobBuilder:
+        return self._set(gang=True)
+
+    def limit(self, duration: str | float) -> JobBuilder:
+        """Time limit: a text such as 2h, or seconds."""
+        return self._set(time_limit=parse_duration(duration) if isinstance(duration, str) else seconds(duration))
+
+    def priority(self, value: int) -> JobBuilder:
+        return self._set(priority=value)
+
+    def user(self, name: str) -> JobBuilder:
+        return self._set(user=name)
+
+    def group(self, name: str) -> JobBuilder:
+        return self._set(group=name)
+
+    def type(self, kind: JobType, minimum: int = 0) -> JobBuilder:
+        return self._set(type=kind, minimum=minimum)
+
+    def build(self, number: int, dimensions: Dimensions) -> Job:
+        values = {"group": "", **dict(self.rest)}
+        return Job(id=number, name=self.name, request=self.vector(dimensions), **values)
+
+
+@dataclass(frozen=True)
+class NodeBuilder(_Amounts):
+    """See ``node``."""
+
+    in_rack: str = ""
+
+    def offers(self, **amounts: object) -> NodeBuilder:
+        made: NodeBuilder = self.has(**amounts)
+        return made
+
+    def cpu(self, cores: float) -> NodeBuilder:
+        return self.offers(cpu=cores)
+
+    def memory(self, amount: str | int) -> NodeBuilder:
+        return self.offers(memory=amount)
+
+    def rack(self, name: str) -> NodeBuilder:
+        return replace(self, in_rack=name)
+
+    def build(self, dimensions: Dimensions) -> Node:
+        return Node(name=self.name, capacity=self.vector(dimensions), rack=self.in_rack)
+
+
+@dataclass(frozen=True)
+class GroupBuilder:
+    """See ``group``."""
+
+    name: str
+    quota: str
+    rest: tuple[tuple[str, Any], ...] = ()
+
+    def _set(self, **values: Any) -> GroupBuilder:
+        return replace(self, rest=tuple({**dict(self.rest), **values}.items()))
+
+    def policy(self, name: str) -> GroupBuilder:
+        return self._set(policy=SchedPolicy(name))
+
+    def preemptive(self, name: str) -> GroupBuilder:
+        return self._set(preemptive=PreemptivePolicy(name))
+
+    def users(self, *names: str) -> GroupBuilder:
+        return self._set(users=names)
+
+    def weight(self, value: int) -> GroupBuilder:
+        return self._set(weight=value)
+
+    def user_weights(self, **weights: int) -> GroupBuilder:
+        return self._set(user_weights=tuple(weights.items()))
+
+    def windows(self, *texts: str) -> GroupBuilder:
+        """Windows of the timetable as in Group.conf: ``07:30-09:00 = 20``."""
+        return replace(self, quota="; ".join((self.quota, *texts)))
+
+    def with_options(self, **texts: str) -> GroupBuilder:
+        """The group's own values of options, as texts."""
+        return self._set(options=tuple(texts.items()))
+
+    def build(self, accounting: str, dimensions: Dimensions) -> Group:
+        quota, windows = parse_resource_quota(self.quota, accounting, dimensions)
+        return Group(name=self.name, quota=quota, windows=windows, **dict(self.rest))
+
+
+def job(name: str) -> JobBuilder:
+    """A job with one task that needs 1 core and nothing else, in the default group, without a time limit."""
+    return JobBuilder(name, (("cpu", 1),))
+
+
+def node(name: str) -> NodeBuilder:
+    """A node with nothing."""
+    return NodeBuilder(name)
+
+
+def nodes(count: int, **amounts: object) -> list[NodeBuilder]:
+    """Equal nodes n1, n2, …"""
+    return [node(f"n{i + 1}").offers(**amounts) for i in range(count)]
+
+
+def group(name: str, quota: int | str = 1, policy: str = "FIFO") -> GroupBuilder:
+    """A group; the quota is in whole cores (or servers), or a text as in Group.conf."""
+    return GroupBuilder(name, str(quota)).policy(policy)
+
+
+@dataclass(frozen=True)
+class Started:
+    """One start, as tests look at it; ``at`` in seconds."""
+
+    job: str
+    task: int
+    node: str
+    at: float
+
+
+@dataclass
+class Log:
+    """Every call into the scheduler, so that another one can be driven alike."""
+
+    calls: list[tuple[str, int, Any]] = field(default_factory=list)
+
+
+class World:
+    """A scheduler in virtual time (µs in ``now``), and what the shell round it would know.
+
+    ``running`` and ``told`` hold the ``Start`` by attempt id: of tasks that run, and among these of tasks that were
+    told to stop. ``decisions`` are all decisions so far, ``starts`` the starts among them.
+    """
+
+    def __init__(
+        self,
+        *groups: GroupBuilder,
+        nodes: Iterable[NodeBuilder] = (),
+        dimensions: tuple[str, ...] = (),
+        zone: tzinfo = UTC,
+        check: bool = True,
+        **options: Any,
+    ) -> None:
+        self.dimensions = Dimensions(dimensions)
+        self.options = Options(**options)
+        self.core = Scheduler(self.dimensions, self.options, zone)
+        self.check = check
+        self.now = 0
+        self.ids: dict[str, int] = {}
+        self.names: dict[int, str] = {}
+        self.running: dict[int, Start] = {}
+        self.told: dict[int, Start] = {}
+        self.decisions: list[Decision] = []
+        self.starts: list[Started] = []
+        self.more = False
+        self.log = Log()
+        self.observe(NodeAdded(each.build(self.dimensions)) for each in nodes)
+        self.apply(*groups)
+
+    # --- time ------------------------------------------------------------------------------------------------
+
+    def wait(self, duration: float, microseconds: int = 0) -> World:
+        """Let so many seconds (and microseconds) pass; nothing else happens."""
+        self.now += seconds(duration) + microseconds
+        return self
+
+    def wake(self) -> int:
+        """Let the time pass until ``next_wakeup`` and decide; the moment in µs."""
+        wakeup = self.core.next_wakeup()
+        assert wakeup is not None, "nothing changes by itself"
+        self.now = max(self.now, wakeup)
+        self.decide()
+        return wakeup
+
+    def set_clock(self, moment: str) -> World:
+        """Tell the core the wall clock: an ISO text with an offset, ``2024-05-06T07:00+08:00``."""
+        utc = datetime.fromisoformat(moment)
+        return self.observe([ClockSet(seconds(utc.timestamp()))])
+
+    # --- events ----------------------------------------------------------------------------------------------
+
+    def observe(self, events: Iterable[Event]) -> World:
+        """Hand these events to the core, now."""
+        events = list(events)
+        self.log.calls.append(("observe", self.now, events))
+        self.core.observe(self.now, events)
+        self._validate(events)
+        return self
+
+    def submit(self, *jobs: JobBuilder) -> World:
+        """Submit these jobs, one event after the other."""
+        for each in jobs:
+            number = len(self.ids) + 1
+            assert each.name not in self.ids, f"two jobs are called {each.name}"
+            self.ids[each.name], self.names[number] = number, each.name
+            self.observe([JobSubmitted(each.build(number, self.dimensions))])
+        return self
+
+    def run(self, *jobs: JobBuilder) -> World:
+        """Submit these jobs and decide; every task of theirs must start at once."""
+        self.submit(*jobs).decide()
+        for each in jobs:
+            assert self.state(each.name).waiting == 0, f"{each.name} does not run: {self.why(each.name)}"
+        return self
+
+    def finish(
+        self, name: str, *tasks: int, outcome: Outcome = Outcome.SUCCEEDED, again: bool = False, decide: bool = True
+    ) -> list[Decision]:
+        """The running tasks of this job (all, or those with these numbers) end; decide unless told not to."""
+        ended = [
+            start
+            for start in self.running.values()
+            if start.job == self.ids[name] and (not tasks or start.task in tasks)
+        ]
+        assert ended, f"{name} does not run"
+        self.end(ended, outcome, again=again)
+        return self.decide() if decide else []
+
+    def end(self, starts: Iterable[Start], outcome: Outcome, *, again: bool = False) -> World:
+        """These attempts end."""
+        starts = list(starts)
+        for start in starts:
+            del self.running[start.attempt]
+            self.told.pop(start.attempt, None)
+        return self.observe(TaskEnded(start.attempt, outcome, again) for start in starts)
+
+    def yield_victims(self, *, decide: bool = True) -> list[Decision]:
+        """Everything that was told to stop stops."""
+        assert self.told, "nothing was told to stop"
+        cancelled = [start for start in self.told.values() if self.state(self.names[start.job]).cancelled]
+        preempted = [start for start in self.told.values() if start not in cancelled]
+        self.end(cancelled, Outcome.CANCELLED)
+        self.end(preempted, Outcome.PREEMPTED)
+        return self.decide() if decide else []
+
+    def cancel(self, name: str) -> World:
+        return self.observe([JobCancelled(self.ids[name])])
+
+    def add_node(self, each: NodeBuilder) -> World:
+        return self.observe([NodeAdded(each.build(self.dimensions))])
+
+    def lose_node(self, name: str) -> World:
+        for start in [start for start in self.running.values() if start.node == name]:
+            del self.running[start.attempt]
+            self.told.pop(start.attempt, None)
+        return self.observe([NodeLost(name)])
+
+    def cordon(self, name: str, reason: str = "repair") -> World:
+        return self.observe([NodeCordoned(name, bool(reason), reason)])
+
+    def apply(self, *groups: GroupBuilder, moves: dict[str, str] | None = None) -> World:
+        """The whole list of groups from now on."""
+        built = tuple(each.build(self.options.accounting, self.dimensions) for each in groups)
+        return self.observe([GroupsApplied(built, tuple((moves or {}).items()))])
+
+    # --- decisions -------------------------------------------------------------------------------------------
+
+    def decide(self, budget: int = 2**31) -> list[Decision]:
+        """Run passes now; what was decided."""
+        self.log.calls.append(("decide", self.now, budget))
+        decided = self.core.decide(self.now, budget)
+        self._take(decided)
+        self._validate(decided)
+        return decided.items
+
+    def _take(self, decided: Decisions) -> None:
+        self.more = decided.more
+        self.decisions.extend(decided.items)
+        for each in decided.items:
+            if isinstance(each, Start):
+                assert each.attempt not in self.running
+                self.running[each.attempt] = each
+                self.starts.append(Started(self.names[each.job], each.task, each.node, self.now / SECOND))
+            elif isinstance(each, (Preempt, Stop)):
+                assert each.attempt in self.running
+                assert each.attempt not in self.told
+                self.told[each.attempt] = self.running[each.attempt]
+
+    # --- questions -------------------------------------------------------------------------------------------
+
+    def state(self, name: str) -> Any:
+        """The core's own ``JobState`` of a live job."""
+        return self.core.jobs[self.ids[name]]
+
+    def group(self, name: str) -> GroupState:
+        """The core's own state of a group."""
+        return self.core.groups.get(name)
+
+    def used(self, name: str) -> float:
+        """Cores (or servers) that a group with a scalar quota uses."""
+        return self.group(name).used[0] / SCALE[self.options.accounting]
+
+    def jobs_running(self) -> list[str]:
+        """Names of the jobs of all running tasks, sorted."""
+        return sorted(self.names[start.job] for start in self.running.values())
+
+    def running_of(self, group_name: str) -> int:
+        """Number of running tasks of a group."""
+        return sum(self.core.jobs[start.job].group.name == group_name for start in self.running.values())
+
+    def nodes_of(self, name: str) -> list[str]:
+        """Nodes on which tasks of a job run, by task."""
+        mine = [start for start in self.running.values() if start.job == self.ids[name]]
+        return [start.node for start in sorted(mine, key=lambda start: start.task)]
+
+    def started(self) -> list[str]:
+        """Names of the jobs of all starts so far, in order."""
+        return [start.job for start in self.starts]
+
+    def victims(self) -> list[str]:
+        """Names of the jobs of all attempts ever preempted, in order."""
+        return [self.names[each.job] for each in self.decisions if isinstance(each, Preempt)]
+
+    def would_be_victims(self) -> list[str]:
+        """The same in the mode ``observe``."""
+        return [self.names[each.job] for each in self.decisions if isinstance(each, WouldPreempt)]
+
+    def veto(self, name: str) -> Veto:
+        """Why a job waits; it must wait."""
+        veto = self.core.veto(self.ids[name])
+        assert veto is not None, f"{name} does not wait"
+        return veto
+
+    def why(self, name: str) -> str:
+        """The veto as a sentence."""
+        return sentence(self.veto(name))
+
+    def _validate(self, after: object) -> None:
+        if self.check:
+            assert self.core.validate() == [], f"after {after}"
