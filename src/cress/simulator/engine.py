@@ -198,10 +198,9 @@ class Engine:
         ends = self._ends
         if not ends or ends[0][0] != now:
             return
-        limit, returned, place = self._limit, self._returned, self._place
+        limit, returned = self._limit, self._returned
         over = []
-        for attempt in sorted(attempt for attempt, position in self._due(now)):
-            position = place[attempt]
+        for attempt, position in self._due(now):
             job = self._ran_job[position]
             if limit[job] != NO_LIMIT and self._ran_start[position] + limit[job] <= now and attempt not in returned:
                 returned.add(attempt)
@@ -210,9 +209,14 @@ class Engine:
             self._core.observe(now, over)
 
     def _due(self, now: int) -> list[tuple[int, int]]:
-        """Attempts that end now, as (attempt id, position): a walk over the top of the heap."""
+        """Attempts that end now, as (attempt id, position) in the order of their starts."""
         ends, place, ran_end = self._ends, self._place, self._ran_end
-        found, stack, size = [], [0], len(ends)
+        size = len(ends)
+        if (size < 2 or ends[1][0] != now) and (size < 3 or ends[2][0] != now):
+            attempt = ends[0][1]
+            return [(attempt, place[attempt])] if self._is_due(now, attempt) else []
+        # Several: a walk over the top of the heap, as far as it ends now.
+        found, stack = [], [0]
         while stack:
             at = stack.pop()
             if at >= size or ends[at][0] != now:
@@ -222,7 +226,7 @@ class Engine:
             if position is not None and ran_end[position] == now:
                 found.append((attempt, position))
             stack += (2 * at + 1, 2 * at + 2)
-        return found
+        return sorted(found)
 
     def _submitted(self, position: int) -> JobSubmitted:
         i = self._jobs[position]

@@ -12,15 +12,15 @@ from cress.model.errors import InputError
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[str]]:
-    """A text file that takes its name only when everything is written; its directory is made when missing.
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file that takes its name only when everything is written; its directory is made when missing.
 
     On an exception (Ctrl-C too) nothing is left behind, and what stood under the name before stays.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", encoding="utf-8", newline="") as file:
+        with partial.open("wb") as file:
             yield file
         partial.replace(path)
     except OSError as error:

@@ -10,7 +10,6 @@ import numpy as np
 
 from cress.model.errors import InputError
 from cress.model.group import DEFAULT_GROUP, Group, Quota, SchedPolicy
-from cress.model.groupconf import parse_groups
 from cress.model.optionparse import parse_option
 from cress.model.units import one_of
 from cress.simulator.workload import Cluster, Ints, Workload
@@ -91,6 +90,9 @@ def with_policy(groups: tuple[Group, ...], choice: PolicyChoice) -> tuple[Group,
 def configure(workload: Workload, path: Path | None, accounting: str) -> Workload:
     """The workload with the groups of the file, else its own, else made-up ones."""
     if path is not None:
+        # Only runs with a file of groups pay for the import.
+        from cress.model.groupconf import parse_groups
+
         try:
             text = path.read_bytes()
         except OSError as error:

@@ -17,7 +17,6 @@ from cress.model.events import ClockSet, GroupsApplied, NodeAdded
 from cress.model.job import Job
 from cress.model.optionparse import format_option, parse_assignments
 from cress.model.options import Options
-from cress.simulator.clusterfile import load_cluster
 from cress.simulator.engine import TOGETHER, Engine
 from cress.simulator.files import whole_file
 from cress.simulator.groups import NOWHERE, PolicyChoice, configure, own_policy, parse_policy, place, with_policy
@@ -26,7 +25,7 @@ from cress.simulator.notes import Notes
 from cress.simulator.report import write_report
 from cress.simulator.tables import write_jobs
 from cress.simulator.traces import load_workload
-from cress.simulator.workload import UNDATED_START, Ints, Workload
+from cress.simulator.workload import UNDATED_START, Cluster, Ints, Workload
 
 REQUESTED, EXACT = "requested", "exact"
 ESTIMATES = (REQUESTED, EXACT)
@@ -78,7 +77,7 @@ def plan(request: Request) -> Plan:
     """Read and check everything that was given. Raises ``InputError``; writes nothing."""
     options = parse_assignments(request.options)
     choices = tuple(parse_policy(text) for text in request.policies)
-    cluster = load_cluster(request.cluster) if request.cluster is not None else None
+    cluster = _cluster(request.cluster)
     workload = load_workload(request.trace, cluster, request.seed)
     if request.estimates == EXACT:
         workload = workload.exact_estimates()
@@ -93,6 +92,15 @@ def plan(request: Request) -> Plan:
     return Plan(
         request=request, workload=workload, options=options, choices=choices, group_names=names, group_of=group_of
     )
+
+
+def _cluster(path: Path | None) -> Cluster | None:
+    if path is None:
+        return None
+    # Only runs with a cluster file pay for reading one.
+    from cress.simulator.clusterfile import load_cluster
+
+    return load_cluster(path)
 
 
 def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None) -> Result:
@@ -166,8 +174,7 @@ def write_result(result: Result, plan: Plan) -> None:
     """Write ``jobs.csv`` and ``summary.json`` of one run."""
     write_jobs(result.directory / "jobs.csv", result.run, result.analysis)
     with whole_file(result.directory / "summary.json") as file:
-        json.dump(summary(result, plan), file, indent=2)
-        file.write("\n")
+        file.write((json.dumps(summary(result, plan), indent=2) + "\n").encode())
 
 
 def summary(result: Result, plan: Plan) -> dict[str, Any]:

@@ -60,9 +60,8 @@ def write_jobs(path: Path, run: Run, analysis: Analysis) -> None:
         map(str, times.preempted.tolist()),
     ]
     with whole_file(path) as file:
-        file.write(",".join(COLUMNS) + "\n")
-        file.write("\n".join(map(",".join, zip(*columns, strict=True))))
-        file.write("\n")
+        rows = "\n".join(map(",".join, zip(*columns, strict=True)))
+        file.write(f"{','.join(COLUMNS)}\n{rows}\n".encode())
 
 
 def _states(run: Run, analysis: Analysis) -> list[str]:

@@ -79,7 +79,7 @@ def write_report(path: Path, workload: Workload, results: Sequence[Result], requ
     }
     # "</" inside a script element could end it.
     payload = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
-    parts = {
+    parts: dict[str, str | bytes] = {
         "title": escape(workload.name),
         "subtitle": escape(_subtitle(workload, request)),
         "style": (HERE / "page.css").read_text(encoding="utf-8"),
@@ -96,16 +96,17 @@ def write_report(path: Path, workload: Workload, results: Sequence[Result], requ
     with whole_file(path) as file:
         # One pass over the template: what is filled in is never looked at for placeholders again.
         for i, piece in enumerate(text.split("@@")):
-            file.write(parts[piece] if i % 2 else piece)
+            content = parts[piece] if i % 2 else piece
+            file.write(content if isinstance(content, bytes) else content.encode())
 
 
-def _plotly() -> str:
+def _plotly() -> bytes:
     """plotly.js as the plotly package ships it; importing the package would cost a second."""
     spec = find_spec("plotly")
     if spec is None or not spec.submodule_search_locations:
         raise InputError("the report needs more packages", hint="pip install 'cress[sim]'")
     place = Path(next(iter(spec.submodule_search_locations))) / "package_data" / "plotly.min.js"
-    return place.read_text(encoding="utf-8")
+    return place.read_bytes()
 
 
 def _subtitle(workload: Workload, request: Request) -> str:

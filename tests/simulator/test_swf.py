@@ -1,0 +1,137 @@
+"""Reading logs: what is understood, what is left out, and what is said about it."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from cress.model.errors import InputError
+from cress.simulator.clusterfile import load_cluster
+from cress.simulator.traces import load_workload
+from tests.simulator.builders import SECOND, swf_line, write_swf
+
+GOOD = swf_line(5, 0, 100, 4, 200)
+
+
+def test_a_log_becomes_one_node_and_jobs_of_one_task(tmp_path: Path) -> None:
+    path = write_swf(tmp_path / "a.swf", [GOOD, swf_line(7, 5, 30.5, 2, 60, user=9)], processors=100)
+    work = load_workload(str(path), None, 1)
+    assert [(node.name, node.capacity[0]) for node in work.cluster.nodes] == [("machine", 100_000)]
+    assert work.ids == ["5", "7"]
+    assert work.submit.tolist() == [0, 5 * SECOND]
+    assert work.run.tolist() == [100 * SECOND, 30_500_000]
+    assert work.limit.tolist() == [200 * SECOND, 60 * SECOND]
+    assert [work.requests[i][0] for i in work.request_index] == [4000, 2000]
+    assert [work.users[i] for i in work.user_index] == ["user1", "user9"]
+    assert work.tasks.tolist() == [1, 1]
+    assert work.line.tolist() == [3, 4]
+    assert not work.notes
+
+
+def test_packed_and_plain_logs_are_the_same(tmp_path: Path) -> None:
+    plain = write_swf(tmp_path / "a.swf", [GOOD])
+    packed = tmp_path / "a.swf.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert load_workload(str(packed), None, 1).ids == load_workload(str(plain), None, 1).ids
+    assert load_workload(str(packed), None, 1).name == "a"
+
+
+CASES = {
+    "a word in a line": (["1 0 -1 ten 4 -1 -1 4 200 -1 1 1 -1 -1 -1 -1 -1 -1", GOOD], "1 × malformed line: left out (line 3)"),
+    "a line too short": (["1 2 3", GOOD], "1 × malformed line: left out (line 3)"),
+    "a line too long": ([GOOD + " 5", GOOD], "1 × malformed line: left out (line 3)"),
+    "not a number": ([GOOD.replace(" 100 ", " nan "), GOOD], "1 × malformed line: left out (line 3)"),
+    "an endless number": ([GOOD.replace(" 100 ", " 1e300 "), GOOD], "1 × malformed line: left out (line 3)"),
+    "text in a field that is not used": ([GOOD[:-2] + "x"], None),
+    "no submit time": ([swf_line(1, -1, 100, 4, 200), GOOD], "1 × unknown submit time: left out (line 3)"),
+    "cancelled before it ran": ([swf_line(1, 0, -1, 4, 200), GOOD], "1 × unknown run time: left out (line 3)"),
+    "no processors": ([swf_line(1, 0, 100, 0, 200), GOOD], "1 × zero processors: left out (line 3)"),
+    "unknown processors": ([swf_line(1, 0, 100, -1, 200), GOOD], "1 × zero processors: left out (line 3)"),
+    "allocated processors stand in": ([swf_line(1, 0, 100, -1, 200, allocated=3)], None),
+    "no requested time": ([swf_line(1, 0, 100, 4, -1)], "1 × unknown requested time: run time taken as time limit (line 3)"),
+    "ran longer than it asked for": ([swf_line(1, 0, 300, 4, 200)], "1 × run time above time limit: run cut at the limit (line 3)"),
+    "a job that ran for no time": ([swf_line(1, 0, 0, 4, 200)], None),
+    "out of order": ([swf_line(1, 50, 1, 1, 9), swf_line(2, 40, 1, 1, 9), swf_line(3, 60, 1, 1, 9)], "1 × submit out of order: sorted by submit time (line 4)"),
+    "the same id twice": ([GOOD, GOOD], "1 × duplicate job id: kept (line 4)"),
+    "many": ([*["x"] * 7, GOOD], "7 × malformed line: left out (lines 3, 4, 5, 6, 7, …)"),
+    "blank lines and comments inside": (["", "; a remark", GOOD], None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "note"), CASES.values(), ids=CASES.keys())
+def test_oddities_are_counted_with_their_lines(tmp_path: Path, lines: list[str], note: str | None) -> None:
+    work = load_workload(str(write_swf(tmp_path / "a.swf", lines)), None, 1)
+    assert work.notes.sentences() == ([note] if note else [])
+    assert (work.run <= work.limit).all()
+    assert (work.submit[1:] >= work.submit[:-1]).all()
+
+
+def test_a_line_is_noted_for_its_first_mistake_only(tmp_path: Path) -> None:
+    work = load_workload(str(write_swf(tmp_path / "a.swf", [swf_line(1, -1, -1, 0, -1), GOOD])), None, 1)
+    assert work.notes.sentences() == ["1 × unknown submit time: left out (line 3)"]
+
+
+def test_a_cut_run_is_marked_as_killed(tmp_path: Path) -> None:
+    work = load_workload(str(write_swf(tmp_path / "a.swf", [swf_line(1, 0, 300, 4, 200), GOOD])), None, 1)
+    assert work.run.tolist() == [200 * SECOND, 100 * SECOND]
+    assert work.killed.tolist() == [True, False]
+
+
+def test_jobs_of_one_second_keep_the_order_of_the_file(tmp_path: Path) -> None:
+    lines = [swf_line(9, 5, 1, 1, 9), swf_line(8, 5, 1, 1, 9), swf_line(7, 4, 1, 1, 9), swf_line(6, 5, 1, 1, 9)]
+    assert load_workload(str(write_swf(tmp_path / "a.swf", lines)), None, 1).ids == ["7", "9", "8", "6"]
+
+
+def test_without_a_number_of_processors_the_largest_job_counts(tmp_path: Path) -> None:
+    work = load_workload(str(write_swf(tmp_path / "a.swf", [GOOD, swf_line(2, 1, 1, 7, 9)], None)), None, 1)
+    assert work.cluster.nodes[0].capacity[0] == 7000
+    assert work.notes.sentences() == ["1 × number of processors not in the header: largest job taken"]
+
+
+def test_the_header_says_when_and_where(tmp_path: Path) -> None:
+    path = tmp_path / "a.swf"
+    path.write_text(f"; MaxProcs: 10 (of 12)\n; UnixStartTime: 893466664\n; TimeZoneString: US/Pacific\n{GOOD}\n")
+    work = load_workload(str(path), None, 1)
+    assert work.utc == 893_466_664 * SECOND
+    assert str(work.zone) == "US/Pacific"
+    assert work.cluster.nodes[0].capacity[0] == 10_000
+
+
+def test_on_several_nodes_a_job_is_a_gang_of_cores(tmp_path: Path) -> None:
+    nodes = tmp_path / "c.yaml"
+    nodes.write_text("nodes:\n  - {name: n, count: 3, resource: '<4>'}\n")
+    path = write_swf(tmp_path / "a.swf", [GOOD, swf_line(2, 1, 1, 1, 9)])
+    work = load_workload(str(path), load_cluster(nodes), 1)
+    assert work.tasks.tolist() == [4, 1]
+    assert work.gang.tolist() == [True, False]
+    assert [work.requests[i][0] for i in work.request_index] == [1000, 1000]
+
+
+ERRORS = {
+    "nothing but remarks": ("; hello\n", "a.swf: no job in it"),
+    "only unusable jobs": (swf_line(1, 0, -1, 4, 200), "a.swf: no usable job in it (1 × unknown run time: left out (line 1))"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), ERRORS.values(), ids=ERRORS.keys())
+def test_a_log_without_jobs_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.swf").write_text(text)
+    with pytest.raises(InputError) as caught:
+        load_workload(str(tmp_path / "a.swf"), None, 1)
+    assert message in str(caught.value)
+
+
+def test_a_broken_archive_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.swf.gz").write_bytes(b"no archive")
+    with pytest.raises(InputError, match=r"a\.swf\.gz: cannot be read"):
+        load_workload(str(tmp_path / "a.swf.gz"), None, 1)
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("")
+    with pytest.raises(InputError, match=r"a\.txt: the format of this trace is not known \(one of \.swf"):
+        load_workload(str(tmp_path / "a.txt"), None, 1)
+    with pytest.raises(InputError, match=r"b\.swf: no such file"):
+        load_workload(str(tmp_path / "b.swf"), None, 1)

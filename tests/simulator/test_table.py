@@ -1,0 +1,159 @@
+"""Tables of jobs and cluster files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from cress.model.errors import InputError
+from cress.simulator.clusterfile import load_cluster
+from cress.simulator.traces import load_workload
+from cress.simulator.workload import NO_LIMIT, Cluster
+from tests.simulator.builders import SECOND
+
+NODES = "dimensions: [gpu]\nnodes:\n  - {name: n, count: 2, rack: r, resource: '<8,32G,1G,100M,gpu=2>'}\n"
+HEAD = "job,submit,run,time_limit,group,user,priority,tasks,gang,cpu,memory,gpu\n"
+GOOD = "a,0,1h,2h,ops,ann,3,2,true,2,4G,0.5\n"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    path = tmp_path / "c.yaml"
+    path.write_text(NODES)
+    return load_cluster(path)
+
+
+def _load(tmp_path: Path, cluster: Cluster | None, text: str) -> object:
+    (tmp_path / "jobs.csv").write_text(text)
+    return load_workload(str(tmp_path / "jobs.csv"), cluster, 1)
+
+
+def test_a_row_is_a_job_with_units(tmp_path: Path, cluster: Cluster) -> None:
+    (tmp_path / "jobs.csv").write_text(HEAD + GOOD + "b,90s,10,,,,,,,500m,,\n")
+    work = load_workload(str(tmp_path / "jobs.csv"), cluster, 1)
+    assert work.ids == ["a", "b"]
+    assert work.submit.tolist() == [0, 90 * SECOND]
+    assert work.run.tolist() == [3600 * SECOND, 10 * SECOND]
+    assert work.limit.tolist() == [7200 * SECOND, NO_LIMIT]
+    assert work.priority.tolist() == [3, 0]
+    assert work.tasks.tolist() == [2, 1]
+    assert work.gang.tolist() == [True, False]
+    assert [work.group_names[i] for i in work.group_index] == ["ops", ""]
+    assert [work.users[i] for i in work.user_index] == ["ann", ""]
+    assert work.requests[work.request_index[0]] == cluster.dimensions.vector(cpu=2000, memory=4 * 2**30, gpu=500)
+    assert work.requests[work.request_index[1]] == cluster.dimensions.vector(cpu=500)
+    assert not work.notes
+
+
+ROWS = {
+    "too few cells": ("b,1\n", "1 × malformed line: left out (line 3)"),
+    "a unit that is none": ("b,0,1h,2h,ops,ann,3,2,true,2,4X,0\n", "1 × malformed line: left out (line 3) [column memory]"),
+    "a negative priority": ("b,0,1h,2h,ops,ann,-3,2,true,2,4G,0\n", None),
+    "half a task": ("b,0,1h,2h,ops,ann,3,0.5,true,2,4G,0\n", "1 × malformed line: left out (line 3) [column tasks]"),
+    "maybe a gang": ("b,0,1h,2h,ops,ann,3,2,maybe,2,4G,0\n", "1 × malformed line: left out (line 3) [column gang]"),
+    "no name": (",0,1h,2h,ops,ann,3,2,true,2,4G,0\n", "1 × malformed line: left out (line 3) [column job]"),
+    "no submit time": ("b,,1h,2h,ops,ann,3,2,true,2,4G,0\n", "1 × unknown submit time: left out (line 3)"),
+    "run time -1": ("b,0,-1,2h,ops,ann,3,2,true,2,4G,0\n", "1 × unknown run time: left out (line 3)"),
+    "no tasks": ("b,0,1h,2h,ops,ann,3,0,true,2,4G,0\n", "1 × zero processors: left out (line 3)"),
+    "needs nothing": ("b,0,1h,2h,ops,ann,3,1,true,,,\n", "1 × zero processors: left out (line 3)"),
+    "longer than its limit": ("b,0,3h,2h,ops,ann,3,2,true,2,4G,0\n", "1 × run time above time limit: run cut at the limit (line 3)"),
+    "twice": (GOOD, "1 × duplicate job id: kept (line 3)"),
+    "an empty line": ("\n", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "note"), ROWS.values(), ids=ROWS.keys())
+def test_odd_rows_are_counted_with_their_lines(tmp_path: Path, cluster: Cluster, row: str, note: str | None) -> None:
+    (tmp_path / "jobs.csv").write_text(HEAD + GOOD + row)
+    work = load_workload(str(tmp_path / "jobs.csv"), cluster, 1)
+    assert work.notes.sentences() == ([note] if note else [])
+    assert work.ids[0] == "a"
+
+
+def test_an_unknown_column_is_ignored_and_named(tmp_path: Path, cluster: Cluster) -> None:
+    (tmp_path / "jobs.csv").write_text("job,submit,run,cpu,colour\na,0,1,1,red\n")
+    work = load_workload(str(tmp_path / "jobs.csv"), cluster, 1)
+    assert work.notes.sentences() == ["1 × unknown column: ignored [colour]"]
+
+
+def test_parquet_gives_the_same_jobs(tmp_path: Path, cluster: Cluster) -> None:
+    (tmp_path / "jobs.csv").write_text("job,submit,run,cpu,gang\na,0,10,2,false\nb,5,20.5,0.5,true\n")
+    frame = pl.DataFrame(
+        {"job": ["a", "b"], "submit": [0, 5], "run": [10.0, 20.5], "cpu": [2.0, 0.5], "gang": [False, True]}
+    )
+    frame.write_parquet(tmp_path / "jobs.parquet")
+    one, two = (load_workload(str(tmp_path / name), cluster, 1) for name in ("jobs.csv", "jobs.parquet"))
+    assert one.ids == two.ids
+    assert one.run.tolist() == two.run.tolist() == [10 * SECOND, 20_500_000]
+    assert one.requests == two.requests
+    assert one.gang.tolist() == two.gang.tolist()
+
+
+FILES = {
+    "columns are missing": ("job,begin,runtime,cpu\n", "jobs.csv:1: missing columns: submit, run"),
+    "nothing is asked for": ("job,submit,run\n", "jobs.csv:1: no column says what a task needs"),
+    "a column twice": ("job,job\n", "jobs.csv:1: column job is there twice"),
+    "no usable row": (HEAD + "b,0,-1,2h,ops,ann,3,2,true,2,4G,0\n", "no usable job in it (1 × unknown run time"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), FILES.values(), ids=FILES.keys())
+def test_unusable_tables_are_refused(tmp_path: Path, cluster: Cluster, text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        _load(tmp_path, cluster, text)
+    assert message in str(caught.value)
+
+
+def test_a_table_needs_a_cluster(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="says nothing of the cluster .give --cluster FILE."):
+        _load(tmp_path, None, HEAD + GOOD)
+
+
+def test_a_cluster_in_yaml_and_in_csv(tmp_path: Path, cluster: Cluster) -> None:
+    path = tmp_path / "c.csv"
+    path.write_text("name,count,rack,cpu,memory,network,disk_read,disk_write,gpu\nn,2,r,8,32G,1G,100M,100M,2\n")
+    assert load_cluster(path) == cluster
+    assert [node.name for node in cluster.nodes] == ["n-1", "n-2"]
+
+
+CLUSTERS = {
+    "no YAML": ("nodes: [\n", "c.yaml:2: is no YAML"),
+    "an unknown word": ("nodes:\n  - {name: a, resource: '<1>', colour: red}\n", "c.yaml:2: colour: is not known (one of name, count, rack, resource)"),
+    "a unit that is none": ("nodes:\n  - name: a\n    resource: <4,8X>\n", "c.yaml:3: "),
+    "an undeclared dimension": ("nodes:\n  - name: a\n    resource: {gpu: 1}\n", "c.yaml:3: gpu: "),
+    "no resource": ("nodes:\n  - name: a\n", "c.yaml:2: resource: a node has no resource"),
+    "no name": ("nodes:\n  - resource: <4>\n", "c.yaml:2: name: a node has no name"),
+    "a name twice": ("nodes:\n  - {name: a, resource: '<1>'}\n  - {name: a, resource: '<1>'}\n", "c.yaml:3: name: node a is there already, from line 2"),
+    "a count of none": ("nodes:\n  - {name: a, count: 0, resource: '<1>'}\n", "c.yaml:2: count: 0 is too small"),
+    "no nodes": ("nodes: []\n", "c.yaml: nodes: no nodes in it"),
+    "a list": ("- a\n", "c.yaml:1: is no mapping"),
+    "a bad dimension": ("dimensions: [GPU]\nnodes: []\n", "c.yaml:1: dimensions: 'GPU' is no name"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), CLUSTERS.values(), ids=CLUSTERS.keys())
+def test_mistakes_in_a_cluster_file_have_their_line(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load_cluster(path)
+    assert message in str(caught.value)
+
+
+def test_all_mistakes_of_a_cluster_file_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "c.csv"
+    path.write_text("name,cpu\na,1\nb,x\nc,1,2\n")
+    with pytest.raises(InputError) as caught:
+        load_cluster(path)
+    first, second = str(caught.value).splitlines()
+    assert "c.csv:3: cpu: " in first
+    assert "c.csv:4: 3 cells (2, as in the first line)" in second
+
+
+def test_the_examples_of_the_guide_can_be_read() -> None:
+    examples = Path(__file__).parents[2] / "examples"
+    example = load_cluster(examples / "cluster.yaml")
+    assert len(example.nodes) == 26
+    assert not load_workload(str(examples / "jobs.csv"), example, 1).notes
