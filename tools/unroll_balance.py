@@ -13,7 +13,9 @@ WIDTHS = (4, 6, 8, 16)
 HEAD = '''"""The balance measure of all nodes at once, and the best node by it. WRITTEN BY tools/unroll_balance.py: change that.
 
 ``columns`` (float32, 2 × width + 1 rows, one column a node): used/capacity per dimension, then 1/capacity per
-dimension, both 0 where a node lacks it, then 1 / the number of dimensions that the node has. Rows beyond the
+dimension, both 0 where a node lacks it, then 1 / the number of dimensions that the node has, then y² × the sum of
+the node's weights as the node is, under the weights ``then`` (a node's weights add up to the same before and after,
+so these sums tell whether y falls). Rows beyond the
 dimensions of the cluster are zero and change nothing: x + 0 is exact. A score is y², which orders as y does. The key
 of a node is (bits of its score) << 32 | node: floats that are not negative order as their bits, ties go to the first
 node.
@@ -24,13 +26,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cress.core.kernels.choice import BALANCE, BEST_FIT, FIRST, best_by_mean, current_weights, first_free
+from cress.core.kernels.choice import BALANCE, BEST_FIT, FIRST, best_by_mean, current_weights, differ, first_free
 from cress.core.kernels.holding import REQUEST, hold
 
 ZERO = np.float32(0)
 NO_NODE = 2**62
 BLOCK = 2048
-ROTATE_BLOCK = 256
+ROTATE_BLOCK = 512
 WIDTHS = (4, 6, 8, 16)
 '''
 
@@ -39,12 +41,12 @@ def each(pattern: str, width: int, joint: str = ", ") -> str:
     return joint.join(pattern.replace("#", str(b)) for b in range(width))
 
 
-def score(width: int, value: str, indent: str) -> list[str]:
-    """The lines that work out y² of d# with mean and weights of what the node has."""
+def spread(width: int, value: str) -> list[str]:
+    """The lines that work out Σ w (d − m)² of d#, with mean and weights of what the node has."""
     return [
-        f"{indent}m = ({each('d#', width, ' + ')}) * parts[i]",
-        f"{indent}{each('t# = d# - m', width, '; ')}",
-        f"{indent}{value} = ({each('u# * t# * t#', width, ' + ')}) / down",
+        f"            m = ({each('d#', width, ' + ')}) * parts[i]",
+        f"            {each('t# = d# - m', width, '; ')}",
+        f"            {value} = {each('u# * t# * t#', width, ' + ')}",
     ]
 
 
@@ -77,7 +79,8 @@ def scan(width: int) -> str:
         f"            {each('d# = s#[i] + a# * v#[i]', width, '; ')}",
         f"            {each('u# = w# if v#[i] > ZERO else ZERO', width, '; ')}",
         f"            down = {each('u#', width, ' + ')}",
-        *score(width, "y[i]", "            "),
+        *spread(width, "up"),
+        "            y[i] = up / down",
         "        for i in range(c):",
         "            key = (np.int64(bits[i]) << 32) | np.int64(lo + i)",
         "            key = np.int64(NO_NODE) if (lacks[i] | blocks[i]) != 0 else key",
@@ -99,28 +102,28 @@ def rotate(width: int) -> str:
         '    """',
         "    best = np.int64(NO_NODE)",
         "    y = np.empty(ROTATE_BLOCK, np.float32)",
-        "    z = np.empty(ROTATE_BLOCK, np.float32)",
+        "    x = np.empty(ROTATE_BLOCK, np.float32)",
         "    bits = y.view(np.int32)",
         f"    {each('a# = add[#]', width, '; ')}",
         f"    {each('w# = weights[#]', width, '; ')}",
         "    for lo in range(first, last, ROTATE_BLOCK):",
         "        c = min(ROTATE_BLOCK, last - lo)",
         *common(width),
+        f"        z = columns[{2 * width + 1}, lo : lo + c]",
         "        for i in range(c):",
+        f"            {each('d# = s#[i] + a# * v#[i]', width, '; ')}",
         f"            {each('u# = w# if v#[i] > ZERO else ZERO', width, '; ')}",
         f"            down = {each('u#', width, ' + ')}",
-        f"            {each('d# = s#[i]', width, '; ')}",
-        *score(width, "z[i]", "            "),
-        f"            {each('d# = s#[i] + a# * v#[i]', width, '; ')}",
-        *score(width, "y[i]", "            "),
+        *spread(width, "x[i]"),
+        "            y[i] = x[i] / down",
         "        found = np.int64(ROTATE_BLOCK)",
         "        for i in range(c):",
         "            out = (lacks[i] | blocks[i]) != 0",
         "            key = (np.int64(bits[i]) << 32) | np.int64(lo + i)",
         "            key = np.int64(NO_NODE) if out else key",
         "            best = min(best, key)",
-        "            better = np.int64(ROTATE_BLOCK) if out or y[i] >= z[i] else np.int64(i)",
-        "            found = min(found, better)",
+        "            place = np.int64(ROTATE_BLOCK) if out or x[i] >= z[i] else np.int64(i)",
+        "            found = min(found, place)",
         "        if found < ROTATE_BLOCK:",
         "            return best, lo + found",
         "    return best, np.int64(-1)",
@@ -132,8 +135,8 @@ CHOOSE = '''
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def choose_#(
-    r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold, order,
-    cursor,
+    r, lack, rows, blocked, columns, then, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold,
+    order, cursor,
 ):  # fmt: skip
     """The node for one copy of the shape of row ``r`` and the new cursor of the rotation; (-1, cursor) if none."""
     row = lack[r]
@@ -149,6 +152,9 @@ def choose_#(
     if mean >= threshold:
         best = scan_#(row, blocked, columns, node_count, add, weights)
     else:
+        if differ(weights, then):
+            then[:] = weights
+            fill_before_#(columns, node_count, weights)
         best, better = rotate_#(row, blocked, columns, cursor, node_count, add, weights)
         if better < 0:
             rest, better = rotate_#(row, blocked, columns, 0, cursor, add, weights)
@@ -162,16 +168,16 @@ def choose_#(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def place_#(
-    r, slot, end, nodes, leases, lack, rows, row_count, blocked, columns, node_count, totals, dims, fixed,
+    r, slot, end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims, fixed,
     fixed_parts, by_utilisation, threshold, order, cursor,
 ):  # fmt: skip
     """Choose a node for one copy of the shape of row ``r`` and hold it there until ``end``: one call, not two."""
     f, cursor = choose_#(
-        r, lack, rows, blocked, columns, node_count, totals, dims, fixed, fixed_parts, by_utilisation, threshold,
-        order, cursor,
+        r, lack, rows, blocked, columns, then, node_count, totals, dims, fixed, fixed_parts, by_utilisation,
+        threshold, order, cursor,
     )  # fmt: skip
     if f >= 0:
-        hold(slot, f, end, r, nodes, leases, totals, columns, dims, rows, row_count, lack)
+        hold(slot, f, end, r, nodes, leases, totals, columns, then, dims, rows, row_count, lack)
     return f, cursor
 '''
 
@@ -181,11 +187,33 @@ PLACE = {%s}
 """
 
 
+def fill(width: int) -> str:
+    lines = [
+        "",
+        "",
+        '@njit(cache=True, nogil=True, error_model="numpy")',
+        f"def fill_before_{width}(columns, node_count, weights):",
+        '    """Work out the column of y² before placing for all nodes, under other weights than then."""',
+        f"    {each('w# = weights[#]', width, '; ')}",
+        "    lo = 0",
+        "    c = node_count",
+        *(line[4:] for line in common(width)[2:]),
+        f"    z = columns[{2 * width + 1}]",
+        "    for i in range(node_count):",
+        f"        {each('d# = s#[i]', width, '; ')}",
+        f"        {each('u# = w# if v#[i] > ZERO else ZERO', width, '; ')}",
+        *(line[4:] for line in spread(width, "z[i]")),
+    ]
+    return "\n".join(lines)
+
+
 def source() -> str:
     widths = "".join(
         scan(width)
         + "\n"
         + rotate(width)
+        + "\n"
+        + fill(width)
         + "\n"
         + CHOOSE.replace("_#", f"_{width}").replace("zeros(#", f"zeros({width}")
         for width in WIDTHS

@@ -64,7 +64,7 @@ class Balance:
         cluster = self.cluster
         f, self.cursor = self._place(
             shape.row, slot, end, cluster.nodes, cluster.leases, cluster.lack, cluster.rows, cluster.row_count,
-            cluster.blocked, cluster.columns, cluster.node_count, cluster.totals, cluster.dims, self._fixed,
+            cluster.blocked, cluster.columns, cluster.then, cluster.node_count, cluster.totals, cluster.dims, self._fixed,
             self._parts, self._use_utilisation, self.threshold, self.order, self.cursor,
         )  # fmt: skip
         return f  # type: ignore[no-any-return]

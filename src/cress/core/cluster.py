@@ -98,7 +98,9 @@ class Cluster:
         self.usable_count = 0
         self.nodes: Ints = np.zeros((1, FREE + 2 * k), np.int64)
         self.width = width
-        self.columns: Floats = np.zeros((2 * width + 1, 1), np.float32)
+        self.columns: Floats = np.zeros((2 * width + 2, 1), np.float32)
+        # The weights under which the last column, y before placing, was worked out.
+        self.then: Floats = np.zeros(width, np.float32)
         self.blocked: npt.NDArray[np.int32] = np.zeros(1, np.int32)
         self.totals: Ints = np.zeros(TOTAL_USED + 2 * k, np.int64)
         self.leases: Ints = np.zeros((16, AMOUNTS + k), np.int64)
@@ -166,7 +168,9 @@ class Cluster:
 
     def refresh(self, f: int) -> None:
         """Work out again what depends on node ``f``."""
-        holding.refresh_node(f, self.nodes, self.totals, self.columns, self.dims, self.rows, self.row_count, self.lack)
+        holding.refresh_node(
+            f, self.nodes, self.totals, self.columns, self.then, self.dims, self.rows, self.row_count, self.lack
+        )
 
     def _more_nodes(self) -> None:
         n = max(16, 2 * len(self.nodes))
@@ -223,7 +227,7 @@ class Cluster:
         """Hold one copy of ``shape`` on node ``f`` until ``end``; returns the slot. The shape must have a row."""
         slot = self.take_slot(end)
         holding.hold(
-            slot, f, end, shape.row, self.nodes, self.leases, self.totals, self.columns, self.dims, self.rows,
+            slot, f, end, shape.row, self.nodes, self.leases, self.totals, self.columns, self.then, self.dims, self.rows,
             self.row_count, self.lack,
         )  # fmt: skip
         return slot
@@ -251,7 +255,16 @@ class Cluster:
         """Give back what the lease in ``slot`` held."""
         self.return_slot(slot, int(self.leases[slot, END]) if self.endless else 0)
         holding.release(
-            slot, self.nodes, self.leases, self.totals, self.columns, self.dims, self.rows, self.row_count, self.lack
+            slot,
+            self.nodes,
+            self.leases,
+            self.totals,
+            self.columns,
+            self.then,
+            self.dims,
+            self.rows,
+            self.row_count,
+            self.lack,
         )
         self.loosened += 1
 

@@ -63,7 +63,7 @@ def current_weights(totals, dims, fixed, fixed_parts, by_utilisation, weights):
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_by_mean(lack, blocked, columns, node_count, add, full):
     """Best node by mean use after placing: the largest (``full``) or the smallest."""
-    width = columns.shape[0] // 2
+    width = (columns.shape[0] - 2) // 2
     best = -1
     best_mean = np.float32(0)
     for f in range(node_count):
@@ -86,3 +86,12 @@ def first_free(lack, blocked, node_count):
         if lack[f] == 0 and blocked[f] == 0:
             return f
     return -1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def differ(some, others):
+    """Whether two arrays of one length differ anywhere."""
+    for i in range(some.shape[0]):
+        if some[i] != others[i]:
+            return True
+    return False

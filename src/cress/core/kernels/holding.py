@@ -47,10 +47,25 @@ def _count(rows, r, bits, sign, k_count):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def refresh_node(f, nodes, totals, columns, dims, rows, row_count, lack):
+def _refresh_before(f, columns, then, width):
+    # The same operations in the same order as in the unrolled loops over all nodes.
+    mean = np.float32(0)
+    for b in range(width):
+        mean += columns[b, f]
+    mean *= columns[2 * width, f]
+    up = np.float32(0)
+    for b in range(width):
+        if columns[width + b, f] > np.float32(0):
+            t = columns[b, f] - mean
+            up += then[b] * t * t
+    columns[2 * width + 1, f] = up
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def refresh_node(f, nodes, totals, columns, then, dims, rows, row_count, lack):
     """After a change on node ``f``: its stamp, its float columns, its entry in every row in use."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2
-    width = columns.shape[0] // 2
+    width = (columns.shape[0] - 2) // 2
     totals[TOTAL_STAMP] += 1
     nodes[f, STAMP] = totals[TOTAL_STAMP]
     for b in range(dims.shape[0]):
@@ -62,6 +77,7 @@ def refresh_node(f, nodes, totals, columns, dims, rows, row_count, lack):
         else:
             columns[b, f] = np.float32(0)
             columns[width + b, f] = np.float32(0)
+    _refresh_before(f, columns, then, width)
     for r in range(row_count):
         if rows[r, IN_USE] == 0:
             continue
@@ -127,7 +143,7 @@ def unlink_lease(slot, f, nodes, leases):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def hold(slot, f, end, r, nodes, leases, totals, columns, dims, rows, row_count, lack):
+def hold(slot, f, end, r, nodes, leases, totals, columns, then, dims, rows, row_count, lack):
     """A new lease in ``slot`` on node ``f`` until ``end``, of the amounts of row ``r``."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     leases[slot, NODE] = f
@@ -138,11 +154,11 @@ def hold(slot, f, end, r, nodes, leases, totals, columns, dims, rows, row_count,
         nodes[f, FREE + k] -= amount
         totals[TOTAL_USED + k] += amount
     link_lease(slot, f, nodes, leases)
-    refresh_node(f, nodes, totals, columns, dims, rows, row_count, lack)
+    refresh_node(f, nodes, totals, columns, then, dims, rows, row_count, lack)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def release(slot, nodes, leases, totals, columns, dims, rows, row_count, lack):
+def release(slot, nodes, leases, totals, columns, then, dims, rows, row_count, lack):
     """The lease in ``slot`` is over; what it held is free again."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     f = leases[slot, NODE]
@@ -152,7 +168,7 @@ def release(slot, nodes, leases, totals, columns, dims, rows, row_count, lack):
         totals[TOTAL_USED + k] -= amount
     unlink_lease(slot, f, nodes, leases)
     leases[slot, NODE] = NONE
-    refresh_node(f, nodes, totals, columns, dims, rows, row_count, lack)
+    refresh_node(f, nodes, totals, columns, then, dims, rows, row_count, lack)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
