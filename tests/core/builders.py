@@ -36,7 +36,7 @@ from cress.model.events import (
     Outcome,
     TaskEnded,
 )
-from cress.model.group import Group, PreemptivePolicy, SchedPolicy
+from cress.model.group import Group, PreemptivePolicy, Quota, SchedPolicy
 from cress.model.job import Job, JobType
 from cress.model.node import Node
 from cress.model.options import Options
@@ -170,9 +170,13 @@ class GroupBuilder:
         """The group's own values of options, as texts."""
         return self._set(options=tuple(texts.items()))
 
+    def exactly(self, scalar: int) -> GroupBuilder:
+        """A quota in millicores or millionths of a server instead, larger than a file could have it."""
+        return self._set(quota=Quota(scalar=scalar))
+
     def build(self, accounting: str, dimensions: Dimensions) -> Group:
         quota, windows = parse_resource_quota(self.quota, accounting, dimensions)
-        return Group(name=self.name, quota=quota, windows=windows, **dict(self.rest))
+        return Group(**{"name": self.name, "quota": quota, "windows": windows, **dict(self.rest)})
 
 
 def job(name: str) -> JobBuilder:
