@@ -418,4 +418,5 @@ class World:
 
     def _validate(self, after: object) -> None:
         if self.check:
-            assert self.core.validate() == [], f"after {after}"
+            broken = self.core.validate()
+            assert not broken, f"{broken} after {after}"
