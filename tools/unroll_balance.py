@@ -179,11 +179,26 @@ def place_#(
     if f >= 0:
         hold(slot, f, end, r, nodes, leases, totals, columns, then, dims, rows, row_count, lack)
     return f, cursor
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def place_many_#(
+    r, slots, chosen, end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims,
+    fixed, fixed_parts, by_utilisation, threshold, order, cursor,
+):  # fmt: skip
+    """``place`` for each of ``slots``, the nodes into ``chosen``: one call for a gang. Returns the new cursor."""
+    for i in range(slots.shape[0]):
+        chosen[i], cursor = place_#(
+            r, slots[i], end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims,
+            fixed, fixed_parts, by_utilisation, threshold, order, cursor,
+        )  # fmt: skip
+    return cursor
 '''
 
 TAIL = """
 
 PLACE = {%s}
+PLACE_MANY = {%s}
 """
 
 
@@ -218,7 +233,11 @@ def source() -> str:
         + CHOOSE.replace("_#", f"_{width}").replace("zeros(#", f"zeros({width}")
         for width in WIDTHS
     )
-    return HEAD + widths + TAIL % ", ".join(f"{width}: place_{width}" for width in WIDTHS)
+    return (
+        HEAD
+        + widths
+        + TAIL % tuple(", ".join(f"{width}: {name}_{width}" for width in WIDTHS) for name in ("place", "place_many"))
+    )
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cress.core.cluster import Cluster, Floats, Shape
-from cress.core.kernels.balance import PLACE
+from cress.core.kernels.balance import PLACE, PLACE_MANY
 from cress.core.kernels.choice import BALANCE, BEST_FIT, FIRST, SPREAD, current_weights, precedence
 from cress.core.kernels.holding import FITTING
 from cress.model.options import INITIAL, PENDING, UTILISATION, Options
@@ -22,6 +22,7 @@ class Balance:
         self.order = _ORDERS[options.node_order]
         self.cursor = 0
         self._place = PLACE[cluster.width]
+        self._place_many = PLACE_MANY[cluster.width]
         n = len(cluster.dims)
         given = dict(options.initial_weights)
         self._initial = np.array([given.get(name, 0.0) if given else 1.0 / n for name in cluster.balanced])
@@ -68,6 +69,18 @@ class Balance:
             self._parts, self._use_utilisation, self.threshold, self.order, self.cursor,
         )  # fmt: skip
         return f  # type: ignore[no-any-return]
+
+    def place_many(self, shape: Shape, slots: list[int], end: int) -> list[int]:
+        """Hold one copy of ``shape`` in each of the leases ``slots``, one after the other; the nodes."""
+        cluster = self.cluster
+        chosen = np.zeros(len(slots), np.int64)
+        self.cursor = self._place_many(
+            shape.row, np.array(slots, np.int64), chosen, end, cluster.nodes, cluster.leases, cluster.lack,
+            cluster.rows, cluster.row_count, cluster.blocked, cluster.columns, cluster.then, cluster.node_count,
+            cluster.totals, cluster.dims, self._fixed, self._parts, self._use_utilisation, self.threshold, self.order,
+            self.cursor,
+        )  # fmt: skip
+        return chosen.tolist()
 
     def weights(self) -> Floats:
         """The current weights, one per balanced dimension."""

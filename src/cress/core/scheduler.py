@@ -185,10 +185,12 @@ class Scheduler(Ledger):
         timeline = self.timeline
         if timeline.copies_now(shape, job.limit, shape.size, now).sum() < shape.size:
             return False
-        for _ in range(shape.size):
-            if timeline.any_booked:
+        if timeline.any_booked:
+            for _ in range(shape.size):
                 timeline.screen(shape, job.limit, now)
-            self._place(job)
+                self._place(job)
+        else:
+            self._place_all(job)
         self._dequeue(job)
         self.groups.reorder(job.group)
         job.group.verdict = Verdict.PLACED
@@ -196,21 +198,34 @@ class Scheduler(Ledger):
 
     def _place(self, job: JobState) -> bool:
         """Start the next task of the job on the best node for it, if there is one."""
-        balance, cluster = self.balance, self.cluster
-        if balance.use_pending and cluster.node_count > 1 and (cluster.starved or any(balance.pending)):
-            balance.set_pending(self._jobs_lacking())
+        self._count_pending()
+        cluster = self.cluster
         end = self.end_of(job)
         slot = cluster.take_slot(end)
-        f = balance.place(job.shape, slot, end)
+        f = self.balance.place(job.shape, slot, end)
         if f < 0:
             cluster.return_slot(slot, end)
             return False
         self.decided.append(self.start(job, job.take(), f, slot))
         return True
 
+    def _place_all(self, job: JobState) -> None:
+        """Start all waiting tasks of a gang that is known to fit, one after the other, each on the best node."""
+        self._count_pending()
+        cluster = self.cluster
+        end = self.end_of(job)
+        slots = [cluster.take_slot(end) for _ in range(job.waiting)]
+        for f, slot in zip(self.balance.place_many(job.shape, slots, end), slots, strict=True):
+            self.decided.append(self.start(job, job.take(), f, slot))
+
     def _start_on(self, job: JobState, task: int, f: int) -> None:
         """Start a task on a node that was chosen before."""
         self.decided.append(self.start(job, task, f, self.cluster.hold(f, job.shape, self.end_of(job))))
+
+    def _count_pending(self) -> None:
+        balance, cluster = self.balance, self.cluster
+        if balance.use_pending and cluster.node_count > 1 and (cluster.starved or any(balance.pending)):
+            balance.set_pending(self._jobs_lacking())
 
     def _jobs_lacking(self) -> tuple[int, ...]:
         """B's r_i: per balanced dimension, the offered jobs that wait for lack of it.

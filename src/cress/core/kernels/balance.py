@@ -162,6 +162,20 @@ def place_4(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def place_many_4(
+    r, slots, chosen, end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims,
+    fixed, fixed_parts, by_utilisation, threshold, order, cursor,
+):  # fmt: skip
+    """``place`` for each of ``slots``, the nodes into ``chosen``: one call for a gang. Returns the new cursor."""
+    for i in range(slots.shape[0]):
+        chosen[i], cursor = place_4(
+            r, slots[i], end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims,
+            fixed, fixed_parts, by_utilisation, threshold, order, cursor,
+        )  # fmt: skip
+    return cursor
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def scan_6(lack, blocked, columns, node_count, add, weights):
     """Key of the feasible node with the smallest y after placing ``add``, or NO_NODE."""
     best = np.int64(NO_NODE)
@@ -296,6 +310,20 @@ def place_6(
     if f >= 0:
         hold(slot, f, end, r, nodes, leases, totals, columns, then, dims, rows, row_count, lack)
     return f, cursor
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def place_many_6(
+    r, slots, chosen, end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims,
+    fixed, fixed_parts, by_utilisation, threshold, order, cursor,
+):  # fmt: skip
+    """``place`` for each of ``slots``, the nodes into ``chosen``: one call for a gang. Returns the new cursor."""
+    for i in range(slots.shape[0]):
+        chosen[i], cursor = place_6(
+            r, slots[i], end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims,
+            fixed, fixed_parts, by_utilisation, threshold, order, cursor,
+        )  # fmt: skip
+    return cursor
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -436,6 +464,20 @@ def place_8(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def place_many_8(
+    r, slots, chosen, end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims,
+    fixed, fixed_parts, by_utilisation, threshold, order, cursor,
+):  # fmt: skip
+    """``place`` for each of ``slots``, the nodes into ``chosen``: one call for a gang. Returns the new cursor."""
+    for i in range(slots.shape[0]):
+        chosen[i], cursor = place_8(
+            r, slots[i], end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims,
+            fixed, fixed_parts, by_utilisation, threshold, order, cursor,
+        )  # fmt: skip
+    return cursor
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def scan_16(lack, blocked, columns, node_count, add, weights):
     """Key of the feasible node with the smallest y after placing ``add``, or NO_NODE."""
     best = np.int64(NO_NODE)
@@ -572,4 +614,19 @@ def place_16(
     return f, cursor
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def place_many_16(
+    r, slots, chosen, end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims,
+    fixed, fixed_parts, by_utilisation, threshold, order, cursor,
+):  # fmt: skip
+    """``place`` for each of ``slots``, the nodes into ``chosen``: one call for a gang. Returns the new cursor."""
+    for i in range(slots.shape[0]):
+        chosen[i], cursor = place_16(
+            r, slots[i], end, nodes, leases, lack, rows, row_count, blocked, columns, then, node_count, totals, dims,
+            fixed, fixed_parts, by_utilisation, threshold, order, cursor,
+        )  # fmt: skip
+    return cursor
+
+
 PLACE = {4: place_4, 6: place_6, 8: place_8, 16: place_16}
+PLACE_MANY = {4: place_many_4, 6: place_many_6, 8: place_many_8, 16: place_many_16}

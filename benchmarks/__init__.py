@@ -1,0 +1,1 @@
+"""What the speed goals are measured by: ``make bench``."""

@@ -1,0 +1,46 @@
+"""Prints the table of figures and writes ``build/bench.json``; arguments choose among ``core`` and ``simulator``."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks import core, simulator
+from benchmarks.result import Result
+
+PARTS: dict[str, Callable[[], Iterator[Result]]] = {"core": core.results, "simulator": simulator.results}
+
+
+def line(result: Result) -> str:
+    """One line of the table."""
+    goal = "" if result.goal is None else f"{'≥' if result.at_least else '≤'} {result.goal:,.6g}"
+    verdict = {None: "", True: "met", False: "MISSED"}[result.met]
+    ratio = "" if result.ratio is None else f"{result.ratio:.2f}×"
+    return (
+        f"{result.name:<58} {result.value:>14,.6g} {result.unit:<13} {goal:>11} {verdict:<6} {ratio:>7}  {result.note}"
+    )
+
+
+def main() -> None:
+    """Measure and report."""
+    wanted = sys.argv[1:] or list(PARTS)
+    unknown = [name for name in wanted if name not in PARTS]
+    if unknown:
+        sys.exit(f"unknown benchmark {unknown[0]!r}: one of {', '.join(PARTS)}")
+    measured = []
+    for name in wanted:
+        for result in PARTS[name]():
+            print(line(result).rstrip(), flush=True)
+            measured.append(result.as_dict())
+    target = Path("build/bench.json")
+    target.parent.mkdir(exist_ok=True)
+    machine = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
+    target.write_text(json.dumps({"machine": machine, "results": measured}, indent=2) + "\n")
+    print(f"written: {target}")
+
+
+if __name__ == "__main__":
+    main()
