@@ -107,7 +107,7 @@ def test_unusable_tables_are_refused(tmp_path: Path, cluster: Cluster, text: str
 
 
 def test_a_table_needs_a_cluster(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="says nothing of the cluster .give --cluster FILE."):
+    with pytest.raises(InputError, match=r"says nothing of the cluster .give --cluster FILE."):
         _load(tmp_path, None, HEAD + GOOD)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -26,4 +26,6 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", hint="another --out", file=str(path)) from error
     finally:
-        partial.unlink(missing_ok=True)
+        # What keeps a file from being written may keep it from being removed; the first error is the one to tell.
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from cress.simulator.files import whole_file
 from cress.simulator.groups import NOWHERE, PolicyChoice, configure, own_policy, parse_policy, place, with_policy
 from cress.simulator.measures import Analysis, Run, analyse
 from cress.simulator.notes import Notes
-from cress.simulator.report import write_report
+from cress.simulator.report import plotly_script, write_report
 from cress.simulator.tables import write_jobs
 from cress.simulator.traces import load_workload
 from cress.simulator.workload import UNDATED_START, Cluster, Ints, Workload
@@ -75,6 +75,10 @@ Progress = Callable[[str, int, int], None]
 
 def plan(request: Request) -> Plan:
     """Read and check everything that was given. Raises ``InputError``; writes nothing."""
+    # Told now, not after minutes of simulation.
+    if request.out.exists() and not request.out.is_dir():
+        raise InputError("is no directory", hint="another --out", file=str(request.out))
+    plotly_script()
     options = parse_assignments(request.options)
     choices = tuple(parse_policy(text) for text in request.policies)
     cluster = _cluster(request.cluster)

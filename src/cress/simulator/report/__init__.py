@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from cress.simulator.report.page import write_report
+from cress.simulator.report.page import plotly_script, write_report
 
-__all__ = ["write_report"]
+__all__ = ["plotly_script", "write_report"]

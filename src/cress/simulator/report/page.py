@@ -65,7 +65,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
 
 def write_report(path: Path, workload: Workload, results: Sequence[Result], request: Request) -> None:
     """Write the page. Raises ``InputError`` when plotly is not installed or the file cannot be written."""
-    script = _plotly()
+    script = plotly_script().read_bytes()
     text = (HERE / "page.html").read_text(encoding="utf-8")
     labels = [result.run.label for result in results]
     analyses = [result.analysis for result in results]
@@ -100,13 +100,12 @@ def write_report(path: Path, workload: Workload, results: Sequence[Result], requ
             file.write(content if isinstance(content, bytes) else content.encode())
 
 
-def _plotly() -> bytes:
-    """plotly.js as the plotly package ships it; importing the package would cost a second."""
+def plotly_script() -> Path:
+    """Where the plotly package keeps plotly.js; importing the package would cost a second."""
     spec = find_spec("plotly")
     if spec is None or not spec.submodule_search_locations:
         raise InputError("the report needs more packages", hint="pip install 'cress[sim]'")
-    place = Path(next(iter(spec.submodule_search_locations))) / "package_data" / "plotly.min.js"
-    return place.read_bytes()
+    return Path(next(iter(spec.submodule_search_locations))) / "package_data" / "plotly.min.js"
 
 
 def _subtitle(workload: Workload, request: Request) -> str:

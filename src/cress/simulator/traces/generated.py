@@ -41,7 +41,7 @@ NODE_TYPES = (
 )
 POLICIES = (SchedPolicy.BACKFILL, SchedPolicy.FIFO, SchedPolicy.PRIORITY, SchedPolicy.CAPACITY)
 
-LONGEST_RUN = 2 * 86_400  # s
+LONGEST_RUN = 86_400  # s
 # Time limits that people write: seconds.
 NICE_LIMITS = np.array([300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400, 172_800, 345_600, 691_200])
 
@@ -51,16 +51,19 @@ class Parameters:
     """What can be chosen; run times are in seconds, shares are of the jobs."""
 
     jobs: int = 10_000
-    nodes: int = 200
+    nodes: int = 100
     groups: int = 10
     shapes: int = 200
     users: int = 10  # per group
     load: float = 0.9  # of the scarcest dimension
     run: float = 3600.0  # median run time
-    spread: float = 1.5  # sigma of the logarithm of the run times
+    spread: float = 1.3  # sigma of the logarithm of the run times
     arrays: float = 0.05
     gangs: float = 0.02
     gpu: float = 0.15  # share of the shapes that need GPUs
+
+
+SHARES = {"arrays", "gangs", "gpu"}
 
 
 def parse(text: str) -> Parameters:
@@ -81,11 +84,11 @@ def parse(text: str) -> Parameters:
             number = known[name](value)
         except ValueError:
             raise InputError(f"{value!r} is no such value", hint=wanted, file=place, field=name) from None
-        least = 0 if name in {"arrays", "gangs", "gpu", "spread"} else 1e-6
-        most = 1 if name in {"arrays", "gangs", "gpu"} else 10_000_000
+        least = 0 if name in SHARES or name == "spread" else 1 if known[name] is int else 0.001
+        most = 1 if name in SHARES else 10_000_000
         if not equals or not least <= number <= most:
             raise InputError(
-                f"{value!r} is out of range", hint=f"{wanted} from {least:g} to {most:g}", file=place, field=name
+                f"{value!r} is out of range", hint=f"{wanted} from {least:,} to {most:,}", file=place, field=name
             )
         result = replace(result, **{name: number})  # type: ignore[arg-type]  # each has the type of its default
     return result
@@ -154,15 +157,15 @@ def _shapes(rng: np.random.Generator, chosen: Parameters, cluster: Cluster) -> l
     for _ in range(50 * chosen.shapes):
         if len(found) == chosen.shapes:
             break
-        cores = float(rng.choice([0.5, 1, 1, 2, 2, 4, 4, 8, 16]))
+        cores = float(rng.choice([0.5, 1, 2, 4, 4, 8, 8, 16, 16, 32]))
         amounts = {
             "cpu": int(cores * 1000),
             "memory": max(1, round(cores * 3 * rng.lognormal(0, 0.7) * 2)) * GIB // 2,
-            "network": int(rng.choice([10, 50, 100, 500, 1000])) * MEGA,
-            "disk_read": int(rng.choice([1, 5, 10, 50, 100])) * MEGA,
+            "network": int(cores * rng.choice([10, 25, 50, 100, 200])) * MEGA,
+            "disk_read": max(1, int(cores * rng.choice([1, 2, 5, 10, 20]))) * MEGA,
         }
         if rng.random() < chosen.gpu:
-            amounts["gpu"] = int(rng.choice([250, 500, 1000, 1000, 1000, 2000, 4000, 8000]))
+            amounts["gpu"] = int(rng.choice([500, 1000, 1000, 2000, 4000, 8000]))
         vector = dimensions.vector(**{name: amount for name, amount in amounts.items() if name in dimensions.index})
         # A dimension that no node has is not asked for; the rest must fit on one node.
         vector = tuple(np.where(capacities.any(axis=0), vector, 0).tolist())

@@ -1,0 +1,276 @@
+"""The command as people run it: a real process, its files, its words and its exit codes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cress.simulator.measures import GROUP_MEASURES, MEASURES
+from cress.simulator.tables import COLUMNS
+from tests.simulator.builders import swf_line, write_swf
+
+CRESS = [sys.executable, "-c", "from cress.cli.main import main; main()"]
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def cress(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    return subprocess.run([*CRESS, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+LOG = [
+    swf_line(11, 100, 50, 8, 60),
+    swf_line(12, 101, 20.5, 8, 30),
+    "not a job",
+    swf_line(13, 102, 99, 2, 40),
+    swf_line(14, 103, 10, 99, 20),
+    swf_line(15, 104, -1, 1, 20),
+]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return write_swf(tmp_path / "log.swf", LOG)
+
+
+def test_one_run_writes_a_table_a_summary_and_a_report(tmp_path: Path, log: Path) -> None:
+    out = tmp_path / "out"
+    result = cress("simulate", log, "--policy", "BackFill", "--out", out)
+    assert result.returncode == 0, result.stderr
+    assert sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()) == [
+        "BackFill/jobs.csv",
+        "BackFill/summary.json",
+        "report.html",
+    ]
+    table = (out / "BackFill" / "jobs.csv").read_text()
+    assert table == (
+        "job,group,user,submit,start,end,state,wait_s,run_s,time_limit_s,bounded_slowdown,tasks,cpu,priority,attempts,preemptions\n"
+        "11,default,user1,100,100,150,finished,0,50,60,1.0000,1,8,0,1,0\n"
+        "12,default,user1,101,150,170.5,finished,49,20.5,30,3.3902,1,8,0,1,0\n"
+        "13,default,user1,102,102,142,killed,0,40,40,1.0000,1,2,0,1,0\n"
+        "14,default,user1,103,,,rejected,,10,20,,1,99,0,0,0\n"
+    )
+    summary = json.loads((out / "BackFill" / "summary.json").read_text())
+    assert summary["policy"] == "BackFill"
+    assert summary["jobs_rejected"] == 1
+    assert summary["wait_mean_s"] == pytest.approx(49 / 3)
+    assert [(note["kind"], note["count"], note["lines"]) for note in summary["notes"]] == [
+        ("malformed line", 1, [5]),
+        ("unknown run time", 1, [8]),
+        ("run time above time limit", 1, [6]),
+        ("larger than the cluster", 1, [7]),
+    ]
+    assert "note: 1 × larger than the cluster: rejected (line 7)" in result.stderr.splitlines()
+    assert re.search(r"^waiting time, mean +16\.3 s$", result.stdout, re.MULTILINE)
+    assert "\x1b" not in result.stdout + result.stderr
+
+
+def test_keys_and_columns_are_the_documented_ones(tmp_path: Path, log: Path) -> None:
+    assert cress("simulate", log, "--out", tmp_path / "out").returncode == 0
+    summary = json.loads((tmp_path / "out" / "FIFO" / "summary.json").read_text())
+    about = {"trace", "policy", "events_order", "estimates", "seed", "options", "nodes", "groups", "notes"}
+    assert set(summary) - about <= set(MEASURES) | {"utilisation_cpu_mean"}
+    assert set(summary["groups"]["default"]) == set(GROUP_MEASURES)
+    with (tmp_path / "out" / "FIFO" / "jobs.csv").open() as file:
+        assert next(csv.reader(file)) == list(COLUMNS)
+
+
+def test_several_policies_are_compared_in_one_page_that_needs_no_network(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    policies = ["--policy", "FIFO", "--policy", "BackFill/conservative"]
+    result = cress(
+        "simulate", EXAMPLES / "jobs.csv", "--cluster", EXAMPLES / "cluster.yaml", *policies, "--option", "grace=30s", "--out", out
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert (out / "BackFill-conservative" / "jobs.csv").is_file()
+    assert json.loads((out / "FIFO" / "summary.json").read_text())["options"] == {"grace": "30s"}
+    page = (out / "report.html").read_text()
+    # Nothing is loaded from elsewhere: no element of the page itself names a source.
+    own = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+    assert "@@" not in own
+    assert not re.search(r"""(src|href)\s*=|@import|url\(""", own)
+    data = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL).group(1))  # type: ignore[union-attr]
+    assert list(data["utilisation"]) == ["mean", "cpu", "memory", "network", "gpu"]
+    assert [trace["name"] for trace in data["waits"]["data"]] == ["FIFO", "BackFill/conservative"]
+    assert {trace["name"] for trace in data["groups"]["data"]} == {"FIFO", "BackFill/conservative", "quota"}
+    longest = max(len(trace["x"]) for figure in [*data["utilisation"].values(), data["waits"], data["groups"]] for trace in figure["data"])  # fmt: skip
+    assert longest <= 1500
+
+
+def test_names_in_a_report_are_text(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("job,submit,run,cpu,group\n1,0,5,1,<b>\n2,0,5,1,</script>\n")
+    result = cress("simulate", tmp_path / "a.csv", "--cluster", EXAMPLES / "cluster.yaml", "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "&lt;b&gt;" in page
+    assert page.count("</script>") == 3
+
+
+def test_json_prints_the_summaries(tmp_path: Path, log: Path) -> None:
+    result = cress("simulate", log, "--policy", "FIFO", "--policy", "BackFill", "--json", "--out", tmp_path / "out")
+    printed = json.loads(result.stdout)
+    assert [summary["policy"] for summary in printed] == ["FIFO", "BackFill"]
+    assert printed[1] == json.loads((tmp_path / "out" / "BackFill" / "summary.json").read_text())
+
+
+def test_groups_from_a_file(tmp_path: Path, log: Path) -> None:
+    conf = tmp_path / "Group.conf"
+    conf.write_text("Name: lab\nResourceQuota: 10\nUsers: user1\nSchedPolicy: BackFill\n")
+    result = cress("simulate", log, "--groups", conf, "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    with (tmp_path / "out" / "BackFill" / "jobs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["group"] for row in rows} == {"lab"}
+
+
+MISTAKES = {
+    "no such trace": (["{tmp}/none.swf"], "none.swf: no such file (a file .swf, .swf.gz, .csv"),
+    "no such policy": (["{log}", "--policy", "Backfil"], "--policy: 'Backfil' is no policy (did you mean BackFill?)"),
+    "the same policy twice": (["{log}", "--policy", "BackFill/easy", "--policy", "backfill/EASY", "--policy", "FIFO", "--policy", "fifo"], None),
+    "no such option": (["{log}", "--option", "grce=3s"], "unknown option 'grce' (did you mean grace?)"),
+    "an option without a value": (["{log}", "--option", "grace"], "'grace' is no option (KEY=VALUE, such as grace=30s)"),
+    "a value out of range": (["{log}", "--option", "preempt_above=0.5"], "preempt_above: 0.5 is too small (at least 1)"),
+    "a table without a cluster": (["{examples}/jobs.csv"], "jobs.csv: a table of jobs says nothing of the cluster (give --cluster FILE)"),
+    "no such cluster file": (["{log}", "--cluster", "{tmp}/c.yaml"], "c.yaml: cannot be read: No such file or directory"),
+    "no such groups file": (["{log}", "--groups", "{tmp}/g.conf"], "g.conf: cannot be read: No such file or directory"),
+    "a mistake in the groups": (["{log}", "--groups", "{tmp}/bad.conf"], "bad.conf:2: ResourceQuota"),
+    "a wrong parameter": (["generated:job=3"], "job: is not known (did you mean jobs?)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_mistakes_are_told_in_one_message(tmp_path: Path, log: Path, arguments: list[str], message: str | None) -> None:
+    (tmp_path / "bad.conf").write_text("Name: lab\nResourceQuota: many\n")
+    names = {"tmp": tmp_path, "log": log, "examples": EXAMPLES}
+    result = cress("simulate", *(each.format(**names) for each in arguments), "--out", tmp_path / "out")
+    if message is None:
+        # Spelled differently, they are the same: once is enough.
+        assert result.returncode == 0, result.stderr
+        return
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("cress simulate: ")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_where_the_directory_should_be_is_told(tmp_path: Path, log: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    result = cress("simulate", log, "--out", tmp_path / "out")
+    assert result.returncode == 2
+    assert result.stderr == f"cress simulate: {tmp_path}/out: is no directory (another --out)\n"
+    assert "Traceback" not in result.stderr
+
+
+def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, log: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "FIFO").write_text("in the way")
+    result = cress("simulate", log, "--out", tmp_path / "out")
+    assert result.returncode == 2
+    assert "out/FIFO/jobs.csv: cannot be written: " in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_missing_packages_are_named(tmp_path: Path, log: Path) -> None:
+    code = "import sys; sys.modules['numba'] = None; from cress.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "simulate", str(log), "--out", str(tmp_path / "out")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr == "cress simulate: numba is not installed (pip install 'cress[sim]')\n"
+
+
+def test_interrupted_it_leaves_no_unfinished_file(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    # Workers of a test run may ignore SIGINT, and children inherit that.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + CRESS[-1]
+    trace = "generated:jobs=20000,nodes=50,groups=5"
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "simulate",
+        trace,
+        "--policy",
+        "FIFO",
+        "--policy",
+        "Priority",
+        "--out",
+        str(out),
+    ]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    time.sleep(2.5)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert errors == "cress simulate: interrupted; no unfinished file was left\n"
+    left = [path.name for path in out.rglob("*") if path.is_file()] if out.exists() else []
+    assert set(left) <= {"jobs.csv", "summary.json"}
+
+
+def test_help_and_version_are_quick_and_plain() -> None:
+    shown = cress("--help")
+    assert shown.returncode == 0
+    assert "simulate" in shown.stdout
+    assert re.fullmatch(r"cress \d+\.\d+\.\d+\n", cress("--version").stdout)
+    best = min(_seconds("--help") for _ in range(3))
+    # 0.3 s is promised on an idle machine; the double keeps a busy one from failing.
+    assert best < 0.6
+
+
+def _seconds(*arguments: str) -> float:
+    begin = time.perf_counter()
+    cress(*arguments)
+    return time.perf_counter() - begin
+
+
+@pytest.mark.long
+def test_the_logs_are_replayed_in_seconds(tmp_path: Path, traces: Path) -> None:
+    """Whole command, start-up included; twice the promised time for a busy machine."""
+    for name, promised in (("KTH-SP2", 2.0), ("SDSC-SP2", 3.0)):
+        log = traces / "swf" / f"{name}.swf.gz"
+        arguments = (
+            "simulate",
+            str(log),
+            "--policy",
+            "BackFill",
+            "--events",
+            "one-by-one",
+            "--out",
+            str(tmp_path / name),
+        )
+        best = min(_seconds(*arguments) for _ in range(2))
+        assert best < 2 * promised, f"{name}: {best:.2f} s"
+
+
+def test_a_terminal_sees_a_table_and_progress(tmp_path: Path, log: Path) -> None:
+    """On a terminal the progress goes to standard error and leaves nothing behind."""
+    import pty
+
+    leader, follower = pty.openpty()
+    command = [*CRESS, "simulate", str(log), "--out", str(tmp_path / "out")]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen(command, stdout=follower, stderr=follower, env=environment, close_fds=True)
+    os.close(follower)
+    seen = b""
+    while True:
+        try:
+            piece = os.read(leader, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(leader)
+    assert process.wait(timeout=30) == 0
+    assert b"waiting time, mean" in seen
+    assert b"report.html" in seen

@@ -1,0 +1,125 @@
+"""Which groups there are, which job goes where, and what --policy does to them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cress.model.errors import InputError
+from cress.model.group import Group, Quota, SchedPolicy
+from cress.simulator.groups import NOWHERE, configure, own_policy, parse_policy, place, with_policy
+from cress.simulator.workload import Workload
+from tests.simulator.builders import workload
+from tests.simulator.plain import LogJob
+
+JOBS = [LogJob(i, 5, 1, 5) for i in range(6)]
+
+
+def _work(names: list[str], users: list[str], pairs: list[tuple[str, str]]) -> Workload:
+    """Jobs of these (group, user)."""
+    work = workload([LogJob(i, 5, 1, 5) for i in range(len(pairs))])
+    zeros = work.group_index
+    group_index, user_index = zeros.copy(), zeros.copy()
+    for i, (group, user) in enumerate(pairs):
+        group_index[i], user_index[i] = names.index(group), users.index(user)
+    return replace(work, group_names=names, users=users, group_index=group_index, user_index=user_index, groups=())
+
+
+def test_without_groups_one_has_the_whole_cluster() -> None:
+    work = configure(_work([""], ["ann"], [("", "ann")]), None, "cpu")
+    assert work.groups == (Group(name="default", quota=Quota(scalar=10_000), policy=SchedPolicy.FIFO),)
+    dominant = configure(_work([""], ["ann"], [("", "ann")]), None, "dominant")
+    assert dominant.groups[0].quota == Quota(scalar=1_000_000)
+
+
+def test_groups_of_the_trace_get_equal_quotas() -> None:
+    names = ["web", "", "ops", "never used"]
+    work = configure(_work(names, ["ann"], [("web", "ann"), ("", "ann"), ("ops", "ann")]), None, "cpu")
+    assert [(group.name, group.quota.scalar) for group in work.groups] == [
+        ("default", 3333),
+        ("ops", 3333),
+        ("web", 3333),
+    ]
+
+
+CONF = """\
+Name: ops
+ResourceQuota: 4
+Users: ann | bob
+SchedPolicy: Priority
+PriorityAgeing: 2
+
+Name: web
+ResourceQuota: 6
+Users: *
+SchedPolicy: BackFill
+Backfill: easy
+BackfillDepth: 7
+"""
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    path = tmp_path / "Group.conf"
+    path.write_text(CONF)
+    return path
+
+
+def test_who_goes_where(conf: Path) -> None:
+    names, users = ["", "ops", "web", "lab"], ["", "ann", "cem"]
+    pairs = [
+        ("ops", "ann"),
+        ("ops", "cem"),
+        ("web", "cem"),
+        ("lab", "ann"),
+        ("", "ann"),
+        ("", "cem"),
+        ("", ""),
+        ("web", ""),
+    ]
+    work = configure(_work(names, users, pairs), conf, "cpu")
+    targets, where = place(work)
+    assert targets == ("ops", "web", "default")
+    found = [targets[i] if i != NOWHERE else None for i in where.tolist()]
+    assert found == ["ops", None, "web", None, "ops", "default", "default", "web"]
+    assert work.notes.sentences() == [
+        "1 × unknown group: left out (line 5) [lab]",
+        "1 × user not in group: left out (line 3) [cem in ops]",
+    ]
+
+
+def test_a_policy_replaces_every_groups_own(conf: Path) -> None:
+    groups = configure(_work([""], ["ann"], [("", "ann")]), conf, "cpu").groups
+    assert own_policy(groups).label == "configured"
+    assert with_policy(groups, own_policy(groups)) == groups
+    changed = with_policy(groups, parse_policy("fifo"))
+    assert [group.policy for group in changed] == [SchedPolicy.FIFO, SchedPolicy.FIFO]
+    assert [group.options for group in changed] == [group.options for group in groups]
+    assert own_policy(changed).label == "FIFO"
+
+
+def test_a_variant_replaces_the_groups_option_and_keeps_the_rest(conf: Path) -> None:
+    groups = configure(_work([""], ["ann"], [("", "ann")]), conf, "cpu").groups
+    choice = parse_policy("backfill/Conservative")
+    assert (choice.label, choice.directory) == ("BackFill/conservative", "BackFill-conservative")
+    options = [dict(group.options) for group in with_policy(groups, choice)]
+    assert [each["backfill"] for each in options] == ["conservative", "conservative"]
+    assert sum("7" in each.values() for each in options) == 1
+    assert all(len(each) == 2 for each in options)
+
+
+NAMES = {
+    "a typing error": ("Backfil", "--policy: 'Backfil' is no policy (did you mean BackFill?)"),
+    "not there yet": ("Urgency", "--policy: Urgency needs deadlines, which are not there yet"),
+    "no variants": ("FIFO/easy", "--policy: FIFO has no variants (FIFO)"),
+    "no such variant": ("BackFill/lazy", "--policy: BackFill has no variant 'lazy' (BackFill/easy or BackFill/conservative)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), NAMES.values(), ids=NAMES.keys())
+def test_wrong_policies_are_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_policy(text)
+    assert message in str(caught.value)
