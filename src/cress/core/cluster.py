@@ -18,6 +18,7 @@ from cress.core.kernels.holding import (
     AMOUNTS,
     BOOKED,
     END,
+    FIRST_END,
     FITTING,
     FREE,
     HEAD,
@@ -133,6 +134,7 @@ class Cluster:
             self.cordoned.append(None)
             self.lost.append(True)
             self.nodes[f, HEAD] = self.nodes[f, TAIL] = self.nodes[f, BOOKED] = NONE
+            self.nodes[f, FIRST_END] = NEVER
         elif not self.lost[f]:
             raise ValueError(f"node {node.name} is registered already")
         k = self.k_count

@@ -99,19 +99,19 @@ class GroupState:
     def needs_preemption(self) -> bool:
         """G: used < quota × A, counting what its claims will bring."""
         numerator, denominator = self._needs
+        if len(self.quota) == 1:
+            return (self.used[0] + self.claimed[0]) * denominator < self.quota[0] * numerator
         return all(
             (used + claimed) * denominator < quota * numerator
             for used, claimed, quota in zip(self.used, self.claimed, self.quota, strict=True)
         )
 
-    def can_be_preempted(self, less: list[int] | None = None) -> bool:
-        """G: used > quota × B, without what its victims (and ``less``) hold."""
+    def can_be_preempted(self) -> bool:
+        """G: used > quota × B, without what its victims hold."""
         numerator, denominator = self._yields
         return any(
-            (used - leaving - gone) * denominator > quota * numerator
-            for used, leaving, gone, quota in zip(
-                self.used, self.leaving, less or [0] * len(self.used), self.quota, strict=True
-            )
+            (used - leaving) * denominator > quota * numerator
+            for used, leaving, quota in zip(self.used, self.leaving, self.quota, strict=True)
         )
 
     def stays_above(self, loss: list[int]) -> bool:

@@ -10,8 +10,7 @@ import numpy as np
 from cress.core.cluster import Cluster, Ints, Shape, grown
 from cress.core.jobs import JobState
 from cress.core.kernels import timeline as loops
-from cress.core.kernels.holding import BOOKED, NONE
-from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE, B_NEXT, B_NODE, B_PREVIOUS, B_START
+from cress.core.kernels.timeline import B_AMOUNTS, B_FORCE, B_NODE
 from cress.model.times import NEVER
 
 
@@ -59,7 +58,8 @@ class Timeline:
         request = reservation.job.shape.request_array
         end = min(reservation.start + duration, NEVER)
         for f, count in reservation.nodes:
-            reservation.rows.append(self._book(f, request * count, reservation.start, end))
+            amounts = request if count == 1 else request * count
+            reservation.rows.append(self._book(f, amounts, reservation.start, end))
         self.enforce(reservation, True)
 
     def drop(self, reservation: Reservation) -> None:
@@ -91,25 +91,11 @@ class Timeline:
             self.table = grown(self.table, 2 * n)
             self._free_rows = list(range(2 * n - 1, n - 1, -1))
         row = self._free_rows.pop()
-        nodes = self.cluster.nodes
-        head = int(nodes[f, BOOKED])
-        entry = self.table[row]
-        entry[B_NODE], entry[B_START], entry[B_END] = f, start, end
-        entry[B_NEXT], entry[B_PREVIOUS], entry[B_FORCE] = head, NONE, 0
-        entry[B_AMOUNTS:] = amounts
-        if head != NONE:
-            self.table[head, B_PREVIOUS] = row
-        nodes[f, BOOKED] = row
+        loops.book(row, f, amounts, start, end, self.cluster.nodes, self.table)
         return row
 
     def _unbook(self, row: int) -> None:
-        f, after, before = (int(self.table[row, column]) for column in (B_NODE, B_NEXT, B_PREVIOUS))
-        if before == NONE:
-            self.cluster.nodes[f, BOOKED] = after
-        else:
-            self.table[before, B_NEXT] = after
-        if after != NONE:
-            self.table[after, B_PREVIOUS] = before
+        loops.unbook(row, self.cluster.nodes, self.table)
         self._free_rows.append(row)
 
     @property
@@ -171,7 +157,7 @@ class Timeline:
     def _earliest_one(self, shape: Shape, duration: int, now: int) -> Slot | None:
         cluster = self.cluster
         if shape.early is None or len(shape.early) < len(cluster.nodes):
-            shape.early = np.zeros(len(cluster.nodes), np.int64)
+            shape.early = np.full(len(cluster.nodes), loops.UNKNOWN, np.int64)
             shape.seen = -1
         time, f = loops.earliest_one(
             shape.request_array, duration, now, cluster.nodes, cluster.node_count, cluster.leases, self.table,

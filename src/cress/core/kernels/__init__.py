@@ -1,1 +1,8 @@
 """The compiled loops. Each has a plain twin in the tests that does the same operations in the same order."""
+
+from __future__ import annotations
+
+from numba import config
+
+_LOCATORS = ("UserProvided", "InTree", "UserWide")
+config.CACHE_LOCATOR_CLASSES = ",".join(f"{__name__}.cache.{name}" for name in _LOCATORS)  # type: ignore[attr-defined]

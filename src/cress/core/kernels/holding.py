@@ -3,7 +3,7 @@
 Tables (int64, C-contiguous, one row per node, lease or shape):
 
 * ``nodes``: head and tail of the node's leases in the order of their ends, head of its bookings, the stamp of
-  its last change, whether it takes tasks, then K free amounts, then K capacities.
+  its last change, whether it takes tasks, the first end of its leases, then K free amounts, then K capacities.
 * ``leases``: node, end, next, previous, then K amounts.
 * ``rows``: number of nodes that fit, whether the row is in use, then K amounts of the shape, then per dimension
   the number of usable nodes that lack it.
@@ -17,12 +17,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-HEAD, TAIL, BOOKED, STAMP, USABLE, FREE = range(6)
+HEAD, TAIL, BOOKED, STAMP, USABLE, FIRST_END, FREE = range(7)
 NODE, END, NEXT, PREVIOUS, AMOUNTS = range(5)
 FITTING, IN_USE, REQUEST = range(3)
 TOTAL_STAMP, TOTAL_STARVED, TOTAL_USED = range(3)
 NONE = -1
 UNUSABLE = 1 << 30
+NEVER = 2**61
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -125,6 +126,7 @@ def link_lease(slot, f, nodes, leases):
         nodes[f, TAIL] = slot
     else:
         leases[after, PREVIOUS] = slot
+    nodes[f, FIRST_END] = leases[nodes[f, HEAD], END]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -140,6 +142,8 @@ def unlink_lease(slot, f, nodes, leases):
         nodes[f, TAIL] = before
     else:
         leases[after, PREVIOUS] = before
+    head = nodes[f, HEAD]
+    nodes[f, FIRST_END] = NEVER if head == NONE else leases[head, END]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cress.core.kernels.holding import AMOUNTS, BOOKED, END, FREE, HEAD, NEXT, NONE, STAMP, USABLE
+from cress.core.kernels.holding import AMOUNTS, BOOKED, END, FIRST_END, FREE, HEAD, NEVER, NEXT, NONE, STAMP, USABLE
 
 B_NODE, B_START, B_END, B_NEXT, B_PREVIOUS, B_FORCE, B_AMOUNTS = range(7)
-NEVER = 2**61
+UNKNOWN = -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -24,14 +24,47 @@ def _fits(level, request, k_count):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def walk(f, request, nodes, leases, k_count):
-    """Earliest end of a lease at which ``request`` fits on ``f``: 0 = fits now, NEVER = no known end will do."""
+def book(row, f, amounts, start, end, nodes, bookings):
+    """A booking of ``amounts`` on node ``f`` during [start, end), not in force yet, first in the node's list."""
+    head = nodes[f, BOOKED]
+    bookings[row, B_NODE] = f
+    bookings[row, B_START] = start
+    bookings[row, B_END] = end
+    bookings[row, B_NEXT] = head
+    bookings[row, B_PREVIOUS] = NONE
+    bookings[row, B_FORCE] = 0
+    for k in range(amounts.shape[0]):
+        bookings[row, B_AMOUNTS + k] = amounts[k]
+    if head != NONE:
+        bookings[head, B_PREVIOUS] = row
+    nodes[f, BOOKED] = row
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def unbook(row, nodes, bookings):
+    """Take a booking out of its node's list."""
+    after = bookings[row, B_NEXT]
+    before = bookings[row, B_PREVIOUS]
+    if before == NONE:
+        nodes[bookings[row, B_NODE], BOOKED] = after
+    else:
+        bookings[before, B_NEXT] = after
+    if after != NONE:
+        bookings[after, B_PREVIOUS] = before
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def walk(f, request, nodes, leases, k_count, level):
+    """Earliest end of a lease at which ``request`` fits on ``f``: 0 = fits now, NEVER = no known end will do.
+
+    ``level`` is room for K amounts.
+    """
     if nodes[f, USABLE] == 0:
         return NEVER
     for k in range(k_count):
         if nodes[f, FREE + k_count + k] < request[k]:
             return NEVER
-    level = nodes[f, FREE : FREE + k_count].copy()
+        level[k] = nodes[f, FREE + k]
     if _fits(level, request, k_count):
         return 0
     slot = nodes[f, HEAD]
@@ -124,15 +157,26 @@ def block_booked(booked, lack_row, request, duration, now, nodes, leases, bookin
 def earliest_one(request, duration, now, nodes, node_count, leases, bookings, k_count, early, seen):
     """Node and time at which one copy of ``request`` fits first; the first registered node among equals.
 
-    ``early`` caches ``walk`` per node, right up to stamp ``seen``. Returns (time, node), (NEVER, -1) if no known
-    end will do.
+    ``early`` caches ``walk`` per node, right up to stamp ``seen``, UNKNOWN where it was not needed yet: nothing gets
+    free on a node before its first end, so most nodes need no walk. Returns (time, node), (NEVER, -1) if no known end
+    will do.
     """
     best = np.int64(NEVER)
     node = np.int64(-1)
+    level = np.empty(k_count, np.int64)
     for f in range(node_count):
         if nodes[f, STAMP] > seen:
-            early[f] = walk(f, request, nodes, leases, k_count)
+            early[f] = UNKNOWN
         t = early[f]
+        if t == UNKNOWN:
+            fits = nodes[f, USABLE] != 0
+            for k in range(k_count):
+                if nodes[f, FREE + k] < request[k]:
+                    fits = False
+            if not fits and max(nodes[f, FIRST_END], now + 1) >= best:
+                continue
+            t = walk(f, request, nodes, leases, k_count, level)
+            early[f] = t
         if t == 0:
             t = now
         elif t <= now:

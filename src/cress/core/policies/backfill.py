@@ -71,9 +71,11 @@ class BackfillPolicy(Policy):
 
     def later(self, head: JobState, memo: tuple[int, int]) -> Iterator[JobState]:
         rows = self._cluster.rows
-        if memo != self._memo or len(self._bound) != len(rows):
-            self._memo = memo
+        if len(self._bound) != len(rows):
             self._bound = np.full(len(rows), _UNBOUNDED, np.int64)
+        elif memo != self._memo:
+            self._bound.fill(_UNBOUNDED)
+        self._memo = memo
         last = self._last()
         place = self.queue.first + 1
         while True:

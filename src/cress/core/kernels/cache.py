@@ -1,0 +1,42 @@
+"""Where compiled kernels are cached, and when they are stale.
+
+numba looks only at the file of a function when it asks whether the cached machine code is still right, but kernels
+take constants and other kernels from their neighbours: one of them changed makes all of them stale.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import caching
+
+FILES = ("balance.py", "choice.py", "holding.py", "timeline.py")
+
+
+class _AllKernels:
+    """A stamp made of the stamps of all files of kernels."""
+
+    _py_file: str
+
+    def get_source_stamp(self) -> tuple[Any, ...]:
+        """What the cached code is compared with."""
+        own = self._py_file
+        folder, slash, _ = own.rpartition("/")
+        stamps = []
+        for name in FILES:
+            self._py_file = folder + slash + name
+            stamps.append(super().get_source_stamp())  # type: ignore[misc]
+        self._py_file = own
+        return tuple(stamps)
+
+
+class InTree(_AllKernels, caching.InTreeCacheLocator):  # type: ignore[misc]
+    """Beside the source, where that can be written."""
+
+
+class UserWide(_AllKernels, caching.UserWideCacheLocator):  # type: ignore[misc]
+    """In the user's cache directory."""
+
+
+class UserProvided(_AllKernels, caching.UserProvidedCacheLocator):
+    """Where ``NUMBA_CACHE_DIR`` points to."""
