@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from cress.simulator.measures import NOT_YET, Analysis, Run
 from cress.simulator.series import Ints
 
 SECOND = 1_000_000
+SPECIAL = re.compile(r'[,"\n\r]')
 
 # Column → meaning; docs/simulate.md shows the same list.
 COLUMNS: dict[str, str] = {
@@ -53,11 +55,11 @@ def write_jobs(path: Path, run: Run, analysis: Analysis) -> None:
         _seconds(workload.run),
         _where(workload.limit >= 0, _seconds(workload.limit)),
         _where(times.finished, [f"{value:.4f}" for value in times.slowdown.tolist()]),
-        map(str, workload.tasks.tolist()),
+        _integers(workload.tasks),
         _picked(cores, workload.request_index),
-        map(str, workload.priority.tolist()),
-        map(str, times.attempts.tolist()),
-        map(str, times.preempted.tolist()),
+        _integers(workload.priority),
+        _integers(times.attempts),
+        _integers(times.preempted),
     ]
     with whole_file(path) as file:
         rows = "\n".join(map(",".join, zip(*columns, strict=True)))
@@ -65,12 +67,19 @@ def write_jobs(path: Path, run: Run, analysis: Analysis) -> None:
 
 
 def _states(run: Run, analysis: Analysis) -> list[str]:
-    state = np.full(len(run.workload), "waiting", dtype=object)
-    state[analysis.times.finished] = "finished"
-    state[analysis.times.finished & run.workload.killed] = "killed"
-    state[run.rejected] = "rejected"
-    state[run.group_of == NOWHERE] = "refused"
-    return [str(each) for each in state]
+    names = ("waiting", "finished", "killed", "rejected", "refused")
+    state = analysis.times.finished.astype(np.int64)
+    state[analysis.times.finished & run.workload.killed] = 2
+    state[run.rejected] = 3
+    state[run.group_of == NOWHERE] = 4
+    return _picked(names, state)
+
+
+def _integers(values: Ints) -> list[str]:
+    # Most of these columns hold one value throughout.
+    if len(values) and values.min() == values.max():
+        return [str(values[0])] * len(values)
+    return list(map(str, values.tolist()))
 
 
 def _seconds(times: Ints) -> list[str]:
@@ -97,5 +106,8 @@ def _picked(texts: Sequence[str], index: Ints) -> list[str]:
     return [texts[i] for i in index.tolist()]
 
 
-def _quoted(texts: Sequence[str]) -> list[str]:
-    return ['"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\n\r') else text for text in texts]
+def _quoted(texts: Sequence[str]) -> Sequence[str]:
+    # One look at everything first: ids that need quotes are rare.
+    if not SPECIAL.search("".join(texts)):
+        return texts
+    return ['"' + text.replace('"', '""') + '"' if SPECIAL.search(text) else text for text in texts]
