@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -38,10 +38,20 @@ def imbalance(world: World, name: str = "") -> list[float]:
 SIX = [("5", 20, "500G", None), ("2", 30, "400G", 2), ("1", 40, "200G", 2), ("4", 40, "300G", 4), ("3", 30, "300G", 1),
        ("6", 30, "200G", 1)]  # fmt: skip
 
+
+class Variant(NamedTuple):
+    """GPUs of job 5, the weights in ninths, y with 5, then with 2, 1, or 1 and 4 as well, and what is left."""
+
+    g: int
+    weights: tuple[int, int, int]
+    measures: tuple[float, float, float, float]
+    left: tuple[int, int, int]
+
+
 VARIANTS = [
-    pytest.param(4, (1, 5, 3), [0.1155, 0.1866, 0.0544, 0], (0, 0, 0), id="g = 4, as stated"),
-    pytest.param(3, (1, 5, 3), [0.1333, 0.2177, 0.0943, 0.0471], (0, 0, 1), id="g = 3, by the remainder"),
-    pytest.param(1, (3, 5, 1), [0.1866, 0.2667, 0.1515, 0.1155], (0, 0, 3), id="g = 1, by the usage line"),
+    pytest.param(Variant(4, (1, 5, 3), (0.1155, 0.1866, 0.0544, 0), (0, 0, 0)), id="g = 4, as stated"),
+    pytest.param(Variant(3, (1, 5, 3), (0.1333, 0.2177, 0.0943, 0.0471), (0, 0, 1)), id="g = 3, by the remainder"),
+    pytest.param(Variant(1, (3, 5, 1), (0.1866, 0.2667, 0.1515, 0.1155), (0, 0, 3)), id="g = 1, by the usage line"),
 ]
 GIB = 2**30
 
@@ -69,26 +79,22 @@ def ninths(*weights: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(("g", "weights", "measures", "rest"), VARIANTS)
-def test_weights_come_from_the_utilisation_after_job_5(
-    g: int, weights: tuple[int, ...], measures: list[float], rest: tuple[int, ...]
-) -> None:
-    world = six_jobs(g, "FIFO", balance_weights=("utilisation",))
+@pytest.mark.parametrize("case", VARIANTS)
+def test_weights_come_from_the_utilisation_after_job_5(case: Variant) -> None:
+    world = six_jobs(case.g, "FIFO", balance_weights=("utilisation",))
     world.decide(1)
     assert world.started() == ["5"]
-    assert world.core.balance.weights() == pytest.approx([weight / 9 for weight in weights], rel=1e-6)
-    assert imbalance(world) == pytest.approx(measures[:1], abs=5e-5)
+    assert world.core.balance.weights() == pytest.approx([weight / 9 for weight in case.weights], rel=1e-6)
+    assert imbalance(world) == pytest.approx([case.measures[0]], abs=5e-5)
 
 
 @pytest.mark.parametrize("policy", ["BackFill", "FIFO"])
-@pytest.mark.parametrize(("g", "weights", "measures", "rest"), VARIANTS)
-def test_with_the_gate_5_1_and_4_run_and_2_is_held(
-    g: int, weights: tuple[int, ...], measures: list[float], rest: tuple[int, ...], policy: str
-) -> None:
-    world = six_jobs(g, policy, balance_gate="on", **ninths(*weights))
+@pytest.mark.parametrize("case", VARIANTS)
+def test_with_the_gate_5_1_and_4_run_and_2_is_held(case: Variant, policy: str) -> None:
+    world = six_jobs(case.g, policy, balance_gate="on", **ninths(*case.weights))
     world.decide(1)
     assert world.started() == ["5"]
-    with_5, with_2, with_1, with_4 = measures
+    with_5, with_2, with_1, with_4 = case.measures
     assert imbalance(world) == pytest.approx([with_5], abs=5e-5)
     assert imbalance(world, "2") == pytest.approx([with_2], abs=5e-5)
     assert imbalance(world, "1") == pytest.approx([with_1], abs=5e-5)
@@ -100,19 +106,17 @@ def test_with_the_gate_5_1_and_4_run_and_2_is_held(
     world.decide()
     assert world.started() == ["5", "1", "4"]
     assert imbalance(world) == pytest.approx([with_4], abs=5e-5)
-    assert left(world) == rest
+    assert left(world) == case.left
 
 
 @pytest.mark.parametrize("policy", ["FIFO", "BackFill"])
-@pytest.mark.parametrize(("g", "weights", "measures", "rest"), VARIANTS)
-def test_without_the_gate_5_and_2_run_and_nothing_else_fits(
-    g: int, weights: tuple[int, ...], measures: list[float], rest: tuple[int, ...], policy: str
-) -> None:
-    world = six_jobs(g, policy, **ninths(*weights))
+@pytest.mark.parametrize("case", VARIANTS)
+def test_without_the_gate_5_and_2_run_and_nothing_else_fits(case: Variant, policy: str) -> None:
+    world = six_jobs(case.g, policy, **ninths(*case.weights))
     world.decide()
     assert world.started() == ["5", "2"]
-    assert imbalance(world) == pytest.approx([measures[1]], abs=5e-5)
-    assert left(world) == (50, 100, 8 - g)
+    assert imbalance(world) == pytest.approx([case.measures[1]], abs=5e-5)
+    assert left(world) == (50, 100, 8 - case.g)
 
 
 # --- weights ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,655 @@
+"""The compiled loops against plain twins that do the same operations in the same order, bit for bit.
+
+The loops are reached through the objects that own their tables (``Cluster``, ``Balance``, ``Timeline``), on random
+tables: nodes without some dimensions, nodes that take nothing, leases without a known end, equal nodes.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from cress.core.balance import Balance
+from cress.core.cluster import Cluster, Shape
+from cress.core.jobs import JobState
+from cress.core.kernels.balance import WIDTHS
+from cress.core.kernels.choice import current_weights, precedence
+from cress.core.kernels.holding import (
+    AMOUNTS,
+    END,
+    FITTING,
+    FREE,
+    HEAD,
+    IN_USE,
+    NEXT,
+    NODE,
+    NONE,
+    PREVIOUS,
+    REQUEST,
+    TAIL,
+    TOTAL_STARVED,
+    TOTAL_USED,
+    UNUSABLE,
+    USABLE,
+    count_lacks,
+    lacking_bits,
+    next_candidate,
+)
+from cress.core.timeline import Reservation, Timeline
+from cress.model.node import Node
+from cress.model.options import Options
+from cress.model.resources import BASE_DIMENSIONS, Dimensions
+from cress.model.times import NEVER
+from tools import unroll_balance
+
+F = np.float32
+Vector = tuple[int, ...]
+
+
+def test_the_unrolled_loops_are_what_the_tool_writes() -> None:
+    written = Path(unroll_balance.__file__).parents[1] / "src/cress/core/kernels/balance.py"
+    assert written.read_text() == unroll_balance.source()
+
+
+# --- plain twins of the weights and of the choice --------------------------------------------------------------------
+
+
+def plain_chart(values: list[float], present: list[bool]) -> list[float]:
+    """B's precedence chart: row sums over the whole."""
+    rows = [
+        sum((1.0 if a > b else 0.5 if a == b else 0.0) for b, there in zip(values, present, strict=True) if there)
+        if here
+        else 0.0
+        for a, here in zip(values, present, strict=True)
+    ]
+    total = sum(rows)
+    return [row / total for row in rows] if total else rows
+
+
+@dataclass
+class PlainNode:
+    capacity: Vector
+    free: list[int]
+    usable: bool = True
+
+
+@dataclass
+class PlainChoice:
+    """The choice of a node as algorithms §6 describes it, in float32 and in a fixed order."""
+
+    dims: list[int]
+    options: Options
+    initial: list[float]
+    nodes: list[PlainNode] = field(default_factory=list)
+    cursor: int = 0
+
+    def weights(self, pending: Vector) -> tuple[list[F], float]:
+        total = [sum(node.capacity[k] for node in self.nodes) for k in self.dims]
+        used = [sum(node.capacity[k] - node.free[k] for node in self.nodes) for k in self.dims]
+        present = [amount > 0 for amount in total]
+        utilisation = [u / t if t else 0.0 for u, t in zip(used, total, strict=True)]
+        fixed = [0.0] * len(self.dims)
+        parts = 0
+        if "initial" in self.options.balance_weights:
+            parts += 1
+            whole = float(np.array(self.initial)[np.array(present)].sum())
+            if whole > 0:
+                fixed = [f + (w / whole if p else 0.0) for f, w, p in zip(fixed, self.initial, present, strict=True)]
+        if "pending" in self.options.balance_weights:
+            parts += 1
+            fixed = [f + c for f, c in zip(fixed, plain_chart([float(r) for r in pending], present), strict=True)]
+        second = [0.0] * len(self.dims)
+        if "utilisation" in self.options.balance_weights:
+            parts += 1
+            second = plain_chart(utilisation, present)
+        weights = [F((f + s) / parts) if p else F(0) for f, s, p in zip(fixed, second, present, strict=True)]
+        mean = 0.0
+        for value, there in zip(utilisation, present, strict=True):
+            mean += value if there else 0.0
+        return weights, mean / sum(present) if any(present) else 0.0
+
+    def score(self, node: PlainNode, request: Vector | None, weights: list[F]) -> tuple[F, F]:
+        """Σ w (d - m)², and the sum of the weights that the node has."""
+        mine = [(k, w) for k, w in zip(self.dims, weights, strict=True) if node.capacity[k]]
+        part = F(1.0 / len(mine)) if mine else F(0)
+        d = [F((node.capacity[k] - node.free[k]) / node.capacity[k]) for k, _ in mine]
+        if request is not None:
+            d = [s + F(request[k]) * F(1.0 / node.capacity[k]) for s, (k, _) in zip(d, mine, strict=True)]
+        total = F(0)
+        for value in d:
+            total += value
+        mean = total * part
+        up = down = F(0)
+        for value, (_, w) in zip(d, mine, strict=True):
+            t = value - mean
+            up += w * t * t
+            down += w
+        return up, down
+
+    def fits(self, node: PlainNode, request: Vector) -> bool:
+        return node.usable and all(f >= r for f, r in zip(node.free, request, strict=True))
+
+    def choose(self, request: Vector, pending: Vector) -> int:
+        feasible = [i for i, node in enumerate(self.nodes) if self.fits(node, request)]
+        if not feasible:
+            return -1
+        if self.options.node_order == "first" or len(self.nodes) == 1:
+            return feasible[0]
+        if self.options.node_order in ("best_fit", "spread"):
+            full = self.options.node_order == "best_fit"
+            means = {i: self.mean_after(self.nodes[i], request) for i in feasible}
+            return min(feasible, key=lambda i: (-means[i] if full else means[i], i))
+        weights, utilisation = self.weights(pending)
+        if utilisation < self.options.balance_threshold:
+            n = len(self.nodes)
+            for i in [(self.cursor + step) % n for step in range(n)]:
+                before, _ = self.score(self.nodes[i], None, weights)
+                after, _ = self.score(self.nodes[i], request, weights)
+                if i in feasible and after < before:
+                    self.cursor = (i + 1) % n
+                    return i
+        scores = {}
+        for i in feasible:
+            up, down = self.score(self.nodes[i], request, weights)
+            scores[i] = up / down if down > 0 else F(0)
+        return min(feasible, key=lambda i: (scores[i], i))
+
+    def mean_after(self, node: PlainNode, request: Vector) -> F:
+        mine = [k for k in self.dims if node.capacity[k]]
+        mean = F(0)
+        for k in mine:
+            share = F((node.capacity[k] - node.free[k]) / node.capacity[k])
+            mean += share + F(request[k]) * F(1.0 / node.capacity[k])
+        return mean * (F(1.0 / len(mine)) if mine else F(0))
+
+
+@dataclass
+class Tables:
+    """A random cluster and its plain twin."""
+
+    draw: random.Random
+    dimensions: Dimensions
+    cluster: Cluster
+    balance: Balance
+    plain: PlainChoice
+    shapes: list[Shape]
+    held: list[tuple[int, int, Shape]] = field(default_factory=list)
+
+    def place(self, shape: Shape, end: int = 10) -> tuple[int, int]:
+        """The node of the kernel and of the twin."""
+        expected = self.plain.choose(shape.request, self.balance.pending)
+        slot = self.cluster.take_slot(end)
+        f = self.balance.place(shape, slot, end)
+        if f < 0:
+            self.cluster.return_slot(slot, end)
+        else:
+            self.held.append((slot, f, shape))
+            self.charge(f, shape, 1)
+        return f, expected
+
+    def release(self) -> None:
+        slot, f, shape = self.held.pop(self.draw.randrange(len(self.held)))
+        self.cluster.release(slot)
+        self.charge(f, shape, -1)
+
+    def charge(self, f: int, shape: Shape, sign: int) -> None:
+        free = self.plain.nodes[f].free
+        for k, amount in enumerate(shape.request):
+            free[k] -= sign * amount
+
+    def cordon(self) -> None:
+        f = self.draw.randrange(self.cluster.node_count)
+        usable = not self.plain.nodes[f].usable
+        self.plain.nodes[f].usable = usable
+        self.cluster.cordon(f, None if usable else "repair")
+
+
+def tables(seed: int, custom: int, count: int, *, alike: bool = False, **options: Any) -> Tables:
+    """``count`` nodes, some without some dimensions (all equal if ``alike``), and a few shapes."""
+    draw = random.Random(seed)
+    dimensions = Dimensions(tuple(f"x{i}" for i in range(custom)))
+    k_count = len(dimensions)
+    settings = Options(balance_dimensions=("cpu", "memory"), **options)
+    cluster = Cluster(dimensions, settings.balance_dimensions)
+    initial = [1.0 / len(cluster.dims)] * len(cluster.dims)
+    plain = PlainChoice([int(k) for k in cluster.dims], settings, initial)
+
+    def capacity() -> Vector:
+        return tuple(draw.choice((0, 8, 12, 16, 10**6 + 1, 2**40)) if k else 2**20 for k in range(k_count))
+
+    same = tuple(16 for _ in range(k_count))
+    for i in range(count):
+        offers = same if alike else capacity()
+        cluster.add_node(Node(name=f"n{i}", capacity=offers))
+        plain.nodes.append(PlainNode(offers, list(offers)))
+    balance = Balance(cluster, settings)
+    shapes = []
+    for _ in range(6):
+        request = tuple(draw.choice((0, 0, 1, 2, 3)) for _ in range(k_count))
+        shape = cluster.shape(request, 1)
+        cluster.want(shape)
+        shapes.append(shape)
+    return Tables(draw, dimensions, cluster, balance, plain, shapes)
+
+
+CUSTOM = [0, 1, 4, 5, 6, 7, 14]  # 2, 3, 6, 7, 8, 9 and 16 balanced dimensions: every width, full and not
+
+
+@pytest.mark.parametrize("custom", CUSTOM)
+@pytest.mark.parametrize("threshold", [0, 0.05, 1])
+@pytest.mark.parametrize("alike", [False, True])
+def test_placements_by_balance(custom: int, threshold: float, alike: bool) -> None:
+    for seed in range(3):
+        both = tables(seed, custom, 30, alike=alike, balance_threshold=threshold)
+        for step in range(120):
+            if step % 40 == 20:
+                both.balance.set_pending(tuple(both.draw.randrange(3) for _ in both.plain.dims))
+            action = both.draw.random()
+            if action < 0.2 and both.held:
+                both.release()
+            elif action < 0.25:
+                both.cordon()
+            else:
+                got, expected = both.place(both.draw.choice(both.shapes))
+                assert (got, both.balance.cursor) == (expected, both.plain.cursor), f"seed {seed} step {step}"
+            weights, utilisation = both.plain.weights(both.balance.pending)
+            assert both.balance.weights().tolist() == weights
+            assert both.balance.utilisation() == utilisation
+
+
+@pytest.mark.parametrize("order", ["best_fit", "spread", "first"])
+@pytest.mark.parametrize("alike", [False, True])
+def test_placements_in_the_other_orders(order: str, alike: bool) -> None:
+    for seed, custom in enumerate(CUSTOM):
+        both = tables(seed, custom, 25, alike=alike, node_order=order)
+        for step in range(100):
+            if both.held and both.draw.random() < 0.2:
+                both.release()
+            else:
+                got, expected = both.place(both.draw.choice(both.shapes))
+                assert got == expected, f"{custom} custom dimensions, step {step}"
+
+
+@pytest.mark.parametrize("threshold", [0, 1])
+@pytest.mark.parametrize("count", [511, 512, 513, 2047, 2049, 2500])
+def test_blocks_of_the_scan_have_no_seams(count: int, threshold: float) -> None:
+    """The loops go block by block; the best node may be in any of them."""
+    both = tables(7, 1, count, balance_threshold=threshold)
+    for _ in range(12):
+        shape = both.draw.choice(both.shapes)
+        got, expected = both.place(shape)
+        assert (got, both.balance.cursor) == (expected, both.plain.cursor)
+        both.balance.cursor = both.plain.cursor = both.draw.randrange(count)
+
+
+def test_a_gang_is_placed_as_its_tasks_one_by_one() -> None:
+    for seed in range(4):
+        both, single = (tables(seed, 1, 20, balance_threshold=1) for _ in range(2))
+        shape, twin = both.shapes[seed], single.shapes[seed]
+        room = both.cluster.copies_free(shape)
+        size = min(9, room)
+        slots = [both.cluster.take_slot(5) for _ in range(size)]
+        assert both.balance.place_many(shape, slots, 5) == [single.place(twin)[0] for _ in range(size)]
+        assert both.balance.cursor == single.balance.cursor
+
+
+def test_a_node_without_any_weighted_dimension_is_perfectly_balanced_and_no_better() -> None:
+    """y of nothing is 0: a tie, which goes to the node that registered first."""
+    dimensions = Dimensions()
+    settings = Options(
+        balance_dimensions=("cpu", "memory"), balance_weights=("initial",),
+        initial_weights=(("cpu", 1.0), ("memory", 0.0)), balance_threshold=0,
+    )  # fmt: skip
+    cluster = Cluster(dimensions, settings.balance_dimensions)
+    cluster.add_node(Node(name="with", capacity=dimensions.vector(cpu=8, disk_write=9)))
+    cluster.add_node(Node(name="without", capacity=dimensions.vector(memory=8, disk_write=9)))
+    balance = Balance(cluster, settings)
+    shape = cluster.shape(dimensions.vector(disk_write=1), 1)
+    cluster.want(shape)
+    assert balance.place(shape, cluster.take_slot(5), 5) == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_precedence_charts(seed: int) -> None:
+    draw = random.Random(seed)
+    n = draw.randint(1, 16)
+    values = [draw.choice((0.0, 0.25, 0.5, draw.random())) for _ in range(n)]
+    present = [draw.random() < 0.8 for _ in range(n)]
+    out = np.full(n, 9.0)
+    precedence(np.array(values), np.array(present, np.uint8), out)
+    assert out.tolist() == plain_chart(values, present)
+
+
+def test_weights_of_a_cluster_without_any_balanced_dimension_are_0() -> None:
+    weights = np.full(2, 7, np.float32)
+    totals = np.zeros(TOTAL_USED + 2 * 3, np.int64)
+    assert current_weights(totals, np.array([0, 2]), np.zeros(2), 1, True, weights) == 0
+    assert weights.tolist() == [0, 0]
+
+
+# --- holding ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class PlainLease:
+    f: int
+    end: int
+    amounts: Vector
+    number: int  # of leases that end together the one that was linked first goes first
+
+
+def check_tables(cluster: Cluster, nodes: list[PlainNode], leases: dict[int, PlainLease]) -> None:
+    """Every table of the cluster against what it should be, worked out from nothing."""
+    k = cluster.k_count
+    for f, node in enumerate(nodes):
+        held = [lease for lease in leases.values() if lease.f == f]
+        free = [c - sum(lease.amounts[i] for lease in held) for i, c in enumerate(node.capacity)]
+        assert cluster.nodes[f, FREE : FREE + k].tolist() == free
+        chain, slot, before = [], int(cluster.nodes[f, HEAD]), NONE
+        while slot != NONE:
+            assert cluster.leases[slot, PREVIOUS] == before
+            assert cluster.leases[slot, NODE] == f
+            assert tuple(cluster.leases[slot, AMOUNTS:].tolist()) == leases[slot].amounts
+            chain.append(slot)
+            before, slot = slot, int(cluster.leases[slot, NEXT])
+        assert cluster.nodes[f, TAIL] == before
+        assert chain == sorted(
+            (slot for slot, lease in leases.items() if lease.f == f),
+            key=lambda slot: (leases[slot].end, leases[slot].number),
+        )
+        assert [int(cluster.leases[slot, END]) for slot in chain] == [leases[slot].end for slot in chain]
+    starved = 0
+    for r in range(cluster.row_count):
+        if not cluster.rows[r, IN_USE]:
+            continue
+        request = cluster.rows[r, REQUEST : REQUEST + k].tolist()
+        lacks = [
+            [bool(cluster.nodes[f, FREE + i] < request[i]) for i in range(k)] if node.usable else None
+            for f, node in enumerate(nodes)
+        ]
+        bits = [UNUSABLE if each is None else sum(1 << i for i in range(k) if each[i]) for each in lacks]
+        assert cluster.lack[r, : len(nodes)].tolist() == bits
+        fitting = bits.count(0)
+        assert cluster.rows[r, FITTING] == fitting
+        counts = [sum(each[i] for each in lacks if each is not None) for i in range(k)]
+        assert cluster.rows[r, REQUEST + k :].tolist() == counts
+        starved += fitting == 0
+        usable = sum(node.usable for node in nodes)
+        worst = max(counts)
+        expected = [i for i in range(k) if counts[i] == usable] or ([counts.index(worst)] if worst else [])
+        got = int(lacking_bits(r, cluster.rows, usable, k))
+        assert [i for i in range(k) if got & 1 << i] == expected
+    assert cluster.totals[TOTAL_STARVED] == starved
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_holding_giving_back_and_the_fit_of_every_shape(seed: int) -> None:
+    draw = random.Random(seed)
+    dimensions = Dimensions(tuple(f"x{i}" for i in range(seed % 3)))
+    k_count = len(dimensions)
+    cluster = Cluster(dimensions, ("cpu", "memory"))
+    nodes: list[PlainNode] = []
+    leases: dict[int, PlainLease] = {}
+    shapes: list[Shape] = []
+    number = 0
+    for _ in range(250):
+        action = draw.random()
+        if action < 0.08 or not nodes:
+            capacity = tuple(draw.randrange(12) for _ in range(k_count))
+            cluster.add_node(Node(name=f"n{len(nodes)}", capacity=capacity))
+            nodes.append(PlainNode(capacity, list(capacity)))
+        elif action < 0.2 or not shapes:
+            shape = cluster.shape(tuple(draw.choice((0, 0, 1, 2)) for _ in range(k_count)), 1)
+            cluster.want(shape)
+            shapes.append(shape)
+        elif action < 0.3 and leases:
+            slot = draw.choice(list(leases))
+            cluster.release(slot)
+            del leases[slot]
+        elif action < 0.4 and leases:
+            slot = draw.choice(list(leases))
+            number += 1
+            leases[slot].end, leases[slot].number = draw.randrange(9), number
+            cluster.set_end(slot, leases[slot].end)
+        elif action < 0.45:
+            f = draw.randrange(len(nodes))
+            nodes[f].usable = not nodes[f].usable
+            cluster.cordon(f, None if nodes[f].usable else "repair")
+        else:
+            shape = draw.choice(shapes)
+            fitting = np.flatnonzero(cluster.lack[shape.row, : len(nodes)] == 0).tolist()
+            if fitting:
+                f, end = draw.choice(fitting), draw.choice((*range(9), NEVER))
+                number += 1
+                leases[cluster.hold(f, shape, end)] = PlainLease(f, end, shape.request, number)
+        check_tables(cluster, nodes, leases)
+    assert len(leases) > 5
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_next_candidate_and_the_count_of_what_a_queue_lacks(seed: int) -> None:
+    draw = random.Random(seed)
+    dimensions = Dimensions()
+    k_count = len(dimensions)
+    gap = 2**62
+    cluster = Cluster(dimensions, ())
+    for i in range(4):
+        cluster.add_node(Node(name=f"n{i}", capacity=tuple(draw.randrange(4) for _ in range(k_count))))
+    for _ in range(8):
+        cluster.want(cluster.shape(tuple(draw.choice((0, 0, 0, 1, 3)) for _ in range(k_count)), 1))
+    rows = cluster.rows
+    shape_of = np.array([draw.randrange(cluster.row_count) for _ in range(50)])
+    limit_of = np.array([draw.choice((1, 5, 9, gap)) for _ in range(50)])
+    bound = np.array([draw.choice((0, 5, 6, 100)) for _ in range(len(rows))])
+    first, last = draw.randrange(25), 25 + draw.randrange(25)
+    expected = [i for i in range(first, last) if limit_of[i] < bound[shape_of[i]] and rows[shape_of[i], FITTING] > 0]
+    got, at = [], first
+    while (at := int(next_candidate(shape_of, limit_of, at, last, bound, rows))) >= 0:
+        got.append(at)
+        at += 1
+    assert got == expected
+    counts = [0] * k_count
+    for i in range(first, last):
+        if limit_of[i] != gap and not rows[shape_of[i], FITTING]:
+            bits = int(lacking_bits(shape_of[i], rows, cluster.usable_count, k_count))
+            counts = [count + (bits >> k & 1) for k, count in enumerate(counts)]
+    found = np.zeros(k_count, np.int64)
+    count_lacks(shape_of, limit_of, first, last, gap, rows, cluster.usable_count, found)
+    assert found.tolist() == counts
+
+
+# --- the time line ---------------------------------------------------------------------------------------------------
+
+
+class PlainTime:
+    """Free amounts over time by trying every moment at which something changes."""
+
+    def __init__(self, cluster: Cluster, now: int) -> None:
+        self.cluster = cluster
+        self.now = now
+        self.leases: list[PlainLease] = []
+        self.bookings: list[tuple[Reservation, int]] = []
+
+    def changes(self) -> list[int]:
+        times = {max(lease.end, self.now + 1) for lease in self.leases if lease.end < NEVER}
+        for booking, end in self.bookings:
+            if booking.in_force:
+                times |= {max(booking.start, self.now), max(end, self.now + 1)}
+        return sorted({self.now, *(t for t in times if t < NEVER)})
+
+    def free(self, f: int, t: int) -> list[int]:
+        k = self.cluster.k_count
+        level = [int(x) for x in self.cluster.nodes[f, FREE : FREE + k]]
+        for lease in self.leases:
+            if lease.f == f and lease.end < NEVER and max(lease.end, self.now + 1) <= t:
+                level = [a + b for a, b in zip(level, lease.amounts, strict=True)]
+        for booking, end in self.bookings:
+            if booking.in_force and booking.start <= t < max(end, self.now + 1):
+                for g, count in booking.nodes:
+                    if g == f:
+                        request = booking.job.shape.request
+                        level = [a - b * count for a, b in zip(level, request, strict=True)]
+        return level
+
+    def copies(self, f: int, t: int, request: Vector, duration: int, most: int) -> int:
+        """Copies that fit during all of [t, t + duration)."""
+        if not self.cluster.nodes[f, USABLE]:
+            return 0
+        moments = [t, *(change for change in self.changes() if t < change < t + duration)]
+        here = most
+        for moment in moments:
+            level = self.free(f, moment)
+            for have, need in zip(level, request, strict=True):
+                if need:
+                    here = min(here, max(0, have // need))
+        return here
+
+    def all_copies(self, t: int, request: Vector, duration: int, most: int) -> list[int]:
+        out: list[int] = []
+        for f in range(self.cluster.node_count):
+            out.append(self.copies(f, t, request, duration, most - sum(out)) if sum(out) < most else 0)
+        return out
+
+    def earliest(self, request: Vector, size: int, duration: int) -> tuple[int, list[tuple[int, int]]] | None:
+        for t in self.changes():
+            copies = self.all_copies(t, request, duration, size)
+            if sum(copies) >= size:
+                return t, [(f, count) for f, count in enumerate(copies) if count]
+        return None
+
+
+def booking_for(shape: Shape, start: int, nodes: list[tuple[int, int]]) -> Reservation:
+    return Reservation(cast(JobState, SimpleNamespace(shape=shape)), start, nodes, -1)
+
+
+def random_time_line(seed: int, *, bookings: bool) -> tuple[random.Random, Cluster, Timeline, PlainTime, list[Shape]]:
+    draw = random.Random(seed)
+    dimensions = Dimensions()
+    k_count = len(BASE_DIMENSIONS)
+    cluster = Cluster(dimensions, ("cpu", "memory"))
+    timeline = Timeline(cluster)
+    now = 20
+    plain = PlainTime(cluster, now)
+    for i in range(draw.randint(1, 6)):
+        cluster.add_node(Node(name=f"n{i}", capacity=tuple(draw.randint(2, 9) if k < 3 else 0 for k in range(k_count))))
+    shapes = []
+    for size in (1, 1, 1, 2, 3, 4):
+        request = tuple(draw.randint(0, 3) if k < 3 else 0 for k in range(k_count))
+        shape = cluster.shape(request if any(request) else (1, *request[1:]), size)
+        cluster.want(shape)
+        shapes.append(shape)
+    for number in range(draw.randint(0, 25)):
+        shape = draw.choice(shapes)
+        fitting = np.flatnonzero(cluster.lack[shape.row, : cluster.node_count] == 0).tolist()
+        if fitting:
+            f, end = draw.choice(fitting), draw.choice((10, 19, 20, 21, 25, 30, draw.randint(20, 60), NEVER))
+            cluster.hold(f, shape, end)
+            plain.leases.append(PlainLease(f, end, shape.request, number))
+    if draw.random() < 0.4:
+        cluster.cordon(draw.randrange(cluster.node_count), "repair")
+    for _ in range(draw.randint(1, 5) if bookings else 0):
+        shape, duration = draw.choice(shapes), draw.choice((1, 5, 20, NEVER))
+        slot = timeline.earliest(shape, duration, now)
+        if slot is None:
+            continue
+        made = booking_for(shape, slot.start, slot.nodes)
+        timeline.reserve(made, duration)
+        plain.bookings.append((made, min(slot.start + duration, NEVER)))
+        if draw.random() < 0.3:
+            timeline.enforce(made, False)
+    return draw, cluster, timeline, plain, shapes
+
+
+@pytest.mark.parametrize("bookings", [False, True], ids=["leases", "leases and bookings"])
+def test_the_earliest_time_at_which_something_fits(bookings: bool) -> None:
+    found = 0
+    for seed in range(250):
+        draw, _, timeline, plain, shapes = random_time_line(seed, bookings=bookings)
+        for shape in shapes:
+            duration = draw.choice((1, 3, 10, 40, NEVER))
+            slot = timeline.earliest(shape, duration, plain.now)
+            expected = plain.earliest(shape.request, shape.size, duration)
+            got = None if slot is None else (slot.start, slot.nodes)
+            assert got == expected, f"seed {seed}, {shape.size} of {shape.request} for {duration}"
+            found += slot is not None and slot.start > plain.now
+    assert found > 100, "the cases are worth trying"
+
+
+def test_the_earliest_time_is_right_again_after_every_change() -> None:
+    """What is remembered per node holds only until the node changes."""
+    for seed in range(60):
+        draw, cluster, timeline, plain, shapes = random_time_line(seed, bookings=False)
+        singles = [shape for shape in shapes if shape.size == 1]
+        for _ in range(12):
+            shape = draw.choice(singles)
+            slot = timeline.earliest(shape, 5, plain.now)
+            expected = plain.earliest(shape.request, 1, 5)
+            assert (None if slot is None else (slot.start, slot.nodes)) == expected
+            fitting = np.flatnonzero(cluster.lack[shape.row, : cluster.node_count] == 0).tolist()
+            if fitting:
+                f, end = draw.choice(fitting), draw.randint(20, 60)
+                cluster.hold(f, shape, end)
+                plain.leases.append(PlainLease(f, end, shape.request, 0))
+            plain.now += draw.choice((0, 0, 1, 7))
+
+
+def test_copies_that_may_start_now() -> None:
+    for seed in range(150):
+        draw, _, timeline, plain, shapes = random_time_line(seed, bookings=True)
+        for shape in shapes:
+            duration, most = draw.choice((1, 3, 10, NEVER)), draw.randint(1, 12)
+            got = timeline.copies_now(shape, duration, most, plain.now).tolist()
+            assert got == plain.all_copies(plain.now, shape.request, duration, most), f"seed {seed}"
+
+
+def test_nodes_on_which_a_booking_would_be_delayed_are_marked() -> None:
+    marked = 0
+    for seed in range(150):
+        draw, cluster, timeline, plain, shapes = random_time_line(seed, bookings=True)
+        for shape in shapes:
+            duration = draw.choice((1, 3, 10, NEVER))
+            count = timeline.screen(shape, duration, plain.now)
+            expected = []
+            for f in range(cluster.node_count):
+                booked = any(b.in_force and any(g == f for g, _ in b.nodes) for b, _ in plain.bookings)
+                fits = cluster.lack[shape.row, f] == 0
+                expected.append(int(booked and fits and not plain.copies(f, plain.now, shape.request, duration, 1)))
+            assert (count, cluster.blocked[: cluster.node_count].tolist()) == (sum(expected), expected), f"seed {seed}"
+            marked += count
+    assert marked > 50
+
+
+def test_whether_a_reservation_that_was_set_aside_still_holds() -> None:
+    answers = set()
+    for seed in range(150):
+        draw, cluster, timeline, plain, shapes = random_time_line(seed, bookings=True)
+        shape, duration = draw.choice(shapes), draw.choice((5, 20))
+        slot = timeline.earliest(shape, duration, plain.now)
+        if slot is None:
+            continue
+        aside = booking_for(shape, slot.start, slot.nodes)
+        aside.stamp = -1
+        if draw.random() < 0.7:
+            other = draw.choice(shapes)
+            fitting = np.flatnonzero(cluster.lack[other.row, : cluster.node_count] == 0).tolist()
+            if fitting:
+                f = draw.choice(fitting)
+                cluster.hold(f, other, NEVER)
+                plain.leases.append(PlainLease(f, NEVER, other.request, 0))
+        start = max(aside.start, plain.now)
+        expected = all(plain.copies(f, start, shape.request, duration, n) >= n for f, n in aside.nodes)
+        assert timeline.holds(aside, duration, plain.now) is expected
+        answers.add(expected)
+    assert answers == {True, False}
+
+
+def test_widths_cover_every_number_of_balanced_dimensions() -> None:
+    assert WIDTHS[-1] == 16
+    with pytest.raises(ValueError, match="17 dimensions are too many to balance"):
+        Cluster(Dimensions(tuple(f"x{i}" for i in range(15))), ("cpu", "memory"))
