@@ -1,0 +1,234 @@
+"""Why a job waits: the sentence for every kind of veto, each reached by what really happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from cress.core.vetoes import Verdict, Veto
+from cress.model.events import Outcome
+from cress.model.times import SECOND
+from tests.core.builders import World, group, job, node, nodes
+
+
+def too_large() -> World:
+    world = World(group("g", 9), nodes=nodes(3, cpu=4, memory="8G"))
+    world.submit(job("waits").cpu(2).memory("9G").group("g")).decide()
+    return world
+
+
+def room_is_made() -> World:
+    world = World(group("old", 1), group("new", 9), nodes=nodes(2, cpu=3), node_order="first")
+    world.run(job("old").tasks(6).group("old"))
+    world.wait(10).submit(job("waits").cpu(2).group("new")).decide()
+    return world
+
+
+def gang_ends() -> World:
+    world = World(group("g", 9), nodes=nodes(1, cpu=4))
+    world.run(job("waits").tasks(3).gang().group("g"))
+    world.finish("waits", 1, outcome=Outcome.FAILED, again=True)
+    return world
+
+
+def cools_off() -> World:
+    world = World(group("old", 2), group("new", 9), nodes=nodes(1, cpu=3))
+    world.run(job("waits").tasks(3).group("old"))
+    world.submit(job("new").group("new")).decide()
+    world.yield_victims()
+    return world
+
+
+def held_to_its_quota() -> World:
+    world = World(group("a", 9), group("b", 2), nodes=nodes(1, cpu=4), behind_blocked="quota_only", preemption="off")
+    world.run(job("runs").cpu(2).group("b"))
+    world.submit(job("blocked").cpu(3).group("a"), job("waits").group("b")).decide()
+    return world
+
+
+def held_to_its_quota_without_a_known_end() -> World:
+    world = World(group("a", 9), group("b", 2), nodes=nodes(1, cpu=4), preemption="off")
+    world.run(job("runs").cpu(2).group("b"))
+    world.submit(job("blocked").cpu(3).group("a"), job("waits").group("b")).decide()
+    return world
+
+
+def not_reached() -> World:
+    world = World(group("g", 9), group("h", 9), nodes=nodes(1, cpu=4))
+    world.submit(job("first").group("g"), job("waits").group("h")).decide(1)
+    return world
+
+
+def user_at_his_limit() -> World:
+    world = World(group("g", 2, "Capacity").with_options(user_limit_factor="1.5"), nodes=nodes(1, cpu=9))
+    world.run(job("runs").tasks(3).user("ann").group("g"))
+    world.submit(job("waits").user("ann").group("g")).decide()
+    return world
+
+
+def held_by_the_gate() -> World:
+    world = World(
+        group("g", 9, "BackFill"), group("h", 1, "Capacity").with_options(user_limit_factor="0.1"),
+        nodes=nodes(1, cpu=100, memory="100G"), balance_gate="on", balance_dimensions=("cpu", "memory"),
+    )  # fmt: skip
+    world.run(job("lopsided").cpu(1).memory("50G").group("g"))
+    world.wait(5).submit(job("better").cpu(20).group("h"), job("waits").memory("20G").group("g")).decide()
+    return world
+
+
+def behind_another() -> World:
+    world = World(group("g", 9, "Priority"), nodes=nodes(1, cpu=4))
+    world.run(job("runs").cpu(3).group("g"))
+    world.submit(job("waits").group("g"), job("blocked").cpu(2).priority(1).group("g")).decide()
+    return world
+
+
+def planned() -> World:
+    world = World(group("g", 9, "BackFill").with_options(backfill="conservative"), nodes=nodes(1, cpu=4))
+    world.run(job("runs").cpu(3).limit(50).group("g"))
+    world.wait(10).submit(job("blocked").cpu(4).limit(20).group("g"), job("waits").limit(41).group("g")).decide()
+    return world
+
+
+def drained() -> World:
+    world = World(group("g", 9), nodes=nodes(2, cpu=4), drain_after=30 * SECOND, node_order="first")
+    world.run(job("runs").cpu(2).tasks(3).group("g"))
+    world.submit(job("waits").cpu(4).group("g")).decide()
+    world.wait(30).decide()
+    return world
+
+
+def no_room() -> World:
+    world = World(
+        group("g", 9), nodes=[node("n1").cpu(4).memory("8G"), node("n2").cpu(4).memory("2G")], node_order="first"
+    )
+    world.run(job("runs").cpu(3).group("g").memory("2G").limit(60))
+    world.submit(job("waits").cpu(4).memory("4G").group("g")).decide()
+    return world
+
+
+def no_room_together() -> World:
+    world = World(group("g", 9), nodes=nodes(2, cpu=4), node_order="first")
+    world.run(job("runs").cpu(3).group("g"))
+    world.submit(job("waits").cpu(2).tasks(3).gang().group("g")).decide()
+    return world
+
+
+def beside_a_reservation() -> World:
+    world = World(group("g", 9, "BackFill"), nodes=nodes(1, cpu=4))
+    world.run(job("runs").cpu(3).limit(50).group("g"))
+    world.submit(job("blocked").cpu(4).limit(20).group("g"), job("waits").limit(51).group("g")).decide()
+    return world
+
+
+SITUATIONS = [
+    (too_large, Verdict.NEVER, "no node of this cluster is large enough for it, even when empty"),
+    (room_is_made, Verdict.VICTIMS, "tasks of other groups are making room for it on n1"),
+    (
+        gang_ends,
+        Verdict.GANG_RUNS,
+        "some tasks of the gang still run; it starts again as a whole when they have ended",
+    ),
+    (
+        cools_off,
+        Verdict.COOLING,
+        "group old was preempted a short time ago and takes no part in scheduling for the moment",
+    ),
+    (held_to_its_quota, Verdict.QUOTA, "job 2 of group a is blocked, and group b is not below its quota"),
+    (
+        held_to_its_quota_without_a_known_end,
+        Verdict.QUOTA,
+        "job 2 of group a is blocked, and group b is not below its quota",
+    ),
+    (not_reached, Verdict.UNVISITED, "no pass has come to it yet"),
+    (user_at_his_limit, Verdict.USER_LIMIT, "its user has reached the limit of his share of group g"),
+    (
+        held_by_the_gate,
+        Verdict.GATE,
+        "it would unbalance every node that it fits on, while another waiting job would balance one",
+    ),
+    (behind_another, Verdict.BEHIND, "the policy of group g puts job 3 of group g first"),
+    (planned, Verdict.PLANNED, "its start is planned; starting now would delay a job planned before it"),
+    (drained, Verdict.DRAINING, "no known end makes room for it, so n2 is kept free for it"),
+    (no_room, Verdict.NO_ROOM, "no node has enough free; of 2 nodes 1 lack cpu, 1 lack memory"),
+    (
+        no_room_together,
+        Verdict.NO_ROOM_TOGETHER,
+        "not enough nodes have enough free for all its tasks; of 2 nodes 1 lack cpu",
+    ),
+    (beside_a_reservation, Verdict.RESERVED, "it fits, but would delay job 2 of group g"),
+]
+
+
+@pytest.mark.parametrize(("situation", "kind", "golden"), SITUATIONS, ids=[each[0].__name__ for each in SITUATIONS])
+def test_the_sentence(situation: Callable[[], World], kind: Verdict, golden: str) -> None:
+    world = situation()
+    veto = world.veto("waits")
+    assert veto.kind is kind
+    assert world.why("waits") == golden
+    assert (veto.job, veto.group) == (world.ids["waits"], world.state("waits").group.name)
+    assert veto.never is (kind is Verdict.NEVER)
+
+
+def test_every_kind_of_veto_has_a_situation() -> None:
+    assert {kind for _, kind, _ in SITUATIONS} | {Verdict.PLACED} == set(Verdict)
+
+
+@pytest.mark.parametrize(
+    ("situation", "until"),
+    [
+        pytest.param(room_is_made, 25, id="when the grace is over"),
+        pytest.param(cools_off, 20, id="when the group takes part again"),
+        pytest.param(held_by_the_gate, 65, id="when the gate lets it go"),
+        pytest.param(planned, 70, id="the planned start"),
+    ],
+)
+def test_reasons_that_end_by_themselves_say_when(situation: Callable[[], World], until: float) -> None:
+    assert situation().veto("waits").until == until * SECOND
+
+
+def test_what_is_lacking_is_counted_by_node_and_dimension() -> None:
+    veto = no_room().veto("waits")
+    assert (veto.nodes, dict(veto.lacking)) == (2, {"cpu": 1, "memory": 1})
+
+
+def test_cordoned_and_lost_nodes_do_not_count() -> None:
+    world = World(group("g", 9), nodes=nodes(4, cpu=4), node_order="first", preemption="off")
+    world.run(job("runs").tasks(4).cpu(2).group("g"))
+    world.cordon("n3").lose_node("n4").submit(job("waits").cpu(4).group("g")).decide()
+    veto = world.veto("waits")
+    assert (veto.nodes, dict(veto.lacking)) == (2, {"cpu": 2})
+
+
+def test_a_gang_that_is_too_large_for_all_nodes_together_never_starts_and_the_sentence_says_why() -> None:
+    world = World(group("g", 9), nodes=nodes(2, cpu=4))
+    world.submit(job("gang").cpu(3).tasks(3).gang().group("g")).decide()
+    veto = world.veto("gang")
+    assert (veto.kind, veto.never) == (Verdict.NEVER, True)
+    assert "no node of this cluster is large enough" not in world.why("gang"), "each node is, for one task"
+
+
+def test_never_becomes_not_now_when_a_large_enough_node_comes() -> None:
+    world = too_large()
+    world.add_node(node("huge").cpu(4).memory("64G"))
+    world.cordon("huge").decide()
+    veto = world.veto("waits")
+    assert (veto.kind, veto.never) == (Verdict.NO_ROOM, False), "a cordoned node will take tasks again"
+    world.cordon("huge", "").decide()
+    assert world.started() == ["waits"]
+
+
+def test_a_job_of_which_nothing_waits_has_no_veto() -> None:
+    world = World(group("g", 9), nodes=nodes(1, cpu=4))
+    world.run(job("runs").group("g"))
+    assert world.core.veto(world.ids["runs"]) is None
+    world.finish("runs")
+    assert world.core.veto(world.ids["runs"]) is None
+    assert world.core.veto(4711) is None
+
+
+def test_a_veto_is_data() -> None:
+    assert beside_a_reservation().veto("waits") == Veto(
+        kind=Verdict.RESERVED, job=3, group="g", nodes=1, behind=2, behind_group="g"
+    )
