@@ -1,0 +1,385 @@
+"""Plain twins of what the core does with columns and compiled loops: slow, short, and nothing shared with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from cress.core.scheduler import Scheduler
+from cress.model.decisions import Decision, Preempt, Start
+from cress.model.job import Job, JobType
+from cress.model.node import Node
+from cress.model.resources import Dimensions, ResourceVector
+
+NEVER = 2**61
+
+
+def fits(request: ResourceVector, free: ResourceVector) -> bool:
+    return all(need <= have for need, have in zip(request, free, strict=True))
+
+
+def plus(a: ResourceVector, b: ResourceVector, times: int = 1) -> ResourceVector:
+    return tuple(x + times * y for x, y in zip(a, b, strict=True))
+
+
+# --- who runs where --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Running:
+    """An attempt that runs."""
+
+    job: Job
+    task: int
+    node: str
+    since: int
+    until: int  # the end as far as it is known
+    told: bool = False
+
+
+class Account:
+    """What runs, what waits and what every group holds, kept from events and decisions alone."""
+
+    def __init__(self, accounting: str, dimensions: Dimensions) -> None:
+        self.accounting = accounting
+        self.dimensions = dimensions
+        self.nodes: dict[str, Node] = {}
+        self.lost: set[str] = set()
+        self.cordoned: set[str] = set()
+        self.jobs: dict[int, Job] = {}
+        self.group_of: dict[int, str] = {}
+        self.running: dict[int, Running] = {}
+        self.waiting: dict[int, set[int]] = {}
+        self.cancelled: set[int] = set()
+
+    # events
+
+    def add_node(self, node: Node) -> None:
+        self.nodes[node.name] = node
+        self.lost.discard(node.name)
+
+    def lose(self, name: str) -> None:
+        for attempt in self.running_on(name):
+            self.end(attempt, True)
+        self.lost.add(name)
+
+    def submit(self, job: Job) -> None:
+        self.jobs[job.id] = job
+        self.group_of[job.id] = job.group or "default"
+        self.waiting[job.id] = set(range(job.tasks))
+
+    def cancel(self, job: int) -> None:
+        self.cancelled.add(job)
+        self.waiting[job].clear()
+        for attempt in self.running_of(job):
+            self.running[attempt].told = True
+
+    def move(self, moves: dict[str, str]) -> None:
+        self.group_of = {job: moves.get(group, group) for job, group in self.group_of.items()}
+
+    def start(self, start: Start, now: int) -> None:
+        job = self.jobs[start.job]
+        assert start.attempt not in self.running
+        assert start.task in self.waiting[job.id], f"{start} does not wait"
+        assert start.node not in self.lost | self.cordoned, f"{start} on a node that takes nothing"
+        if job.gang:
+            assert all(self.running[each].since == now for each in self.running_of(job.id)), f"{start} beside others"
+        self.waiting[job.id].discard(start.task)
+        until = NEVER if job.time_limit is None else now + job.time_limit
+        self.running[start.attempt] = Running(job, start.task, start.node, now, until)
+        assert all(amount >= 0 for amount in self.free(start.node)), f"{start.node} holds more than it has"
+
+    def end(self, attempt: int, again: bool) -> None:
+        gone = self.running.pop(attempt)
+        if again and gone.job.id not in self.cancelled:
+            self.waiting[gone.job.id].add(gone.task)
+
+    def preempt(self, decision: Preempt, core: Scheduler, now: int) -> None:
+        """Enter a preemption; the victim's group must not fall below its quota by it."""
+        victim = self.running[decision.attempt]
+        assert (victim.job.id, victim.task, victim.node) == (decision.job, decision.task, decision.node)
+        assert not victim.told, f"{decision}: told twice"
+        assert victim.job.type is not JobType.DATABASE
+        assert decision.job != decision.by
+        group = self.group_of[victim.job.id]
+        assert group != self.group_of[decision.by]
+        victim.told = True
+        victim.until = min(victim.until, now + decision.grace)
+        quota = core.groups.by_name[group].quota
+        staying = self.used(group, core, leaving=False)
+        assert any(have >= limit for have, limit in zip(staying, quota, strict=True)), f"{group} falls below its quota"
+        stays = sum(not self.running[each].told for each in self.running_of(victim.job.id))
+        assert stays >= victim.job.minimum, f"{victim.job.name} falls below its minimum"
+
+    # questions
+
+    def alive(self) -> set[int]:
+        running = {each.job.id for each in self.running.values()}
+        return {job for job in self.jobs if job not in self.cancelled and (self.waiting[job] or job in running)}
+
+    def running_of(self, job: int) -> list[int]:
+        return [attempt for attempt, each in self.running.items() if each.job.id == job]
+
+    def running_on(self, node: str) -> list[int]:
+        return [attempt for attempt, each in self.running.items() if each.node == node]
+
+    def held(self, node: str) -> ResourceVector:
+        total: ResourceVector = (0,) * len(self.dimensions)
+        for each in self.running.values():
+            if each.node == node:
+                total = plus(total, each.job.request)
+        return total
+
+    def free(self, node: str) -> ResourceVector:
+        return plus(self.nodes[node].capacity, self.held(node), -1)
+
+    def nodes_with_room(self, request: ResourceVector) -> list[str]:
+        """The nodes that would take one task of ``request`` now, in the order of their registration."""
+        closed = self.lost | self.cordoned
+        return [name for name in self.nodes if name not in closed and fits(request, self.free(name))]
+
+    def charge(self, each: Running, core: Scheduler) -> list[int]:
+        """What a running task costs its group, in the measures of the group's quota (G)."""
+        dims = core.groups.by_name[self.group_of[each.job.id]].dims
+        if dims:
+            return [each.job.request[k] for k in dims]
+        if self.accounting == "cpu":
+            return [each.job.request[0]]
+        capacity = self.nodes[each.node].capacity
+        pairs = zip(each.job.request, capacity, strict=True)
+        return [max((-(-1_000_000 * need // have) for need, have in pairs if need), default=0)]
+
+    def used(self, group: str, core: Scheduler, leaving: bool = True, user: str | None = None) -> list[int]:
+        """What a group (or one user of it) holds; without what was told to stop unless ``leaving``."""
+        total = [0] * len(core.groups.by_name[group].quota)
+        for each in self.running.values():
+            if self.group_of[each.job.id] == group and (leaving or not each.told) and user in (None, each.job.user):
+                total = [have + more for have, more in zip(total, self.charge(each, core), strict=True)]
+        return total
+
+    # comparisons
+
+    def check_gangs(self, decisions: list[Decision]) -> None:
+        """In one answer all tasks of a gang that waited start, or none."""
+        started = Counter(decision.job for decision in decisions if isinstance(decision, Start))
+        for job in started:
+            if self.jobs[job].gang:
+                assert not self.waiting[job], f"{len(self.waiting[job])} tasks of gang {job} were left behind"
+
+    def compare(self, core: Scheduler) -> None:
+        """The core knows the same tasks, and every group uses what it holds."""
+        assert {attempt.id for attempt in core.attempts.values()} == self.running.keys()
+        for name in self.nodes:
+            assert all(amount >= 0 for amount in self.free(name)), f"{name} holds more than it has"
+        for job, tasks in self.waiting.items():
+            state = core.jobs.get(job)
+            known = 0 if state is None else state.waiting + sum(len(claim.tasks) for claim in state.claims)
+            assert known == len(tasks), f"job {job}: {known} tasks wait, {len(tasks)} should"
+        for group in core.groups:
+            assert group.used == self.used(group.name, core), f"{group.name} uses {group.used}"
+            kept = getattr(group.policy, "_used", None)
+            if kept is not None:
+                users = {each.job.user for each in self.running.values() if self.group_of[each.job.id] == group.name}
+                by_user = {user: self.used(group.name, core, user=user) for user in users}
+                assert kept == {user: amounts for user, amounts in by_user.items() if any(amounts)}
+
+
+# --- when something fits ---------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Span:
+    """An amount held on a node during [start, end)."""
+
+    node: int
+    start: int
+    end: int
+    amount: ResourceVector
+
+
+@dataclass
+class Future:
+    """Nodes over time. A lease that outlived its end counts as ending in the next microsecond."""
+
+    now: int
+    capacity: list[ResourceVector]  # nodes that take nothing have nothing
+    spans: list[Span] = field(default_factory=list)
+
+    def lease(self, node: int, end: int, amount: ResourceVector) -> None:
+        self.spans.append(Span(node, self.now, max(end, self.now + 1), amount))
+
+    def book(self, start: int, end: int, request: ResourceVector, nodes: list[tuple[int, int]]) -> None:
+        for node, count in nodes:
+            self.spans.append(Span(node, start, end, tuple(count * amount for amount in request)))
+
+    def free(self, node: int, time: int) -> ResourceVector:
+        left = self.capacity[node]
+        for span in self.spans:
+            if span.node == node and span.start <= time < span.end:
+                left = plus(left, span.amount, -1)
+        return left
+
+    def copies(self, node: int, time: int, duration: int, request: ResourceVector, most: int) -> int:
+        """How many copies of ``request`` the node takes during [time, time + duration)."""
+        if not any(self.capacity[node]):
+            return 0
+        times = [time, *(s.start for s in self.spans if s.node == node and time < s.start < time + duration)]
+        for each in times:
+            left = self.free(node, each)
+            most = min([most, *(have // need for have, need in zip(left, request, strict=True) if need)])
+        return max(0, most)
+
+    def earliest(self, job: Job, size: int) -> tuple[int, list[tuple[int, int]]] | None:
+        """When ``size`` copies fit together first, and where: nodes filled in their order; None if never known."""
+        duration = NEVER if job.time_limit is None else job.time_limit
+        for time in sorted({self.now, *(span.end for span in self.spans if self.now < span.end < NEVER)}):
+            places: list[tuple[int, int]] = []
+            left = size
+            for node in range(len(self.capacity)):
+                count = self.copies(node, time, duration, job.request, left) if left else 0
+                if count:
+                    places.append((node, count))
+                    left -= count
+            if not left:
+                return time, places
+        return None
+
+
+def plan_in_order(future: Future, units: list[tuple[Job, int]]) -> list[int | None]:
+    """When each unit starts at the earliest, one planned after the other; None = no known end makes room."""
+    starts: list[int | None] = []
+    for job, size in units:
+        found = future.earliest(job, size)
+        starts.append(None if found is None else found[0])
+        if found is not None:
+            limit = NEVER if job.time_limit is None else job.time_limit
+            future.book(found[0], min(NEVER, found[0] + limit), job.request, found[1])
+    return starts
+
+
+def ratio(used: list[int], quota: list[int]) -> Fraction:
+    return max(Fraction(have, limit) for have, limit in zip(used, quota, strict=True))
+
+
+# --- backfill --------------------------------------------------------------------------------------------------------
+
+
+class PlainEasy:
+    """EASY by the book: one queue; the head is reserved for; what comes later may start beside the reservation.
+
+    Nodes are tried in their order. A unit is one task, or all tasks of a gang together.
+    """
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self.nodes = nodes
+        self.queue: list[tuple[Job, int]] = []
+        self.leases: dict[int, tuple[int, int, ResourceVector]] = {}
+        self.next = 1
+
+    def ever(self, job: Job) -> bool:
+        """Whether all tasks of the gang fit together on the empty nodes."""
+        return Future(0, [node.capacity for node in self.nodes]).earliest(job, job.tasks) is not None
+
+    def submit(self, job: Job) -> None:
+        self.queue.append((job, job.tasks))
+
+    def cancel(self, job: int) -> None:
+        self.queue = [each for each in self.queue if each[0].id != job]
+
+    def end(self, number: int) -> None:
+        del self.leases[number]
+
+    def future(self, now: int) -> Future:
+        future = Future(now, [node.capacity for node in self.nodes])
+        for node, end, request in self.leases.values():
+            future.lease(node, end, request)
+        return future
+
+    def decide(self, now: int) -> list[tuple[int, str]]:
+        started: list[tuple[int, str]] = []
+        while self._pass(now, started):
+            pass
+        return started
+
+    def _pass(self, now: int, started: list[tuple[int, str]]) -> bool:
+        future = self.future(now)
+        for place, (job, _) in enumerate(self.queue):
+            size = job.tasks if job.gang else 1
+            found = future.earliest(job, size)
+            if found is not None and found[0] == now:
+                self._start(place, found[1], now, started)
+                return True
+            if place == 0:
+                assert found is not None
+                assert job.time_limit is not None
+                future.book(found[0], found[0] + job.time_limit, job.request, found[1])
+        return False
+
+    def _start(self, place: int, nodes: list[tuple[int, int]], now: int, started: list[tuple[int, str]]) -> None:
+        job, left = self.queue[place]
+        assert job.time_limit is not None
+        for node, count in nodes:
+            for _ in range(count):
+                self.leases[self.next] = (node, now + job.time_limit, job.request)
+                self.next += 1
+                left -= 1
+                started.append((job.id, self.nodes[node].name))
+        if left:
+            self.queue[place] = (job, left)
+        else:
+            del self.queue[place]
+
+
+@dataclass
+class Planned:
+    """A unit with its place in time."""
+
+    job: Job
+    start: int
+    nodes: list[tuple[int, int]]
+
+
+class PlainConservative(PlainEasy):
+    """Everyone has a planned start; when something ended or left, all are planned again in the order of the queue."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        super().__init__(nodes)
+        self.units: list[Planned] = []
+        self.freed = False
+
+    def submit(self, job: Job) -> None:
+        for _ in range(1 if job.gang else job.tasks):
+            self.units.append(Planned(job, -1, []))
+
+    def cancel(self, job: int) -> None:
+        self.units = [unit for unit in self.units if unit.job.id != job]
+        self.freed = True
+
+    def end(self, number: int) -> None:
+        super().end(number)
+        self.freed = True
+
+    def _plan(self, unit: Planned, now: int) -> None:
+        future = self.future(now)
+        for other in self.units:
+            if other is not unit and other.nodes:
+                assert other.job.time_limit is not None
+                start = max(other.start, now)
+                future.book(start, start + other.job.time_limit, other.job.request, other.nodes)
+        found = future.earliest(unit.job, unit.job.tasks if unit.job.gang else 1)
+        assert found is not None
+        unit.start, unit.nodes = found
+
+    def decide(self, now: int) -> list[tuple[int, str]]:
+        for unit in self.units:
+            if self.freed or not unit.nodes:
+                self._plan(unit, now)
+        self.freed = False
+        started: list[tuple[int, str]] = []
+        for unit in self.units.copy():
+            if unit.start <= now:
+                self.units.remove(unit)
+                self.queue = [(unit.job, sum(count for _, count in unit.nodes))]
+                self._start(0, unit.nodes, now, started)
+        return started

@@ -1,0 +1,499 @@
+"""Random stories of a cluster for the property tests: a setting, and operations that are played against the core.
+
+An operation is a kind and a number from which its details follow, so any part of a list of operations is a story
+again: hypothesis shrinks a failing one to the few that matter. The player knows nothing of the core but its events and
+decisions; beside it, it keeps a plain account of what runs where and what waits, which is compared after every call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from cress.core.scheduler import Scheduler
+from cress.core.vetoes import Verdict
+from cress.model.decisions import Decision, Preempt, Start
+from cress.model.events import (
+    ClockSet,
+    Event,
+    GroupsApplied,
+    JobCancelled,
+    JobSubmitted,
+    NodeAdded,
+    NodeCordoned,
+    NodeLost,
+    Outcome,
+    TaskEnded,
+)
+from cress.model.group import Group, PreemptivePolicy, Quota, QuotaWindow, SchedPolicy
+from cress.model.job import Job, JobType
+from cress.model.node import Node
+from cress.model.options import Options
+from cress.model.resources import Dimensions
+from cress.model.times import DAY, HOUR, MINUTE, SECOND
+from tests.core.plain import Account
+
+Operation = tuple[str, int]
+
+POLICIES = (SchedPolicy.FIFO, SchedPolicy.PRIORITY, SchedPolicy.CAPACITY, SchedPolicy.BACKFILL)
+USERS = ("ann", "bob", "cid")
+GROUPS = ("batch", "games", "media")
+
+# How often each kind of operation comes, in the stories in which everything may happen.
+EVERYTHING = {
+    "submit": 12, "burst": 8, "end": 3, "fail": 2, "cancel": 3, "wait": 6, "wake": 4,
+    "lose": 1, "back": 2, "add": 1, "cordon": 1, "uncordon": 3, "groups": 1, "clock": 1,
+}  # fmt: skip
+# Only jobs and time.
+PLAIN = {"submit": 8, "burst": 2, "end": 3, "wait": 6, "wake": 2}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a story begins with. ``overrun``: some tasks outlive their time limit."""
+
+    custom: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+    groups: tuple[Group, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    overrun: bool = False
+    limits: str = "some"  # of the jobs have a time limit: all, some, none
+    gangs: bool = True
+    vectors: bool = False
+    windows: bool = False
+
+    def make(self) -> Scheduler:
+        """A scheduler with these nodes and groups."""
+        core = Scheduler(Dimensions(self.custom), Options(**self.options))
+        core.observe(0, self.first_events())
+        return core
+
+    def first_events(self) -> list[Event]:
+        """The events that tell a scheduler of the nodes and groups."""
+        return [*(NodeAdded(node) for node in self.nodes), GroupsApplied(self.groups)]
+
+
+def random_node(rng: Random, number: int, custom: tuple[str, ...]) -> Node:
+    """A node of some size; it may lack a custom dimension, the network or the disk."""
+    dimensions = Dimensions(custom)
+    amounts = {"cpu": 1000 * rng.choice((1, 3, 4, 6, 8)), "memory": rng.choice((6, 8, 12, 16))}
+    amounts["network"] = rng.choice((0, 100))
+    amounts["disk_read"] = rng.choice((0, 50, 50))
+    for name in custom:
+        amounts[name] = 1000 * rng.choice((0, 1, 4))
+    return Node(name=f"n{number:03}", capacity=dimensions.vector(**amounts), rack=rng.choice(("", "r1", "r2")))
+
+
+# cpu in cores and memory of a task: alike, lopsided, and now and then too much for any node.
+SIZES = ((1, 1), (1, 1), (1, 2), (2, 2), (2, 1), (2, 4), (3, 1), (1, 5), (4, 4), (0.5, 0), (0, 3), (9, 1))
+
+
+def random_job(rng: Random, id: int, group: str, setting: Setting) -> Job:
+    """A job of any kind: array or gang, with or without a limit, sometimes larger than any node."""
+    cores, memory = rng.choice(SIZES)
+    amounts = {"cpu": int(1000 * cores), "memory": memory}
+    if rng.random() < 0.1:
+        amounts["disk_read"] = rng.choice((10, 25))
+    for name in setting.custom:
+        if rng.random() < 0.1:
+            amounts[name] = rng.choice((500, 1000, 3000))
+    tasks = rng.choice((1, 1, 1, 2, 3, 6))
+    limited = setting.limits == "all" or (setting.limits == "some" and rng.random() < 0.6)
+    kind = rng.choices((JobType.BATCH, JobType.SERVICE, JobType.DATABASE), (16, 1, 1))[0]
+    return Job(
+        id=id,
+        group=group,
+        name=f"job{id}",
+        user=rng.choice(USERS),
+        request=Dimensions(setting.custom).vector(**amounts),
+        tasks=tasks,
+        gang=setting.gangs and tasks > 1 and rng.random() < 0.4,
+        priority=rng.randint(0, 3),
+        time_limit=rng.choice((1, 5, 20, 60, 300, 300)) * SECOND if limited else None,
+        type=kind,
+        minimum=rng.randint(0, tasks) if kind is JobType.SERVICE else 0,
+    )
+
+
+def random_quota(rng: Random, setting: Setting) -> Quota:
+    """A quota in the accounting of the setting, in the size of the jobs."""
+    if setting.options.get("accounting") != "dominant":
+        return Quota(scalar=1000 * rng.choice((1, 2, 4, 6, 8)))
+    if setting.vectors and rng.random() < 0.6:
+        return Quota(amounts=(("cpu", 1000 * rng.randint(1, 8)), ("memory", rng.randint(2, 16))))
+    return Quota(scalar=rng.choice((300_000, 700_000, 1_000_000, 2_000_000)))
+
+
+def random_group(rng: Random, name: str, setting: Setting, policies: tuple[SchedPolicy, ...] = POLICIES) -> Group:
+    """A group with any policy, and options of its own now and then."""
+    policy = rng.choice(policies)
+    own: list[tuple[str, str]] = []
+    if policy is SchedPolicy.BACKFILL:
+        own.append(("backfill", rng.choice(("easy", "conservative"))))
+        if rng.random() < 0.2:
+            own.append(("backfill_depth", "2"))
+    if policy is SchedPolicy.CAPACITY and rng.random() < 0.5:
+        own.append(("user_limit_factor", rng.choice(("1", "1.5"))))
+    if policy is SchedPolicy.PRIORITY and rng.random() < 0.5:
+        own.append(("priority_ageing", "60"))
+    if rng.random() < 0.2:
+        own.append(("min_runtime", "10s"))
+    if rng.random() < 0.2:
+        own.append(("grace", rng.choice(("0s", "3s"))))
+    windows: tuple[QuotaWindow, ...] = ()
+    if setting.windows and rng.random() < 0.5:
+        windows = (QuotaWindow(tuple(range(7)), 60, 120, random_quota(rng, setting)),)
+    return Group(
+        name=name,
+        quota=random_quota(rng, setting),
+        windows=windows,
+        policy=policy,
+        preemptive=rng.choice((PreemptivePolicy.LOW_PRIORITY_FIRST, PreemptivePolicy.MOST_RECENT_FIRST)),
+        weight=rng.randint(1, 3),
+        user_weights=(("bob", 2),) if rng.random() < 0.3 else (),
+        options=tuple(own),
+    )
+
+
+def _setting(
+    choose: Callable[[Sequence[Any]], Any], number: Callable[[int, int], int], fixed: dict[str, Any]
+) -> Setting:
+    options: dict[str, Any] = {
+        "behind_blocked": choose(("reserve", "quota_only")),
+        "accounting": choose(("cpu", "dominant")),
+        "preemption": choose(("on", "on", "on", "observe", "off")),
+        "node_order": choose(("first", "balance", "best_fit", "spread")),
+        "balance_gate": choose(("off", "off", "off", "on")),
+        "drain_after": choose((600 * SECOND, 30 * SECOND, 0)),
+        "max_per_round": choose((1.0, 0.1)),
+    }
+    values: dict[str, Any] = {
+        "custom": choose((("gpu",), ("gpu", "npu"), ("gpu", "npu", "slots"))),
+        "overrun": choose((False, True)),
+        "limits": choose(("some", "all", "none")),
+        "vectors": choose((False, True)),
+        "windows": choose((False, True)),
+    }
+    fixed = fixed.copy()
+    policies = fixed.pop("policies", POLICIES)
+    names = GROUPS[: fixed.pop("group_count", 3)]
+    for name, value in fixed.items():
+        (values if name in Setting.__dataclass_fields__ else options)[name] = value
+    setting = Setting(options=options, **values)
+    rng = Random(number(0, 2**16))
+    names = names[: number(min(2, len(names)), len(names))]
+    groups = tuple(random_group(rng, name, setting, policies) for name in names)
+    nodes = tuple(random_node(rng, i, setting.custom) for i in range(number(1, 6)))
+    return replace(setting, groups=groups, nodes=nodes)
+
+
+@st.composite
+def settings_of_any_kind(draw: st.DrawFn, /, **fixed: Any) -> Setting:
+    """A setting; ``fixed`` are options and fields of ``Setting`` that every one of them shall have."""
+    return _setting(
+        lambda choices: draw(st.sampled_from(choices)), lambda least, most: draw(st.integers(least, most)), fixed
+    )
+
+
+def seeded_setting(seed: int, **fixed: Any) -> Setting:
+    """A setting that follows from the seed, for long stories and other processes."""
+    rng = Random(seed)
+    return _setting(rng.choice, rng.randint, fixed)
+
+
+def operations(kinds: dict[str, int], least: int = 30, most: int = 80) -> st.SearchStrategy[list[Operation]]:
+    """Lists of operations, each kind as often as its weight says. What a failure does not need shrinks to "rest"."""
+    bag = ["rest", *(kind for kind, weight in kinds.items() for _ in range(weight))]
+    return st.lists(st.tuples(st.sampled_from(bag), st.integers(0, 2**16)), min_size=least, max_size=most)
+
+
+def seeded_operations(seed: int, count: int, kinds: dict[str, int]) -> list[Operation]:
+    """``count`` operations that follow from the seed, for long stories."""
+    rng = Random(seed)
+    return [(kind, rng.randrange(2**16)) for kind in rng.choices(list(kinds), list(kinds.values()), k=count)]
+
+
+Call = tuple[int, list[Event]]
+# Looks at an answer of the core before it enters the account; what it returns is called after that.
+Watch = Callable[["Player", list[Decision]], Callable[[], None]]
+
+
+def digest(seeds: Iterable[int], count: int) -> str:
+    """A fingerprint of every decision of seeded stories."""
+    told = hashlib.sha256()
+    for seed in seeds:
+        player = Player(seeded_setting(seed), check=False).play(seeded_operations(seed, count, EVERYTHING))
+        told.update(repr(player.decisions).encode())
+    return told.hexdigest()
+
+
+def replay(core: Scheduler, calls: list[Call], budget: int = 2**31) -> list[list[Decision]]:
+    """The same calls to another scheduler; its decisions call by call."""
+    answers = []
+    for now, events in calls:
+        core.observe(now, events)
+        items: list[Decision] = []
+        more = True
+        while more:
+            answer = core.decide(now, budget)
+            items += answer.items
+            more = answer.more
+        answers.append(items)
+    return answers
+
+
+class Player:
+    """Plays operations against a core: ``calls`` are the calls, ``answers`` the decisions call by call.
+
+    ``twins`` are other schedulers that must answer every call alike.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        core: Scheduler | None = None,
+        *,
+        budget: int = 2**31,
+        check: bool = True,
+        watch: Watch | None = None,
+    ) -> None:
+        self.setting = setting
+        self.core = core or setting.make()
+        self.budget = budget
+        self.check = check
+        self.watch = watch
+        self.twins: list[Scheduler] = []
+        self.now = 0
+        self.account = Account(setting.options.get("accounting", "cpu"), Dimensions(setting.custom))
+        for node in setting.nodes:
+            self.account.add_node(node)
+        self.groups = setting.groups
+        self.due: dict[int, tuple[int, Outcome]] = {}
+        self.told: set[int] = set()
+        self.next_job = 1
+        self.next_node = len(setting.nodes)
+        self.calls: list[Call] = []
+        self.answers: list[list[Decision]] = []
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """All decisions so far."""
+        return [decision for answer in self.answers for decision in answer]
+
+    # --- calls -----------------------------------------------------------------------------------------------
+
+    def happen(self, *events: Event) -> None:
+        """Events reach the core, which decides then."""
+        self.calls.append((self.now, list(events)))
+        for core in (self.core, *self.twins):
+            core.observe(self.now, events)
+        self._validate()
+        self.answers.append([])
+        more = True
+        while more:
+            answer = self.core.decide(self.now, self.budget)
+            more = answer.more
+            for twin in self.twins:
+                other = twin.decide(self.now, self.budget)
+                assert other == answer
+                assert twin.next_wakeup() == self.core.next_wakeup()
+            self.answers[-1] += answer.items
+            then = self.watch(self, answer.items) if self.watch else None
+            for decision in answer.items:
+                self._carry_out(decision)
+            if then:
+                then()
+            self.account.check_gangs(answer.items)
+            self._validate(pending=not more)
+        wakeup = self.core.next_wakeup()
+        assert wakeup is None or wakeup > self.now, f"wakes at {wakeup}, which is not after {self.now}"
+
+    def decide(self) -> None:
+        """Let the core decide although nothing happened."""
+        self.happen()
+
+    def _carry_out(self, decision: Decision) -> None:
+        if isinstance(decision, Start):
+            job = self.account.jobs[decision.job]
+            self.account.start(decision, self.now)
+            rng = Random(decision.attempt)
+            limit = job.time_limit if job.time_limit is not None else rng.choice((10, 100, 1000)) * SECOND
+            share = rng.choice((0.3, 0.8, 1.0, 1.0, 1.5 if self.setting.overrun else 1.0))
+            self.due[decision.attempt] = (self.now + max(1, int(limit * share)), Outcome.SUCCEEDED)
+        elif isinstance(decision, Preempt):
+            self.account.preempt(decision, self.core, self.now)
+            self._stop_soon(decision.attempt, decision.grace, Outcome.PREEMPTED)
+
+    def _stop_soon(self, attempt: int, grace: int, outcome: Outcome) -> None:
+        end = self.now + Random(attempt).choice((0, grace // 2, grace))
+        if end < self.due[attempt][0]:
+            self.due[attempt] = (end, outcome)
+        self.told.add(attempt)
+
+    def _validate(self, pending: bool = False) -> None:
+        if not self.check:
+            return
+        broken = self.core.validate()
+        assert not broken, broken
+        self.account.compare(self.core)
+        if pending:
+            self._vetoes()
+
+    def _vetoes(self) -> None:
+        """What the core says of a waiting job is true by the account."""
+        for job in self.core.waiting():
+            veto = self.core.veto(job.job.id)
+            assert veto is not None
+            fits = self.account.nodes_with_room(job.job.request)
+            assert veto.kind not in (Verdict.UNVISITED, Verdict.PLACED), veto
+            if veto.kind is Verdict.NO_ROOM:
+                assert not fits, veto
+            if veto.kind is Verdict.RESERVED:
+                assert fits, veto
+                assert veto.behind is not None, veto
+
+    # --- time ------------------------------------------------------------------------------------------------
+
+    def wait_until(self, time: int) -> None:
+        """Time passes; tasks end when they are due, and the core is woken when it wants to be."""
+        while True:
+            ends = min(((end, attempt) for attempt, (end, _) in self.due.items()), default=None)
+            wakeup = self.core.next_wakeup()
+            if ends is not None and ends[0] <= time and (wakeup is None or ends[0] <= wakeup):
+                self.now = max(self.now, ends[0])
+                self.end(ends[1])
+            elif wakeup is not None and wakeup <= time:
+                self.now = max(self.now, wakeup)
+                self.decide()
+            else:
+                break
+        self.now = max(self.now, time)
+
+    def end(self, attempt: int, outcome: Outcome | None = None, again: bool = False) -> None:
+        """An attempt is over."""
+        happened = outcome or self.due[attempt][1]
+        again_really = again or happened in (Outcome.PREEMPTED, Outcome.LOST)
+        self._forget(attempt)
+        self.account.end(attempt, again_really)
+        self.happen(TaskEnded(attempt, happened, again))
+
+    def _forget(self, attempt: int) -> None:
+        del self.due[attempt]
+        self.told.discard(attempt)
+
+    # --- operations ------------------------------------------------------------------------------------------
+
+    def play(self, operations: list[Operation]) -> Player:
+        """One operation after the other."""
+        for kind, number in operations:
+            getattr(self, f"_op_{kind}")(Random(number))
+        return self
+
+    def submit(self, *jobs: Job) -> None:
+        """These jobs are submitted at once."""
+        for job in jobs:
+            self.next_job = max(self.next_job, job.id + 1)
+            self.account.submit(job)
+        self.happen(*(JobSubmitted(job) for job in jobs))
+
+    def _op_rest(self, rng: Random) -> None:
+        """Nothing happens."""
+
+    def _group(self, rng: Random) -> str:
+        names = [group.name for group in self.groups]
+        # A setting with one group is about what happens inside it.
+        return names[0] if len(names) == 1 else rng.choice([*names * 4, "", "default"])
+
+    def _op_submit(self, rng: Random) -> None:
+        self.submit(random_job(rng, self.next_job, self._group(rng), self.setting))
+
+    def _op_burst(self, rng: Random) -> None:
+        group = self._group(rng)
+        self.submit(*(random_job(rng, self.next_job + i, group, self.setting) for i in range(4)))
+
+    def _op_end(self, rng: Random) -> None:
+        if self.due:
+            self.end(rng.choice(sorted(self.due)))
+
+    def _op_fail(self, rng: Random) -> None:
+        untold = sorted(self.due.keys() - self.told)
+        if untold:
+            self.end(rng.choice(untold), Outcome.FAILED, again=rng.random() < 0.7)
+
+    def _op_cancel(self, rng: Random) -> None:
+        alive = sorted(self.account.alive())
+        if not alive:
+            return
+        job = rng.choice(alive)
+        for attempt in self.account.running_of(job):
+            self._stop_soon(attempt, 5 * SECOND, Outcome.CANCELLED)
+        self.account.cancel(job)
+        self.happen(JobCancelled(job))
+
+    def _op_wait(self, rng: Random) -> None:
+        self.wait_until(self.now + rng.choice((1, SECOND, 3 * SECOND, 15 * SECOND, 40 * SECOND)))
+        if rng.random() < 0.5:
+            self.decide()
+
+    def _op_wake(self, rng: Random) -> None:
+        wakeup = self.core.next_wakeup()
+        if wakeup is not None and wakeup < self.now + HOUR:
+            self.wait_until(wakeup)
+
+    def _op_lose(self, rng: Random) -> None:
+        names = [name for name in self.account.nodes if name not in self.account.lost]
+        if names:
+            name = rng.choice(names)
+            for attempt in self.account.running_on(name):
+                self._forget(attempt)
+            self.account.lose(name)
+            self.happen(NodeLost(name))
+
+    def _op_back(self, rng: Random) -> None:
+        if self.account.lost:
+            name = rng.choice(sorted(self.account.lost))
+            node = self.account.nodes[name]
+            if rng.random() < 0.3:
+                node = msgspec.structs.replace(random_node(rng, 0, self.setting.custom), name=name)
+            self.account.add_node(node)
+            self.happen(NodeAdded(node))
+
+    def _op_add(self, rng: Random) -> None:
+        if self.next_node < 8:
+            node = random_node(rng, self.next_node, self.setting.custom)
+            self.next_node += 1
+            self.account.add_node(node)
+            self.happen(NodeAdded(node))
+
+    def _op_cordon(self, rng: Random) -> None:
+        if self.account.nodes:
+            name = rng.choice(list(self.account.nodes))
+            self.account.cordoned.add(name)
+            self.happen(NodeCordoned(name, True, "repair"))
+
+    def _op_uncordon(self, rng: Random) -> None:
+        if self.account.cordoned:
+            name = rng.choice(sorted(self.account.cordoned))
+            self.account.cordoned.discard(name)
+            self.happen(NodeCordoned(name, False))
+
+    def _op_groups(self, rng: Random) -> None:
+        kept = [name for name in GROUPS if rng.random() < 0.7] or [GROUPS[0]]
+        old = {group.name: group for group in self.groups}
+        fresh = tuple(
+            old[name] if name in old and rng.random() < 0.5 else random_group(rng, name, self.setting) for name in kept
+        )
+        target = rng.choice([*kept, "default"])
+        moves = tuple((name, target) for name in old if name not in kept)
+        self.groups = fresh
+        self.account.move(dict(moves))
+        self.happen(GroupsApplied(fresh, moves))
+
+    def _op_clock(self, rng: Random) -> None:
+        self.happen(ClockSet(10 * DAY + rng.choice((59, 60, 119, 120)) * MINUTE + rng.choice((0, 30 * SECOND))))

@@ -1,0 +1,12 @@
+"""What always holds, whatever happens: the core's own invariants, and a plain account kept beside it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from tests.core.stories import EVERYTHING, Operation, Player, Setting, operations, settings_of_any_kind
+
+
+@given(setting=settings_of_any_kind(), story=operations(EVERYTHING))
+def test_whatever_happens_every_invariant_holds(setting: Setting, story: list[Operation]) -> None:
+    Player(setting).play(story)

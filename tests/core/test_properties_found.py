@@ -1,0 +1,152 @@
+"""What the property tests found, each as the shortest story that shows it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cress.core.vetoes import Verdict
+from cress.model.decisions import Start, WouldPreempt
+from cress.model.errors import InputError
+from cress.model.events import GroupsApplied, JobCancelled
+from cress.model.group import Group, Quota, SchedPolicy
+from tests.core.builders import World, group, job, node
+
+
+def occupied(**options: Any) -> World:
+    """One node of 8 cores, full with four tasks of ``large``, which may hold half of it."""
+    world = World(group("small", 4), group("large", 4), nodes=[node("n1").cpu(8)], **options)
+    return world.run(job("fill").cpu(2).tasks(4).group("large"))
+
+
+def test_a_gang_starts_whole_beside_a_drained_node_that_lacks_what_it_does_not_need() -> None:
+    world = World(
+        group("g", 9, policy="BackFill"),
+        nodes=[node("n1").cpu(3).offers(gpu=4), node("n2").cpu(6)],
+        dimensions=("gpu",),
+        drain_after=0,
+        node_order="first",
+    )
+    world.run(job("holds").cpu(0.5).needs(gpu=3).group("g"))
+    world.submit(job("head").cpu(0.5).needs(gpu=3).group("g"), job("gang").cpu(1).tasks(7).gang().group("g")).decide()
+    assert world.state("gang").waiting in (0, 7)
+
+
+def test_a_quota_that_becomes_a_vector_keeps_the_group_in_order() -> None:
+    world = World(group("a", 1), group("b", 1), nodes=[node("n1").cpu(4).memory("8G")], accounting="dominant")
+    world.submit(job("never").cpu(8).group("a")).decide()
+    world.apply(group("a", "<1,1G>"), group("b", 1))
+    assert world.core.validate() == []
+
+
+def test_a_job_that_moves_into_a_capacity_group_does_not_count_its_users_twice() -> None:
+    world = World(group("old", 2), group("cap", 6, policy="Capacity"), nodes=[node("n1").cpu(8)])
+    world.run(job("mine").cpu(2).group("cap").user("ann"), job("moves").cpu(1).group("old").user("bob"))
+    world.core.observe(
+        0, [GroupsApplied((group("cap", 6, policy="Capacity").build("cpu", world.dimensions),), (("old", "cap"),))]
+    )
+    # bob uses less than ann, so bob goes first on the one place that is left when both queue.
+    assert world.core.groups.by_name["cap"].policy._used == {"ann": [2000], "bob": [1000]}  # type: ignore[attr-defined]
+
+
+def test_a_fifo_job_behind_the_head_says_that_it_is_behind() -> None:
+    world = World(group("g", 4), nodes=[node("n1").cpu(4)])
+    world.run(job("runs").cpu(3).group("g"))
+    world.submit(job("head").cpu(2).group("g"), job("second").cpu(1).group("g")).decide()
+    assert world.veto("second").kind is Verdict.BEHIND
+
+
+def test_a_capacity_job_behind_another_of_its_user_says_so() -> None:
+    world = World(group("g", 4, policy="Capacity"), nodes=[node("n1").cpu(4)])
+    world.run(job("runs").cpu(3).group("g"))
+    world.submit(job("first").cpu(2).group("g").user("ann"), job("second").cpu(1).group("g").user("ann")).decide()
+    assert world.veto("second").kind is Verdict.BEHIND
+
+
+def test_cancelling_a_job_whose_victims_leave_takes_its_group_out_of_the_order() -> None:
+    world = occupied()
+    world.submit(job("late").cpu(4).group("small")).decide()
+    world.core.observe(0, [JobCancelled(world.ids["late"])])
+    assert world.core.validate() == []
+
+
+def test_the_wake_up_for_a_victim_too_young_outlives_another_decide() -> None:
+    world = occupied(min_runtime=60_000_000)
+    world.submit(job("late").cpu(4).group("small")).decide()
+    first = world.core.next_wakeup()
+    world.decide()
+    assert world.core.next_wakeup() == first == 60_000_000
+
+
+def test_a_list_of_groups_that_is_refused_changes_nothing() -> None:
+    world = occupied()
+    before = json.dumps(world.core.export())
+    refused = Group(name="new", quota=Quota(scalar=1000), policy=SchedPolicy.URGENCY)
+    with pytest.raises(InputError, match="Urgency"):
+        world.core.observe(
+            0, [GroupsApplied((Group(name="small", quota=Quota(scalar=9000)), refused), (("large", "small"),))]
+        )
+    assert json.dumps(world.core.export()) == before
+    assert world.core.validate() == []
+
+
+def test_a_move_to_a_group_that_is_not_there_changes_nothing() -> None:
+    world = occupied()
+    before = json.dumps(world.core.export())
+    with pytest.raises((InputError, ValueError)):
+        world.core.observe(
+            0, [GroupsApplied((Group(name="small", quota=Quota(scalar=9000)),), (("large", "nowhere"),))]
+        )
+    assert json.dumps(world.core.export()) == before
+    assert world.core.validate() == []
+
+
+def test_cancelling_a_planned_job_lets_the_next_one_start() -> None:
+    world = World(group("g", 4, policy="BackFill").with_options(backfill="conservative"), nodes=[node("n1").cpu(4)])
+    world.run(job("runs").cpu(2).limit(100).group("g"))
+    world.submit(job("wide").cpu(4).limit(100).group("g"), job("long").cpu(2).limit(200).group("g")).decide()
+    world.core.observe(0, [JobCancelled(world.ids["wide"])])
+    (start,) = world.decide()
+    assert isinstance(start, Start)
+    assert start.job == world.ids["long"]
+
+
+def test_a_conservative_group_above_its_quota_stays_behind_a_unit_without_known_start() -> None:
+    above = group("above", 4, policy="BackFill").with_options(backfill="conservative")
+    world = World(above, group("below", 4), nodes=[node("n1").cpu(8)], preemption="off")
+    world.run(job("fill").cpu(2).tasks(3).group("above"))
+    world.submit(job("blocked").cpu(4).group("below"), job("more").cpu(2).group("above")).decide()
+    assert world.state("more").waiting == 1
+
+
+def test_what_would_be_preempted_is_told_at_once() -> None:
+    world = occupied(preemption="observe")
+    world.submit(job("late").cpu(4).group("small"))
+    assert [type(each) for each in world.decide()] == [WouldPreempt, WouldPreempt]
+
+
+def test_a_reservation_of_a_job_that_is_gone_does_not_keep_a_state_from_coming_back() -> None:
+    world = World(
+        group("g", 4, policy="BackFill").with_options(backfill="conservative"), group("h", 4), nodes=[node("n1").cpu(4)]
+    )
+    world.run(job("runs").cpu(3).limit(100).group("g"))
+    world.submit(job("planned").cpu(4).limit(100).group("g")).decide()
+    world.core.observe(0, [JobCancelled(world.ids["planned"])])
+    world.core.restore(json.loads(json.dumps(world.core.export())))
+
+
+def test_a_job_held_by_the_gate_behind_a_blocked_head_starts_when_the_hold_is_over() -> None:
+    world = World(group("g", 8, policy="BackFill"), nodes=[node("n1").cpu(10).memory("10G")], balance_gate="on")
+    world.run(job("runs").cpu(3).memory("1G").limit(200).group("g"))
+    world.submit(
+        job("head").cpu(10).memory("10G").limit(1000).group("g"),
+        job("lopsided").cpu(4).limit(1).group("g"),
+        job("long").memory("4G").cpu(0).limit(1000).group("g"),
+    ).decide()
+    assert world.veto("lopsided").kind is Verdict.GATE
+    assert world.wait(1).decide() == []
+    assert world.core.next_wakeup() == 60_000_000
+    world.wake()
+    assert world.state("lopsided").waiting == 0

@@ -1,0 +1,131 @@
+"""State that leaves and comes back: a restored scheduler goes on exactly as the one it was exported from."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+from hypothesis import given
+
+from cress.core.scheduler import Scheduler
+from cress.model.events import JobSubmitted, Outcome, TaskEnded
+from cress.model.job import Job
+from tests.core.builders import World, group, job, node
+from tests.core.stories import (
+    EVERYTHING,
+    Operation,
+    Player,
+    Setting,
+    operations,
+    seeded_operations,
+    seeded_setting,
+    settings_of_any_kind,
+)
+
+
+def sent_away(core: Scheduler) -> Scheduler:
+    """The scheduler after its state was written as text and read again."""
+    return Scheduler.restore(json.loads(json.dumps(core.export())))
+
+
+def in_the_middle_of(core: Scheduler) -> set[str]:
+    """What is under way, of the things that a state must not forget."""
+    under_way = {
+        "claims": bool(core.claims),
+        "cooling": any(group.cools_until() > core.now for group in core.groups),
+        "reservations": any(each.rows for each in core.reservations.kept),
+        "plans": any(units for plan in core.plans.by_group.values() for units in plan.units.values()),
+        "gates": any(each.held_since is not None for each in core.jobs.values()),
+        "drains": any(each.drain for each in core.jobs.values()),
+        "leaving": bool(core.leaving),
+        "retries": any(each.again for each in core.jobs.values()),
+        "timetable": core.groups.wall_offset is not None,
+        "rotation": core.balance.cursor > 0,
+        "lost nodes": any(core.cluster.lost),
+        "cordoned nodes": any(core.cluster.cordoned),
+    }
+    return {name for name, there in under_way.items() if there}
+
+
+def test_restored_at_any_moment_it_goes_on_alike() -> None:
+    seen: Counter[str] = Counter()
+
+    @given(setting=settings_of_any_kind(), story=operations(EVERYTHING))
+    def check(setting: Setting, story: list[Operation]) -> None:
+        player = Player(setting, check=False)
+        for number, operation in enumerate(story):
+            if operation[1] % 4 == 0 or number == len(story) // 2:
+                seen.update(in_the_middle_of(player.core))
+                twin = sent_away(player.core)
+                assert twin.validate() == []
+                assert twin.export() == player.core.export()
+                player.twins = [*player.twins[-1:], twin]
+            player.play([operation])
+
+    check()
+    assert not {
+        "claims", "cooling", "reservations", "plans", "gates", "drains", "leaving", "retries", "timetable", "rotation",
+        "lost nodes", "cordoned nodes",
+    } - seen.keys()  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_restored_it_decides_alike_for_a_thousand_events(seed: int) -> None:
+    player = Player(seeded_setting(seed), check=False).play(seeded_operations(seed, 40, EVERYTHING))
+    player.twins = [sent_away(player.core)]
+    before = len(player.calls)
+    part = 0
+    while sum(len(events) for _, events in player.calls[before:]) < 1000:
+        part += 1
+        player.play(seeded_operations(1000 * part + seed, 50, EVERYTHING))
+    assert player.twins[0].export() == player.core.export()
+
+
+@given(setting=settings_of_any_kind(), story=operations(EVERYTHING))
+def test_exporting_twice_gives_the_same_and_changes_nothing(setting: Setting, story: list[Operation]) -> None:
+    player = Player(setting, check=False)
+    player.twins = [setting.make()]
+    for operation in story:
+        player.play([operation])
+        first = player.core.export()
+        assert json.loads(json.dumps(first)) == json.loads(json.dumps(player.core.export()))
+
+
+@given(setting=settings_of_any_kind(), story=operations(EVERYTHING))
+def test_a_clone_is_independent(setting: Setting, story: list[Operation]) -> None:
+    player = Player(setting, check=False).play(story)
+    before = json.dumps(player.core.export())
+    clone = player.core.clone()
+    request = setting.make().dimensions.vector(cpu=1000)
+    for attempt in list(clone.attempts):
+        clone.observe(player.now + 1, [TaskEnded(attempt, Outcome.FAILED, again=attempt % 2 == 0)])
+        clone.decide(player.now + 1)
+    clone.observe(player.now + 2, [JobSubmitted(Job(id=10**6, group="", request=request, tasks=50))])
+    clone.decide(player.now + 2)
+    assert clone.validate() == []
+    assert json.dumps(player.core.export()) == before
+    player.twins = [sent_away(player.core)]
+    player.play([("submit", 1), ("wait", 2), ("burst", 3), ("wait", 4)])
+
+
+def test_two_schedulers_restored_from_one_state_share_nothing() -> None:
+    world = World(group("etl", 4), nodes=[node("n1").cpu(2)])
+    world.submit(job("copy").tasks(5).group("etl")).decide()
+    world.finish("copy", outcome=Outcome.FAILED, again=True, decide=False)
+    state = world.core.export()
+    text = json.dumps(state)
+    first = Scheduler.restore(state)
+    second = Scheduler.restore(state)
+    assert first.decide(0) == second.decide(0)
+    assert json.dumps(state) == text
+
+
+def test_what_would_be_preempted_is_not_told_again_after_a_restore() -> None:
+    world = World(group("small", 4), group("large", 4), nodes=[node("n1").cpu(8)], preemption="observe")
+    world.run(job("fill").cpu(2).tasks(4).group("large"))
+    world.submit(job("late").cpu(4).group("small")).decide()
+    world.decide()
+    twin = sent_away(world.core)
+    for later in range(1, 4):
+        assert twin.decide(later) == world.core.decide(later)
