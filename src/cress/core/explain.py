@@ -21,16 +21,18 @@ def why_waiting(core: Scheduler, job_id: int) -> Veto | None:
         return None
     group = job.group
     if core.never_fits(job.job):
-        return _veto(job, Verdict.NEVER, never=True, nodes=core.cluster.usable_count)
+        one_fits = core.cluster.ever_fits(job.job.request)
+        kind = Verdict.NEVER_TOGETHER if one_fits else Verdict.NEVER
+        return _veto(job, kind, never=True, nodes=core.cluster.usable_count)
     if job.claims:
         claim = job.claims[0]
         places = tuple(core.cluster.names[f] for f, _ in claim.reservation.nodes)
-        return _veto(job, Verdict.VICTIMS, until=claim.reservation.start, places=places)
+        return _veto(job, Verdict.VICTIMS, until=claim.expected, places=places)
     if not job.queued:
         return _veto(job, Verdict.GANG_RUNS)
     if group.preempted_at is not None and core.now < group.cools_until():
         return _veto(job, Verdict.COOLING, until=group.cools_until())
-    if group.visited != core.pass_number:
+    if group.visited != core.pass_number or job.arrived == core.pass_number:
         return _unvisited(core, job)
     return _gate(core, job) or _placement(core, job)
 
@@ -114,6 +116,7 @@ def sentence(veto: Veto) -> str:
 _SENTENCES = {
     Verdict.PLACED: "it was placed",
     Verdict.NEVER: "no node of this cluster is large enough for it, even when empty",
+    Verdict.NEVER_TOGETHER: "all nodes of this cluster together are too small for all its tasks at once",
     Verdict.VICTIMS: "tasks of other groups are making room for it on {places}",
     Verdict.GANG_RUNS: "some tasks of the gang still run; it starts again as a whole when they have ended",
     Verdict.COOLING: "group {group} was preempted a short time ago and takes no part in scheduling for the moment",

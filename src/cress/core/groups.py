@@ -14,9 +14,10 @@ from math import lcm
 from typing import TYPE_CHECKING, TypeAlias
 
 from cress.core.cluster import Cluster
-from cress.core.jobs import JobState
+from cress.core.jobs import Attempt, JobState
 from cress.core.policies import Policy, make_policy
 from cress.core.vetoes import Verdict
+from cress.model.errors import InputError
 from cress.model.group import Group, Quota
 from cress.model.optionparse import resolve_options
 from cress.model.options import Options
@@ -55,6 +56,7 @@ class GroupState:
         self.jobs = 0
         self.key: Key | None = None
         self.claims: list[Claim] = []
+        self.attempts: dict[int, Attempt] = {}
         # What the last pass that looked at the group came to.
         self.visited = 0
         self.verdict = Verdict.UNVISITED
@@ -209,6 +211,14 @@ class Groups:
         return self.by_name[name or DEFAULT_GROUP]
 
     # --- configuration -------------------------------------------------------------------------------------
+
+    def check(self, groups: tuple[Group, ...]) -> None:
+        """Raise ``InputError`` if this list of groups cannot be applied; changes nothing."""
+        for spec in groups:
+            make_policy(spec, resolve_options(self.options, spec), self.cluster)
+            for name, _ in spec.quota.amounts:
+                if name not in self.dimensions.index:
+                    raise InputError(f"unknown dimension {name!r} in a quota", field=spec.name)
 
     def apply(self, groups: tuple[Group, ...], now: int) -> list[GroupState]:
         """Take the whole list of groups; returns those that are new or changed.

@@ -23,6 +23,7 @@ class JobState:
 
     __slots__ = (
         "again",
+        "arrived",
         "attempts",
         "cancelled",
         "claims",
@@ -48,7 +49,8 @@ class JobState:
         self.shape = shape
         self.submitted = submitted
         self.since = submitted
-        self.limit = NEVER if job.time_limit is None else job.time_limit
+        # A reservation must last, or it would keep nothing.
+        self.limit = NEVER if job.time_limit is None else max(1, job.time_limit)
         self.cpu_charge = (job.request[0],)
         self.next_task = 0
         self.again: list[int] = []
@@ -58,6 +60,8 @@ class JobState:
         self.attempts: dict[int, Attempt] = {}
         self.claims: list[Claim] = []
         self.cancelled = False
+        # The number of passes that had been run when it was queued: until the next one nobody has looked at it.
+        self.arrived = 0
         self.drain: list[tuple[int, int]] = []
         self.held_since: int | None = None
         # When victims were last found for it in the mode ``observe``.

@@ -7,7 +7,7 @@ from datetime import UTC, tzinfo
 
 from cress.core.balance import Balance
 from cress.core.cluster import Cluster
-from cress.core.groups import Groups, GroupState
+from cress.core.groups import DEFAULT_GROUP, Groups, GroupState
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import END, USABLE
 from cress.core.preemption import Claim
@@ -51,6 +51,7 @@ class Ledger:
         self.leaving: dict[int, Attempt] = {}
         self.claims: list[Claim] = []
         self.next_attempt = 1
+        self.pass_number = 0
         # Decisions that events led to, handed out by the next ``decide``.
         self.outbox: list[Decision] = []
         self.wake = NEVER
@@ -113,7 +114,7 @@ class Ledger:
         job.again.clear()
         for attempt in job.attempts.values():
             if not attempt.stopping:
-                self._leave(attempt)
+                self.leave(attempt, self.now + job.group.options.grace)
                 name = self.cluster.names[attempt.node]
                 self.outbox.append(Stop(attempt.id, job.job.id, attempt.task, name))
         self._maybe_over(job)
@@ -145,8 +146,12 @@ class Ledger:
             self._refresh_quotas()
 
     def _groups_applied(self, event: GroupsApplied) -> None:
-        kept = {group.name for group in event.groups} | {"default"}
+        self.groups.check(event.groups)
+        kept = {group.name for group in event.groups} | {DEFAULT_GROUP}
         moves = dict(event.moves)
+        lost = sorted(set(moves.values()) - kept)
+        if lost:
+            raise ValueError(f"jobs cannot move to groups that are not there: {', '.join(lost)}")
         homeless = sorted(
             {job.group.name for job in self.jobs.values() if job.group.name not in kept and job.group.name not in moves}
         )
@@ -178,11 +183,13 @@ class Ledger:
         if not wanted:
             return
         for group in groups:
+            group.attempts = {}
             zero = [0] * len(group.quota)
             group.used, group.leaving, group.claimed = zero, zero.copy(), zero.copy()
         for attempt in self.attempts.values():
             group = attempt.job.group
             if group.name in wanted:
+                group.attempts[attempt.id] = attempt
                 attempt.charge = group.charge(attempt.job.job.request, self.cluster.capacity_of(attempt.node))
                 group.add_used(attempt.job, attempt.charge)
                 if attempt.stopping:
@@ -207,6 +214,7 @@ class Ledger:
     def enqueue(self, job: JobState) -> None:
         """A unit of the job waits from now on."""
         job.since = self.now
+        job.arrived = self.pass_number
         job.queued = True
         if job.job.gang and job.shape.size != job.waiting:
             job.shape = self.cluster.shape(job.job.request, job.waiting)
@@ -247,6 +255,7 @@ class Ledger:
         attempt = Attempt(number, job, task, f, slot, self.now, charge)
         self.attempts[number] = attempt
         job.attempts[number] = attempt
+        group.attempts[number] = attempt
         group.add_used(job, charge)
         return Start(number, job.job.id, task, self.cluster.names[f])
 
@@ -256,6 +265,7 @@ class Ledger:
         group = job.group
         del self.attempts[attempt.id]
         del job.attempts[attempt.id]
+        del group.attempts[attempt.id]
         self.cluster.release(attempt.slot)
         group.add_used(job, tuple(-amount for amount in attempt.charge))
         if attempt.stopping:
@@ -272,10 +282,9 @@ class Ledger:
         if group.key is not None:
             self.groups.reorder(group)
 
-    def _leave(self, attempt: Attempt) -> None:
-        """An attempt was told to stop; after its grace what it holds will be free."""
+    def leave(self, attempt: Attempt, end: int) -> None:
+        """An attempt was told to stop; what it holds is expected back at ``end``."""
         self.mark_leaving(attempt)
-        end = self.now + attempt.job.group.options.grace
         if int(self.cluster.leases[attempt.slot, END]) > end:
             self.cluster.set_end(attempt.slot, end)
 
@@ -310,6 +319,7 @@ class Ledger:
         claim.job.group.claims.remove(claim)
         _add(claim.job.group.claimed, tuple(-amount for amount in claim.charge))
         self.cluster.unwant(claim.job.shape)
+        self.groups.reorder(claim.job.group)
 
     def _drop_claim(self, claim: Claim, again: bool) -> None:
         """The claim is void; its tasks wait again unless the job is cancelled."""

@@ -14,8 +14,8 @@ import numpy as np
 from cress.core.cluster import Cluster, Ints
 from cress.core.groups import GroupState
 from cress.core.jobs import Attempt, JobState
-from cress.core.kernels.holding import FREE, USABLE
-from cress.core.kernels.timeline import B_AMOUNTS, B_FORCE, B_NODE
+from cress.core.kernels.holding import AMOUNTS, FREE, NODE, USABLE
+from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
 from cress.core.timeline import Reservation, Timeline
 from cress.model.group import PreemptivePolicy
 from cress.model.job import JobType
@@ -24,25 +24,34 @@ Cost: TypeAlias = tuple[int, int, int]
 
 
 class Claim:
-    """A unit for which victims make room: its tasks, taken out of the queue, and the reservation of their nodes."""
+    """A unit for which ``victims`` make room: its tasks, taken out of the queue, and the reservation of their nodes.
 
-    __slots__ = ("charge", "job", "reservation", "stamp", "tasks")
+    Its bookings are in force from the beginning and count what the victims still hold as theirs. ``expected`` is when
+    the victims' grace is over.
+    """
 
-    def __init__(self, job: JobState, tasks: list[int], reservation: Reservation, charge: tuple[int, ...]) -> None:
+    __slots__ = ("charge", "expected", "job", "reservation", "tasks", "tried", "victims")
+
+    def __init__(
+        self, job: JobState, tasks: list[int], reservation: Reservation, charge: tuple[int, ...], victims: list[int],
+        expected: int,
+    ) -> None:  # fmt: skip
         self.job = job
         self.tasks = tasks
         self.reservation = reservation
         self.charge = charge
-        # The state of the claim's nodes when it was last tried.
-        self.stamp = -1
+        self.victims = victims
+        self.expected = expected
+        # ``cluster.loosened`` when it was last tried.
+        self.tried = -1
 
 
 class Victim:
-    """Tasks that go together: one task, or all of a gang."""
+    """Tasks that go together: one task, or all of a gang; ``order`` is the place in which they are taken."""
 
     __slots__ = ("attempts", "group", "longest", "loss", "lost_work", "order", "priority")
 
-    def __init__(self, attempts: list[Attempt], now: int, policy: PreemptivePolicy) -> None:
+    def __init__(self, attempts: list[Attempt], now: int, policy: PreemptivePolicy, group_rank: int) -> None:
         first = attempts[0]
         self.attempts = attempts
         self.group = first.job.group
@@ -52,7 +61,7 @@ class Victim:
         self.loss = [sum(amounts) for amounts in zip(*(attempt.charge for attempt in attempts), strict=True)]
         rank = self.priority if policy is PreemptivePolicy.LOW_PRIORITY_FIRST else self.longest
         # The group furthest above its quota first, then the policy's rank; the latest attempt among equals.
-        self.order = (-self.group.excess(), self.group.name, rank, self.longest, -first.id)
+        self.order = (group_rank, rank, self.longest, -first.id)
 
 
 class Plan:
@@ -71,41 +80,38 @@ class Plan:
 
 
 def find_plan(
-    job: JobState, groups: Iterable[GroupState], attempts: Iterable[Attempt], cluster: Cluster, timeline: Timeline,
-    claims: Iterable[Claim], leaving: Iterable[Attempt], now: int,
+    job: JobState, groups: Iterable[GroupState], cluster: Cluster, timeline: Timeline, claims: Iterable[Claim],
+    leaving: Iterable[Attempt], now: int,
 ) -> Plan | None:  # fmt: skip
     """Victims for one unit of ``job``, or ``None`` if no allowed set makes it fit.
 
     ``leaving`` are the attempts that were told to stop, for whatever reason.
     """
-    takers = {group.name for group in groups if group is not job.group and group.can_be_preempted()}
+    takers = [group for group in groups if group is not job.group and group.can_be_preempted()]
     if not takers:
         return None
-    policy = job.group.spec.preemptive
-    victims = _victims(takers, attempts, now, policy)
-    if not victims:
-        return None
-    return _Search(job, victims, cluster, timeline, claims, leaving, policy).best()
+    takers.sort(key=lambda group: (-group.excess(), group.name))
+    search = _Search(job, cluster, timeline, claims, leaving)
+    search.look_at(takers, now)
+    return search.best()
 
 
-def _victims(takers: set[str], attempts: Iterable[Attempt], now: int, policy: PreemptivePolicy) -> list[Victim]:
-    """Everything that may yield, in the order in which it is taken."""
+def _candidates(group: GroupState, now: int) -> list[list[Attempt]]:
+    """What may yield in a group: running tasks one by one, gangs as a whole; never databases, nor what just began."""
+    latest = now - group.options.min_runtime
+    found: list[list[Attempt]] = []
     gangs: dict[int, list[Attempt]] = {}
-    singles: list[Attempt] = []
-    for attempt in attempts:
-        job = attempt.job
-        if job.group.name not in takers or attempt.stopping or job.job.type is JobType.DATABASE:
+    for attempt in group.attempts.values():
+        if attempt.stopping or attempt.job.job.type is JobType.DATABASE:
             continue
-        if job.job.gang:
-            gangs.setdefault(job.job.id, []).append(attempt)
-        elif now - attempt.start >= job.group.options.min_runtime:
-            singles.append(attempt)
-    found = [Victim([attempt], now, policy) for attempt in singles]
+        if attempt.job.job.gang:
+            gangs.setdefault(attempt.job.job.id, []).append(attempt)
+        elif attempt.start <= latest:
+            found.append([attempt])
     for members in gangs.values():
-        ran = min(now - attempt.start for attempt in members)
-        if ran >= members[0].job.group.options.min_runtime and len(members) == len(members[0].job.attempts):
-            found.append(Victim(members, now, policy))
-    found.sort(key=lambda victim: victim.order)
+        whole = len(members) == len(members[0].job.attempts)
+        if whole and max(attempt.start for attempt in members) <= latest:
+            found.append(members)
     return found
 
 
@@ -113,33 +119,40 @@ class _Search:
     """Free amounts per node as they will be, and the victims that could add to them."""
 
     def __init__(
-        self, job: JobState, victims: list[Victim], cluster: Cluster, timeline: Timeline, claims: Iterable[Claim],
-        leaving: Iterable[Attempt], policy: PreemptivePolicy,
+        self, job: JobState, cluster: Cluster, timeline: Timeline, claims: Iterable[Claim], leaving: Iterable[Attempt],
     ) -> None:  # fmt: skip
         self.job = job
-        self.request = np.array(job.shape.request, np.int64)
+        self.request = job.shape.request_array
         self.cluster = cluster
-        self.policy = policy
-        k_count = cluster.k_count
+        self.policy = job.group.spec.preemptive
         n = cluster.node_count
-        self.level = cluster.nodes[:n, FREE : FREE + k_count].copy()
-        self.usable = cluster.nodes[:n, USABLE] == 1
+        self.level = cluster.nodes[:n, FREE : FREE + cluster.k_count].copy()
         # Claims own what leaving tasks will free: count both, so that nothing is promised twice.
         for attempt in leaving:
             self.level[attempt.node] += attempt.job.shape.request_array
         for claim in claims:
             for row in claim.reservation.rows:
-                if timeline.table[row, B_FORCE]:
-                    self.level[timeline.table[row, B_NODE]] -= timeline.table[row, B_AMOUNTS:]
+                self.level[timeline.table[row, B_NODE]] -= timeline.table[row, B_AMOUNTS:]
+        self.usable = cluster.nodes[:n, USABLE] == 1
+        self.possible = self.usable
         self.by_node: dict[int, list[Victim]] = {}
+
+    def look_at(self, groups: list[GroupState], now: int) -> None:
+        """Find the victims among ``groups``, the first of which yields first, on nodes where the unit could go."""
+        candidates = [(rank, members) for rank, group in enumerate(groups) for members in _candidates(group, now)]
+        slots = [attempt.slot for _, members in candidates for attempt in members]
+        gain = np.zeros_like(self.level)
+        np.add.at(gain, self.cluster.leases[slots, NODE], self.cluster.leases[slots, AMOUNTS:])
+        self.possible = self.usable & np.all(self.level + gain >= self.request, axis=1)
+        victims = [
+            Victim(members, now, self.policy, rank)
+            for rank, members in candidates
+            if any(self.possible[attempt.node] for attempt in members)
+        ]
+        victims.sort(key=lambda victim: victim.order)
         for victim in victims:
             for f in sorted({attempt.node for attempt in victim.attempts}):
                 self.by_node.setdefault(f, []).append(victim)
-        gain = np.zeros_like(self.level)
-        for victim in victims:
-            for attempt in victim.attempts:
-                gain[attempt.node] += attempt.job.shape.request_array
-        self.possible = self.usable & np.all(self.level + gain >= self.request, axis=1)
 
     def best(self) -> Plan | None:
         """The cheapest plan for the whole unit."""
@@ -191,6 +204,19 @@ class _Search:
         return best[2], best[1]
 
     def _take(self, f: int, need: Ints, taken: list[Victim]) -> list[Victim] | None:
+        """Victims on ``f`` beyond ``taken`` so that ``need`` fits: in order, and if that fails, the largest first.
+
+        Small victims that yield first may use up what their group can spare, where one larger one would do.
+        """
+        victims = self.by_node.get(f, [])
+        found = self._take_in_order(f, need, taken, victims)
+        if found is None:
+            asked = need > 0
+            largest = sorted(victims, key=lambda victim: -float((_on(victim, f)[asked] / need[asked]).min()))
+            found = self._take_in_order(f, need, taken, largest)
+        return found
+
+    def _take_in_order(self, f: int, need: Ints, taken: list[Victim], victims: list[Victim]) -> list[Victim] | None:
         level = self._level(f, taken)
         if np.all(level >= need):
             return []
@@ -198,7 +224,7 @@ class _Search:
         for victim in taken:
             _add(loss, victim)
         chosen: list[Victim] = []
-        for victim in self.by_node.get(f, ()):
+        for victim in victims:
             if victim in taken or not _may_yield(victim, loss, [*taken, *chosen]):
                 continue
             _add(loss, victim)

@@ -98,6 +98,7 @@ class Reservations:
     def _make(self, job: JobState, now: int) -> Reservation:
         slot = self.timeline.earliest(job.shape, job.limit, now)
         if slot is not None:
+            job.drain = []
             reservation = Reservation(job, slot.start, slot.nodes, self.cluster.stamp)
             self.timeline.reserve(reservation, job.limit)
         elif drain_due(job, now):

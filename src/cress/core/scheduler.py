@@ -15,6 +15,7 @@ from cress.core.jobs import JobState
 from cress.core.kernels.holding import FITTING
 from cress.core.ledger import Ledger
 from cress.core.plans import Plans
+from cress.core.policies.base import count_lack
 from cress.core.preemption import Claim, Plan, find_plan
 from cress.core.reservations import Ahead, drain_due
 from cress.core.state import State, export_state, restored
@@ -35,7 +36,6 @@ class Scheduler(Ledger):
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
         super().__init__(dimensions, options, zone)
         self.decided: list[Decision] = []
-        self.pass_number = 0
         # The unit behind which the last pass ended (``quota_only``), or that kept others to their quota.
         self.last_blocked: JobState | None = None
         self.plans = Plans(self.cluster, self.timeline)
@@ -228,15 +228,27 @@ class Scheduler(Ledger):
             balance.set_pending(self._jobs_lacking())
 
     def _jobs_lacking(self) -> tuple[int, ...]:
-        """B's r_i: per balanced dimension, the offered jobs that wait for lack of it.
+        """B's r_i: per balanced dimension, the offered jobs that wait for lack of it, and of nothing else.
 
-        Jobs that their policy does not offer wait behind another one, not for lack of resources.
+        Jobs that their policy does not offer wait behind another one; groups that cool off, users at their limit and
+        groups behind a blocked unit (``quota_only``) wait for those reasons.
         """
         counts = [0] * len(self.dimensions)
+        blocked = False
         for key in self.groups.order:
             group = self.groups.by_name[key[3]]
-            if group.preempted_at is None or self.now >= group.cools_until():
+            if blocked and not group.below_quota:
+                break
+            if group.preempted_at is not None and self.now < group.cools_until():
+                continue
+            if group.policy.limits_users:
+                for job in group.policy.looked_at():
+                    if self.within_limit(job):
+                        count_lack(self.cluster, job, counts)
+            else:
                 group.policy.count_lacking(self.cluster, counts)
+            head = group.policy.head()
+            blocked = self._quota_only and (blocked or (head is not None and not self.cluster.fitting(head.shape)))
         return tuple(counts[k] for k in self.cluster.balanced_indices)
 
     def _first_free(self, group: GroupState, now: int) -> JobState | None:
@@ -256,7 +268,9 @@ class Scheduler(Ledger):
         hold = self.options.gate_hold
         if job.held_since is not None and now >= job.held_since + hold:
             return False
-        if not self.balance.holds_back(job.shape):
+        # A unit that was held and meanwhile fits nowhere stays held: it must not block what balances better.
+        stays = job.held_since is not None and not self.cluster.fitting(job.shape)
+        if not stays and not self.balance.holds_back(job.shape):
             return False
         if job.held_since is None:
             job.held_since = now
@@ -282,15 +296,13 @@ class Scheduler(Ledger):
     def _take_back(self, group: GroupState, job: JobState, now: int) -> bool:
         """Step g: find victims for the group's blocked unit, tell them to stop, keep what they free for the unit."""
         mode = group.options.preemption
-        if mode == "off" or not group.needs_preemption():
+        nobody_else = group.jobs == len(self.jobs)
+        if nobody_else or mode == "off" or not group.needs_preemption():
             return False
         state = (job.job.id, self.cluster.stamp, self.cluster.loosened)
         if group.no_victims == state and now < group.retry_victims_at:
             return False
-        plan = find_plan(
-            job, self.groups, self.attempts.values(), self.cluster, self.timeline, self.claims,
-            self.leaving.values(), now,
-        )  # fmt: skip
+        plan = find_plan(job, self.groups, self.cluster, self.timeline, self.claims, self.leaving.values(), now)
         if plan is None or not self._within_round(len(plan.attempts)):
             group.no_victims = state
             group.retry_victims_at = self._next_victim_at(now)
@@ -303,12 +315,13 @@ class Scheduler(Ledger):
                 job.would_preempt = now
                 for victim in plan.attempts:
                     name = self.cluster.names[victim.node]
-                    self.outbox.append(WouldPreempt(victim.id, victim.job.job.id, victim.task, name, job.job.id))
+                    self.decided.append(WouldPreempt(victim.id, victim.job.job.id, victim.task, name, job.job.id))
             return False
         self._claim(job, plan, now)
         for victim in plan.attempts:
             taken = victim.job.group
-            self._leave(victim)
+            # What it holds is booked for the unit from now on, whenever it comes free.
+            self.leave(victim, now)
             taken.preempted_at = now
             name = self.cluster.names[victim.node]
             grace = taken.options.grace
@@ -327,35 +340,40 @@ class Scheduler(Ledger):
         return min((time for time in times if time > now), default=NEVER)
 
     def _claim(self, job: JobState, plan: Plan, now: int) -> None:
-        """Take the unit out of its queue and keep for it what its victims will free."""
+        """Take the unit out of its queue and keep for it what its victims will free, whenever they do."""
         nodes = plan.nodes
         tasks = [job.take() for _ in range(sum(count for _, count in nodes))]
-        start = now + max(victim.job.group.options.grace for victim in plan.attempts)
-        reservation = Reservation(job, start, nodes, self.cluster.stamp)
-        claim = Claim(job, tasks, reservation, self.charge_of(job, nodes))
-        self.add_claim(claim)
+        reservation = Reservation(job, now, nodes, self.cluster.stamp)
+        expected = now + max(victim.job.group.options.grace for victim in plan.attempts)
+        victims = [victim.id for victim in plan.attempts]
+        self.add_claim(Claim(job, tasks, reservation, self.charge_of(job, nodes), victims, expected))
         if not job.waiting:
             self._dequeue(job)
-        self.timeline.reserve(reservation, job.limit)
+        self.timeline.reserve(reservation, NEVER)
 
     def _start_claim(self, group: GroupState, now: int) -> bool:
-        """Start a unit whose victims are gone; others cannot have taken what they freed."""
+        """Start a unit whose victims are gone; others, and other claims, cannot have taken what they freed."""
         for claim in group.claims:
-            nodes = claim.reservation.nodes
-            stamp = max(self.cluster.node_stamp(f) for f, _ in nodes)
-            if stamp == claim.stamp:
+            if claim.tried == self.cluster.loosened:
                 continue
-            claim.stamp = stamp
-            if not self.cluster.has_room(claim.job.shape, nodes):
+            claim.tried = self.cluster.loosened
+            nodes = claim.reservation.nodes
+            if not self.cluster.has_room(claim.job.shape, nodes) or not self._may_start(claim):
                 continue
             places = [f for f, count in nodes for _ in range(count)]
             for task, f in zip(claim.tasks, places, strict=True):
                 self._start_on(claim.job, task, f)
             self._remove_claim(claim)
-            self.groups.reorder(group)
             group.verdict = Verdict.PLACED
             return True
         return False
+
+    def _may_start(self, claim: Claim) -> bool:
+        """Whether the room of a claim is its own: its victims are gone, or no other claim is on its nodes."""
+        if not any(victim in self.leaving for victim in claim.victims):
+            return True
+        nodes = {f for f, _ in claim.reservation.nodes}
+        return not any(f in nodes for other in self.claims if other is not claim for f, _ in other.reservation.nodes)
 
     # --- conservative backfill -------------------------------------------------------------------------------
 

@@ -56,7 +56,13 @@ def export_state(core: Scheduler) -> State:
         "jobs": [_job(job) for job in core.jobs.values()],
         "attempts": [_attempt(core, attempt) for attempt in core.attempts.values()],
         "claims": [
-            {"tasks": claim.tasks, "reservation": _reservation(core, claim.reservation)} for claim in core.claims
+            {
+                "tasks": claim.tasks,
+                "reservation": _reservation(core, claim.reservation),
+                "victims": claim.victims,
+                "expected": claim.expected,
+            }
+            for claim in core.claims
         ],
         "reservations": {
             "loosened": core.reservations.loosened,
@@ -97,8 +103,9 @@ def restore_state(core: Scheduler, state: State) -> None:
             job.since, job.held_since, job.drain = since, held, drain
     for entry in state["claims"]:
         reservation = _restore_reservation(core, entry["reservation"])
-        nodes = reservation.nodes
-        core.add_claim(Claim(reservation.job, entry["tasks"], reservation, core.charge_of(reservation.job, nodes)))
+        job = reservation.job
+        charge = core.charge_of(job, reservation.nodes)
+        core.add_claim(Claim(job, entry["tasks"], reservation, charge, entry["victims"], entry["expected"]))
     kept = state["reservations"]
     core.reservations.loosened = kept["loosened"]
     core.reservations.kept = [_restore_reservation(core, entry) for entry in kept["kept"]]
@@ -190,6 +197,7 @@ def _restore_attempt(core: Scheduler, entry: State) -> None:
     attempt = Attempt(entry["id"], job, entry["task"], entry["node"], slot, entry["start"], charge)
     core.attempts[attempt.id] = attempt
     job.attempts[attempt.id] = attempt
+    job.group.attempts[attempt.id] = attempt
     job.group.add_used(job, charge)
     if entry["stopping"]:
         core.mark_leaving(attempt)

@@ -15,6 +15,7 @@ class Verdict(Enum):
     COOLING = "cooling"  # the group was preempted a short time ago
     QUOTA = "quota"  # an earlier group is blocked, and this one is not below its quota
     NEVER = "never"  # no node of this cluster is large enough
+    NEVER_TOGETHER = "never_together"  # a gang: all nodes together are not large enough
     NO_ROOM = "no_room"  # no node has enough free
     NO_ROOM_TOGETHER = "no_room_together"  # a gang: not enough nodes have enough free
     RESERVED = "reserved"  # there is room, but taking it would delay a reservation

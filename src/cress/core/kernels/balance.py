@@ -46,7 +46,7 @@ def scan_4(lack, blocked, columns, node_count, add, weights):
             m = (d0 + d1 + d2 + d3) * parts[i]
             t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m
             up = u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3
-            y[i] = up / down
+            y[i] = up / down if down > ZERO else ZERO
         for i in range(c):
             key = (np.int64(bits[i]) << 32) | np.int64(lo + i)
             key = np.int64(NO_NODE) if (lacks[i] | blocks[i]) != 0 else key
@@ -81,7 +81,7 @@ def rotate_4(lack, blocked, columns, first, last, add, weights):
             m = (d0 + d1 + d2 + d3) * parts[i]
             t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m
             x[i] = u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3
-            y[i] = x[i] / down
+            y[i] = x[i] / down if down > ZERO else ZERO
         found = np.int64(ROTATE_BLOCK)
         for i in range(c):
             out = (lacks[i] | blocks[i]) != 0
@@ -197,7 +197,7 @@ def scan_6(lack, blocked, columns, node_count, add, weights):
             m = (d0 + d1 + d2 + d3 + d4 + d5) * parts[i]
             t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m; t4 = d4 - m; t5 = d5 - m
             up = u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3 + u4 * t4 * t4 + u5 * t5 * t5
-            y[i] = up / down
+            y[i] = up / down if down > ZERO else ZERO
         for i in range(c):
             key = (np.int64(bits[i]) << 32) | np.int64(lo + i)
             key = np.int64(NO_NODE) if (lacks[i] | blocks[i]) != 0 else key
@@ -232,7 +232,7 @@ def rotate_6(lack, blocked, columns, first, last, add, weights):
             m = (d0 + d1 + d2 + d3 + d4 + d5) * parts[i]
             t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m; t4 = d4 - m; t5 = d5 - m
             x[i] = u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3 + u4 * t4 * t4 + u5 * t5 * t5
-            y[i] = x[i] / down
+            y[i] = x[i] / down if down > ZERO else ZERO
         found = np.int64(ROTATE_BLOCK)
         for i in range(c):
             out = (lacks[i] | blocks[i]) != 0
@@ -348,7 +348,7 @@ def scan_8(lack, blocked, columns, node_count, add, weights):
             m = (d0 + d1 + d2 + d3 + d4 + d5 + d6 + d7) * parts[i]
             t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m; t4 = d4 - m; t5 = d5 - m; t6 = d6 - m; t7 = d7 - m
             up = u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3 + u4 * t4 * t4 + u5 * t5 * t5 + u6 * t6 * t6 + u7 * t7 * t7
-            y[i] = up / down
+            y[i] = up / down if down > ZERO else ZERO
         for i in range(c):
             key = (np.int64(bits[i]) << 32) | np.int64(lo + i)
             key = np.int64(NO_NODE) if (lacks[i] | blocks[i]) != 0 else key
@@ -383,7 +383,7 @@ def rotate_8(lack, blocked, columns, first, last, add, weights):
             m = (d0 + d1 + d2 + d3 + d4 + d5 + d6 + d7) * parts[i]
             t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m; t4 = d4 - m; t5 = d5 - m; t6 = d6 - m; t7 = d7 - m
             x[i] = u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3 + u4 * t4 * t4 + u5 * t5 * t5 + u6 * t6 * t6 + u7 * t7 * t7
-            y[i] = x[i] / down
+            y[i] = x[i] / down if down > ZERO else ZERO
         found = np.int64(ROTATE_BLOCK)
         for i in range(c):
             out = (lacks[i] | blocks[i]) != 0
@@ -499,7 +499,7 @@ def scan_16(lack, blocked, columns, node_count, add, weights):
             m = (d0 + d1 + d2 + d3 + d4 + d5 + d6 + d7 + d8 + d9 + d10 + d11 + d12 + d13 + d14 + d15) * parts[i]
             t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m; t4 = d4 - m; t5 = d5 - m; t6 = d6 - m; t7 = d7 - m; t8 = d8 - m; t9 = d9 - m; t10 = d10 - m; t11 = d11 - m; t12 = d12 - m; t13 = d13 - m; t14 = d14 - m; t15 = d15 - m
             up = u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3 + u4 * t4 * t4 + u5 * t5 * t5 + u6 * t6 * t6 + u7 * t7 * t7 + u8 * t8 * t8 + u9 * t9 * t9 + u10 * t10 * t10 + u11 * t11 * t11 + u12 * t12 * t12 + u13 * t13 * t13 + u14 * t14 * t14 + u15 * t15 * t15
-            y[i] = up / down
+            y[i] = up / down if down > ZERO else ZERO
         for i in range(c):
             key = (np.int64(bits[i]) << 32) | np.int64(lo + i)
             key = np.int64(NO_NODE) if (lacks[i] | blocks[i]) != 0 else key
@@ -534,7 +534,7 @@ def rotate_16(lack, blocked, columns, first, last, add, weights):
             m = (d0 + d1 + d2 + d3 + d4 + d5 + d6 + d7 + d8 + d9 + d10 + d11 + d12 + d13 + d14 + d15) * parts[i]
             t0 = d0 - m; t1 = d1 - m; t2 = d2 - m; t3 = d3 - m; t4 = d4 - m; t5 = d5 - m; t6 = d6 - m; t7 = d7 - m; t8 = d8 - m; t9 = d9 - m; t10 = d10 - m; t11 = d11 - m; t12 = d12 - m; t13 = d13 - m; t14 = d14 - m; t15 = d15 - m
             x[i] = u0 * t0 * t0 + u1 * t1 * t1 + u2 * t2 * t2 + u3 * t3 * t3 + u4 * t4 * t4 + u5 * t5 * t5 + u6 * t6 * t6 + u7 * t7 * t7 + u8 * t8 * t8 + u9 * t9 * t9 + u10 * t10 * t10 + u11 * t11 * t11 + u12 * t12 * t12 + u13 * t13 * t13 + u14 * t14 * t14 + u15 * t15 * t15
-            y[i] = x[i] / down
+            y[i] = x[i] / down if down > ZERO else ZERO
         found = np.int64(ROTATE_BLOCK)
         for i in range(c):
             out = (lacks[i] | blocks[i]) != 0

@@ -30,11 +30,11 @@ class _AllKernels:
         return tuple(stamps)
 
 
-class InTree(_AllKernels, caching.InTreeCacheLocator):  # type: ignore[misc]
+class InTree(_AllKernels, caching.InTreeCacheLocator):
     """Beside the source, where that can be written."""
 
 
-class UserWide(_AllKernels, caching.UserWideCacheLocator):  # type: ignore[misc]
+class UserWide(_AllKernels, caching.UserWideCacheLocator):
     """In the user's cache directory."""
 
 

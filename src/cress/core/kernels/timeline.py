@@ -1,7 +1,8 @@
 """When something fits: the free amounts of a node over time, from the ends of its leases and its bookings.
 
 ``bookings`` (int64, one row each): node, start, end, next, previous, whether it is in force, then K amounts.
-A lease that outlived its end counts as ending in the next microsecond.
+A lease that outlived its end counts as ending in the next microsecond, and a booking that is due as starting then: so
+what leases give back late is kept for the bookings that wait for it, and nothing else on the node is.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def sweep(f, request, duration, now, nodes, leases, bookings, k_count):
     slot = nodes[f, BOOKED]
     while slot != NONE:
         if bookings[slot, B_FORCE]:
-            when[n] = max(bookings[slot, B_START], now)
+            when[n] = max(bookings[slot, B_START], now + 1)
             for k in range(k_count):
                 what[n, k] = -bookings[slot, B_AMOUNTS + k]
             n += 1
@@ -222,7 +223,7 @@ def copies_at(f, t, request, duration, most, now, nodes, leases, bookings, k_cou
             moment = t
             first = False
         else:
-            moment = bookings[probe, B_START]
+            moment = max(bookings[probe, B_START], now + 1)
             in_force = bookings[probe, B_FORCE]
             probe = bookings[probe, B_NEXT]
             if not in_force or moment <= t or moment - t >= duration:
@@ -237,7 +238,7 @@ def copies_at(f, t, request, duration, most, now, nodes, leases, bookings, k_cou
         while slot != NONE:
             if (
                 bookings[slot, B_FORCE]
-                and bookings[slot, B_START] <= moment
+                and max(bookings[slot, B_START], now + 1) <= moment
                 and max(bookings[slot, B_END], now + 1) > moment
             ):
                 for k in range(k_count):

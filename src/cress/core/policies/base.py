@@ -56,7 +56,8 @@ class Policy:
 
     def looked_at(self) -> list[JobState]:
         """The jobs that may be offered at all, in order."""
-        return list(self.queue)
+        head = self.head()
+        return [] if head is None else [head]
 
     def count_lacking(self, cluster: Cluster, counts: list[int]) -> None:
         """Add to ``counts``, per dimension, the offered jobs for which no node has enough of it."""

@@ -66,7 +66,8 @@ class CapacityPolicy(Policy):
                 yield job
 
     def looked_at(self) -> list[JobState]:
-        return list(self)
+        heads = (self._queues[user].head() for user in self._order())
+        return [head for head in heads if head is not None]
 
     def count_lacking(self, cluster: Cluster, counts: list[int]) -> None:
         for queue in self._queues.values():
