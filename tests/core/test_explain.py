@@ -172,7 +172,7 @@ def test_the_sentence(situation: Callable[[], World], kind: Verdict, golden: str
 
 
 def test_every_kind_of_veto_has_a_situation() -> None:
-    assert {kind for _, kind, _ in SITUATIONS} | {Verdict.PLACED} == set(Verdict)
+    assert {kind for _, kind, _ in SITUATIONS} | {Verdict.PLACED, Verdict.NEVER_TOGETHER} == set(Verdict)
 
 
 @pytest.mark.parametrize(
@@ -205,8 +205,8 @@ def test_a_gang_that_is_too_large_for_all_nodes_together_never_starts_and_the_se
     world = World(group("g", 9), nodes=nodes(2, cpu=4))
     world.submit(job("gang").cpu(3).tasks(3).gang().group("g")).decide()
     veto = world.veto("gang")
-    assert (veto.kind, veto.never) == (Verdict.NEVER, True)
-    assert "no node of this cluster is large enough" not in world.why("gang"), "each node is, for one task"
+    assert (veto.kind, veto.never) == (Verdict.NEVER_TOGETHER, True)
+    assert world.why("gang") == "all nodes of this cluster together are too small for all its tasks at once"
 
 
 def test_never_becomes_not_now_when_a_large_enough_node_comes() -> None:

@@ -480,7 +480,7 @@ class PlainTime:
         times = {max(lease.end, self.now + 1) for lease in self.leases if lease.end < NEVER}
         for booking, end in self.bookings:
             if booking.in_force:
-                times |= {max(booking.start, self.now), max(end, self.now + 1)}
+                times |= {max(booking.start, self.now + 1), max(end, self.now + 1)}
         return sorted({self.now, *(t for t in times if t < NEVER)})
 
     def free(self, f: int, t: int) -> list[int]:
@@ -490,7 +490,7 @@ class PlainTime:
             if lease.f == f and lease.end < NEVER and max(lease.end, self.now + 1) <= t:
                 level = [a + b for a, b in zip(level, lease.amounts, strict=True)]
         for booking, end in self.bookings:
-            if booking.in_force and booking.start <= t < max(end, self.now + 1):
+            if booking.in_force and max(booking.start, self.now + 1) <= t < max(end, self.now + 1):
                 for g, count in booking.nodes:
                     if g == f:
                         request = booking.job.shape.request

@@ -97,6 +97,8 @@ class Cluster:
         self.lost: list[bool] = []
         self.node_count = 0
         self.usable_count = 0
+        # How often a node was added, lost, cordoned or came back.
+        self.usable_changes = 0
         self.nodes: Ints = np.zeros((1, FREE + 2 * k), np.int64)
         self.width = width
         self.columns: Floats = np.zeros((2 * width + 2, 1), np.float32)
@@ -164,6 +166,7 @@ class Cluster:
     def _set_usable(self, f: int) -> None:
         usable = int(not self.lost[f] and self.cordoned[f] is None)
         self.usable_count += usable - int(self.nodes[f, USABLE])
+        self.usable_changes += 1
         self.nodes[f, USABLE] = usable
         self.loosened += 1
         self.refresh(f)

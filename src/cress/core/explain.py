@@ -85,15 +85,19 @@ def _placement(core: Scheduler, job: JobState) -> Veto:
         return _veto(job, Verdict.DRAINING, places=tuple(cluster.names[f] for f, _ in job.drain))
     if job is job.group.offered and job.group.verdict is Verdict.QUOTA:
         return _veto(job, Verdict.QUOTA, behind=core.last_blocked)
+    reserved = core.reservations.of(job)
+    start = reserved.start if reserved is not None and reserved.rows else None
     if not cluster.fitting(job.shape):
-        return _veto(job, Verdict.NO_ROOM, lacking=_lacking(cluster, core.dimensions, job), nodes=nodes)
+        return _veto(job, Verdict.NO_ROOM, until=start, lacking=_lacking(cluster, core.dimensions, job), nodes=nodes)
     if job.shape.size > 1 and cluster.copies_free(job.shape) < job.shape.size:
-        return _veto(job, Verdict.NO_ROOM_TOGETHER, lacking=_lacking(cluster, core.dimensions, job), nodes=nodes)
+        return _veto(
+            job, Verdict.NO_ROOM_TOGETHER, until=start, lacking=_lacking(cluster, core.dimensions, job), nodes=nodes
+        )
     behind = next(
         (each.job for each in core.reservations.kept if each.job is not job),
         core.claims[0].job if core.claims else None,
     )
-    return _veto(job, Verdict.RESERVED, behind=behind, nodes=nodes)
+    return _veto(job, Verdict.RESERVED, behind=behind, until=start, nodes=nodes)
 
 
 def _lacking(cluster: Cluster, dimensions: Dimensions, job: JobState) -> tuple[tuple[str, int], ...]:

@@ -175,9 +175,13 @@ class GroupState:
         else:
             self.quota = [amount for _, amount in quota.amounts]
             dims = tuple(dimensions.index[name] for name, _ in quota.amounts)
-        changed = dims != self.dims
+        if dims == self.dims:
+            return False
         self.dims = dims
-        return changed
+        self.used = [0] * len(self.quota)
+        self.leaving = self.used.copy()
+        self.claimed = self.used.copy()
+        return True
 
 
 def dominant_share(request: ResourceVector, capacity: ResourceVector) -> int:

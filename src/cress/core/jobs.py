@@ -64,12 +64,13 @@ class JobState:
         self.arrived = 0
         self.drain: list[tuple[int, int]] = []
         self.held_since: int | None = None
-        # When victims were last found for it in the mode ``observe``.
-        self.would_preempt: int | None = None
+        # In the mode ``observe``: whether the victims of the next unit were told.
+        self.would_preempt = False
 
     def take(self) -> int:
         """The next waiting task, which waits no longer."""
         self.waiting -= 1
+        self.would_preempt = False
         if self.again:
             return heappop(self.again)
         task = self.next_task

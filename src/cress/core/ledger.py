@@ -125,8 +125,9 @@ class Ledger:
             # Reported twice, or its node was declared lost before.
             return
         again = event.again or event.outcome in (Outcome.PREEMPTED, Outcome.LOST)
-        if attempt.stopping and event.outcome is Outcome.CANCELLED:
-            again = not attempt.job.cancelled
+        if attempt.stopping and event.outcome is not Outcome.SUCCEEDED:
+            # A victim is always queued again, however its end is called; a cancelled job takes nothing back.
+            again = True
         self._give_back(attempt, again)
 
     def _node_lost(self, name: str) -> None:
@@ -184,6 +185,7 @@ class Ledger:
             return
         for group in groups:
             group.attempts = {}
+            group.policy.forget_charges()
             zero = [0] * len(group.quota)
             group.used, group.leaving, group.claimed = zero, zero.copy(), zero.copy()
         for attempt in self.attempts.values():
@@ -314,6 +316,7 @@ class Ledger:
 
     def _remove_claim(self, claim: Claim) -> None:
         self.timeline.drop(claim.reservation)
+        self.cluster.loosened += 1
         self.claims.remove(claim)
         claim.job.claims.remove(claim)
         claim.job.group.claims.remove(claim)
@@ -324,7 +327,6 @@ class Ledger:
     def _drop_claim(self, claim: Claim, again: bool) -> None:
         """The claim is void; its tasks wait again unless the job is cancelled."""
         self._remove_claim(claim)
-        self.cluster.loosened += 1
         if again:
             for task in claim.tasks:
                 claim.job.put_back(task)

@@ -1,15 +1,18 @@
 """Conservative backfill: every waiting job has a planned start, made in queue order, that delays none before it.
 
-When something that may help happens (``cluster.loosened``), jobs are planned again in queue order while all other
-plans stay in force: a job's old place is still there, so none moves later.
+When something got freer, jobs are planned again in queue order while all other plans stay in force: a job's old place
+is still there, so none moves later. Only nodes that changed can make an earlier start possible.
 """
 
 from __future__ import annotations
 
-from cress.core.cluster import Cluster
+import numpy as np
+
+from cress.core.cluster import Cluster, Ints
 from cress.core.groups import GroupState
 from cress.core.jobs import JobState
-from cress.core.timeline import Reservation, Timeline
+from cress.core.kernels.holding import STAMP
+from cress.core.timeline import ALL, NOBODY, Reservation, Slot, Timeline
 from cress.model.times import NEVER
 
 # Tasks of one array that are planned at once; the rest is planned as these start.
@@ -17,11 +20,18 @@ MOST_TASKS = 256
 
 
 class GroupPlan:
-    """The planned units of one group: per job its reservations, in queue order."""
+    """The planned units of one group: per job its reservations, in queue order, seen through a view of its own.
 
-    def __init__(self) -> None:
+    ``stamp`` and ``usable`` are the cluster's when the plan was last brought up to date.
+    """
+
+    def __init__(self, view: int) -> None:
+        self.view = view
         self.units: dict[int, list[Reservation]] = {}
-        self.loosened = -1
+        self.stamp = -1
+        self.usable = -1
+        # Nodes that got freer before, where ``stamp`` cannot tell.
+        self.freer: set[int] = set()
 
 
 class Plans:
@@ -32,46 +42,52 @@ class Plans:
         self.timeline = timeline
         self.by_group: dict[str, GroupPlan] = {}
 
+    def plan_of(self, name: str) -> GroupPlan:
+        """The plan of a group, empty at first."""
+        plan = self.by_group.get(name)
+        if plan is None:
+            plan = self.by_group[name] = GroupPlan(ALL + 1 + len(self.by_group))
+        return plan
+
     def due(self, group: GroupState, now: int) -> Reservation | None:
         """Bring the group's plan up to date; the first unit whose start has come and that has room."""
-        plan = self.by_group.setdefault(group.name, GroupPlan())
-        self._enforce(plan, True)
-        jobs = group.policy.looked_at()
-        self._match_queue(plan, jobs)
-        again = plan.loosened != self.cluster.loosened
-        plan.loosened = self.cluster.loosened
+        plan = self.plan_of(group.name)
+        self.timeline.view = plan.view
+        try:
+            return self._due(plan, group.policy.looked_at(), now)
+        finally:
+            self.timeline.view = NOBODY
+
+    def _due(self, plan: GroupPlan, jobs: list[JobState], now: int) -> Reservation | None:
+        cluster = self.cluster
+        freer = self._match_queue(plan, jobs) | self.changed_since(plan)
+        plan.freer.clear()
+        anew = plan.usable != cluster.usable_changes
+        plan.stamp = cluster.stamp
+        plan.usable = cluster.usable_changes
         for job in jobs:
             units = plan.units.setdefault(job.job.id, [])
-            if again:
-                for i, unit in enumerate(units):
-                    units[i] = self._plan(job, now, unit)
+            for i, unit in enumerate(units):
+                if anew or freer:
+                    units[i] = self._better(plan, unit, freer, anew, now)
             wanted = 1 if job.job.gang else min(job.waiting, MOST_TASKS)
             while len(units) < wanted:
-                units.append(self._plan(job, now, None))
+                units.append(self._reserve(plan, job, self.timeline.earliest(job.shape, job.limit, now)))
         for job in jobs:
             for unit in plan.units[job.job.id]:
-                if unit.start <= now and unit.nodes and self.cluster.has_room(job.shape, unit.nodes):
+                if unit.start <= now and unit.nodes and cluster.has_room(job.shape, unit.nodes):
                     return unit
         return None
 
-    def rest(self, group: GroupState) -> None:
-        """The group's turn is over: others need not heed its plan."""
-        plan = self.by_group.get(group.name)
-        if plan is not None:
-            self._enforce(plan, False)
+    def changed_since(self, plan: GroupPlan) -> set[int]:
+        """Nodes that may have got freer since the plan was brought up to date."""
+        changed = self.cluster.nodes[: self.cluster.node_count, STAMP] > plan.stamp
+        return plan.freer.union(np.flatnonzero(changed).tolist())
 
     def started(self, group: GroupState, unit: Reservation) -> None:
         """A planned unit starts: its place is taken by the unit itself."""
         self.timeline.drop(unit)
         self.by_group[group.name].units[unit.job.job.id].remove(unit)
-
-    def forget(self) -> None:
-        """Drop all plans; they are made again from the queues."""
-        for plan in self.by_group.values():
-            for units in plan.units.values():
-                for unit in units:
-                    self.timeline.drop(unit)
-        self.by_group.clear()
 
     def planned_start(self, job: JobState) -> int | None:
         """The earliest planned start of a job's units, if one is known."""
@@ -79,34 +95,54 @@ class Plans:
         starts = [unit.start for unit in plan.units.get(job.job.id, ()) if unit.rows] if plan else []
         return min(starts, default=None)
 
-    def _match_queue(self, plan: GroupPlan, jobs: list[JobState]) -> None:
-        """Drop the plans of units that do not wait any more."""
+    def _match_queue(self, plan: GroupPlan, jobs: list[JobState]) -> set[int]:
+        """Drop the plans of units that do not wait any more; the nodes that they gave back."""
         waiting = {job.job.id: job for job in jobs}
+        freer: set[int] = set()
         for number in list(plan.units):
             job = waiting.get(number)
             units = plan.units[number]
-            if job is None:
+            if job is None or (units and units[0].job.shape is not job.shape):
                 keep = 0
             else:
                 keep = 1 if job.job.gang else job.waiting
-                if units and units[0].job.shape is not job.shape:
-                    keep = 0
             while len(units) > keep:
-                self.timeline.drop(units.pop())
+                gone = units.pop()
+                freer.update(f for f, _ in gone.nodes)
+                self.timeline.drop(gone)
             if not units:
                 del plan.units[number]
+        return freer
 
-    def _plan(self, job: JobState, now: int, old: Reservation | None) -> Reservation:
-        if old is not None:
-            self.timeline.drop(old)
-        slot = self.timeline.earliest(job.shape, job.limit, now)
+    def _better(self, plan: GroupPlan, unit: Reservation, freer: set[int], anew: bool, now: int) -> Reservation:
+        """The unit's plan, moved to an earlier start if the nodes that got freer allow one.
+
+        It is made anew if its place is not there any more: a node went, or another group took it.
+        """
+        job, timeline = unit.job, self.timeline
+        timeline.enforce(unit, False)
+        stands = bool(unit.rows) and not anew
+        if stands and any(f in freer for f, _ in unit.nodes):
+            stands = timeline.holds(unit, job.limit, now)
+        slot: Slot | None
+        if not stands or unit.start <= now:
+            slot = None
+        elif job.shape.size == 1:
+            places: Ints = np.array(sorted(freer), np.int64)
+            slot = timeline.earliest_among(places, job.shape, job.limit, now)
+        else:
+            slot = timeline.earliest(job.shape, job.limit, now, before=unit.start)
+        if stands and (slot is None or slot.start >= unit.start):
+            timeline.enforce(unit, True)
+            unit.stamp = self.cluster.stamp
+            return unit
+        timeline.drop(unit)
+        freer.update(f for f, _ in unit.nodes)
+        return self._reserve(plan, job, slot or timeline.earliest(job.shape, job.limit, now))
+
+    def _reserve(self, plan: GroupPlan, job: JobState, slot: Slot | None) -> Reservation:
         if slot is None:
-            return Reservation(job, NEVER, [], self.cluster.stamp)
-        unit = Reservation(job, slot.start, slot.nodes, self.cluster.stamp)
+            return Reservation(job, NEVER, [], self.cluster.stamp, plan.view)
+        unit = Reservation(job, slot.start, slot.nodes, self.cluster.stamp, plan.view)
         self.timeline.reserve(unit, job.limit)
         return unit
-
-    def _enforce(self, plan: GroupPlan, on: bool) -> None:
-        for units in plan.units.values():
-            for unit in units:
-                self.timeline.enforce(unit, on)

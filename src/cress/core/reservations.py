@@ -81,11 +81,13 @@ class Reservations:
     def unknown_below_quota(self, group: GroupState) -> bool:
         """Whether a unit ahead has no known start although its group is below its quota.
 
-        What would delay such a unit is not known, so only groups below their quota may go on (G, step n).
+        What would delay such a unit is not known, so only groups below their quota may go on (G, step n). A unit that
+        no node is large enough for is delayed by nobody.
         """
         return any(
             reservation.in_force
             and not reservation.rows
+            and not reservation.hopeless
             and reservation.job.group is not group
             and reservation.job.group.below_quota
             for reservation in self.kept
@@ -108,6 +110,7 @@ class Reservations:
         else:
             reservation = Reservation(job, NEVER, [], self.cluster.stamp)
             reservation.in_force = True
+            reservation.hopeless = not self.cluster.ever_fits(job.shape.request)
         return reservation
 
     def _drain(self, job: JobState) -> list[tuple[int, int]]:

@@ -125,7 +125,9 @@ class Scheduler(Ledger):
         if not policy.offers_more:
             return False
         beside = ahead.beside(head)
-        for job in policy.later(head, (self.cluster.loosened, beside.sign)):
+        # Whom the gate holds changes with time: nothing is remembered then.
+        memo = None if self._gate else (self.cluster.loosened, beside.sign)
+        for job in policy.later(head, memo):
             if self._passed_over(job, now):
                 continue
             if self._try(job, beside, now):
@@ -145,7 +147,7 @@ class Scheduler(Ledger):
             return False
         if ahead.jobs or self.reservations.kept:
             self.reservations.heed(self._heeded(group, ahead, now), now)
-            if not self._quota_only and not group.below_quota and self.reservations.unknown_below_quota(group):
+            if self._must_wait(group):
                 group.verdict = Verdict.QUOTA
                 self.last_blocked = ahead.jobs[0]
                 return False
@@ -159,6 +161,10 @@ class Scheduler(Ledger):
             group.verdict = Verdict.NO_ROOM_TOGETHER
         group.failed = situation
         return False
+
+    def _must_wait(self, group: GroupState) -> bool:
+        """Whether a unit ahead must not be delayed, but nobody knows by what: only groups below their quota go on."""
+        return not self._quota_only and not group.below_quota and self.reservations.unknown_below_quota(group)
 
     def _heeded(self, group: GroupState, ahead: Ahead, now: int) -> list[JobState]:
         """Whose reservations count: everyone's ahead; with ``quota_only`` the group's own, and drained nodes."""
@@ -270,8 +276,10 @@ class Scheduler(Ledger):
             return False
         # A unit that was held and meanwhile fits nowhere stays held: it must not block what balances better.
         stays = job.held_since is not None and not self.cluster.fitting(job.shape)
-        if not stays and not self.balance.holds_back(job.shape):
-            return False
+        if not stays:
+            self._count_pending()
+            if not self.balance.holds_back(job.shape):
+                return False
         if job.held_since is None:
             job.held_since = now
         group.verdict = Verdict.GATE
@@ -301,6 +309,7 @@ class Scheduler(Ledger):
             return False
         state = (job.job.id, self.cluster.stamp, self.cluster.loosened)
         if group.no_victims == state and now < group.retry_victims_at:
+            self._wake_at(group.retry_victims_at)
             return False
         plan = find_plan(job, self.groups, self.cluster, self.timeline, self.claims, self.leaving.values(), now)
         if plan is None or not self._within_round(len(plan.attempts)):
@@ -311,8 +320,8 @@ class Scheduler(Ledger):
         if mode == "observe":
             group.no_victims = state
             group.retry_victims_at = NEVER
-            if job.would_preempt != now:
-                job.would_preempt = now
+            if not job.would_preempt:
+                job.would_preempt = True
                 for victim in plan.attempts:
                     name = self.cluster.names[victim.node]
                     self.decided.append(WouldPreempt(victim.id, victim.job.job.id, victim.task, name, job.job.id))
@@ -380,6 +389,11 @@ class Scheduler(Ledger):
     def _offer_planned(self, group: GroupState, ahead: Ahead, now: int) -> bool:
         """Every waiting unit has a planned start; the first one whose start has come begins."""
         self.reservations.heed(self._heeded(group, ahead, now), now)
+        if self._must_wait(group):
+            group.offered = group.policy.head()
+            group.verdict = Verdict.QUOTA
+            self.last_blocked = ahead.jobs[0]
+            return False
         unit = self.plans.due(group, now)
         if unit is None:
             group.offered = group.policy.head()
@@ -394,7 +408,6 @@ class Scheduler(Ledger):
                 self._dequeue(job)
             self.groups.reorder(group)
             group.verdict = Verdict.PLACED
-        self.plans.rest(group)
         return unit is not None
 
     # --- wake-ups --------------------------------------------------------------------------------------------

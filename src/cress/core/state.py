@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields
 from datetime import UTC, tzinfo
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -14,9 +15,8 @@ import msgspec
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import END
 from cress.core.kernels.timeline import B_END
-from cress.core.plans import GroupPlan
 from cress.core.preemption import Claim
-from cress.core.timeline import Reservation
+from cress.core.timeline import ALL, Reservation
 from cress.model.decisions import Decision
 from cress.model.group import Group
 from cress.model.job import Job
@@ -57,21 +57,28 @@ def export_state(core: Scheduler) -> State:
         "attempts": [_attempt(core, attempt) for attempt in core.attempts.values()],
         "claims": [
             {
-                "tasks": claim.tasks,
+                "tasks": list(claim.tasks),
                 "reservation": _reservation(core, claim.reservation),
-                "victims": claim.victims,
+                "victims": list(claim.victims),
                 "expected": claim.expected,
             }
             for claim in core.claims
         ],
         "reservations": {
             "loosened": core.reservations.loosened,
-            "kept": [_reservation(core, reservation) for reservation in core.reservations.kept],
+            # What stands behind the reservation of a job that is gone will be made again, here and there.
+            "kept": [
+                _reservation(core, reservation)
+                for reservation in takewhile(lambda kept: _lives(core, kept), core.reservations.kept)
+            ],
         },
         "plans": {
             name: {
-                "loosened": plan.loosened,
-                "units": [_reservation(core, unit) for units in plan.units.values() for unit in units],
+                "freer": sorted(core.plans.changed_since(plan)),
+                "anew": plan.usable != cluster.usable_changes,
+                "units": [
+                    _reservation(core, unit) for units in plan.units.values() for unit in units if _lives(core, unit)
+                ],
             }
             for name, plan in core.plans.by_group.items()
         },
@@ -105,15 +112,17 @@ def restore_state(core: Scheduler, state: State) -> None:
         reservation = _restore_reservation(core, entry["reservation"])
         job = reservation.job
         charge = core.charge_of(job, reservation.nodes)
-        core.add_claim(Claim(job, entry["tasks"], reservation, charge, entry["victims"], entry["expected"]))
+        core.add_claim(Claim(job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"]))
     kept = state["reservations"]
     core.reservations.loosened = kept["loosened"]
     core.reservations.kept = [_restore_reservation(core, entry) for entry in kept["kept"]]
     for name, entry in state["plans"].items():
-        plan = core.plans.by_group[name] = GroupPlan()
-        plan.loosened = entry["loosened"]
+        plan = core.plans.plan_of(name)
+        plan.freer.update(entry["freer"])
+        plan.stamp = cluster.stamp
+        plan.usable = -1 if entry["anew"] else cluster.usable_changes
         for unit in entry["units"]:
-            reservation = _restore_reservation(core, unit)
+            reservation = _restore_reservation(core, unit, plan.view)
             plan.units.setdefault(reservation.job.job.id, []).append(reservation)
     cluster.loosened = state["loosened"]
     core.next_attempt = state["next_attempt"]
@@ -165,8 +174,9 @@ def _restore_job(core: Scheduler, entry: State) -> None:
     spec = msgspec.convert(entry["job"], Job)
     group = core.groups.get(entry["group"])
     job = JobState(spec, group, core.cluster.shape(spec.request, spec.tasks if spec.gang else 1), entry["submitted"])
-    for name in ("since", "next_task", "again", "waiting", "cancelled", "held_since", "would_preempt"):
+    for name in ("since", "next_task", "waiting", "cancelled", "held_since", "would_preempt"):
         setattr(job, name, entry[name])
+    job.again = list(entry["again"])
     job.drain = [(f, count) for f, count in entry["drain"]]
     core.jobs[spec.id] = job
     group.jobs += 1
@@ -203,6 +213,10 @@ def _restore_attempt(core: Scheduler, entry: State) -> None:
         core.mark_leaving(attempt)
 
 
+def _lives(core: Scheduler, reservation: Reservation) -> bool:
+    return core.jobs.get(reservation.job.job.id) is reservation.job
+
+
 def _reservation(core: Scheduler, reservation: Reservation) -> State:
     return {
         "job": reservation.job.job.id,
@@ -210,15 +224,17 @@ def _reservation(core: Scheduler, reservation: Reservation) -> State:
         "nodes": [list(place) for place in reservation.nodes],
         "end": int(core.timeline.table[reservation.rows[0], B_END]) if reservation.rows else NEVER,
         "in_force": reservation.in_force,
+        "hopeless": reservation.hopeless,
     }
 
 
-def _restore_reservation(core: Scheduler, entry: State) -> Reservation:
+def _restore_reservation(core: Scheduler, entry: State, view: int = ALL) -> Reservation:
     job = core.jobs[entry["job"]]
     nodes = [(f, count) for f, count in entry["nodes"]]
-    reservation = Reservation(job, entry["start"], nodes, -1)
+    reservation = Reservation(job, entry["start"], nodes, -1, view)
     if nodes:
         duration = NEVER if entry["end"] >= NEVER else entry["end"] - entry["start"]
         core.timeline.reserve(reservation, duration)
     core.timeline.enforce(reservation, entry["in_force"])
+    reservation.hopeless = entry["hopeless"]
     return reservation

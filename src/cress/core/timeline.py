@@ -10,8 +10,11 @@ import numpy as np
 from cress.core.cluster import Cluster, Ints, Shape, grown
 from cress.core.jobs import JobState
 from cress.core.kernels import timeline as loops
-from cress.core.kernels.timeline import B_AMOUNTS, B_FORCE, B_NODE
+from cress.core.kernels.timeline import B_AMOUNTS, B_FORCE
 from cress.model.times import NEVER
+
+# Bookings of force ALL count for everyone; a number above is the view of one group's plan; NOBODY has no plan.
+NOBODY, ALL = 0, 1
 
 
 class Slot:
@@ -27,27 +30,35 @@ class Slot:
 class Reservation:
     """A slot that is kept for a unit of a job; ``rows`` are its bookings, empty while none is known.
 
-    ``stamp`` is the cluster's at the time when it was last known to hold.
+    ``stamp`` is the cluster's at the time when it was last known to hold; ``view`` says for whom it counts.
     """
 
-    __slots__ = ("in_force", "job", "nodes", "rows", "stamp", "start")
+    __slots__ = ("hopeless", "in_force", "job", "nodes", "rows", "stamp", "start", "view")
 
-    def __init__(self, job: JobState, start: int, nodes: list[tuple[int, int]], stamp: int) -> None:
+    def __init__(self, job: JobState, start: int, nodes: list[tuple[int, int]], stamp: int, view: int = ALL) -> None:
         self.job = job
         self.start = start
         self.nodes = nodes
         self.rows: list[int] = []
         self.in_force = False
+        # No node is large enough, so no start will ever be known.
+        self.hopeless = False
         self.stamp = stamp
+        self.view = view
 
 
 class Timeline:
-    """Bookings on the nodes of one cluster."""
+    """Bookings on the nodes of one cluster.
+
+    ``view`` chooses which bookings count beside those that count for all: the plan of one group, or nobody's.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.table: Ints = np.zeros((16, B_AMOUNTS + cluster.k_count), np.int64)
+        self.view = NOBODY
         self._free_rows = list(range(15, -1, -1))
+        # Per node, the bookings in force that count for all.
         self._force_on: dict[int, int] = {}
         self._booked: Ints | None = None
 
@@ -66,7 +77,8 @@ class Timeline:
         """The reservation is void; others may use what it kept."""
         self.enforce(reservation, False)
         for row in reservation.rows:
-            self._unbook(row)
+            loops.unbook(row, self.cluster.nodes, self.table)
+            self._free_rows.append(row)
         reservation.rows.clear()
 
     def enforce(self, reservation: Reservation, on: bool) -> None:
@@ -75,9 +87,13 @@ class Timeline:
             return
         reservation.in_force = on
         for row in reservation.rows:
-            f = int(self.table[row, B_NODE])
-            self.table[row, B_FORCE] = on
-            count = self._force_on.get(f, 0) + (1 if on else -1)
+            self.table[row, B_FORCE] = reservation.view if on else 0
+        if reservation.view == ALL and reservation.rows:
+            self._count(reservation.nodes, 1 if on else -1)
+
+    def _count(self, nodes: list[tuple[int, int]], change: int) -> None:
+        for f, _ in nodes:
+            count = self._force_on.get(f, 0) + change
             if count:
                 self._force_on[f] = count
             else:
@@ -94,18 +110,14 @@ class Timeline:
         loops.book(row, f, amounts, start, end, self.cluster.nodes, self.table)
         return row
 
-    def _unbook(self, row: int) -> None:
-        loops.unbook(row, self.cluster.nodes, self.table)
-        self._free_rows.append(row)
-
     @property
     def any_booked(self) -> bool:
-        """Whether some booking is in force."""
+        """Whether some booking that counts for all is in force."""
         return bool(self._force_on)
 
     @property
     def booked(self) -> Ints:
-        """Indices of the nodes with a booking in force, ascending."""
+        """Indices of the nodes with a booking in force that counts for all, ascending."""
         if self._booked is None:
             self._booked = np.array(sorted(self._force_on), np.int64)
         return self._booked
@@ -120,107 +132,77 @@ class Timeline:
         if not self._force_on:
             return 0
         cluster = self.cluster
-        return int(
-            loops.block_booked(
-                self.booked,
-                cluster.lack[shape.row],
-                shape.request_array,
-                duration,
-                now,
-                cluster.nodes,
-                cluster.leases,
-                self.table,
-                cluster.k_count,
-                cluster.blocked,
-            )
-        )
+        return loops.block_booked(  # type: ignore[no-any-return]
+            self.booked, cluster.lack[shape.row], shape.request_array, duration, now, cluster.nodes, cluster.leases,
+            self.table, self.view, cluster.k_count, cluster.blocked,
+        )  # fmt: skip
 
     def copies_now(self, shape: Shape, duration: int, most: int, now: int) -> Ints:
         """Copies of the shape per node that may start now for ``duration``, up to ``most`` in all."""
-        cluster = self.cluster
-        out = np.zeros(cluster.node_count, np.int64)
-        loops.total_copies_at(
-            now, shape.request_array, duration, most, now, cluster.nodes, cluster.node_count, cluster.leases,
-            self.table, cluster.k_count, out,
-        )  # fmt: skip
+        out = np.zeros(self.cluster.node_count, np.int64)
+        self._copies(shape, now, duration, most, now, self.view, out)
         return out
 
-    def earliest(self, shape: Shape, duration: int, now: int) -> Slot | None:
+    def _copies(self, shape: Shape, t: int, duration: int, most: int, now: int, view: int, out: Ints) -> int:
+        cluster = self.cluster
+        return loops.total_copies_at(  # type: ignore[no-any-return]
+            t, shape.request_array, duration, most, now, cluster.nodes, cluster.node_count, cluster.leases, self.table,
+            view, cluster.k_count, out,
+        )  # fmt: skip
+
+    def earliest(self, shape: Shape, duration: int, now: int, before: int = NEVER) -> Slot | None:
         """The earliest slot for one unit of ``shape`` (all tasks of a gang together) beside the bookings in force.
 
-        ``None`` if no known end will ever make room.
+        ``None`` if no known end makes room earlier than ``before``.
         """
-        return (
-            self._earliest_one(shape, duration, now) if shape.size == 1 else self._earliest_gang(shape, duration, now)
-        )
-
-    def _earliest_one(self, shape: Shape, duration: int, now: int) -> Slot | None:
+        if shape.size > 1:
+            return self._earliest_gang(shape, duration, now, before)
         cluster = self.cluster
         if shape.early is None or len(shape.early) < len(cluster.nodes):
             shape.early = np.full(len(cluster.nodes), loops.UNKNOWN, np.int64)
             shape.seen = -1
         time, f = loops.earliest_one(
             shape.request_array, duration, now, cluster.nodes, cluster.node_count, cluster.leases, self.table,
-            cluster.k_count, shape.early, shape.seen,
+            self.view, cluster.k_count, shape.early, shape.seen,
         )  # fmt: skip
         shape.seen = cluster.stamp
-        return None if f < 0 else Slot(int(time), [(int(f), 1)])
+        return None if time >= before else Slot(time, [(f, 1)])
 
-    def _earliest_gang(self, shape: Shape, duration: int, now: int) -> Slot | None:
+    def earliest_among(self, places: Ints, shape: Shape, duration: int, now: int) -> Slot | None:
+        """The earliest slot for one task on one of the nodes ``places``; ``None`` if no known end makes room."""
         cluster = self.cluster
+        time, f = loops.earliest_among(
+            places, shape.request_array, duration, now, cluster.nodes, cluster.leases, self.table, self.view,
+            cluster.k_count,
+        )  # fmt: skip
+        return None if f < 0 else Slot(time, [(f, 1)])
+
+    def _earliest_gang(self, shape: Shape, duration: int, now: int, before: int) -> Slot | None:
         size = shape.size
-        out = np.zeros(cluster.node_count, np.int64)
-
-        def copies(t: int) -> int:
-            return int(
-                loops.total_copies_at(
-                    t,
-                    shape.request_array,
-                    duration,
-                    size,
-                    now,
-                    cluster.nodes,
-                    cluster.node_count,
-                    cluster.leases,
-                    self.table,
-                    cluster.k_count,
-                    out,
-                )
-            )
-
-        times = self._change_times(shape, now)
-        first = 0
-        if not self._force_on:
-            # Without bookings more and more is free as time goes on, so the first time can be bisected.
-            last = len(times)
-            while first < last:
-                middle = (first + last) // 2
-                if copies(int(times[middle])) >= size:
-                    last = middle
-                else:
-                    first = middle + 1
-        for t in times[first:]:
-            if copies(int(t)) >= size:
-                return Slot(int(t), [(f, int(out[f])) for f in np.flatnonzero(out).tolist()])
+        out = np.zeros(self.cluster.node_count, np.int64)
+        times = self._change_times(shape, now, before)
+        # Without bookings more and more is free as time goes on: no time before the bisected one can do.
+        first, last = 0, len(times)
+        while first < last:
+            middle = (first + last) // 2
+            if self._copies(shape, int(times[middle]), duration, size, now, -1, out) >= size:
+                last = middle
+            else:
+                first = middle + 1
+        for t in times[first:].tolist():
+            if self._copies(shape, t, duration, size, now, self.view, out) >= size:
+                return Slot(t, [(f, int(out[f])) for f in np.flatnonzero(out).tolist()])
         return None
 
-    def _change_times(self, shape: Shape, now: int) -> Ints:
-        """``now`` and every known time at which something gets freer, ascending."""
+    def _change_times(self, shape: Shape, now: int, before: int) -> Ints:
+        """``now`` and every known time before ``before`` at which something gets freer, ascending."""
         cluster = self.cluster
-        out = np.zeros(256, np.int64)
+        out = np.zeros(1024, np.int64)
         while True:
-            n = int(
-                loops.change_times(
-                    now,
-                    cluster.nodes,
-                    cluster.node_count,
-                    cluster.leases,
-                    self.table,
-                    shape.request_array,
-                    cluster.k_count,
-                    out,
-                )
-            )
+            n = loops.change_times(
+                now, cluster.nodes, cluster.node_count, cluster.leases, self.table, self.view, shape.request_array,
+                cluster.k_count, before, out,
+            )  # fmt: skip
             if n <= len(out):
                 break
             out = np.zeros(n, np.int64)
@@ -230,11 +212,12 @@ class Timeline:
         """Whether a reservation that is not in force still fits where and when it was made."""
         cluster = self.cluster
         request = reservation.job.shape.request_array
+        start = max(reservation.start, now)
         return all(
             cluster.node_stamp(f) <= reservation.stamp
             or loops.copies_at(
-                f, max(reservation.start, now), request, duration, count, now, cluster.nodes, cluster.leases,
-                self.table, cluster.k_count,
+                f, start, request, duration, count, now, cluster.nodes, cluster.leases, self.table, self.view,
+                cluster.k_count,
             )
             >= count
             for f, count in reservation.nodes

@@ -1,6 +1,7 @@
 """When something fits: the free amounts of a node over time, from the ends of its leases and its bookings.
 
-``bookings`` (int64, one row each): node, start, end, next, previous, whether it is in force, then K amounts.
+``bookings`` (int64, one row each): node, start, end, next, previous, force, then K amounts. A booking of force 0 is
+set aside, of force 1 it counts for everyone, above that only in the view of that number; the view -1 sees none.
 A lease that outlived its end counts as ending in the next microsecond, and a booking that is due as starting then: so
 what leases give back late is kept for the bookings that wait for it, and nothing else on the node is.
 """
@@ -19,9 +20,15 @@ UNKNOWN = -1
 @njit(cache=True, nogil=True, error_model="numpy")
 def _fits(level, request, k_count):
     for k in range(k_count):
-        if level[k] < request[k]:
+        if level[k] < request[k] and request[k] > 0:
             return False
     return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _counts(bookings, slot, view):
+    force = bookings[slot, B_FORCE]
+    return view >= 0 and (force == 1 or (force > 1 and force == view))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -83,7 +90,7 @@ def walk(f, request, nodes, leases, k_count, level):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sweep(f, request, duration, now, nodes, leases, bookings, k_count):
+def sweep(f, request, duration, now, nodes, leases, bookings, view, k_count):
     """Earliest t >= now such that ``request`` fits on ``f`` during [t, t + duration) beside the bookings in force."""
     if nodes[f, USABLE] == 0:
         return NEVER
@@ -94,7 +101,7 @@ def sweep(f, request, duration, now, nodes, leases, bookings, k_count):
         slot = leases[slot, NEXT]
     slot = nodes[f, BOOKED]
     while slot != NONE:
-        if bookings[slot, B_FORCE]:
+        if _counts(bookings, slot, view):
             points += 2
         slot = bookings[slot, B_NEXT]
     when = np.empty(points, np.int64)
@@ -109,7 +116,7 @@ def sweep(f, request, duration, now, nodes, leases, bookings, k_count):
         slot = leases[slot, NEXT]
     slot = nodes[f, BOOKED]
     while slot != NONE:
-        if bookings[slot, B_FORCE]:
+        if _counts(bookings, slot, view):
             when[n] = max(bookings[slot, B_START], now + 1)
             for k in range(k_count):
                 what[n, k] = -bookings[slot, B_AMOUNTS + k]
@@ -142,20 +149,20 @@ def sweep(f, request, duration, now, nodes, leases, bookings, k_count):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def block_booked(booked, lack_row, request, duration, now, nodes, leases, bookings, k_count, blocked):
+def block_booked(booked, lack_row, request, duration, now, nodes, leases, bookings, view, k_count, blocked):
     """Mark the booked nodes on which ``request`` fits now but would delay a booking; returns how many."""
     count = 0
     for i in range(booked.shape[0]):
         f = booked[i]
         blocked[f] = 0
-        if lack_row[f] == 0 and sweep(f, request, duration, now, nodes, leases, bookings, k_count) != now:
+        if lack_row[f] == 0 and sweep(f, request, duration, now, nodes, leases, bookings, view, k_count) != now:
             blocked[f] = 1
             count += 1
     return count
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def earliest_one(request, duration, now, nodes, node_count, leases, bookings, k_count, early, seen):
+def earliest_one(request, duration, now, nodes, node_count, leases, bookings, view, k_count, early, seen):
     """Node and time at which one copy of ``request`` fits first; the first registered node among equals.
 
     ``early`` caches ``walk`` per node, right up to stamp ``seen``, UNKNOWN where it was not needed yet: nothing gets
@@ -185,10 +192,23 @@ def earliest_one(request, duration, now, nodes, node_count, leases, bookings, k_
         if t >= best:
             continue
         if nodes[f, BOOKED] != NONE:
-            t = sweep(f, request, duration, now, nodes, leases, bookings, k_count)
+            t = sweep(f, request, duration, now, nodes, leases, bookings, view, k_count)
         if t < best:
             best = t
             node = f
+    return best, node
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def earliest_among(places, request, duration, now, nodes, leases, bookings, view, k_count):
+    """As ``earliest_one``, over the nodes ``places`` only, without a cache."""
+    best = np.int64(NEVER)
+    node = np.int64(-1)
+    for i in range(places.shape[0]):
+        t = sweep(places[i], request, duration, now, nodes, leases, bookings, view, k_count)
+        if t < best:
+            best = t
+            node = places[i]
     return best, node
 
 
@@ -202,7 +222,7 @@ def _copies_of(level, request, k_count, most):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def copies_at(f, t, request, duration, most, now, nodes, leases, bookings, k_count):
+def copies_at(f, t, request, duration, most, now, nodes, leases, bookings, view, k_count):
     """How many copies of ``request`` fit on ``f`` during all of [t, t + duration), at most ``most``."""
     if nodes[f, USABLE] == 0:
         return 0
@@ -224,7 +244,7 @@ def copies_at(f, t, request, duration, most, now, nodes, leases, bookings, k_cou
             first = False
         else:
             moment = max(bookings[probe, B_START], now + 1)
-            in_force = bookings[probe, B_FORCE]
+            in_force = _counts(bookings, probe, view)
             probe = bookings[probe, B_NEXT]
             if not in_force or moment <= t or moment - t >= duration:
                 continue
@@ -237,7 +257,7 @@ def copies_at(f, t, request, duration, most, now, nodes, leases, bookings, k_cou
         slot = nodes[f, BOOKED]
         while slot != NONE:
             if (
-                bookings[slot, B_FORCE]
+                _counts(bookings, slot, view)
                 and max(bookings[slot, B_START], now + 1) <= moment
                 and max(bookings[slot, B_END], now + 1) > moment
             ):
@@ -251,8 +271,8 @@ def copies_at(f, t, request, duration, most, now, nodes, leases, bookings, k_cou
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def change_times(now, nodes, node_count, leases, bookings, request, k_count, out):
-    """Times after ``now`` at which a node that could hold ``request`` gets freer, into ``out``; their number.
+def change_times(now, nodes, node_count, leases, bookings, view, request, k_count, before, out):
+    """Times in (now, before) at which a node that could hold ``request`` gets freer, into ``out``; their number.
 
     With ``out`` too small only the number is right.
     """
@@ -267,14 +287,14 @@ def change_times(now, nodes, node_count, leases, bookings, request, k_count, out
         if not large:
             continue
         slot = nodes[f, HEAD]
-        while slot != NONE and leases[slot, END] < NEVER:
+        while slot != NONE and leases[slot, END] < before:
             if n < out.shape[0]:
                 out[n] = max(leases[slot, END], now + 1)
             n += 1
             slot = leases[slot, NEXT]
         slot = nodes[f, BOOKED]
         while slot != NONE:
-            if bookings[slot, B_FORCE] and bookings[slot, B_END] < NEVER:
+            if _counts(bookings, slot, view) and bookings[slot, B_END] < before:
                 if n < out.shape[0]:
                     out[n] = max(bookings[slot, B_END], now + 1)
                 n += 1
@@ -283,12 +303,12 @@ def change_times(now, nodes, node_count, leases, bookings, request, k_count, out
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def total_copies_at(t, request, duration, most, now, nodes, node_count, leases, bookings, k_count, out):
+def total_copies_at(t, request, duration, most, now, nodes, node_count, leases, bookings, view, k_count, out):
     """Copies of ``request`` per node during [t, t + duration) into ``out``, until ``most``; their sum, at most that."""
     total = 0
     for f in range(node_count):
         out[f] = 0
         if total < most:
-            out[f] = copies_at(f, t, request, duration, most - total, now, nodes, leases, bookings, k_count)
+            out[f] = copies_at(f, t, request, duration, most - total, now, nodes, leases, bookings, view, k_count)
             total += out[f]
     return total

@@ -69,11 +69,11 @@ class BackfillPolicy(Policy):
                 self._shape[place] = job.shape.row
                 self._limit[place] = job.limit
 
-    def later(self, head: JobState, memo: tuple[int, int]) -> Iterator[JobState]:
+    def later(self, head: JobState, memo: tuple[int, int] | None) -> Iterator[JobState]:
         rows = self._cluster.rows
         if len(self._bound) != len(rows):
             self._bound = np.full(len(rows), _UNBOUNDED, np.int64)
-        elif memo != self._memo:
+        elif memo is None or memo != self._memo:
             self._bound.fill(_UNBOUNDED)
         self._memo = memo
         last = self._last()
@@ -86,8 +86,9 @@ class BackfillPolicy(Policy):
             assert job is not None
             yield job
             # Still here: the job was not placed.
-            row = job.shape.row
-            self._bound[row] = min(int(self._bound[row]), job.limit)
+            if memo is not None:
+                row = job.shape.row
+                self._bound[row] = min(int(self._bound[row]), job.limit)
             place += 1
 
     def looked_at(self) -> list[JobState]:

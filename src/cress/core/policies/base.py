@@ -46,11 +46,11 @@ class Policy:
         """The job whose next unit is offered first."""
         return self.queue.head()
 
-    def later(self, head: JobState, memo: tuple[int, int]) -> Iterator[JobState]:
+    def later(self, head: JobState, memo: tuple[int, int] | None) -> Iterator[JobState]:
         """What else is offered when ``head`` does not fit; only for policies with ``offers_more``.
 
         ``memo`` tells apart situations in which what failed before may fit; as long as it stays the same, a job
-        that was offered and not placed need not come again.
+        that was offered and not placed need not come again. With ``None`` everything is offered.
         """
         return iter(())
 
@@ -67,6 +67,9 @@ class Policy:
 
     def charged(self, job: JobState, change: tuple[int, ...]) -> None:
         """The user of ``job`` holds that much more, or less."""
+
+    def forget_charges(self) -> None:
+        """Users are charged anew."""
 
     def may_use_more(self, job: JobState, charge: tuple[int, ...], quota: list[int]) -> bool:
         """Whether the policy's own limit lets the user of ``job`` start one more unit."""

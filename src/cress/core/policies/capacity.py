@@ -59,7 +59,7 @@ class CapacityPolicy(Policy):
             return self._queues[user].head()
         return None
 
-    def later(self, head: JobState, memo: tuple[int, int]) -> Iterator[JobState]:
+    def later(self, head: JobState, memo: tuple[int, int] | None) -> Iterator[JobState]:
         for user in self._order():
             job = self._queues[user].head()
             if job is not None and job is not head:
@@ -81,6 +81,9 @@ class CapacityPolicy(Policy):
             used[i] += amount
         if not any(used):
             del self._used[job.job.user]
+
+    def forget_charges(self) -> None:
+        self._used.clear()
 
     def may_use_more(self, job: JobState, charge: tuple[int, ...], quota: list[int]) -> bool:
         if not self._limit_factor:
