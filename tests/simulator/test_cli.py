@@ -152,6 +152,11 @@ MISTAKES = {
     "no such cluster file": (["{log}", "--cluster", "{tmp}/c.yaml"], "c.yaml: cannot be read: No such file or directory"),
     "no such groups file": (["{log}", "--groups", "{tmp}/g.conf"], "g.conf: cannot be read: No such file or directory"),
     "a mistake in the groups": (["{log}", "--groups", "{tmp}/bad.conf"], "bad.conf:2: ResourceQuota"),
+    "a quota that the cluster does not have": (["{log}", "--groups", "{tmp}/big.conf"], "big.conf:2: ResourceQuota: the quota 800 of group lab is above the capacity (the cluster has 10 cores)"),
+    "groups that admit nobody": (["{log}", "--groups", "{tmp}/closed.conf"], "closed.conf: no job of the trace may go to any of these groups (1 × malformed line: left out (line 5); "),
+    "a directory as trace": (["{tmp}"], ": is a directory (a file .swf, .swf.gz"),
+    "a directory as cluster": (["{log}", "--cluster", "{tmp}"], "cannot be read: Is a directory"),
+    "a directory as groups": (["{log}", "--groups", "{tmp}"], "cannot be read: Is a directory"),
     "a wrong parameter": (["generated:job=3"], "job: is not known (did you mean jobs?)"),
 }  # fmt: skip
 
@@ -159,6 +164,8 @@ MISTAKES = {
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES.values(), ids=MISTAKES.keys())
 def test_mistakes_are_told_in_one_message(tmp_path: Path, log: Path, arguments: list[str], message: str | None) -> None:
     (tmp_path / "bad.conf").write_text("Name: lab\nResourceQuota: many\n")
+    (tmp_path / "big.conf").write_text("Name: lab\nResourceQuota: 800\n")
+    (tmp_path / "closed.conf").write_text("Name: default\nResourceQuota: 4\nUsers: someone_else\n")
     names = {"tmp": tmp_path, "log": log, "examples": EXAMPLES}
     result = cress("simulate", *(each.format(**names) for each in arguments), "--out", tmp_path / "out")
     if message is None:
@@ -265,14 +272,19 @@ def test_the_logs_are_replayed_in_seconds(tmp_path: Path, traces: Path) -> None:
         assert best < 2 * promised, f"{name}: {best:.2f} s"
 
 
-def test_a_terminal_sees_a_table_and_progress(tmp_path: Path, log: Path) -> None:
-    """On a terminal the progress goes to standard error and leaves nothing behind."""
+def on_a_terminal(columns: int, *arguments: object, **environment: str) -> tuple[int, str]:
+    """Exit code of the command and what a terminal of that width got, control sequences included."""
     import pty
 
     leader, follower = pty.openpty()
-    command = [*CRESS, "simulate", str(log), "--out", str(tmp_path / "out")]
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-    process = subprocess.Popen(command, stdout=follower, stderr=follower, env=environment, close_fds=True)
+    command = [*CRESS, *map(str, arguments)]
+    process = subprocess.Popen(
+        command,
+        stdout=follower,
+        stderr=follower,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": str(columns), **environment},
+        close_fds=True,
+    )
     os.close(follower)
     seen = b""
     while True:
@@ -284,6 +296,50 @@ def test_a_terminal_sees_a_table_and_progress(tmp_path: Path, log: Path) -> None
             break
         seen += piece
     os.close(leader)
-    assert process.wait(timeout=30) == 0
-    assert b"waiting time, mean" in seen
-    assert b"report.html" in seen
+    return process.wait(timeout=30), seen.decode().replace("\r\n", "\n")
+
+
+def lines_after_the_bars(seen: str) -> list[str]:
+    """What stays on the screen: progress bars are drawn over."""
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen[seen.rindex("\x1b[2K") :]).split("\n")
+
+
+def test_a_terminal_sees_progress_and_every_run_of_a_comparison(tmp_path: Path, log: Path) -> None:
+    policies = ("--policy", "FIFO", "--policy", "BackFill", "--policy", "Priority", "--policy", "Capacity")
+    code, seen = on_a_terminal(200, "simulate", log, *policies, "--out", tmp_path / "out")
+    assert code == 0, seen
+    for policy in policies[1::2]:
+        # Each has its own bar before the table.
+        assert re.search(rf"{policy} .*0%", seen)
+    assert "\x1b[1m" in seen
+    lines = lines_after_the_bars(seen)
+    assert [line.split() for line in lines if "FIFO" in line] == [["FIFO", "BackFill", "Priority", "Capacity"]]
+    assert f"Report: {tmp_path / 'out' / 'report.html'}" in lines
+
+
+def test_a_narrow_terminal_gets_the_table_in_parts(tmp_path: Path, log: Path) -> None:
+    policies = ("--policy", "FIFO", "--policy", "BackFill", "--policy", "BackFill/conservative")
+    code, seen = on_a_terminal(60, "simulate", log, *policies, "--out", tmp_path / "out", NO_COLOR="1")
+    assert code == 0, seen
+    assert "\x1b[1m" not in seen
+    lines = lines_after_the_bars(seen)
+    assert [line.split() for line in lines if line.endswith(policies[1::2])] == [["FIFO", "BackFill"], [policies[5]]]
+    assert max(len(line) for line in lines if not line.startswith(("Report", "note"))) <= 60
+    assert sum(line.startswith("waiting time, mean ") for line in lines) == 2
+    # In a pipe the same table stays in one piece.
+    piped = cress("simulate", log, *policies, "--out", tmp_path / "out").stdout.splitlines()
+    assert piped[0].split() == ["FIFO", "BackFill", "BackFill/conservative"]
+
+
+def test_the_examples_fit_together(tmp_path: Path) -> None:
+    """What README and guide show: every file of examples/ in one run, with nothing left out."""
+    files = ("--cluster", EXAMPLES / "cluster.yaml", "--groups", EXAMPLES / "Group.conf")
+    result = cress("simulate", EXAMPLES / "jobs.csv", *files, "--check", "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == "note: 1 × start time not in the header: second 0 taken as a Monday, 00:00\n"
+    summary = json.loads((tmp_path / "out" / "configured" / "summary.json").read_text())
+    assert (summary["nodes"], summary["jobs"], summary["jobs_finished"]) == (12, 10, 10)
+    assert {name for name, group in summary["groups"].items() if group["jobs"]} == {
+        "default", "games", "mobile", "news", "research",
+    }  # fmt: skip
+    assert {path.name for path in EXAMPLES.iterdir()} == {"Group.conf", "cluster.yaml", "jobs.csv"}

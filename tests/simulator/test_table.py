@@ -49,11 +49,11 @@ def test_a_row_is_a_job_with_units(tmp_path: Path, cluster: Cluster) -> None:
 
 ROWS = {
     "too few cells": ("b,1\n", "1 × malformed line: left out (line 3)"),
-    "a unit that is none": ("b,0,1h,2h,ops,ann,3,2,true,2,4X,0\n", "1 × malformed line: left out (line 3) [column memory]"),
+    "a unit that is none": ("b,0,1h,2h,ops,ann,3,2,true,2,4X,0\n", "1 × malformed line: left out (line 3) [memory: '4X' has an unknown unit 'X']"),
     "a negative priority": ("b,0,1h,2h,ops,ann,-3,2,true,2,4G,0\n", None),
-    "half a task": ("b,0,1h,2h,ops,ann,3,0.5,true,2,4G,0\n", "1 × malformed line: left out (line 3) [column tasks]"),
-    "maybe a gang": ("b,0,1h,2h,ops,ann,3,2,maybe,2,4G,0\n", "1 × malformed line: left out (line 3) [column gang]"),
-    "no name": (",0,1h,2h,ops,ann,3,2,true,2,4G,0\n", "1 × malformed line: left out (line 3) [column job]"),
+    "half a task": ("b,0,1h,2h,ops,ann,3,0.5,true,2,4G,0\n", "1 × malformed line: left out (line 3) [tasks: '0.5' is no whole number]"),
+    "maybe a gang": ("b,0,1h,2h,ops,ann,3,2,maybe,2,4G,0\n", "1 × malformed line: left out (line 3) [gang: 'maybe' is neither true nor false]"),
+    "no name": (",0,1h,2h,ops,ann,3,2,true,2,4G,0\n", "1 × malformed line: left out (line 3) [job: is empty]"),
     "no submit time": ("b,,1h,2h,ops,ann,3,2,true,2,4G,0\n", "1 × unknown submit time: left out (line 3)"),
     "run time -1": ("b,0,-1,2h,ops,ann,3,2,true,2,4G,0\n", "1 × unknown run time: left out (line 3)"),
     "no tasks": ("b,0,1h,2h,ops,ann,3,0,true,2,4G,0\n", "1 × zero processors: left out (line 3)"),
@@ -152,8 +152,11 @@ def test_all_mistakes_of_a_cluster_file_are_told(tmp_path: Path) -> None:
     assert "c.csv:4: 3 cells (2, as in the first line)" in second
 
 
-def test_the_examples_of_the_guide_can_be_read() -> None:
-    examples = Path(__file__).parents[2] / "examples"
-    example = load_cluster(examples / "cluster.yaml")
-    assert len(example.nodes) == 26
-    assert not load_workload(str(examples / "jobs.csv"), example, 1).notes
+def test_a_note_says_what_is_wrong_in_a_cell_and_what_a_column_could_mean(tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("name,cpu,gpu\na,4,1\n")
+    (tmp_path / "jobs.csv").write_text("job,submit,run,cpu,gpuu\na,0,25mn,1,\nb,0,5min,1,1\n")
+    notes = load_workload(str(tmp_path / "jobs.csv"), load_cluster(tmp_path / "c.csv"), 1).notes
+    assert notes.sentences() == [
+        "1 × malformed line: left out (line 2) [run: '25mn' has an unknown unit 'mn']",
+        "1 × unknown column: ignored [gpuu: did you mean gpu?]",
+    ]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import cress
-from cress.cli.simulate import simulate
+from cress.cli.simulate import EPILOG, simulate
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
@@ -38,7 +38,7 @@ def _cress(
     """Cluster resource manager and job scheduler."""
 
 
-app.command()(simulate)
+app.command(epilog=EPILOG)(simulate)
 
 
 def main() -> None:

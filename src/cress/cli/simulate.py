@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +18,22 @@ from cress.cli.errors import told
 
 if TYPE_CHECKING:
     from cress.simulator.run import Result
+
+
+GAP = "  "
+WIDEST = 2**31  # a pipe or a file has no edge
+
+EPILOG = """\
+\b
+Examples:
+  cress simulate KTH-SP2.swf.gz --policy FIFO --policy BackFill --out results
+  cress simulate jobs.csv --cluster cluster.yaml --groups Group.conf --out results
+  cress simulate generated:jobs=20000,nodes=300 --seed 7 --out results
+
+\b
+Exit codes: 0 done, 2 bad input (nothing was simulated), 130 interrupted.
+Formats, options and measures: docs/simulate.md, docs/groups.md.
+"""
 
 
 class Events(StrEnum):
@@ -70,7 +88,7 @@ def simulate(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summaries as JSON.")] = False,
 ) -> None:
-    """Replay a trace in virtual time through the scheduler and write tables, measures and a report."""
+    """Replay a trace in virtual time and compare policies."""
     with told("simulate", "sim"):
         from cress.simulator import run
 
@@ -113,45 +131,50 @@ def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, TaskID] = {}
+        # One run at a time: its bar takes the place of the one before.
+        current: tuple[str, TaskID] | None = None
 
         def show(label: str, done: int, total: int) -> None:
-            if label not in tasks:
-                for each in tasks.values():
-                    bar.remove_task(each)
-                tasks[label] = bar.add_task(label, total=total)
-            bar.update(tasks[label], completed=done)
+            nonlocal current
+            if current is None or current[0] != label:
+                if current is not None:
+                    bar.remove_task(current[1])
+                current = (label, bar.add_task(label, total=total))
+            bar.update(current[1], completed=done)
 
         yield show
 
 
 def _show(results: Sequence[Result], out: Path) -> None:
+    """The measures as a table; on a terminal that is too narrow for all runs side by side, in several parts."""
     from cress.simulator.report.page import summary_rows
 
     rows = summary_rows(results)
-    heads = ["", *(result.run.label for result in results)]
-    where = f"Report: {out / 'report.html'}"
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Table
+    terminal = sys.stdout.isatty()
+    room = shutil.get_terminal_size().columns if terminal else WIDEST
+    bold = terminal and not os.environ.get("NO_COLOR")
+    first = max(len(label) for label, _ in rows)
+    columns = [[result.run.label, *(cells[i] for _, cells in rows)] for i, result in enumerate(results)]
+    widths = [max(map(len, column)) for column in columns]
+    for part in _parts(widths, room - first):
+        for line, label in enumerate(["", *(label for label, _ in rows)]):
+            text = label.ljust(first) + "".join(GAP + columns[i][line].rjust(widths[i]) for i in part)
+            print(f"\x1b[1m{text}\x1b[0m" if bold and not line else text)
+        print()
+    print(f"Report: {out / 'report.html'}")
 
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for i, head in enumerate(heads):
-            table.add_column(head, justify="left" if i == 0 else "right")
-        for label, cells in rows:
-            table.add_row(label, *cells)
-        Console().print(table)
-        print(where)
-        return
-    lines = [heads, *([label, *cells] for label, cells in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
-    for line in lines:
-        cells = [
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        print("  ".join(cells).rstrip())
-    print(where)
+
+def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:
+    """The columns that stand side by side in ``room`` characters, at least one, in their order."""
+    part: list[int] = []
+    left = room
+    for i, width in enumerate(widths):
+        left -= len(GAP) + width
+        if part and left < 0:
+            yield part
+            part, left = [], room - len(GAP) - width
+        part.append(i)
+    yield part
 
 
 def _notes(results: Sequence[Result]) -> list[str]:

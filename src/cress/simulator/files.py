@@ -11,6 +11,17 @@ from typing import IO
 from cress.model.errors import InputError
 
 
+def make_directory(path: Path) -> None:
+    """Make the directory where results go. Raises ``InputError`` when nothing can be written into it."""
+    probe = path / f".{os.getpid()}.part"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", hint="another --out", file=str(path)) from error
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A file that takes its name only when everything is written; its directory is made when missing.

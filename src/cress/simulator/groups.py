@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from cress.model.errors import InputError
+from cress.model.errors import InputError, InputErrors
 from cress.model.group import DEFAULT_GROUP, Group, Quota, SchedPolicy
 from cress.model.optionparse import parse_option
 from cress.model.units import one_of
@@ -91,13 +91,28 @@ def configure(workload: Workload, path: Path | None, accounting: str) -> Workloa
     """The workload with the groups of the file, else its own, else made-up ones."""
     if path is not None:
         # Only runs with a file of groups pay for the import.
+        from cress.model.groupcheck import check_quotas
         from cress.model.groupconf import parse_groups
 
         try:
             text = path.read_bytes()
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
-        parsed = parse_groups(text, dimensions=workload.cluster.dimensions, file=str(path), accounting=accounting)
+        cluster = workload.cluster
+        parsed = parse_groups(text, dimensions=cluster.dimensions, file=str(path), accounting=accounting)
+        found = check_quotas(
+            parsed.groups,
+            cluster.total(),
+            len(cluster.nodes),
+            accounting=accounting,
+            dimensions=cluster.dimensions,
+            file=str(path),
+            lines=parsed.lines,
+        )
+        if found.errors:
+            raise InputErrors(list(found.errors))
+        for note in (*parsed.notes, *found.warnings):
+            workload.notes.add("remark on the groups", count=1, detail=str(note))
         return replace(workload, groups=parsed.groups)
     if workload.groups:
         if accounting == "cpu":

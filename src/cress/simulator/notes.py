@@ -19,6 +19,7 @@ TREATMENTS: dict[str, str] = {
     "duplicate job id": "kept",
     "number of processors not in the header": "largest job taken",
     "start time not in the header": "second 0 taken as a Monday, 00:00",
+    "remark on the groups": "used as they are",
     "unknown group": "left out",
     "user not in group": "left out",
     "larger than the cluster": "rejected",

@@ -18,7 +18,7 @@ from cress.model.job import Job
 from cress.model.optionparse import format_option, parse_assignments
 from cress.model.options import Options
 from cress.simulator.engine import TOGETHER, Engine
-from cress.simulator.files import whole_file
+from cress.simulator.files import make_directory, whole_file
 from cress.simulator.groups import NOWHERE, PolicyChoice, configure, own_policy, parse_policy, place, with_policy
 from cress.simulator.measures import Analysis, Run, analyse
 from cress.simulator.notes import Notes
@@ -89,6 +89,12 @@ def plan(request: Request) -> Plan:
     if workload.utc == UNDATED_START and any(group.windows for group in workload.groups):
         workload.notes.add("start time not in the header", count=1)
     names, group_of = place(workload)
+    if (group_of == NOWHERE).all():
+        raise InputError(
+            "no job of the trace may go to any of these groups",
+            hint="; ".join(workload.notes.sentences()),
+            file=str(request.groups or ""),
+        )
     choices = tuple(dict.fromkeys(choices)) or (own_policy(workload.groups),)
     labels = [choice.directory for choice in choices]
     if len(set(labels)) < len(labels):
@@ -129,6 +135,9 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     jobs = np.flatnonzero((plan.group_of != NOWHERE) & ~rejected)
     names = [plan.group_names[i] for i in plan.group_of[jobs].tolist()]
     expected = len(jobs) + int(workload.tasks[jobs].sum())
+    if progress is not None:
+        # Compiled loops are loaded with the first decision: the bar is there before.
+        progress(choice.label, 0, expected)
     engine = Engine(
         workload,
         scheduler,
@@ -205,6 +214,7 @@ def summary(result: Result, plan: Plan) -> dict[str, Any]:
 
 def run_all(plan: Plan, progress: Progress | None = None) -> list[Result]:
     """Every policy in turn, each written as soon as it is done, then the report that compares them."""
+    make_directory(plan.request.out)  # told now, not after minutes of simulation
     results = []
     for choice in plan.choices:
         result = simulate(plan, choice, progress)

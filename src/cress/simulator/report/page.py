@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 
+MINUTES_FROM = 120  # seconds from which a duration is given in a larger unit too
+
 # (title, [(key, label, kind, which is better)]): kind is how the number is written.
 SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
     (
@@ -80,7 +82,7 @@ def write_report(path: Path, workload: Workload, results: Sequence[Result], requ
     # "</" inside a script element could end it.
     payload = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
     parts: dict[str, str | bytes] = {
-        "title": escape(workload.name),
+        "title": escape("Generated workload" if workload.name == "generated" else workload.name),
         "subtitle": escape(_subtitle(workload, request)),
         "style": (HERE / "page.css").read_text(encoding="utf-8"),
         "measures": _measures(results),
@@ -164,7 +166,7 @@ def _cells(values: list[float], kind: str, better: str) -> str:
 
 def _written(value: float, kind: str) -> str:
     if kind == "seconds":
-        aside = f" <small>{figures.duration(value)}</small>" if value >= 120 else ""
+        aside = f" <small>{figures.duration(value)}</small>" if value >= MINUTES_FROM else ""
         return f"{value:,.1f} s{aside}"
     if kind == "share":
         return f"{value:.1%}"
@@ -173,6 +175,13 @@ def _written(value: float, kind: str) -> str:
     if kind == "count":
         return f"{value:,.0f}"
     return f"{value:,.2f}"
+
+
+def _plain(value: float, kind: str) -> str:
+    """As ``_written``, for a terminal: ``16.3 s``, ``10,781 s (2.99 h)``."""
+    if kind == "seconds" and value >= MINUTES_FROM:
+        return f"{value:,.0f} s ({figures.duration(value)})"
+    return _written(value, kind)
 
 
 def _group_table(results: Sequence[Result]) -> str:
@@ -220,7 +229,7 @@ def summary_rows(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
     for title, lines in _sections(results):
         for key, label, kind, _ in lines:
             summaries: list[dict[str, Any]] = [result.analysis.summary for result in results]
-            cells = [_written(float(each[key]), kind).partition(" <small>")[0] for each in summaries]
+            cells = [_plain(float(each[key]), kind) for each in summaries]
             rows.append(
                 (f"{title.lower()}, {label}" if title in {"Waiting time", "Bounded slowdown"} else label, cells)
             )

@@ -27,7 +27,6 @@ Columns: TypeAlias = dict[str, Sequence[Cell]]
 REQUIRED = ("job", "submit", "run")
 OPTIONAL = ("time_limit", "group", "user", "priority", "tasks", "gang")
 MOST_TASKS = 10_000_000
-BAD = None  # what a parser of a cell gives for one that it does not understand
 
 TRUE = {"true", "yes", "1", "y", "t"}
 FALSE = {"false", "no", "0", "n", "f", ""}
@@ -58,7 +57,8 @@ def load(path: Path, cluster: Cluster | None) -> Workload:
         )
     for name in columns:
         if name not in REQUIRED + OPTIONAL and name not in cluster.dimensions.index:
-            notes.add("unknown column", count=1, detail=name)
+            meant = closest(name, (*OPTIONAL, *cluster.dimensions.names))
+            notes.add("unknown column", count=1, detail=f"{name}: did you mean {meant}?" if meant else name)
     return _workload(path, columns, lines, cluster, notes)
 
 
@@ -123,19 +123,21 @@ class _Rows:
         if name not in self.columns:
             return np.full(n, default, dtype=np.int64)
         # Few distinct values occur in a column, so each is parsed once.
-        known: dict[Cell, int | None] = {}
+        known: dict[Cell, int | str] = {}
         values = np.empty(n, dtype=np.int64)
         wrong: list[int] = []
+        complaint = ""
         for i, cell in enumerate(self.columns[name]):
             if cell in known:
                 value = known[cell]
             else:
                 value = known[cell] = _parse(cell, parse, default)
-            if value is BAD:
+            if isinstance(value, str):
                 wrong.append(i)
+                complaint = complaint or f"{name}: {value}"
                 value = default
             values[i] = value
-        self.drop("malformed line", np.array(wrong, dtype=np.int64), detail=f"column {name}")
+        self.drop("malformed line", np.array(wrong, dtype=np.int64), detail=complaint)
         return values
 
     def texts(self, name: str) -> list[str]:
@@ -151,14 +153,15 @@ class _Rows:
         self._notes.add(kind, self.line[fresh].tolist(), detail=detail)
 
 
-def _parse(cell: Cell, parse: Callable[[str], int], default: int) -> int | None:
+def _parse(cell: Cell, parse: Callable[[str], int], default: int) -> int | str:
+    """The value of a cell, or what is wrong with it."""
     text = "" if cell is None else str(cell).strip()
     if not text:
         return default
     try:
         return parse(text)
-    except InputError:
-        return BAD
+    except InputError as error:
+        return error.what
 
 
 def _signed(text: str) -> int:
@@ -194,7 +197,7 @@ def _workload(path: Path, columns: Columns, lines: list[int], cluster: Cluster, 
     dimensions = cluster.dimensions
     ids = rows.texts("job")
     rows.drop(
-        "malformed line", np.array([i for i, job in enumerate(ids) if not job], dtype=np.int64), detail="column job"
+        "malformed line", np.array([i for i, job in enumerate(ids) if not job], dtype=np.int64), detail="job: is empty"
     )
     submit = rows.integers("submit", _duration, NO_LIMIT)
     run = rows.integers("run", _duration, NO_LIMIT)
