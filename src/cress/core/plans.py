@@ -22,13 +22,14 @@ MOST_TASKS = 256
 class GroupPlan:
     """The planned units of one group: per job its reservations, in queue order, seen through a view of its own.
 
-    ``stamp`` and ``usable`` are the cluster's when the plan was last brought up to date.
+    ``stamp``, ``loosened`` and ``usable`` are the cluster's when everybody was last planned again.
     """
 
     def __init__(self, view: int) -> None:
         self.view = view
         self.units: dict[int, list[Reservation]] = {}
         self.stamp = -1
+        self.loosened = -1
         self.usable = -1
         # Nodes that got freer before, where ``stamp`` cannot tell.
         self.freer: set[int] = set()
@@ -60,10 +61,15 @@ class Plans:
 
     def _due(self, plan: GroupPlan, jobs: list[JobState], now: int) -> Reservation | None:
         cluster = self.cluster
-        freer = self._match_queue(plan, jobs) | self.changed_since(plan)
-        plan.freer.clear()
+        gone = self._match_queue(plan, jobs)
+        freer: set[int] = set()
+        if plan.loosened != cluster.loosened or gone:
+            # Something ended or left: once, in queue order, whoever can moves earlier.
+            freer = gone | self.changed_since(plan)
+            plan.freer.clear()
+            plan.stamp = cluster.stamp
+            plan.loosened = cluster.loosened
         anew = plan.usable != cluster.usable_changes
-        plan.stamp = cluster.stamp
         plan.usable = cluster.usable_changes
         for job in jobs:
             units = plan.units.setdefault(job.job.id, [])
@@ -125,14 +131,15 @@ class Plans:
         if stands and any(f in freer for f, _ in unit.nodes):
             stands = timeline.holds(unit, job.limit, now)
         slot: Slot | None
-        if not stands or unit.start <= now:
+        if not stands:
             slot = None
         elif job.shape.size == 1:
             places: Ints = np.array(sorted(freer), np.int64)
             slot = timeline.earliest_among(places, job.shape, job.limit, now)
         else:
-            slot = timeline.earliest(job.shape, job.limit, now, before=unit.start)
-        if stands and (slot is None or slot.start >= unit.start):
+            slot = timeline.earliest(job.shape, job.limit, now, before=unit.start + 1)
+        # At the same start the nodes that registered first, as if it were planned for the first time.
+        if stands and (slot is None or (slot.start, slot.nodes) >= (unit.start, unit.nodes)):
             timeline.enforce(unit, True)
             unit.stamp = self.cluster.stamp
             return unit

@@ -74,6 +74,7 @@ def export_state(core: Scheduler) -> State:
         },
         "plans": {
             name: {
+                "loosened": plan.loosened,
                 "freer": sorted(core.plans.changed_since(plan)),
                 "anew": plan.usable != cluster.usable_changes,
                 "units": [
@@ -119,6 +120,7 @@ def restore_state(core: Scheduler, state: State) -> None:
     for name, entry in state["plans"].items():
         plan = core.plans.plan_of(name)
         plan.freer.update(entry["freer"])
+        plan.loosened = entry["loosened"]
         plan.stamp = cluster.stamp
         plan.usable = -1 if entry["anew"] else cluster.usable_changes
         for unit in entry["units"]:
