@@ -6,6 +6,8 @@ is still there, so none moves later. Only nodes that changed can make an earlier
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from cress.core.cluster import Cluster, Ints
@@ -17,6 +19,25 @@ from cress.model.times import NEVER
 
 # Tasks of one array that are planned at once; the rest is planned as these start.
 MOST_TASKS = 256
+
+
+class Freer:
+    """Nodes that got freer, also as the array that the kernels want."""
+
+    def __init__(self, nodes: Iterable[int]) -> None:
+        self._nodes = set(nodes)
+        self.places: Ints = np.array(sorted(self._nodes), np.int64)
+
+    def __contains__(self, f: int) -> bool:
+        return f in self._nodes
+
+    def __bool__(self) -> bool:
+        return bool(self._nodes)
+
+    def add(self, nodes: Iterable[int]) -> None:
+        """More nodes got freer."""
+        self._nodes.update(nodes)
+        self.places = np.array(sorted(self._nodes), np.int64)
 
 
 class GroupPlan:
@@ -62,10 +83,10 @@ class Plans:
     def _due(self, plan: GroupPlan, jobs: list[JobState], now: int) -> Reservation | None:
         cluster = self.cluster
         gone = self._match_queue(plan, jobs)
-        freer: set[int] = set()
+        freer = Freer(())
         if plan.loosened != cluster.loosened or gone:
             # Something ended or left: once, in queue order, whoever can moves earlier.
-            freer = gone | self.changed_since(plan)
+            freer = Freer(gone | self.changed_since(plan))
             plan.freer.clear()
             plan.stamp = cluster.stamp
             plan.loosened = cluster.loosened
@@ -120,31 +141,34 @@ class Plans:
                 del plan.units[number]
         return freer
 
-    def _better(self, plan: GroupPlan, unit: Reservation, freer: set[int], anew: bool, now: int) -> Reservation:
+    def _better(self, plan: GroupPlan, unit: Reservation, freer: Freer, anew: bool, now: int) -> Reservation:
         """The unit's plan, moved to an earlier start if the nodes that got freer allow one.
 
         It is made anew if its place is not there any more: a node went, or another group took it.
         """
         job, timeline = unit.job, self.timeline
-        timeline.enforce(unit, False)
         stands = bool(unit.rows) and not anew
+        single = job.shape.size == 1
+        if stands and single and unit.nodes[0][0] not in freer:
+            # Its own booking is elsewhere: it need not be set aside to ask.
+            slot = timeline.earliest_among(freer.places, job.shape, job.limit, now)
+            if _not_earlier(slot, unit):
+                return unit
+        timeline.enforce(unit, False)
         if stands and any(f in freer for f, _ in unit.nodes):
             stands = timeline.holds(unit, job.limit, now)
-        slot: Slot | None
         if not stands:
             slot = None
-        elif job.shape.size == 1:
-            places: Ints = np.array(sorted(freer), np.int64)
-            slot = timeline.earliest_among(places, job.shape, job.limit, now)
+        elif single:
+            slot = timeline.earliest_among(freer.places, job.shape, job.limit, now)
         else:
             slot = timeline.earliest(job.shape, job.limit, now, before=unit.start + 1)
-        # At the same start the nodes that registered first, as if it were planned for the first time.
-        if stands and (slot is None or (slot.start, slot.nodes) >= (unit.start, unit.nodes)):
+        if stands and _not_earlier(slot, unit):
             timeline.enforce(unit, True)
             unit.stamp = self.cluster.stamp
             return unit
         timeline.drop(unit)
-        freer.update(f for f, _ in unit.nodes)
+        freer.add(f for f, _ in unit.nodes)
         return self._reserve(plan, job, slot or timeline.earliest(job.shape, job.limit, now))
 
     def _reserve(self, plan: GroupPlan, job: JobState, slot: Slot | None) -> Reservation:
@@ -153,3 +177,8 @@ class Plans:
         unit = Reservation(job, slot.start, slot.nodes, self.cluster.stamp, plan.view)
         self.timeline.reserve(unit, job.limit)
         return unit
+
+
+def _not_earlier(slot: Slot | None, unit: Reservation) -> bool:
+    # At the same start the nodes that registered first win, as if the unit were planned for the first time.
+    return slot is None or (slot.start, slot.nodes) >= (unit.start, unit.nodes)
