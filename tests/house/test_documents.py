@@ -1,0 +1,67 @@
+"""What people read first holds: links lead somewhere, commands have the options that they are shown with."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+CRESS = [sys.executable, "-c", "from cress.cli.main import main; main()"]
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as links name them."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def links(page: Path) -> list[str]:
+    """The links and pictures of a page that stay inside the repository."""
+    found = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    return [link for link in found if "://" not in link]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in links(page):
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The ``cress`` command lines that a page shows."""
+    lines = re.findall(r"^\$ (cress .*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+def test_commands_in_the_documents_have_known_options_and_files() -> None:
+    known = set(re.findall(r"--[a-z-]+", subprocess.run([*CRESS, "simulate", "--help"], capture_output=True, text=True, check=True).stdout))  # fmt: skip
+    shown = [command for page in PAGES for command in commands(page)]
+    assert len(shown) > 5
+    for command in shown:
+        assert command[1] == "simulate"
+        assert {word for word in command if word.startswith("--")} <= known, command
+        assert all((ROOT / word).is_file() for word in command if word.startswith("examples/")), command
+        assert "--out" in command
+
+
+def test_the_readme_shows_the_message_that_a_typing_error_gets() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    line, message = re.search(r"\$ cress (simulate .*Backfil .*)\n(.*)\n", readme).groups()  # type: ignore[union-attr]
+    told = subprocess.run([*CRESS, *shlex.split(line)], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (told.returncode, told.stderr) == (2, message + "\n")
+
+
+def test_every_page_is_in_the_index_of_the_readme() -> None:
+    listed = {link.partition("#")[0] for link in links(ROOT / "README.md")}
+    assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} <= listed
+    assert {f"examples/{example.name}" for example in (ROOT / "examples").iterdir()} <= listed
