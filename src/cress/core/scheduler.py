@@ -70,6 +70,7 @@ class Scheduler(Ledger):
         4. nothing placed: wait for an event.
         """
         self.wake = NEVER
+        self.last_blocked = None
         ahead = Ahead()
         self.pass_number += 1
         for key in self.groups.order:
