@@ -188,6 +188,16 @@ def test_a_file_where_the_directory_should_be_is_told(tmp_path: Path, log: Path)
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no file system here that refuses even root")
+def test_a_place_where_nothing_can_be_written_is_told_before_the_simulation(log: Path) -> None:
+    result = cress("simulate", log, "--out", "/proc/cress/results")
+    assert result.returncode == 2
+    # Not the first file that could not be written, after minutes.
+    assert re.fullmatch(
+        r"cress simulate: /proc/cress/results: cannot be written: .* \(another --out\)\n", result.stderr
+    )
+
+
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, log: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "FIFO").write_text("in the way")
