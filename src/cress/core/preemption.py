@@ -16,6 +16,7 @@ from cress.core.groups import GroupState
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import AMOUNTS, FREE, NODE, USABLE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
+from cress.core.kernels.victims import NO_NODE, ROOM_ALREADY, cheapest_node
 from cress.core.timeline import Reservation, Timeline
 from cress.model.group import PreemptivePolicy
 from cress.model.job import JobType
@@ -135,34 +136,97 @@ class _Search:
                 self.level[timeline.table[row, B_NODE]] -= timeline.table[row, B_AMOUNTS:]
         self.usable = cluster.nodes[:n, USABLE] == 1
         self.possible = self.usable
+        self.groups: list[GroupState] = []
+        self.now = 0
+        self.candidates: list[tuple[int, list[Attempt]]] = []
         self.by_node: dict[int, list[Victim]] = {}
 
     def look_at(self, groups: list[GroupState], now: int) -> None:
-        """Find the victims among ``groups``, the first of which yields first, on nodes where the unit could go."""
+        """Find what may yield among ``groups``, the first of which yields first, on nodes where the unit could go."""
+        self.groups = groups
+        self.now = now
         candidates = [(rank, members) for rank, group in enumerate(groups) for members in _candidates(group, now)]
         slots = [attempt.slot for _, members in candidates for attempt in members]
         gain = np.zeros_like(self.level)
         np.add.at(gain, self.cluster.leases[slots, NODE], self.cluster.leases[slots, AMOUNTS:])
         self.possible = self.usable & np.all(self.level + gain >= self.request, axis=1)
-        victims = [
-            Victim(members, now, self.policy, rank)
-            for rank, members in candidates
-            if any(self.possible[attempt.node] for attempt in members)
-        ]
-        victims.sort(key=lambda victim: victim.order)
-        for victim in victims:
-            for f in sorted({attempt.node for attempt in victim.attempts}):
-                self.by_node.setdefault(f, []).append(victim)
+        likely = self.possible.tolist()
+        self.candidates = [entry for entry in candidates if any(likely[attempt.node] for attempt in entry[1])]
 
     def best(self) -> Plan | None:
         """The cheapest plan for the whole unit."""
-        if self.job.shape.size == 1:
-            found = self._cheapest({}, [])
-            if found is None:
+        if self.job.shape.size > 1:
+            self._name_victims(None)
+            return self._gang()
+        f = self._best_node()
+        if f is None:
+            return None
+        self._name_victims({f})
+        victims = self._take(f, self.request, [])
+        return Plan(victims, [(f, 1)]) if victims else None
+
+    def _best_node(self) -> int | None:
+        """The node for one task: compiled where every victim is a task of its own, in Python for the other nodes."""
+        involved = {
+            attempt.node
+            for _, members in self.candidates
+            if len(members) > 1 or members[0].job.job.minimum
+            for attempt in members
+        }
+        places = [f for f in np.flatnonzero(self.possible).tolist() if f not in involved]
+        singles = [(rank, members[0]) for rank, members in self.candidates if members[0].node not in involved]
+        f, cost = self._cheapest_of_singles(places, singles)
+        if f == ROOM_ALREADY:
+            return None
+        best = (cost, f) if f != NO_NODE else None
+        if involved:
+            self._name_victims(involved)
+        for f in sorted(involved):
+            victims = self._take(f, self.request, []) if self.possible[f] else None
+            if victims is None:
+                continue
+            if not victims:
                 return None
-            victims, f = found
-            return Plan(victims, [(f, 1)])
-        return self._gang()
+            best = min(best, (self._cost(victims), f)) if best else (self._cost(victims), f)
+        return None if best is None else best[1]
+
+    def _cheapest_of_singles(self, places: list[int], singles: list[tuple[int, Attempt]]) -> tuple[int, Cost]:
+        ranks = np.array([rank for rank, _ in singles], np.int64)
+        slots = [attempt.slot for _, attempt in singles]
+        ran = self.now - np.array([attempt.start for _, attempt in singles], np.int64)
+        by_priority = self.policy is PreemptivePolicy.LOW_PRIORITY_FIRST
+        priority = np.array([attempt.job.job.priority for _, attempt in singles], np.int64)
+        worth = priority if by_priority else ran
+        numbers = np.array([attempt.id for _, attempt in singles], np.int64)
+        nodes = self.cluster.leases[slots, NODE]
+        order = np.lexsort((-numbers, ran, worth, ranks, nodes))
+        measures = max(len(group.quota) for group in self.groups)
+        spare = np.full((len(self.groups), measures), -1, np.int64)
+        for rank, group in enumerate(self.groups):
+            for m, (used, leaving, quota) in enumerate(zip(group.used, group.leaving, group.quota, strict=True)):
+                spare[rank, m] = used - leaving - quota
+        charges = np.zeros((len(singles), measures), np.int64)
+        for i, (_, attempt) in enumerate(singles):
+            charges[i, : len(attempt.charge)] = attempt.charge
+        f, most, number, lost = cheapest_node(
+            np.array(places, np.int64), np.searchsorted(nodes[order], np.arange(len(self.level) + 1)), self.level,
+            self.request, self.cluster.leases[slots, AMOUNTS:][order], charges[order], ranks[order], spare,
+            worth[order], ran[order],
+        )  # fmt: skip
+        return int(f), (int(most), int(number), int(lost))
+
+    def _name_victims(self, nodes: set[int] | None) -> None:
+        """Make ``by_node`` for these nodes, or for all."""
+        victims = [
+            Victim(members, self.now, self.policy, rank)
+            for rank, members in self.candidates
+            if nodes is None or any(attempt.node in nodes for attempt in members)
+        ]
+        victims.sort(key=lambda victim: victim.order)
+        self.by_node = {}
+        for victim in victims:
+            for f in sorted({attempt.node for attempt in victim.attempts}):
+                self.by_node.setdefault(f, []).append(victim)
 
     def _gang(self) -> Plan | None:
         """One copy after the other, each where it costs least; then what turned out not to be needed is given back."""
@@ -198,10 +262,7 @@ class _Search:
                 best = (cost, f, victims)
                 if not victims:
                     break
-        if best is None or (not best[2] and not taken and self.job.shape.size == 1):
-            # Nothing, or room that is being freed already: no reason to preempt.
-            return None
-        return best[2], best[1]
+        return None if best is None else (best[2], best[1])
 
     def _take(self, f: int, need: Ints, taken: list[Victim]) -> list[Victim] | None:
         """Victims on ``f`` beyond ``taken`` so that ``need`` fits: in order, and if that fails, the largest first.
