@@ -14,6 +14,7 @@ from pathlib import Path
 from benchmarks.result import Result
 
 CRESS = str(Path(sys.executable).parent / "cress")
+WORKLOAD = "generated:jobs=100000,nodes=1213,groups=20"
 POLICIES = ("FIFO", "Priority", "Capacity", "BackFill", "BackFill/conservative")
 
 
@@ -45,5 +46,5 @@ def results() -> Iterator[Result]:
     else:
         print("no real logs: set CRESS_TRACES to the folder that holds swf/", file=sys.stderr)
     for policy in POLICIES:
-        spent, _ = command("simulate", "generated", "--policy", policy, "--seed", "1", "--out", "OUT", times=1)
+        spent, _ = command("simulate", WORKLOAD, "--policy", policy, "--seed", "1", "--out", "OUT", times=1)
         yield Result(f"simulate generated (1,213 nodes, 100,000 jobs), {policy}", spent, "s", 30)
