@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from cress.core.scheduler import Scheduler
 from cress.core.vetoes import Verdict
-from cress.model.decisions import Decision, Preempt, Start
+from cress.model.decisions import Decision, Preempt, Start, Stop
 from cress.model.events import (
     ClockSet,
     Event,
@@ -329,6 +329,10 @@ class Player:
         elif isinstance(decision, Preempt):
             self.account.preempt(decision, self.core, self.now)
             self._stop_soon(decision.attempt, decision.grace, Outcome.PREEMPTED)
+        elif isinstance(decision, Stop) and decision.job not in self.account.cancelled:
+            # The rest of a gang that lost a task.
+            self.account.running[decision.attempt].told = True
+            self._stop_soon(decision.attempt, SECOND, Outcome.FAILED)
 
     def _stop_soon(self, attempt: int, grace: int, outcome: Outcome) -> None:
         end = self.now + Random(attempt).choice((0, grace // 2, grace))
@@ -378,7 +382,8 @@ class Player:
     def end(self, attempt: int, outcome: Outcome | None = None, again: bool = False) -> None:
         """An attempt is over."""
         happened = outcome or self.due[attempt][1]
-        again_really = again or happened in (Outcome.PREEMPTED, Outcome.LOST)
+        victim = attempt in self.told and happened is not Outcome.SUCCEEDED
+        again_really = again or victim or happened in (Outcome.PREEMPTED, Outcome.LOST)
         self._forget(attempt)
         self.account.end(attempt, again_really)
         self.happen(TaskEnded(attempt, happened, again))

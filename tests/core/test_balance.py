@@ -350,7 +350,7 @@ def gated(**options: Any) -> World:
         nodes=nodes(1, cpu=100, memory="1000G"),
         balance_dimensions=CPU_MEMORY, balance_weights=("initial",), balance_gate="on", preemption="off", **options,
     )  # fmt: skip
-    world.run(job("base").cpu(20).memory("500G").group("g"))
+    world.run(job("base").cpu(20).memory("500G").group("g"), job("a trace").cpu(0.001).group("limited"))
     world.submit(job("lean").cpu(10).group("limited"), job("fat").memory("200G").limit(9).group("g")).decide()
     assert world.veto("lean").kind is Verdict.USER_LIMIT
     return world

@@ -72,7 +72,7 @@ def held_by_the_gate() -> World:
         group("g", 9, "BackFill"), group("h", 1, "Capacity").with_options(user_limit_factor="0.1"),
         nodes=nodes(1, cpu=100, memory="100G"), balance_gate="on", balance_dimensions=("cpu", "memory"),
     )  # fmt: skip
-    world.run(job("lopsided").cpu(1).memory("50G").group("g"))
+    world.run(job("lopsided").cpu(1).memory("50G").group("g"), job("a trace").cpu(0.001).group("h"))
     world.wait(5).submit(job("better").cpu(20).group("h"), job("waits").memory("20G").group("g")).decide()
     return world
 

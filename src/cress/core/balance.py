@@ -8,6 +8,7 @@ from cress.core.cluster import Cluster, Floats, Shape
 from cress.core.kernels.balance import PLACE, PLACE_MANY
 from cress.core.kernels.choice import BALANCE, BEST_FIT, FIRST, SPREAD, current_weights, precedence
 from cress.core.kernels.holding import FITTING
+from cress.model.errors import InputError
 from cress.model.options import INITIAL, PENDING, UTILISATION, Options
 
 _ORDERS = {"balance": BALANCE, "best_fit": BEST_FIT, "spread": SPREAD, "first": FIRST}
@@ -25,6 +26,10 @@ class Balance:
         self._place_many = PLACE_MANY[cluster.width]
         n = len(cluster.dims)
         given = dict(options.initial_weights)
+        unknown = sorted(set(given) - set(cluster.balanced))
+        if unknown:
+            hint = "balanced are " + ", ".join(cluster.balanced)
+            raise InputError(f"no dimension {unknown[0]!r} is balanced", hint=hint, field="initial_weights")
         self._initial = np.array([given.get(name, 0.0) if given else 1.0 / n for name in cluster.balanced])
         self._use_initial = INITIAL in options.balance_weights
         self.use_pending = PENDING in options.balance_weights

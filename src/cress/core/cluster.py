@@ -81,7 +81,12 @@ class Cluster:
         self.dimensions = dimensions
         self.k_count = k = len(dimensions)
         wanted = dict.fromkeys((*balanced, *dimensions.custom))
-        self.balanced: tuple[str, ...] = tuple(name for name in wanted if name in dimensions.index)
+        unknown = [name for name in wanted if name not in dimensions.index]
+        if unknown:
+            raise InputError(
+                f"unknown dimension {unknown[0]!r}", hint=", ".join(dimensions.names), field="balance_dimensions"
+            )
+        self.balanced: tuple[str, ...] = tuple(wanted)
         self.balanced_indices = [dimensions.index[name] for name in self.balanced]
         self.dims = np.array(self.balanced_indices, np.int64)
         if len(self.dims) > WIDTHS[-1]:

@@ -17,8 +17,8 @@ from cress.core.cluster import Cluster
 from cress.core.jobs import Attempt, JobState
 from cress.core.policies import Policy, make_policy
 from cress.core.vetoes import Verdict
-from cress.model.errors import InputError
-from cress.model.group import Group, Quota
+from cress.model.group import DEFAULT_GROUP, Group, Quota
+from cress.model.groupcheck import default_group
 from cress.model.optionparse import resolve_options
 from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
@@ -28,7 +28,6 @@ from cress.model.timetable import next_change, quota_at_utc
 if TYPE_CHECKING:
     from cress.core.preemption import Claim
 
-DEFAULT_GROUP = "default"
 MILLION = 1_000_000
 MILLI = 1_000
 
@@ -61,7 +60,7 @@ class GroupState:
         self.visited = 0
         self.verdict = Verdict.UNVISITED
         self.offered: JobState | None = None
-        self.failed: tuple[int, int, int] | None = None
+        self.failed: tuple[int, int, tuple[int, ...]] | None = None
         # The unit for which no victims were found, and the state of the cluster at that time.
         self.no_victims: tuple[int, int, int] | None = None
         self.retry_victims_at = NEVER
@@ -175,6 +174,7 @@ class GroupState:
         else:
             self.quota = [amount for _, amount in quota.amounts]
             dims = tuple(dimensions.index[name] for name, _ in quota.amounts)
+        self.policy.set_quota(self.quota)
         if dims == self.dims:
             return False
         self.dims = dims
@@ -217,12 +217,9 @@ class Groups:
     # --- configuration -------------------------------------------------------------------------------------
 
     def check(self, groups: tuple[Group, ...]) -> None:
-        """Raise ``InputError`` if this list of groups cannot be applied; changes nothing."""
+        """Raise ``InputError`` if a policy or an option of these groups is refused; changes nothing."""
         for spec in groups:
             make_policy(spec, resolve_options(self.options, spec), self.cluster)
-            for name, _ in spec.quota.amounts:
-                if name not in self.dimensions.index:
-                    raise InputError(f"unknown dimension {name!r} in a quota", field=spec.name)
 
     def apply(self, groups: tuple[Group, ...], now: int) -> list[GroupState]:
         """Take the whole list of groups; returns those that are new or changed.
@@ -250,12 +247,9 @@ class Groups:
         return touched
 
     def _default_quota(self) -> Quota:
-        """2 % of the cluster (option ``default_group_quota``), one core or server at least."""
-        share = Fraction(str(self.options.default_group_quota))
-        if self.options.accounting == "cpu":
-            return Quota(scalar=max(MILLI, int(self.cluster.capacity()[0] * share)))
         there = sum(not lost for lost in self.cluster.lost)
-        return Quota(scalar=max(MILLION, int(there * MILLION * share)))
+        capacity = self.cluster.capacity()
+        return default_group(capacity, there, self.options, dimensions=self.dimensions).quota
 
     def default_is_implied(self) -> bool:
         """Whether nobody configured the default group: its quota follows the cluster then."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
 
+from cress.core.admission import check_events
 from cress.core.balance import Balance
 from cress.core.cluster import Cluster
-from cress.core.groups import DEFAULT_GROUP, Groups, GroupState
+from cress.core.groups import Groups, GroupState
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import END, USABLE
+from cress.core.plans import Plans
 from cress.core.preemption import Claim
 from cress.core.reservations import Reservations
 from cress.core.timeline import Timeline
 from cress.model.decisions import Decision, Start, Stop
+from cress.model.errors import InputError
 from cress.model.events import (
     ClockSet,
     Event,
@@ -26,6 +29,7 @@ from cress.model.events import (
     Outcome,
     TaskEnded,
 )
+from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.resources import Dimensions
@@ -42,6 +46,7 @@ class Ledger:
         self.cluster = Cluster(dimensions, options.balance_dimensions)
         self.timeline = Timeline(self.cluster)
         self.reservations = Reservations(self.cluster, self.timeline)
+        self.plans = Plans(self.cluster, self.timeline)
         self.balance = Balance(self.cluster, options)
         self.groups = Groups(options, dimensions, self.cluster, zone)
         self.groups.apply((), 0)
@@ -60,7 +65,9 @@ class Ledger:
     # --- events ----------------------------------------------------------------------------------------------
 
     def observe(self, now: int, events: Sequence[Event]) -> None:
-        """Take in what happened, in this order, all at time ``now``."""
+        """Take in what happened, in this order, all at time ``now``; raises ``InputError`` before anything changes."""
+        self._check_time(now)
+        check_events(self, events)
         self._at(now)
         for event in events:
             match event:
@@ -86,15 +93,16 @@ class Ledger:
                     self._refresh_quotas()
 
     def _at(self, now: int) -> None:
-        if now < self.now:
-            raise ValueError(f"time went back from {self.now} to {now} µs")
+        self._check_time(now)
         self.now = now
         if now >= self.groups.next_quota_change:
             self._refresh_quotas()
 
+    def _check_time(self, now: int) -> None:
+        if now < self.now:
+            raise InputError(f"time went back from {self.now} to {now} µs", hint="a clock that never does")
+
     def _submitted(self, job: Job) -> None:
-        if job.id in self.jobs:
-            raise ValueError(f"job {job.id} is known already")
         group = self.groups.get(job.group)
         state = JobState(job, group, self.cluster.shape(job.request, job.tasks if job.gang else 1), self.now)
         self.jobs[job.id] = state
@@ -147,17 +155,8 @@ class Ledger:
             self._refresh_quotas()
 
     def _groups_applied(self, event: GroupsApplied) -> None:
-        self.groups.check(event.groups)
         kept = {group.name for group in event.groups} | {DEFAULT_GROUP}
         moves = dict(event.moves)
-        lost = sorted(set(moves.values()) - kept)
-        if lost:
-            raise ValueError(f"jobs cannot move to groups that are not there: {', '.join(lost)}")
-        homeless = sorted(
-            {job.group.name for job in self.jobs.values() if job.group.name not in kept and job.group.name not in moves}
-        )
-        if homeless:
-            raise ValueError(f"groups with live jobs are removed without a place for them: {', '.join(homeless)}")
         moving = [job for job in self.jobs.values() if job.group.name not in kept]
         targets = [(job, moves[job.group.name]) for job in moving]
         for job in moving:
@@ -170,7 +169,10 @@ class Ledger:
             job.group.jobs += 1
             touched.append(job.group)
             if self.can_wait(job):
+                since = job.since
                 self.enqueue(job)
+                job.since = since
+        self.plans.keep([group.name for group in self.groups if group.policy.plans])
         self.cluster.loosened += 1
         self._recharge(touched)
 
@@ -275,6 +277,8 @@ class Ledger:
             _add(group.leaving, tuple(-amount for amount in attempt.charge))
         if again and not job.cancelled:
             job.put_back(attempt.task)
+            if job.job.gang:
+                self._stop_rest(job)
         if job.queued:
             job.since = self.now if again else job.since
         elif self.can_wait(job):
@@ -283,6 +287,14 @@ class Ledger:
             self._maybe_over(job)
         if group.key is not None:
             self.groups.reorder(group)
+
+    def _stop_rest(self, job: JobState) -> None:
+        """A gang lost a task: the others stop too, so that it starts again as a whole."""
+        for attempt in job.attempts.values():
+            if not attempt.stopping:
+                self.leave(attempt, self.now + job.group.options.grace)
+                name = self.cluster.names[attempt.node]
+                self.outbox.append(Stop(attempt.id, job.job.id, attempt.task, name))
 
     def leave(self, attempt: Attempt, end: int) -> None:
         """An attempt was told to stop; what it holds is expected back at ``end``."""
@@ -348,7 +360,7 @@ class Ledger:
         return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims)
 
     def never_fits(self, job: Job) -> bool:
-        """Whether no node of this cluster could ever hold a task of ``job``, or not all nodes together its gang."""
+        """Whether no node that is there could ever hold a task of ``job``, or not all nodes together its gang."""
         if not self.cluster.ever_fits(job.request):
             return True
         return job.gang and self.cluster.copies_when_empty(job.request) < job.tasks

@@ -63,12 +63,21 @@ class Plans:
         self.cluster = cluster
         self.timeline = timeline
         self.by_group: dict[str, GroupPlan] = {}
+        self._views = 0
+
+    def keep(self, names: list[str]) -> None:
+        """Drop the plans of all groups but these."""
+        for name in [name for name in self.by_group if name not in names]:
+            for units in self.by_group.pop(name).units.values():
+                for unit in units:
+                    self.timeline.drop(unit)
 
     def plan_of(self, name: str) -> GroupPlan:
         """The plan of a group, empty at first."""
         plan = self.by_group.get(name)
         if plan is None:
-            plan = self.by_group[name] = GroupPlan(ALL + 1 + len(self.by_group))
+            self._views += 1
+            plan = self.by_group[name] = GroupPlan(ALL + self._views)
         return plan
 
     def due(self, group: GroupState, now: int) -> Reservation | None:

@@ -9,28 +9,26 @@ from cress.core.kernels.holding import FREE, USABLE
 from cress.core.timeline import Reservation, Timeline
 from cress.model.times import NEVER
 
-_MODULUS = 2**61 - 1
-
 
 class Ahead:
-    """The blocked units that a pass has met so far, in its order; ``sign`` tells different lists apart."""
+    """The blocked units that a pass has met so far, in its order; ``sign`` are the ids of their jobs."""
 
     __slots__ = ("jobs", "sign")
 
     def __init__(self) -> None:
         self.jobs: list[JobState] = []
-        self.sign = 0
+        self.sign: tuple[int, ...] = ()
 
     def append(self, job: JobState) -> None:
         """One more blocked unit."""
         self.jobs.append(job)
-        self.sign = (self.sign * 1_000_003 + job.job.id + 1) % _MODULUS
+        self.sign = (*self.sign, job.job.id)
 
     def beside(self, job: JobState) -> Ahead:
         """The list with one more at its end; this one stays as it is."""
         more = Ahead()
         more.jobs = [*self.jobs, job]
-        more.sign = (self.sign * 1_000_003 + job.job.id + 1) % _MODULUS
+        more.sign = (*self.sign, job.job.id)
         return more
 
 
@@ -57,7 +55,7 @@ class Reservations:
             self.timeline.enforce(reservation, False)
         n = 0
         for job, reservation in zip(ahead, kept, strict=False):
-            if reservation.job is not job:
+            if reservation.job is not job or self._must_be_made_again(reservation, now):
                 break
             if not reservation.in_force:
                 if not self.timeline.holds(reservation, job.limit, now):
@@ -71,6 +69,17 @@ class Reservations:
             del kept[n:]
             for job in ahead[n:]:
                 kept.append(self._make(job, now))
+
+    def _must_be_made_again(self, reservation: Reservation, now: int) -> bool:
+        """An unknown start may have become a reason to drain nodes."""
+        unknown = not reservation.rows and not reservation.hopeless
+        return unknown and drain_due(reservation.job, now)
+
+    def expire(self, now: int) -> None:
+        """Void what was reserved for a time that has come without its unit: something outlived its predicted end."""
+        if any(kept.rows and kept.start <= now and not kept.lasting for kept in self.kept):
+            self.forget()
+            self.cluster.loosened += 1
 
     def forget(self) -> None:
         """Drop everything; it is made again when it is needed."""
@@ -106,6 +115,7 @@ class Reservations:
         elif drain_due(job, now):
             job.drain = self._drain(job)
             reservation = Reservation(job, now, job.drain, self.cluster.stamp)
+            reservation.lasting = True
             self.timeline.reserve(reservation, NEVER)
         else:
             reservation = Reservation(job, NEVER, [], self.cluster.stamp)

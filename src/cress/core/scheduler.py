@@ -14,7 +14,6 @@ from cress.core.invariants import broken_invariants
 from cress.core.jobs import JobState
 from cress.core.kernels.holding import FITTING
 from cress.core.ledger import Ledger
-from cress.core.plans import Plans
 from cress.core.policies.base import count_lack
 from cress.core.preemption import Claim, Plan, find_plan
 from cress.core.reservations import Ahead, drain_due
@@ -38,7 +37,6 @@ class Scheduler(Ledger):
         self.decided: list[Decision] = []
         # The unit behind which the last pass ended (``quota_only``), or that kept others to their quota.
         self.last_blocked: JobState | None = None
-        self.plans = Plans(self.cluster, self.timeline)
         self._quota_only = options.behind_blocked == "quota_only"
         self._gate = options.balance_gate == "on"
 
@@ -47,7 +45,9 @@ class Scheduler(Ledger):
     def decide(self, now: int, budget: int = 2**31) -> Decisions:
         """Run passes until one places nothing, at most ``budget`` of them; what was decided, in order."""
         self._at(now)
-        decided = self.outbox
+        self.reservations.expire(now)
+        # Whoever ended meanwhile needs no stop any more.
+        decided = [decision for decision in self.outbox if decision.attempt in self.attempts]
         self.outbox = []
         self.decided = decided
         while budget > 0:
@@ -195,7 +195,8 @@ class Scheduler(Ledger):
         if timeline.any_booked:
             for _ in range(shape.size):
                 timeline.screen(shape, job.limit, now)
-                self._place(job)
+                placed = self._place(job)
+                assert placed, f"a gang of {shape.size} that was found to fit does not"
         else:
             self._place_all(job)
         self._dequeue(job)
@@ -288,7 +289,10 @@ class Scheduler(Ledger):
         return True
 
     def within_limit(self, job: JobState) -> bool:
-        """Whether the user of the job may start one more unit of it."""
+        """Whether the user of the job may start one more unit of it.
+
+        With the accounting ``dominant`` the unit is counted as on the largest node; on a small one it costs more.
+        """
         group = job.group
         charge = group.charge(job.job.request, self.cluster.largest_capacity())
         return group.policy.may_use_more(job, tuple(amount * job.shape.size for amount in charge), group.quota)

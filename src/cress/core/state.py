@@ -15,8 +15,10 @@ import msgspec
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import END
 from cress.core.kernels.timeline import B_END
+from cress.core.policies.backfill import BackfillPolicy
 from cress.core.preemption import Claim
 from cress.core.timeline import ALL, Reservation
+from cress.core.vetoes import Verdict
 from cress.model.decisions import Decision
 from cress.model.group import Group
 from cress.model.job import Job
@@ -26,6 +28,7 @@ from cress.model.resources import Dimensions
 from cress.model.times import NEVER
 
 if TYPE_CHECKING:
+    from cress.core.groups import GroupState
     from cress.core.scheduler import Scheduler
 
 State: TypeAlias = dict[str, Any]
@@ -42,6 +45,7 @@ def export_state(core: Scheduler) -> State:
         "dimensions": list(core.dimensions.custom),
         "options": asdict(core.options),
         "now": core.now,
+        "zone": str(core.groups.zone),
         "next_attempt": core.next_attempt,
         "wall_offset": core.groups.wall_offset,
         "cursor": core.balance.cursor,
@@ -83,6 +87,11 @@ def export_state(core: Scheduler) -> State:
             }
             for name, plan in core.plans.by_group.items()
         },
+        "memory": {
+            "passes": core.pass_number,
+            "last_blocked": None if core.last_blocked is None else core.last_blocked.job.id,
+            "groups": {group.name: _memory(core, group) for group in core.groups},
+        },
         "outbox": plain(core.outbox),
     }
 
@@ -106,9 +115,9 @@ def restore_state(core: Scheduler, state: State) -> None:
         _restore_attempt(core, entry)
     for job in core.jobs.values():
         if core.can_wait(job):
-            since, held, drain = job.since, job.held_since, job.drain
+            since, held, drain, arrived = job.since, job.held_since, job.drain, job.arrived
             core.enqueue(job)
-            job.since, job.held_since, job.drain = since, held, drain
+            job.since, job.held_since, job.drain, job.arrived = since, held, drain, arrived
     for entry in state["claims"]:
         reservation = _restore_reservation(core, entry["reservation"])
         job = reservation.job
@@ -132,6 +141,7 @@ def restore_state(core: Scheduler, state: State) -> None:
     core.balance.refresh()
     core.outbox = msgspec.convert(state["outbox"], list[Decision])
     core.wake = state["wake"]
+    _restore_memory(core, state["memory"])
     for group in core.groups:
         core.groups.reorder(group)
 
@@ -151,6 +161,8 @@ def restored(kind: type[Scheduler], state: State, zone: tzinfo = UTC) -> Schedul
     """A scheduler that goes on where ``state`` was exported."""
     if state.get("version") != VERSION:
         raise ValueError(f"a state of version {state.get('version')} cannot be restored, only version {VERSION}")
+    if str(zone) != state["zone"]:
+        raise ValueError(f"the state was made in the time zone {state['zone']}, not {zone}: hand in that one")
     core = kind(Dimensions(tuple(state["dimensions"])), options_of(state), zone)
     restore_state(core, state)
     return core
@@ -168,6 +180,7 @@ def _job(job: JobState) -> State:
         "cancelled": job.cancelled,
         "held_since": job.held_since,
         "would_preempt": job.would_preempt,
+        "arrived": job.arrived,
         "drain": [list(place) for place in job.drain],
     }
 
@@ -176,7 +189,7 @@ def _restore_job(core: Scheduler, entry: State) -> None:
     spec = msgspec.convert(entry["job"], Job)
     group = core.groups.get(entry["group"])
     job = JobState(spec, group, core.cluster.shape(spec.request, spec.tasks if spec.gang else 1), entry["submitted"])
-    for name in ("since", "next_task", "waiting", "cancelled", "held_since", "would_preempt"):
+    for name in ("since", "next_task", "waiting", "cancelled", "held_since", "would_preempt", "arrived"):
         setattr(job, name, entry[name])
     job.again = list(entry["again"])
     job.drain = [(f, count) for f, count in entry["drain"]]
@@ -227,6 +240,7 @@ def _reservation(core: Scheduler, reservation: Reservation) -> State:
         "end": int(core.timeline.table[reservation.rows[0], B_END]) if reservation.rows else NEVER,
         "in_force": reservation.in_force,
         "hopeless": reservation.hopeless,
+        "lasting": reservation.lasting,
     }
 
 
@@ -239,4 +253,50 @@ def _restore_reservation(core: Scheduler, entry: State, view: int = ALL) -> Rese
         core.timeline.reserve(reservation, duration)
     core.timeline.enforce(reservation, entry["in_force"])
     reservation.hopeless = entry["hopeless"]
+    reservation.lasting = entry["lasting"]
     return reservation
+
+
+def _memory(core: Scheduler, group: GroupState) -> State:
+    """What the group's last tries came to: a copy must not try again what the original would not."""
+    failed, victims, policy = group.failed, group.no_victims, group.policy
+    offered = group.offered
+    state: State = {
+        "visited": group.visited,
+        "verdict": group.verdict.value,
+        "offered": offered.job.id if offered is not None and core.jobs.get(offered.job.id) is offered else None,
+        "failed": None if failed is None else [failed[0], failed[1], list(failed[2])],
+        "no_victims": [victims[0], victims[2]] if victims is not None and victims[1] == core.cluster.stamp else None,
+        "retry_victims_at": group.retry_victims_at,
+    }
+    if isinstance(policy, BackfillPolicy):
+        memo, bounds = policy.memory()
+        shapes = core.cluster.row_shapes
+        state["memo"] = memo
+        state["bounds"] = [
+            [list(shape.request), shape.size, bound] for row, bound in bounds if (shape := shapes[row]) is not None
+        ]
+    return state
+
+
+def _restore_memory(core: Scheduler, memory: State) -> None:
+    core.pass_number = memory["passes"]
+    core.last_blocked = core.jobs.get(memory["last_blocked"])
+    cluster = core.cluster
+    for name, entry in memory["groups"].items():
+        group = core.groups.get(name)
+        group.visited = entry["visited"]
+        group.verdict = Verdict(entry["verdict"])
+        group.offered = core.jobs.get(entry["offered"])
+        failed, victims = entry["failed"], entry["no_victims"]
+        group.failed = None if failed is None else (failed[0], failed[1], tuple(failed[2]))
+        group.no_victims = None if victims is None else (victims[0], cluster.stamp, victims[1])
+        group.retry_victims_at = entry["retry_victims_at"]
+        if isinstance(group.policy, BackfillPolicy) and "bounds" in entry:
+            bounds = []
+            for request, size, bound in entry["bounds"]:
+                shape = cluster.shapes.get((tuple(request), size))
+                if shape is not None and shape.row >= 0:
+                    bounds.append((shape.row, bound))
+            memo = entry["memo"]
+            group.policy.remember(None if memo is None else (memo[0], tuple(memo[1])), bounds)

@@ -33,7 +33,7 @@ class Reservation:
     ``stamp`` is the cluster's at the time when it was last known to hold; ``view`` says for whom it counts.
     """
 
-    __slots__ = ("hopeless", "in_force", "job", "nodes", "rows", "stamp", "start", "view")
+    __slots__ = ("hopeless", "in_force", "job", "lasting", "nodes", "rows", "stamp", "start", "view")
 
     def __init__(self, job: JobState, start: int, nodes: list[tuple[int, int]], stamp: int, view: int = ALL) -> None:
         self.job = job
@@ -43,6 +43,8 @@ class Reservation:
         self.in_force = False
         # No node is large enough, so no start will ever be known.
         self.hopeless = False
+        # Kept until the unit starts: nodes that are drained for it.
+        self.lasting = False
         self.stamp = stamp
         self.view = view
 

@@ -28,7 +28,7 @@ class Preempt(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Stop this attempt: its job was cancelled."""
+    """Stop this attempt: its job was cancelled, or its gang lost another task and starts again as a whole."""
 
     attempt: int
     job: int

@@ -23,7 +23,7 @@ class Outcome(Enum):
 
 
 class JobSubmitted(msgspec.Struct, frozen=True, tag=True):
-    """A job was accepted; it waits from now on."""
+    """A job was accepted, by someone who checked its user's rights; it waits from now on."""
 
     job: Job
 

@@ -6,6 +6,7 @@ Sources are named as in the algorithms document: G, B, E are the source papers, 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from math import isnan
 from typing import Any
 
 from cress.model.errors import InputError
@@ -30,6 +31,7 @@ def _option(
     """A field of ``Options`` with what a person needs to know about it."""
     about = {
         "text": text,
+        "default": default,
         "unit": unit,
         "source": source,
         "least": least,
@@ -146,6 +148,10 @@ class Options:
                 hint="at least as long",
                 field="cooling_above_quota",
             )
+        if len({name for name, _ in self.initial_weights}) < len(self.initial_weights):
+            raise InputError("a dimension has two initial weights", hint="each once", field="initial_weights")
+        if any(weight < 0 for _, weight in self.initial_weights):
+            raise InputError("an initial weight is negative", hint="0 or more", field="initial_weights")
         if not self.balance_weights:
             raise InputError("balance_weights is empty", hint="at least one of initial, pending, utilisation")
         if self.initial_weights and abs(sum(weight for _, weight in self.initial_weights) - 1) > 1e-6:
@@ -159,6 +165,11 @@ def check_option(name: str, value: Any) -> None:
 
 
 def _check(name: str, value: Any, about: Any) -> None:
+    default = about["default"]
+    kinds = (int, float) if isinstance(default, float) else type(default)
+    if not isinstance(value, kinds) or isinstance(value, bool) or (isinstance(value, float) and isnan(value)):
+        kind = {int: "a whole number", float: "a number", str: "a word", tuple: "a list"}[type(default)]
+        raise InputError(f"{value!r} is not {kind}", hint=f"such as {default!r}", field=name)
     choices = about["choices"]
     if choices:
         for each in value if isinstance(value, tuple) else (value,):

@@ -36,7 +36,7 @@ class BackfillPolicy(Policy):
         self._shape: Ints = np.zeros(64, np.int64)
         self._limit: Ints = np.full(64, _GAP, np.int64)
         self._bound: Ints = np.zeros(0, np.int64)
-        self._memo: tuple[int, int] | None = None
+        self._memo: tuple[int, tuple[int, ...]] | None = None
 
     def add(self, job: JobState) -> None:
         job.key = self.key(job)
@@ -69,7 +69,7 @@ class BackfillPolicy(Policy):
                 self._shape[place] = job.shape.row
                 self._limit[place] = job.limit
 
-    def later(self, head: JobState, memo: tuple[int, int] | None) -> Iterator[JobState]:
+    def later(self, head: JobState, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[JobState]:
         rows = self._cluster.rows
         if len(self._bound) != len(rows):
             self._bound = np.full(len(rows), _UNBOUNDED, np.int64)
@@ -94,6 +94,23 @@ class BackfillPolicy(Policy):
     def looked_at(self) -> list[JobState]:
         places = range(self.queue.first, self._last())
         return [job for place in places if (job := self.queue.at(place)) is not None]
+
+    def looks_at(self, job: JobState) -> bool:
+        if not self._depth or len(self.queue) <= self._depth + 1:
+            return True
+        return job.key <= self.looked_at()[-1].key
+
+    def memory(self) -> tuple[list[object] | None, list[tuple[int, int]]]:
+        """The memo, and the bounds of rows that have one: what a copy must know to offer the same."""
+        bounds = [(row, bound) for row, bound in enumerate(self._bound.tolist()) if bound != _UNBOUNDED]
+        return (None if self._memo is None else [self._memo[0], list(self._memo[1])]), bounds
+
+    def remember(self, memo: tuple[int, tuple[int, ...]] | None, bounds: list[tuple[int, int]]) -> None:
+        """Take over the memory of a copy; rows are those of this cluster."""
+        self._memo = memo
+        self._bound = np.full(len(self._cluster.rows), _UNBOUNDED, np.int64)
+        for row, bound in bounds:
+            self._bound[row] = bound
 
     def count_lacking(self, cluster: Cluster, counts: list[int]) -> None:
         found = np.zeros(cluster.k_count, np.int64)

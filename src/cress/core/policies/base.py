@@ -46,7 +46,7 @@ class Policy:
         """The job whose next unit is offered first."""
         return self.queue.head()
 
-    def later(self, head: JobState, memo: tuple[int, int] | None) -> Iterator[JobState]:
+    def later(self, head: JobState, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[JobState]:
         """What else is offered when ``head`` does not fit; only for policies with ``offers_more``.
 
         ``memo`` tells apart situations in which what failed before may fit; as long as it stays the same, a job
@@ -58,6 +58,13 @@ class Policy:
         """The jobs that may be offered at all, in order."""
         head = self.head()
         return [] if head is None else [head]
+
+    def looks_at(self, job: JobState) -> bool:
+        """Whether the job may be offered at all."""
+        return job is self.head()
+
+    def set_quota(self, quota: list[int]) -> None:
+        """What the group is guaranteed, in its measures."""
 
     def count_lacking(self, cluster: Cluster, counts: list[int]) -> None:
         """Add to ``counts``, per dimension, the offered jobs for which no node has enough of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -10,12 +11,16 @@ from cress.core.jobs import JobState
 from cress.core.policies.base import Policy, count_lack
 from cress.core.policies.queue import Queue
 
+# Products of quota and weight stay far below 2^120, so this scale keeps different shares apart.
+_SCALE = 120
+
 
 class CapacityPolicy(Policy):
     """FIFO inside a user; every user's head is offered.
 
-    ``limit_factor`` > 0 bounds what one user may use: that many times his share of the quota, which is divided
-    among the users with waiting or running jobs by their weights. Equal users go by name.
+    A user's share is what he uses of the group's quota, in the measure in which that is most, by his weight; equal
+    users go by name. ``limit_factor`` > 0 bounds it: that many times his part of the quota, which is divided among
+    the users with waiting or running jobs by their weights. A user who uses nothing may always start one unit.
     """
 
     offers_more = True
@@ -25,8 +30,12 @@ class CapacityPolicy(Policy):
         self._weights = weights
         self._limit_factor = Fraction(str(limit_factor))
         self.limits_users = limit_factor > 0
+        self._quota: list[int] = [1]
         self._queues: dict[str, Queue] = {}
         self._used: dict[str, list[int]] = {}
+        # The users with waiting jobs in their order, and the key under which each stands there.
+        self._order: list[tuple[int, str]] = []
+        self._keys: dict[str, tuple[int, str]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -34,63 +43,72 @@ class CapacityPolicy(Policy):
 
     def __iter__(self) -> Iterator[JobState]:
         # Users' heads first: they are what is offered.
-        order = self._order()
-        for user in order:
-            head = self._queues[user].head()
-            if head is not None:
-                yield head
-        for user in order:
+        yield from self.looked_at()
+        for _, user in self._order:
             yield from (job for job in self._queues[user] if job is not self._queues[user].head())
 
     def add(self, job: JobState) -> None:
         job.key = self.key(job)
-        self._queues.setdefault(job.job.user, Queue()).add(job)
+        user = job.job.user
+        self._queues.setdefault(user, Queue()).add(job)
         self._count += 1
+        self._place(user)
 
     def remove(self, job: JobState) -> None:
-        queue = self._queues[job.job.user]
-        queue.remove(job)
-        if not queue:
-            del self._queues[job.job.user]
+        user = job.job.user
+        self._queues[user].remove(job)
+        if not self._queues[user]:
+            del self._queues[user]
         self._count -= 1
+        self._place(user)
 
     def head(self) -> JobState | None:
-        for user in self._order():
-            return self._queues[user].head()
-        return None
+        return self._queues[self._order[0][1]].head() if self._order else None
 
-    def later(self, head: JobState, memo: tuple[int, int] | None) -> Iterator[JobState]:
-        for user in self._order():
+    def later(self, head: JobState, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[JobState]:
+        for _, user in self._order:
             job = self._queues[user].head()
             if job is not None and job is not head:
                 yield job
 
     def looked_at(self) -> list[JobState]:
-        heads = (self._queues[user].head() for user in self._order())
+        heads = (self._queues[user].head() for _, user in self._order)
         return [head for head in heads if head is not None]
 
+    def looks_at(self, job: JobState) -> bool:
+        queue = self._queues.get(job.job.user)
+        return queue is not None and queue.head() is job
+
     def count_lacking(self, cluster: Cluster, counts: list[int]) -> None:
-        for queue in self._queues.values():
-            head = queue.head()
-            if head is not None:
-                count_lack(cluster, head, counts)
+        for head in self.looked_at():
+            count_lack(cluster, head, counts)
+
+    def set_quota(self, quota: list[int]) -> None:
+        if quota != self._quota:
+            self._quota = quota
+            for user in list(self._queues):
+                self._place(user)
 
     def charged(self, job: JobState, change: tuple[int, ...]) -> None:
-        used = self._used.setdefault(job.job.user, [0] * len(change))
+        user = job.job.user
+        used = self._used.setdefault(user, [0] * len(change))
         for i, amount in enumerate(change):
             used[i] += amount
         if not any(used):
-            del self._used[job.job.user]
+            del self._used[user]
+        self._place(user)
 
     def forget_charges(self) -> None:
         self._used.clear()
+        for user in list(self._queues):
+            self._place(user)
 
     def may_use_more(self, job: JobState, charge: tuple[int, ...], quota: list[int]) -> bool:
-        if not self._limit_factor:
+        used = self._used.get(job.job.user)
+        if not self._limit_factor or used is None:
             return True
-        active = sorted({*self._queues, *self._used, job.job.user})
+        active = {*self._queues, *self._used}
         share = Fraction(self._weight(job.job.user), sum(self._weight(user) for user in active))
-        used = self._used.get(job.job.user, [0] * len(charge))
         return all(
             have + more <= self._limit_factor * share * limit
             for have, more, limit in zip(used, charge, quota, strict=True)
@@ -99,9 +117,17 @@ class CapacityPolicy(Policy):
     def _weight(self, user: str) -> int:
         return self._weights.get(user, 1)
 
-    def _order(self) -> list[str]:
-        def place(user: str) -> tuple[Fraction, str]:
-            # With a vector quota the largest amount decides; amounts of one dimension are compared with each other.
-            return (Fraction(max(self._used.get(user, [0])), self._weight(user)), user)
-
-        return sorted(self._queues, key=place)
+    def _place(self, user: str) -> None:
+        """Put the user where his share belongs now; nowhere without waiting jobs."""
+        old = self._keys.pop(user, None)
+        if old is not None:
+            del self._order[bisect_left(self._order, old)]
+        if user in self._queues:
+            weight = self._weight(user)
+            used = self._used.get(user, ())
+            share = max(
+                ((have << _SCALE) // (quota * weight) for have, quota in zip(used, self._quota, strict=False)),
+                default=0,
+            )
+            self._keys[user] = (share, user)
+            insort(self._order, self._keys[user])

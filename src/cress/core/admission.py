@@ -1,0 +1,142 @@
+"""What the core accepts: a batch of events is checked as a whole before the first of them changes anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING
+
+from cress.model.errors import InputError
+from cress.model.events import (
+    ClockSet,
+    Event,
+    GroupsApplied,
+    JobCancelled,
+    JobSubmitted,
+    NodeAdded,
+    NodeCordoned,
+    NodeLost,
+    TaskEnded,
+)
+from cress.model.group import DEFAULT_GROUP, MAX_GROUP_NAME_LENGTH, Group, PreemptivePolicy, Quota
+from cress.model.job import Job
+from cress.model.resources import Dimensions, ResourceVector
+
+if TYPE_CHECKING:
+    from cress.core.ledger import Ledger
+
+# Amounts stay below this, so that sums over a cluster and products with shares stay exact in 64 bits.
+AMOUNT_LIMIT = 2**50
+_NAME = re.compile(r"[A-Za-z0-9_]+")
+
+
+def check_events(core: Ledger, events: Sequence[Event]) -> None:
+    """Raise ``InputError`` if one of these events cannot be applied after those before it; changes nothing.
+
+    Ends of unknown attempts and cancels of unknown jobs are fine: reports come twice, and late. Who may submit to a
+    group is for the caller to check.
+    """
+    groups: Container[str] = core.groups.by_name
+    jobs: set[int] = set()
+    there = {name for name, f in core.cluster.index.items() if not core.cluster.lost[f]} if len(events) > 1 else None
+    for event in events:
+        match event:
+            case TaskEnded() | JobCancelled() | ClockSet():
+                pass
+            case JobSubmitted():
+                check_job(event.job, core.dimensions)
+                name = event.job.group or DEFAULT_GROUP
+                if name not in groups:
+                    raise InputError(f"there is no group {name!r}", hint="a group that was applied", field="group")
+                if event.job.id in core.jobs or event.job.id in jobs:
+                    raise InputError(f"job {event.job.id} is known already", hint="a new id", field="id")
+                jobs.add(event.job.id)
+            case NodeAdded():
+                _amounts(event.node.capacity, core.dimensions, f"capacity of node {event.node.name}")
+                if there is None:
+                    f = core.cluster.index.get(event.node.name)
+                    known = f is not None and not core.cluster.lost[f]
+                else:
+                    known = event.node.name in there
+                    there.add(event.node.name)
+                if known:
+                    raise InputError(f"node {event.node.name!r} is registered already", hint="a name of its own")
+            case NodeLost() | NodeCordoned():
+                if event.name not in core.cluster.index and not (there and event.name in there):
+                    raise InputError(f"there is no node {event.name!r}", hint="a registered node")
+                if there is not None and isinstance(event, NodeLost):
+                    there.discard(event.name)
+            case GroupsApplied():
+                check_groups(core, event)
+                groups = {group.name for group in event.groups} | {DEFAULT_GROUP}
+            case _:
+                raise InputError(f"{event!r} is no event", hint="one of the events of cress.model.events")
+
+
+def check_job(job: Job, dimensions: Dimensions) -> None:
+    """Raise ``InputError`` unless the job makes sense."""
+    _amounts(job.request, dimensions, "request")
+    if job.tasks < 1:
+        raise InputError(f"{job.tasks} tasks", hint="at least 1", field="tasks")
+    if job.time_limit is not None and job.time_limit < 0:
+        raise InputError(f"a time limit of {job.time_limit} µs", hint="0 or more, or none", field="time_limit")
+    if not 0 <= job.minimum <= job.tasks:
+        raise InputError(f"a minimum of {job.minimum} of {job.tasks} tasks", hint="0 to the tasks", field="minimum")
+
+
+def _amounts(vector: ResourceVector, dimensions: Dimensions, field: str) -> None:
+    if len(vector) != len(dimensions):
+        raise InputError(f"{len(vector)} amounts", hint="one each of " + ", ".join(dimensions.names), field=field)
+    if min(vector) < 0 or max(vector) >= AMOUNT_LIMIT:
+        raise InputError(f"{vector} has an amount out of range", hint="0 to 2^50 - 1", field=field)
+
+
+def check_groups(core: Ledger, event: GroupsApplied) -> None:
+    """Raise ``InputError`` if this list of groups cannot be applied now."""
+    names = [group.name for group in event.groups]
+    for group in event.groups:
+        _group(group, core)
+        if names.count(group.name) > 1:
+            raise InputError(f"group {group.name!r} is there twice", hint="each name once", field="Name")
+    core.groups.check(event.groups)
+    kept = {*names, DEFAULT_GROUP}
+    moves = dict(event.moves)
+    lost = sorted(set(moves.values()) - kept)
+    if lost:
+        raise InputError(f"jobs cannot move to {', '.join(lost)}", hint="groups that are in the list")
+    homeless = sorted(
+        group.name for group in core.groups if group.jobs and group.name not in kept and group.name not in moves
+    )
+    if homeless:
+        raise InputError(
+            f"groups with live jobs would be removed: {', '.join(homeless)}", hint="say to which group their jobs move"
+        )
+
+
+def _group(group: Group, core: Ledger) -> None:
+    if not _NAME.fullmatch(group.name) or len(group.name) > MAX_GROUP_NAME_LENGTH:
+        raise InputError(
+            f"{group.name!r} is no name of a group",
+            hint=f"letters, digits and _, at most {MAX_GROUP_NAME_LENGTH}",
+            field="Name",
+        )
+    for quota in (group.quota, *(window.quota for window in group.windows)):
+        _quota(quota, group.name, core)
+    if group.weight < 1 or any(weight < 1 for _, weight in group.user_weights):
+        raise InputError("a weight below 1", hint="at least 1", field=group.name)
+    if group.preemptive is PreemptivePolicy.LOWEST_URGENCY_FIRST:
+        raise InputError(
+            "LowestUrgencyFirst needs deadlines, which are not known yet",
+            hint="LowPriorityFirst or MostRecentFirst",
+            field=group.name,
+        )
+
+
+def _quota(quota: Quota, name: str, core: Ledger) -> None:
+    if quota.amounts and core.options.accounting != "dominant":
+        raise InputError("a quota of several dimensions", hint="one number with accounting=cpu", field=name)
+    for dimension, amount in quota.amounts or (("", quota.scalar),):
+        if dimension and dimension not in core.dimensions.index:
+            raise InputError(f"unknown dimension {dimension!r}", hint=", ".join(core.dimensions.names), field=name)
+        if not 0 < amount < 2**60:
+            raise InputError(f"a quota of {amount}", hint="above 0, below 2^60", field=name)
