@@ -11,8 +11,21 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from cress.core.kernels.holding import AMOUNTS, NODE
+
 NO_NODE = -1
 ROOM_ALREADY = -2
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def room_with(levels, slots, leases):
+    """``levels`` (node × K) and, on top of it, what the leases in ``slots`` hold."""
+    room = levels.copy()
+    for i in range(slots.shape[0]):
+        f = leases[slots[i], NODE]
+        for k in range(room.shape[1]):
+            room[f, k] += leases[slots[i], AMOUNTS + k]
+    return room
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
