@@ -374,9 +374,7 @@ class _Search:
                 chosen.remove(victim)
         return chosen
 
-    def _may_yield(
-        self, victim: Victim, loss: dict[str, list[int]], taken: list[Victim], chosen: list[Victim]
-    ) -> bool:
+    def _may_yield(self, victim: Victim, loss: dict[str, list[int]], taken: list[Victim], chosen: list[Victim]) -> bool:
         """Whether the victim's group stays at its quota, and a service at its minimum, when this victim goes too."""
         spare = self.spare[victim.group.name]
         before = loss.get(victim.group.name)
