@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cress.core.groups import DEFAULT_GROUP, dominant_share
+from cress.core.groups import dominant_share
 from cress.model.errors import InputError
-from cress.model.group import Group, Quota
+from cress.model.group import DEFAULT_GROUP, Group, Quota
 from cress.model.times import HOUR, MINUTE
 from tests.core.builders import GroupBuilder, World, group, job, node, nodes
 

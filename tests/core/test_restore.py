@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cress.core.scheduler import Scheduler
 from cress.model.events import JobSubmitted, Outcome, TaskEnded
@@ -51,8 +53,12 @@ def in_the_middle_of(core: Scheduler) -> set[str]:
 def test_restored_at_any_moment_it_goes_on_alike() -> None:
     seen: Counter[str] = Counter()
 
-    @given(setting=settings_of_any_kind(), story=operations(EVERYTHING))
-    def check(setting: Setting, story: list[Operation]) -> None:
+    # Enough stories to come by everything that is listed below.
+    @settings(max_examples=100)
+    @given(setting=settings_of_any_kind(), story=operations(EVERYTHING), gate=st.booleans())
+    def check(setting: Setting, story: list[Operation], gate: bool) -> None:
+        if gate:
+            setting = replace(setting, options={**setting.options, "balance_gate": "on"})
         player = Player(setting, check=False)
         for number, operation in enumerate(story):
             if operation[1] % 4 == 0 or number == len(story) // 2:

@@ -274,7 +274,9 @@ def _memory(core: Scheduler, group: GroupState) -> State:
         shapes = core.cluster.row_shapes
         state["memo"] = memo
         state["bounds"] = [
-            [list(shape.request), shape.size, bound] for row, bound in bounds if (shape := shapes[row]) is not None
+            [list(shape.request), shape.size, bound]
+            for row, bound in bounds
+            if (shape := shapes[row]) is not None and shape.waiting
         ]
     return state
 
