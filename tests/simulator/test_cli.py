@@ -107,8 +107,8 @@ def test_several_policies_are_compared_in_one_page_that_needs_no_network(tmp_pat
 
 
 def test_names_in_a_report_are_text(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("job,submit,run,cpu,group\n1,0,5,1,<b>\n2,0,5,1,</script>\n")
-    result = cress("simulate", tmp_path / "a.csv", "--cluster", EXAMPLES / "cluster.yaml", "--out", tmp_path / "out")
+    (tmp_path / "<b>.csv").write_text("job,submit,run,cpu\n1,0,5,1\n2,0,5,1\n")
+    result = cress("simulate", tmp_path / "<b>.csv", "--cluster", EXAMPLES / "cluster.yaml", "--out", tmp_path / "out")
     assert result.returncode == 0, result.stderr
     page = (tmp_path / "out" / "report.html").read_text()
     assert "&lt;b&gt;" in page
