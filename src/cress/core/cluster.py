@@ -329,6 +329,8 @@ class Cluster:
         if oldest is not None and self.row_count >= WARM_ROWS:
             r = oldest.row
             self._drop_row(oldest)
+            # Whoever remembered something of the old shape by its row must forget it.
+            self.loosened += 1
             return r
         if self.row_count == len(self.rows):
             n = 2 * len(self.rows)

@@ -273,11 +273,12 @@ def _memory(core: Scheduler, group: GroupState) -> State:
         memo, bounds = policy.memory()
         shapes = core.cluster.row_shapes
         state["memo"] = memo
-        state["bounds"] = [
+        # By shape: rows are numbered otherwise in a copy.
+        state["bounds"] = sorted(
             [list(shape.request), shape.size, bound]
             for row, bound in bounds
             if (shape := shapes[row]) is not None and shape.waiting
-        ]
+        )
     return state
 
 
