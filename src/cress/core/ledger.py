@@ -69,6 +69,7 @@ class Ledger:
         self._check_time(now)
         check_events(self, events)
         self._at(now)
+        nodes_changed = False
         for event in events:
             match event:
                 case TaskEnded():
@@ -79,9 +80,10 @@ class Ledger:
                     self._cancelled(event.job)
                 case NodeAdded():
                     self.cluster.add_node(event.node)
-                    self._nodes_changed()
+                    nodes_changed = True
                 case NodeLost():
                     self._node_lost(event.name)
+                    nodes_changed = True
                 case NodeCordoned():
                     f = self.cluster.index[event.name]
                     self.cluster.cordon(f, event.reason if event.cordoned else None)
@@ -91,6 +93,9 @@ class Ledger:
                 case ClockSet():
                     self.groups.wall_offset = event.utc - now
                     self._refresh_quotas()
+        if nodes_changed:
+            # Once for all nodes of the batch: thousands may register together.
+            self._nodes_changed()
 
     def _at(self, now: int) -> None:
         self._check_time(now)
@@ -146,7 +151,6 @@ class Ledger:
             self._give_back(attempt, True)
         self.cluster.lose_node(f)
         self._void_claims(f)
-        self._nodes_changed()
 
     def _nodes_changed(self) -> None:
         self.balance.refresh()
