@@ -115,16 +115,6 @@ class GroupState:
             for used, leaving, quota in zip(self.used, self.leaving, self.quota, strict=True)
         )
 
-    def stays_above(self, loss: list[int]) -> bool:
-        """Whether the group is still at its quota somewhere after losing ``loss``: it never falls below it.
-
-        A group is below its quota when its ratio, the largest over the measures, is below 1.
-        """
-        return any(
-            used - leaving - gone >= quota
-            for used, leaving, gone, quota in zip(self.used, self.leaving, loss, self.quota, strict=True)
-        )
-
     def excess(self) -> Fraction:
         """used / quota without what its victims hold: how far above its quota."""
         return max(
