@@ -1,0 +1,1 @@
+"""The center: the shell round core and lifecycle. API, dispatch to executors, the store."""

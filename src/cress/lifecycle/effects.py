@@ -1,0 +1,40 @@
+"""What the machine wants done. Carried out only when the step that they come from is durable."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cress.model.errors import InputError
+from cress.model.records import AttemptRecord, JobRecord
+
+
+class Launch(msgspec.Struct, frozen=True, gc=False):
+    """Have this attempt started on its node. Sent again when the node joins again without knowing of it."""
+
+    attempt: int
+    job: int
+    task: int
+    node: str
+
+
+class Halt(msgspec.Struct, frozen=True, gc=False):
+    """Have this attempt stopped; ``grace`` in microseconds, ``None``: what its job says."""
+
+    attempt: int
+    job: int
+    node: str
+    grace: int | None = None
+
+
+class Step(msgspec.Struct):
+    """What one step came to.
+
+    ``replies`` has one entry for each input: the ids of submitted jobs, ``None``, or the ``InputError`` that refused
+    it (then it changed nothing). ``attempts`` and ``jobs`` are what finished, to be stored with the step.
+    """
+
+    replies: list[tuple[int, ...] | InputError | None]
+    launches: list[Launch]
+    halts: list[Halt]
+    attempts: list[AttemptRecord]
+    jobs: list[JobRecord]

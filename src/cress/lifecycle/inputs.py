@@ -1,0 +1,79 @@
+"""What the machine is told. A log of these, with their times, replays to the same state."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from cress.model.group import Group
+from cress.model.job import Job
+from cress.model.node import Node
+from cress.model.reports import Report
+
+
+class _Input(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=True):
+    pass
+
+
+class Submit(_Input, frozen=True):
+    """Jobs that are accepted together or not at all; their ids are given by the machine."""
+
+    jobs: tuple[Job, ...]
+
+
+class Cancel(_Input, frozen=True):
+    """A job is no longer wanted."""
+
+    job: int
+
+
+class ApplyGroups(_Input, frozen=True):
+    """The whole list of groups from now on; ``moves`` says where the jobs of removed groups go."""
+
+    groups: tuple[Group, ...]
+    moves: tuple[tuple[str, str], ...] = ()
+
+
+class NodeJoined(_Input, frozen=True):
+    """An executor connected. ``reports`` is all that it knows: what is not in there does not run on it."""
+
+    node: Node
+    boot: str
+    reports: tuple[Report, ...] = ()
+
+
+class NodeLeft(_Input, frozen=True):
+    """The connection to an executor is gone; its tasks may go on."""
+
+    name: str
+
+
+class Reported(_Input, frozen=True):
+    """What an executor said about attempts."""
+
+    node: str
+    reports: tuple[Report, ...]
+
+
+class Cordon(_Input, frozen=True):
+    """An operator keeps new tasks off a node, or lets them in again."""
+
+    name: str
+    cordoned: bool
+    reason: str = ""
+
+
+Input: TypeAlias = Submit | Cancel | ApplyGroups | NodeJoined | NodeLeft | Reported | Cordon
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True):
+    """One step as it is logged: the shell's clock and the wall clock in microseconds, and what came in."""
+
+    now: int
+    utc: int
+    inputs: tuple[Input, ...]
+
+
+encode_record = msgspec.msgpack.Encoder().encode
+decode_record = msgspec.msgpack.Decoder(Record).decode

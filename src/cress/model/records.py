@@ -1,0 +1,67 @@
+"""Records of finished work: what is kept of attempts and jobs when the scheduler has done with them."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from cress.model.events import Outcome
+
+
+class JobState(Enum):
+    """What a person asks first about a job."""
+
+    PENDING = "pending"  # nothing of it runs, something waits
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"  # every task did
+    FAILED = "failed"  # at least one task did not
+    CANCELLED = "cancelled"
+
+
+FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+
+
+class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One finished attempt. Times are wall clock, microseconds since the epoch; ``started`` is 0 if it never ran.
+
+    ``final``: the task is not tried again. ``code`` is the exit code, -n after signal n, ``None`` if unknown.
+    ``cpu`` in microseconds, ``memory`` (peak) in bytes.
+    """
+
+    attempt: int
+    job: int
+    task: int
+    node: str
+    outcome: Outcome
+    final: bool
+    placed: int
+    started: int
+    ended: int
+    code: int | None = None
+    error: str = ""
+    cpu: int = 0
+    memory: int = 0
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One finished job. Counts are of tasks; times as in ``AttemptRecord``; ``request`` in the cluster's dimensions."""
+
+    id: int
+    name: str
+    group: str
+    user: str
+    type: str
+    tasks: int
+    gang: bool
+    priority: int
+    time_limit: int | None
+    request: tuple[int, ...]
+    state: JobState
+    submitted: int
+    started: int
+    ended: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    preempted: int = 0  # attempts, not tasks

@@ -1,0 +1,53 @@
+"""Reports: what an executor says about attempts. They are repeated until the center says that they are durable."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeAlias
+
+import msgspec
+
+
+class Cause(Enum):
+    """Why an attempt ended."""
+
+    EXITED = "exited"  # by itself: with a code, or by a signal that we did not send
+    STOPPED = "stopped"  # the center asked for it
+    TIME_LIMIT = "time_limit"  # it ran for longer than its job allows
+    SHUTDOWN = "shutdown"  # the executor was stopped, and its tasks with it
+    NOT_STARTED = "not_started"  # the program could not be started; ``error`` says why
+    UNKNOWN = "unknown"  # it is gone and nobody saw how: never taken for a success
+
+
+class Usage(msgspec.Struct, frozen=True, array_like=True):
+    """What the processes of an attempt used: ``cpu`` time in microseconds, ``memory`` at the peak in bytes."""
+
+    cpu: int = 0
+    memory: int = 0
+
+
+class Started(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """The attempt's program runs as process ``pid`` since ``at`` (wall clock, microseconds since the epoch)."""
+
+    attempt: int
+    at: int
+    pid: int
+
+
+class Ended(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """The attempt is over, and every process of it is gone.
+
+    ``code`` is the exit code, or -n after signal n; ``None`` if nobody knows it. ``started`` is 0 if it never ran.
+    Times are the executor's wall clock, in microseconds since the epoch.
+    """
+
+    attempt: int
+    cause: Cause
+    code: int | None
+    started: int
+    at: int
+    error: str = ""
+    usage: Usage = Usage()
+
+
+Report: TypeAlias = Started | Ended

@@ -1,0 +1,162 @@
+"""Messages between center, agent and supervisor: msgpack, one message a WebSocket frame or a length-prefixed frame.
+
+The agent speaks to the center with these over a WebSocket, and to its supervisor over a Unix socket; most of what
+it gets from one side it hands to the other as it is.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from cress.model.reports import Report
+from cress.model.run import Run
+
+VERSION = 1
+
+
+class Struct(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """A message: its type travels as its name."""
+
+
+# --- agent to center ---------------------------------------------------------------------------------------------
+
+
+class Hello(Struct, frozen=True):
+    """First message of an agent: who it is, what its node offers, and everything that its supervisor knows.
+
+    ``resource`` as in a node file (``<4, 8G, 1G, 500M>``). ``boot`` is the boot id of the machine. ``reports`` holds
+    ``Started`` for every attempt that runs and ``Ended`` for every one whose end is not known to be durable.
+    """
+
+    version: int
+    name: str
+    resource: str
+    boot: str
+    rack: str = ""
+    attributes: dict[str, str] = {}
+    reports: tuple[Report, ...] = ()
+
+
+class Reports(Struct, frozen=True):
+    """What happened to attempts since the last message, in order."""
+
+    reports: tuple[Report, ...]
+
+
+class LogData(Struct, frozen=True):
+    """Answer to ``ReadLog`` with the same ``id``: ``data`` from the asked offset on (may be empty).
+
+    ``over``: the attempt has ended and the stream ends behind ``data``. ``error``: why there is nothing to read.
+    """
+
+    id: int
+    data: bytes = b""
+    over: bool = False
+    error: str = ""
+
+
+# --- center to agent ---------------------------------------------------------------------------------------------
+
+
+class Welcome(Struct, frozen=True):
+    """The node is registered. ``epoch`` is the center's: orders of an older one are refused from now on."""
+
+    epoch: int
+    cluster: str = ""
+
+
+class Refused(Struct, frozen=True):
+    """The node is not registered, and why; the center closes the connection."""
+
+    what: str
+    hint: str = ""
+
+
+class Launch(msgspec.Struct, frozen=True, array_like=True):
+    """Start task ``task`` of job ``job`` as attempt ``attempt``; a second order for the same attempt does nothing."""
+
+    attempt: int
+    job: int
+    task: int
+
+
+class Launches(Struct, frozen=True):
+    """Start these attempts; ``runs`` has the run of every job among them."""
+
+    epoch: int
+    runs: tuple[Run, ...]
+    launches: tuple[Launch, ...]
+
+
+class Stop(msgspec.Struct, frozen=True, array_like=True):
+    """Send SIGTERM to the attempt, and SIGKILL after ``grace`` microseconds (0: at once)."""
+
+    attempt: int
+    grace: int
+
+
+class Stops(Struct, frozen=True):
+    """Stop these attempts. One that the supervisor has never heard of never starts any more."""
+
+    epoch: int
+    stops: tuple[Stop, ...]
+
+
+class Signal(Struct, frozen=True):
+    """Send this signal to the processes of the attempt, and nothing else."""
+
+    epoch: int
+    attempt: int
+    number: int
+
+
+class Durable(Struct, frozen=True):
+    """The ends of these attempts are stored: their reports need not be kept any longer."""
+
+    attempts: tuple[int, ...]
+
+
+class ReadLog(Struct, frozen=True):
+    """Read up to ``limit`` bytes of what the attempt wrote to ``stream`` (``stdout``, ``stderr``) from ``offset`` on.
+
+    With nothing to read yet the answer waits for up to ``wait`` milliseconds.
+    """
+
+    id: int
+    attempt: int
+    stream: str
+    offset: int
+    limit: int = 262_144
+    wait: int = 0
+
+
+# --- agent to supervisor, besides the orders of the center ---------------------------------------------------------
+
+
+class Shutdown(Struct, frozen=True):
+    """Stop every task with its grace, at most ``grace`` microseconds, then end; ``keep``: nothing, the agent leaves."""
+
+    grace: int = 5_000_000
+    keep: bool = False
+
+
+class Inventory(Struct, frozen=True):
+    """First message of the supervisor to an agent that connects: as ``reports`` in ``Hello``."""
+
+    boot: str
+    pid: int
+    reports: tuple[Report, ...] = ()
+
+
+FromAgent: TypeAlias = Hello | Reports | LogData
+FromCenter: TypeAlias = Welcome | Refused | Launches | Stops | Signal | Durable | ReadLog
+ToSupervisor: TypeAlias = Welcome | Launches | Stops | Signal | Durable | Shutdown
+FromSupervisor: TypeAlias = Inventory | Reports
+
+encode = msgspec.msgpack.Encoder().encode
+decode_from_agent = msgspec.msgpack.Decoder(FromAgent).decode
+decode_from_center = msgspec.msgpack.Decoder(FromCenter).decode
+decode_to_supervisor = msgspec.msgpack.Decoder(ToSupervisor).decode
+decode_from_supervisor = msgspec.msgpack.Decoder(FromSupervisor).decode

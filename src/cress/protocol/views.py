@@ -1,0 +1,197 @@
+"""What the API shows, as JSON: the center writes these, the client reads them.
+
+Times are seconds since the epoch (``None``: not yet), durations seconds, resources a mapping of dimension to text
+(``{"cpu": "2", "memory": "4G"}``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+Resources = dict[str, str]
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that the API shows."""
+
+
+class TaskCounts(View, frozen=True):
+    """Tasks of a job by state; they add up to ``total``."""
+
+    total: int
+    waiting: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+
+class JobView(View, frozen=True):
+    """A job. ``reason`` says why it waits, empty when nothing of it does."""
+
+    id: int
+    name: str
+    group: str
+    user: str
+    type: str
+    state: str
+    tasks: TaskCounts
+    priority: int
+    gang: bool
+    resource: Resources
+    time_limit: float | None
+    submitted: float
+    started: float | None = None
+    ended: float | None = None
+    preempted: int = 0
+    reason: str = ""
+    command: tuple[str, ...] = ()
+    environment: dict[str, str] = {}
+    directory: str = ""
+
+
+class AttemptView(View, frozen=True):
+    """An attempt: ``outcome`` is ``running`` until it ends. ``code``: exit code, -n after signal n, or unknown."""
+
+    id: int
+    node: str
+    outcome: str
+    placed: float
+    started: float | None = None
+    ended: float | None = None
+    code: int | None = None
+    error: str = ""
+    cpu: float = 0.0
+    memory: int = 0
+
+
+class TaskView(View, frozen=True):
+    """A task: ``state`` is waiting, starting, running, succeeded, failed or cancelled; attempts oldest first."""
+
+    index: int
+    state: str
+    attempts: tuple[AttemptView, ...] = ()
+
+
+class NodeView(View, frozen=True):
+    """A node: ``state`` is up, cordoned or away."""
+
+    name: str
+    state: str
+    rack: str = ""
+    reason: str = ""
+    capacity: Resources = {}
+    used: Resources = {}
+    running: int = 0
+    attributes: dict[str, str] = {}
+    # Raw amounts by dimension, for programs that draw.
+    capacity_amounts: dict[str, int] = {}
+    used_amounts: dict[str, int] = {}
+
+
+class GroupView(View, frozen=True):
+    """A group: ``ratio`` is used / quota now, ``priority`` the number that the source paper shows."""
+
+    name: str
+    quota: str
+    used: str
+    ratio: float
+    policy: str
+    weight: int
+    users: tuple[str, ...]
+    running: int
+    waiting: int
+    priority: str = ""
+    cooling: bool = False
+
+
+class Submitted(View, frozen=True):
+    """A job that was accepted."""
+
+    id: int
+    name: str
+    note: str = ""
+
+
+class SubmittedPage(View, frozen=True):
+    """Answer to a submit."""
+
+    jobs: tuple[Submitted, ...]
+
+
+class JobsPage(View, frozen=True):
+    """Jobs, newest first. ``next`` is what to pass on as ``before``; ``None``: the end."""
+
+    jobs: tuple[JobView, ...]
+    next: int | None = None
+
+
+class TasksPage(View, frozen=True):
+    """Tasks by index. ``next`` is what to pass on as ``after``; ``None``: the end."""
+
+    tasks: tuple[TaskView, ...]
+    next: int | None = None
+
+
+class NodesPage(View, frozen=True):
+    """Nodes, in the order in which they registered."""
+
+    nodes: tuple[NodeView, ...]
+
+
+class GroupsPage(View, frozen=True):
+    """Groups by name; ``text`` is the whole as a file that can be applied again."""
+
+    groups: tuple[GroupView, ...]
+    text: str = ""
+
+
+class Applied(View, frozen=True):
+    """What applying a file of groups changed, or would change: ``diff`` for a person, ``changes`` how many."""
+
+    diff: str
+    changes: int
+    notes: tuple[str, ...] = ()
+
+
+class StateView(View, frozen=True):
+    """The cluster in a few numbers. ``capacity`` and ``used`` sum up the nodes that are up."""
+
+    version: str
+    epoch: int
+    started: float
+    now: float
+    nodes: int
+    nodes_up: int
+    jobs_waiting: int
+    jobs_running: int
+    tasks_waiting: int
+    tasks_running: int
+    capacity: Resources = {}
+    used: Resources = {}
+    problem: str = ""
+
+
+class Fault(View, frozen=True):
+    """One mistake: what, where, what would be right."""
+
+    what: str
+    hint: str = ""
+    field: str = ""
+    file: str = ""
+    line: int = 0
+
+
+class ErrorView(View, frozen=True):
+    """The body of every answer that is an error. ``code`` is for programs, ``message`` for people."""
+
+    code: str
+    message: str
+    faults: tuple[Fault, ...] = ()
+
+
+def to_json(view: Any) -> bytes:
+    """A view as JSON."""
+    return msgspec.json.encode(view)

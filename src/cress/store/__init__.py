@@ -1,0 +1,1 @@
+"""What survives: a log of what the center was told, snapshots, and finished work."""

@@ -1,0 +1,67 @@
+"""What every store does: ``load`` what was, ``commit`` what is new; and look up finished work."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from cress.model.records import AttemptRecord, JobRecord
+
+
+class StoreError(Exception):
+    """The store cannot do what it was asked; the sentence says what, where and what would help."""
+
+
+class Batch(msgspec.Struct, kw_only=True):
+    """What is stored together, or not at all.
+
+    ``records`` go to the end of the log. A ``snapshot`` replaces the whole log, with the ``records`` of this batch.
+    ``runs`` are how to run a job, by job id; ``jobs`` and ``attempts`` are finished; ``meta`` replaces by key.
+    """
+
+    records: list[bytes] = []
+    snapshot: bytes | None = None
+    runs: list[tuple[int, bytes]] = []
+    jobs: list[JobRecord] = []
+    attempts: list[AttemptRecord] = []
+    meta: dict[str, bytes] = {}
+
+
+class Saved(msgspec.Struct, kw_only=True):
+    """What a store holds: the last snapshot (``None``: it is new), the log since then, all of ``meta``."""
+
+    snapshot: bytes | None
+    records: list[bytes]
+    meta: dict[str, bytes]
+
+
+class Store(Protocol):
+    """Where the center's state survives.
+
+    ``commit`` returns when the batch is durable, and raises ``StoreError`` when nothing of it is. It is called by one
+    thread at a time, maybe another one than the reads; they see whole batches.
+    """
+
+    def load(self) -> Saved:
+        """Everything that a center needs to go on."""
+
+    def commit(self, batch: Batch) -> None:
+        """Store all of the batch durably, or nothing."""
+
+    def run(self, job: int) -> bytes | None:
+        """How to run this job, as it was stored."""
+
+    def job(self, job: int) -> JobRecord | None:
+        """A finished job."""
+
+    def jobs(
+        self, *, limit: int, before: int | None = None, group: str = "", user: str = "", state: str = "", name: str = ""
+    ) -> list[JobRecord]:
+        """Finished jobs with an id below ``before``, newest first, at most ``limit``; an empty filter lets all pass."""
+
+    def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
+        """The finished attempts of the tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""
+
+    def close(self) -> None:
+        """Give the store back; nothing is lost without."""
