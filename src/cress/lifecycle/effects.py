@@ -29,7 +29,7 @@ class Halt(msgspec.Struct, frozen=True, gc=False):
 class Step(msgspec.Struct):
     """What one step came to.
 
-    ``replies`` has one entry for each input: the ids of submitted jobs, ``None``, or the ``InputError`` that refused
+    ``more``: deciding was cut short, the next step is due at once. ``replies`` has one entry for each input: the ids of submitted jobs, ``None``, or the ``InputError`` that refused
     it (then it changed nothing). ``attempts`` and ``jobs`` are what finished, to be stored with the step.
     """
 
@@ -38,3 +38,4 @@ class Step(msgspec.Struct):
     halts: list[Halt]
     attempts: list[AttemptRecord]
     jobs: list[JobRecord]
+    more: bool = False

@@ -16,6 +16,12 @@ class _Input(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=
     pass
 
 
+class Restarted(_Input, frozen=True):
+    """A center took over, as epoch ``epoch``: no executor is connected to it yet."""
+
+    epoch: int
+
+
 class Submit(_Input, frozen=True):
     """Jobs that are accepted together or not at all; their ids are given by the machine."""
 
@@ -64,7 +70,7 @@ class Cordon(_Input, frozen=True):
     reason: str = ""
 
 
-Input: TypeAlias = Submit | Cancel | ApplyGroups | NodeJoined | NodeLeft | Reported | Cordon
+Input: TypeAlias = Restarted | Submit | Cancel | ApplyGroups | NodeJoined | NodeLeft | Reported | Cordon
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):

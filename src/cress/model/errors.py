@@ -44,6 +44,15 @@ class InputError(ValueError):
         return f"{head} ({self.hint})" if self.hint else head
 
 
+class NotAccepted(InputError):
+    """Input that is well-formed and still refused: by rights, or by what the cluster could ever do."""
+
+    def at(self, *, file: str = "", line: int = 0, field: str = "") -> NotAccepted:
+        """The same error with the place filled in where it was not known yet."""
+        placed = super().at(file=file, line=line, field=field)
+        return NotAccepted(placed.what, hint=placed.hint, file=placed.file, line=placed.line, field=placed.field)
+
+
 class InputErrors(InputError):
     """Several mistakes of one input, reported together; the input changed nothing."""
 
