@@ -1,0 +1,112 @@
+"""A machine with nodes, and the executors that answer to it, without any I/O."""
+
+from __future__ import annotations
+
+from cress.lifecycle.effects import Halt, Launch, Step
+from cress.lifecycle.inputs import Cancel, Input, NodeJoined, NodeLeft, Reported, Restarted, Submit
+from cress.lifecycle.machine import Machine
+from cress.model.errors import InputError
+from cress.model.group import Group, Quota
+from cress.model.job import Job
+from cress.model.node import Node
+from cress.model.options import Options
+from cress.model.reports import Cause, Ended, Report, Started
+from cress.model.resources import Dimensions
+from cress.model.vectors import parse_vector
+
+DIMENSIONS = Dimensions()
+UTC_AT_START = 1_700_000_000_000_000
+
+
+def job(
+    tasks: int = 1, *, cpus: int = 1, group: str = "", gang: bool = False, user: str = "ann", priority: int = 0
+) -> Job:
+    """A job as a user submits it, not numbered yet."""
+    request = parse_vector(f"<{cpus}, 1G>", DIMENSIONS)
+    return Job(
+        id=0, group=group, request=request, tasks=tasks, gang=gang, user=user, priority=priority, name=f"job of {tasks}"
+    )
+
+
+def group(name: str, cores: int, users: tuple[str, ...] = ("*",)) -> Group:
+    """A group with a quota of so many cores."""
+    return Group(name=name, quota=Quota(scalar=cores * 1000), users=users)
+
+
+def node(name: str, cpus: int = 4) -> Node:
+    """A node with 2 GiB for each core."""
+    return Node(name=name, capacity=parse_vector(f"<{cpus}, {2 * cpus}G>", DIMENSIONS))
+
+
+class World:
+    """A machine and a clock. ``said`` collects every step that was taken, for replaying."""
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.machine = Machine(DIMENSIONS, options or Options())
+        self.now = 0
+        self.said: list[tuple[int, int, tuple[Input, ...]]] = []
+        self.refused: InputError | None = None
+        self.last = self.step(Restarted(epoch=1))
+
+    def step(self, *inputs: Input, after: int = 1000) -> Step:
+        """One step ``after`` microseconds later."""
+        self.now += after
+        self.said.append((self.now, UTC_AT_START + self.now, inputs))
+        self.last = self.machine.step(*self.said[-1])
+        while self.last.more:
+            rest = self.machine.step(*self.said[-1][:2])
+            self.said.append((*self.said[-1][:2], ()))
+            self.last.launches += rest.launches
+            self.last.halts += rest.halts
+            self.last.more = rest.more
+        assert self.machine.validate() == []
+        return self.last
+
+    def join(self, name: str, cpus: int = 4, *, reports: tuple[Report, ...] = (), boot: str = "b1") -> Step:
+        return self.step(NodeJoined(node=node(name, cpus), boot=boot, reports=reports))
+
+    def leave(self, name: str) -> Step:
+        return self.step(NodeLeft(name=name))
+
+    def submit(self, *jobs: Job) -> tuple[int, ...]:
+        """The ids of the jobs, which must be accepted."""
+        reply = self.step(Submit(jobs=jobs)).replies[0]
+        assert isinstance(reply, tuple), reply
+        return reply
+
+    def refuse(self, each: Input) -> str:
+        """The sentence with which the input is refused."""
+        reply = self.step(each).replies[0]
+        assert isinstance(reply, InputError)
+        return str(reply)
+
+    def cancel(self, number: int) -> Step:
+        return self.step(Cancel(job=number))
+
+    def report(self, node: str, *reports: Report) -> Step:
+        return self.step(Reported(node=node, reports=reports))
+
+    def run_all(self) -> Step:
+        """Everything that was launched runs, as its node reports."""
+        by_node: dict[str, list[Report]] = {}
+        for attempt in self.machine.attempts.values():
+            by_node.setdefault(attempt.node, []).append(started(attempt.id))
+        return self.step(*(Reported(node=name, reports=tuple(all)) for name, all in by_node.items()))
+
+
+def started(attempt: int) -> Started:
+    return Started(attempt=attempt, at=UTC_AT_START + attempt, pid=1000 + attempt)
+
+
+def ended(attempt: int, code: int | None = 0, cause: Cause = Cause.EXITED, *, ran: bool = True) -> Ended:
+    at = UTC_AT_START + attempt
+    return Ended(attempt=attempt, cause=cause, code=code, started=at if ran else 0, at=at + 5)
+
+
+def launched(step: Step) -> list[tuple[int, int, str]]:
+    """Job, task and node of what a step launches."""
+    return [(each.job, each.task, each.node) for each in step.launches]
+
+
+def ids(effects: list[Launch] | list[Halt]) -> list[int]:
+    return [each.attempt for each in effects]

@@ -1,0 +1,284 @@
+"""What becomes of jobs: stories of submits, ends, nodes that come and go."""
+
+from __future__ import annotations
+
+import pytest
+
+from cress.lifecycle.inputs import ApplyGroups, Cancel, Cordon, NodeJoined, Restarted, Submit
+from cress.lifecycle.machine import Machine
+from cress.model.events import Outcome
+from cress.model.options import Options
+from cress.model.records import JobState
+from cress.model.reports import Cause
+from cress.model.times import SECOND
+from tests.lifecycle.builders import World, ended, group, ids, job, launched, node, started
+
+
+def test_a_job_runs_and_its_record_says_so() -> None:
+    world = World()
+    world.join("n1")
+    (number,) = world.submit(job(2))
+    assert launched(world.last) == [(number, 0, "n1"), (number, 1, "n1")]
+    world.report("n1", started(1), started(2))
+    assert world.machine.jobs[number].running == 2
+    world.report("n1", ended(1))
+    step = world.report("n1", ended(2))
+    (record,) = step.jobs
+    assert (record.state, record.succeeded, record.started > 0) == (JobState.SUCCEEDED, 2, True)
+    assert [each.outcome for each in step.attempts] == [Outcome.SUCCEEDED]
+    assert not world.machine.jobs
+    assert not world.machine.attempts
+
+
+@pytest.mark.parametrize(
+    ("code", "cause", "outcome", "state"),
+    [
+        (0, Cause.EXITED, Outcome.SUCCEEDED, JobState.SUCCEEDED),
+        (3, Cause.EXITED, Outcome.FAILED, JobState.FAILED),
+        (-11, Cause.EXITED, Outcome.FAILED, JobState.FAILED),
+        (-15, Cause.TIME_LIMIT, Outcome.FAILED, JobState.FAILED),
+        (0, Cause.TIME_LIMIT, Outcome.FAILED, JobState.FAILED),
+        (None, Cause.NOT_STARTED, Outcome.FAILED, JobState.FAILED),
+    ],
+)
+def test_what_an_end_means(code: int | None, cause: Cause, outcome: Outcome, state: JobState) -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job())
+    step = world.report("n1", ended(1, code, cause))
+    assert [each.outcome for each in step.attempts] == [outcome]
+    assert [each.state for each in step.jobs] == [state]
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"), [(-15, Cause.SHUTDOWN), (0, Cause.SHUTDOWN), (None, Cause.UNKNOWN), (-9, Cause.STOPPED)]
+)
+def test_what_the_task_did_not_end_by_itself_runs_again(code: int | None, cause: Cause) -> None:
+    world = World()
+    world.join("n1")
+    (number,) = world.submit(job())
+    step = world.report("n1", ended(1, code, cause))
+    assert not step.jobs
+    assert [each.final for each in step.attempts] == [False]
+    assert launched(step) == [(number, 0, "n1")]
+    assert ids(step.launches) == [2]
+
+
+def test_a_report_that_comes_twice_is_no_news() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(2))
+    world.report("n1", ended(1))
+    step = world.report("n1", ended(1), ended(1, 1))
+    assert (step.attempts, step.jobs, step.launches, step.halts) == ([], [], [], [])
+
+
+def test_cancel_drops_what_waits_and_stops_what_runs() -> None:
+    world = World()
+    world.join("n1", cpus=2)
+    (number,) = world.submit(job(5))
+    world.run_all()
+    step = world.cancel(number)
+    assert ids(step.halts) == [1, 2]
+    assert [each.grace for each in step.halts] == [None, None]
+    assert world.machine.jobs[number].waiting == 0
+    world.report("n1", ended(1, -15, Cause.STOPPED))
+    step = world.report("n1", ended(2, 0))
+    (record,) = step.jobs
+    assert (record.state, record.succeeded, record.cancelled) == (JobState.CANCELLED, 1, 4)
+
+
+def test_cancel_of_what_waits_ends_the_job_at_once() -> None:
+    world = World()
+    (number,) = world.submit(job(3))
+    (record,) = world.cancel(number).jobs
+    assert (record.state, record.cancelled, record.started) == (JobState.CANCELLED, 3, 0)
+    assert world.cancel(number).replies == [None]
+    assert "there is no job 99" in world.refuse(Cancel(job=99))
+
+
+def test_jobs_of_one_submit_are_accepted_together_or_not_at_all() -> None:
+    world = World()
+    world.join("n1")
+    sentence = world.refuse(Submit(jobs=(job(), job(cpus=5), job())))
+    assert "one task is larger than every node" in sentence
+    assert "jobs[1]" in sentence or "resource" in sentence
+    assert not world.machine.jobs
+    assert world.submit(job(), job()) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (job(group="labb"), "there is no group 'labb'"),
+        (job(group="lab", user="eve"), "eve may not submit to group lab (its users: ann)"),
+        (job(cpus=5), "one task is larger than every node"),
+        (job(3, cpus=3, gang=True), "all nodes together are too small for the gang"),
+        (job(0), "0 tasks"),
+    ],
+)
+def test_refused(wrong: object, sentence: str) -> None:
+    world = World()
+    world.join("n1")
+    world.step(ApplyGroups(groups=(group("lab", 2, users=("ann",)),)))
+    assert sentence in world.refuse(Submit(jobs=(wrong,)))  # type: ignore[arg-type]
+    assert not world.machine.jobs
+
+
+def test_without_any_node_a_job_waits_for_the_first() -> None:
+    world = World()
+    (number,) = world.submit(job(cpus=64))
+    assert not world.last.launches
+    assert launched(world.join("big", cpus=64)) == [(number, 0, "big")]
+
+
+def test_an_executor_that_is_away_gets_nothing_and_keeps_its_tasks() -> None:
+    world = World()
+    world.join("n1", cpus=1)
+    world.submit(job())
+    world.report("n1", started(1))
+    world.leave("n1")
+    world.submit(job())
+    assert not world.last.launches
+    step = world.join("n1", cpus=1, reports=(started(1),))
+    assert (step.launches, step.halts) == ([], [])
+    assert ids(world.report("n1", ended(1)).launches) == [2]
+
+
+def test_an_end_that_happened_while_the_executor_was_away_comes_with_the_greeting() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job())
+    world.leave("n1")
+    step = world.join("n1", reports=(ended(1),))
+    assert [each.state for each in step.jobs] == [JobState.SUCCEEDED]
+
+
+def test_a_launch_that_never_arrived_is_ordered_again_with_the_same_attempt() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job())
+    world.leave("n1")
+    assert ids(world.join("n1").launches) == [1]
+
+
+def test_a_stop_that_never_arrived_is_ordered_again() -> None:
+    world = World()
+    world.join("n1")
+    (number,) = world.submit(job())
+    world.report("n1", started(1))
+    world.leave("n1")
+    assert ids(world.cancel(number).halts) == [1]
+    assert ids(world.join("n1", reports=(started(1),)).halts) == [1]
+
+
+def test_a_task_that_its_executor_has_forgotten_is_lost_and_runs_again() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job())
+    world.report("n1", started(1))
+    world.leave("n1")
+    step = world.join("n1", boot="b2")
+    assert [each.outcome for each in step.attempts] == [Outcome.LOST]
+    assert ids(step.launches) == [2]
+
+
+def test_what_nobody_ordered_is_stopped() -> None:
+    world = World()
+    step = world.join("n1", reports=(started(77), ended(78)))
+    assert [(each.attempt, each.node, each.grace) for each in step.halts] == [(77, "n1", 0)]
+
+
+def test_two_executors_cannot_have_one_name() -> None:
+    world = World()
+    world.join("n1")
+    assert "node n1 is connected already" in world.refuse(NodeJoined(node=node("n1"), boot="b1"))
+
+
+def test_a_node_may_come_back_larger_once_nothing_runs_on_it() -> None:
+    world = World()
+    world.join("n1", cpus=2)
+    world.submit(job())
+    world.report("n1", started(1))
+    world.leave("n1")
+    larger = NodeJoined(node=node("n1", 8), boot="b1", reports=(started(1),))
+    assert "offers other resources than before" in world.refuse(larger)
+    step = world.join("n1", cpus=8, reports=(ended(1),))
+    assert [each.state for each in step.jobs] == [JobState.SUCCEEDED]
+    world.submit(job(cpus=8))
+    assert len(world.last.launches) == 1
+
+
+def test_an_operators_cordon_stays_whatever_the_executor_does() -> None:
+    world = World()
+    world.join("n1")
+    world.step(Cordon(name="n1", cordoned=True, reason="disk"))
+    world.leave("n1")
+    world.join("n1")
+    world.submit(job())
+    assert not world.last.launches
+    assert len(world.step(Cordon(name="n1", cordoned=False)).launches) == 1
+    assert "did you mean n1" in world.refuse(Cordon(name="n11", cordoned=True))
+
+
+def test_after_a_restart_every_executor_has_to_say_what_it_knows() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(2))
+    world.report("n1", started(1))
+    world.step(Restarted(epoch=2))
+    assert not world.machine.nodes["n1"].connected
+    world.submit(job())
+    assert not world.last.launches
+    step = world.join("n1", reports=(started(1),))
+    assert sorted(ids(step.launches)) == [2, 3]
+
+
+def test_a_preempted_task_runs_again_and_counts_as_preempted() -> None:
+    options = Options(grace=SECOND, cooling=0, cooling_above_quota=0, max_per_round=1.0)
+    world = World(options)
+    world.join("n1")
+    world.step(ApplyGroups(groups=(group("own", 2), group("borrow", 2))))
+    (borrower,) = world.submit(job(4, group="borrow"))
+    world.run_all()
+    (owner,) = world.submit(job(1, cpus=2, group="own"))
+    assert [(each.job, each.grace) for each in world.last.halts] == [(borrower, SECOND)] * 2
+    victims = ids(world.last.halts)
+    # One of them ends well by itself before the signal: that is a success.
+    step = world.report("n1", ended(victims[0], 0), ended(victims[1], -15, Cause.STOPPED))
+    assert [each.outcome for each in step.attempts] == [Outcome.SUCCEEDED, Outcome.PREEMPTED]
+    assert [each.job for each in step.launches] == [owner]
+    assert world.machine.jobs[borrower].preempted == 1
+    # A victim is tried again however it ended.
+    assert world.machine.jobs[borrower].waiting == 1
+
+
+def test_cancelling_a_job_whose_tasks_are_being_preempted_does_not_run_them_again() -> None:
+    world = World(Options(grace=SECOND, max_per_round=1.0))
+    world.join("n1")
+    world.step(ApplyGroups(groups=(group("own", 2), group("borrow", 2))))
+    (borrower,) = world.submit(job(4, group="borrow"))
+    world.run_all()
+    world.submit(job(1, cpus=2, group="own"))
+    victims = ids(world.last.halts)
+    world.cancel(borrower)
+    step = world.report("n1", *(ended(each, -15, Cause.STOPPED) for each in (1, 2, 3, 4)))
+    assert set(victims) <= {1, 2, 3, 4}
+    assert [(each.id, each.state, each.cancelled) for each in step.jobs] == [(borrower, JobState.CANCELLED, 4)]
+
+
+def test_a_gang_that_loses_a_task_starts_again_as_a_whole() -> None:
+    world = World()
+    world.join("n1")
+    (number,) = world.submit(job(3, gang=True))
+    world.run_all()
+    step = world.report("n1", ended(1, None, Cause.UNKNOWN))
+    assert ids(step.halts) == [2, 3]
+    step = world.report("n1", ended(2, -15, Cause.STOPPED), ended(3, -15, Cause.STOPPED))
+    assert launched(step) == [(number, 0, "n1"), (number, 1, "n1"), (number, 2, "n1")]
+
+
+def test_a_state_of_another_version_is_refused() -> None:
+    data = World().machine.export().replace(b"version\x01", b"version\x7f")
+    with pytest.raises(ValueError, match="version 127"):
+        Machine.restore(data)

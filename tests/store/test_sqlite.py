@@ -1,0 +1,157 @@
+"""The SQLite store: whole batches or nothing, on a real file."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cress.model.events import Outcome
+from cress.model.records import AttemptRecord, JobRecord, JobState
+from cress.store.base import Batch, StoreError
+from cress.store.sqlite import SqliteStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(tmp_path / "cress.db")
+    yield store
+    store.close()
+
+
+def record(number: int, **changes: object) -> JobRecord:
+    fixed = JobRecord(
+        id=number,
+        name=f"job{number}",
+        group="lab",
+        user="ann",
+        type="batch",
+        tasks=2,
+        gang=False,
+        priority=0,
+        time_limit=None,
+        request=(1000, 2**30, 0),
+        state=JobState.SUCCEEDED,
+        submitted=1,
+        started=2,
+        ended=3,
+        succeeded=2,
+        failed=0,
+        cancelled=0,
+    )
+    return msgspec.structs.replace(fixed, **changes)
+
+
+def attempt(number: int, job: int, task: int, outcome: Outcome = Outcome.SUCCEEDED) -> AttemptRecord:
+    return AttemptRecord(
+        attempt=number, job=job, task=task, node="n1", outcome=outcome, final=True, placed=1, started=2, ended=3, code=0
+    )
+
+
+def test_a_new_store_is_empty(store: SqliteStore) -> None:
+    saved = store.load()
+    assert (saved.snapshot, saved.records, saved.meta) == (None, [], {})
+    assert (store.run(1), store.job(1), store.jobs(limit=5), store.attempts(1, 0, 9)) == (None, None, [], [])
+
+
+def test_what_was_committed_is_there_after_opening_again(tmp_path: Path) -> None:
+    path = tmp_path / "cress.db"
+    store = SqliteStore(path)
+    store.commit(Batch(records=[b"one", b"two"], runs=[(1, b"run")], meta={"epoch": b"1"}))
+    store.commit(Batch(records=[b"three"], meta={"epoch": b"2"}, jobs=[record(1)], attempts=[attempt(1, 1, 0)]))
+    store.close()
+    again = SqliteStore(path)
+    saved = again.load()
+    assert (saved.records, saved.meta) == ([b"one", b"two", b"three"], {"epoch": b"2"})
+    assert (again.run(1), again.job(1), again.attempts(1, 0, 0)) == (b"run", record(1), [attempt(1, 1, 0)])
+    again.close()
+
+
+def test_a_snapshot_takes_the_place_of_the_log(store: SqliteStore) -> None:
+    store.commit(Batch(records=[b"one"]))
+    store.commit(Batch(records=[b"two"], snapshot=b"state"))
+    store.commit(Batch(records=[b"three"]))
+    saved = store.load()
+    assert (saved.snapshot, saved.records) == (b"state", [b"three"])
+
+
+def test_a_batch_that_fails_leaves_nothing_behind(store: SqliteStore) -> None:
+    store.commit(Batch(jobs=[record(1)]))
+    with pytest.raises(StoreError, match=r"cress\.db cannot be written: UNIQUE"):
+        store.commit(Batch(records=[b"lost"], runs=[(5, b"lost")], jobs=[record(2), record(1)]))
+    assert store.load().records == []
+    assert (store.run(5), store.job(2)) == (None, None)
+    store.commit(Batch(records=[b"fine"]))
+    assert store.load().records == [b"fine"]
+
+
+def test_jobs_are_found_newest_first_page_by_page_and_by_filter(store: SqliteStore) -> None:
+    store.commit(
+        Batch(jobs=[record(i, group="lab" if i % 2 else "web", user="bob" if i == 4 else "ann") for i in range(1, 8)])
+    )
+    assert [job.id for job in store.jobs(limit=3)] == [7, 6, 5]
+    assert [job.id for job in store.jobs(limit=3, before=5)] == [4, 3, 2]
+    assert [job.id for job in store.jobs(limit=9, group="web")] == [6, 4, 2]
+    assert [job.id for job in store.jobs(limit=9, group="web", user="ann", before=6)] == [2]
+    assert [job.id for job in store.jobs(limit=9, name="job3", state="succeeded")] == [3]
+    assert store.jobs(limit=9, state="failed") == []
+
+
+def test_attempts_of_some_tasks(store: SqliteStore) -> None:
+    rows = [attempt(1, 1, 0, Outcome.PREEMPTED), attempt(2, 1, 1), attempt(9, 1, 0), attempt(3, 2, 0)]
+    store.commit(Batch(attempts=rows))
+    assert [each.attempt for each in store.attempts(1, 0, 0)] == [1, 9]
+    assert [each.attempt for each in store.attempts(1, 0, 5)] == [1, 9, 2]
+
+
+@pytest.mark.parametrize(
+    "content", [b"this is no database, whatever its name says" * 40, b"SQLite format 3\0" + b"\xff" * 4000]
+)
+def test_a_damaged_file_is_refused_with_its_name(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "cress.db"
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"cress\.db cannot be (opened|read)"):
+        SqliteStore(path).load()
+    assert path.read_bytes() == content
+
+
+def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "cress.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version=99")
+    connection.close()
+    with pytest.raises(StoreError, match="another version of Cress"):
+        SqliteStore(path)
+
+
+def fill(store: SqliteStore) -> None:
+    for _ in range(100):
+        store.commit(Batch(records=[b"y" * 20_000]))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a full disk is made by mounting a small one, which needs root")
+def test_a_full_disk_refuses_a_batch_and_loses_nothing(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=True)
+    try:
+        store = SqliteStore(disk / "cress.db")
+        store.commit(Batch(records=[b"kept"]))
+        (disk / "hog").write_bytes(b"x" * 700_000)
+        with pytest.raises(StoreError, match="full"):
+            fill(store)
+        before = store.load().records
+        assert before[0] == b"kept"
+        (disk / "hog").unlink()
+        store.commit(Batch(records=[b"after"]))
+        store.close()
+        again = SqliteStore(disk / "cress.db")
+        assert again.load().records == [*before, b"after"]
+        again.close()
+    finally:
+        subprocess.run(["umount", disk], check=True)
