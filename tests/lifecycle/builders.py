@@ -91,7 +91,7 @@ class World:
         by_node: dict[str, list[Report]] = {}
         for attempt in self.machine.attempts.values():
             by_node.setdefault(attempt.node, []).append(started(attempt.id))
-        return self.step(*(Reported(node=name, reports=tuple(all)) for name, all in by_node.items()))
+        return self.step(*(Reported(node=name, reports=tuple(said)) for name, said in by_node.items()))
 
 
 def started(attempt: int) -> Started:

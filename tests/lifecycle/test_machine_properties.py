@@ -39,7 +39,6 @@ class Executors:
         self.known: dict[str, dict[int, Report]] = {name: {} for name in NODES}
         self.stopped: dict[str, set[int]] = {name: set() for name in NODES}
         self.connected: set[str] = set()
-        self.runs: dict[tuple[int, int], int] = {}
 
     def obey(self, world: World) -> None:
         """Orders reach those who are connected; the others never hear of them."""
@@ -53,7 +52,6 @@ class Executors:
             others = [a for name in NODES for a in self.running[name] if self._key(machine, a) == key]
             assert not others, f"task {key} runs twice"
             self.running[launch.node].add(launch.attempt)
-            self.runs[launch.attempt] = launch.job
             self.known[launch.node][launch.attempt] = started(launch.attempt)
         for halt in world.last.halts:
             if halt.node in self.connected:
