@@ -1,0 +1,120 @@
+"""Where the center is: from the environment, or from the data directory of a center on this machine.
+
+``CRESS_URL`` and ``CRESS_TOKEN`` name a center anywhere. Without them, and whenever a data directory is asked for, its
+files ``center.json`` (``{"url": …}``) and ``token`` say where its center listens and what opens it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from cress.model.errors import InputError
+
+URL, TOKEN, DATA = "CRESS_URL", "CRESS_TOKEN", "CRESS_DATA"
+CENTER_FILE, TOKEN_FILE = "center.json", "token"
+
+
+class NoCenter(Exception):
+    """No center runs where one was looked for; ``str()`` says where, and how to start one."""
+
+
+class Address(NamedTuple):
+    """A center: its ``url``, the ``token`` that it asks for, and its ``data`` directory when that is known."""
+
+    url: str
+    token: str
+    data: Path | None = None
+
+
+class _CenterFile(msgspec.Struct):
+    url: str
+
+
+def default_data() -> Path:
+    """The data directory that is meant when none is named: ``$CRESS_DATA``, else the user's own."""
+    named = os.environ.get(DATA, "")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_DATA_HOME", "")
+    # The specification of XDG wants a path that is not absolute to be ignored.
+    return (Path(base) if base.startswith("/") else Path.home() / ".local" / "share") / "cress"
+
+
+def find_center(data: Path | None = None) -> Address:
+    """The center to speak to; ``data`` names its data directory and comes before the environment.
+
+    Raises ``NoCenter``, and ``InputError`` when what names the center is itself wrong.
+    """
+    if data is None and os.environ.get(URL):
+        token = os.environ.get(TOKEN, "").strip()
+        if not token:
+            raise InputError(
+                f"{URL} is set and {TOKEN} is not", hint=f"set {TOKEN} to the token, the contents of the center's file"
+            )
+        return Address(check_url(os.environ[URL].strip(), URL), check_token(token, TOKEN))
+    folder = (data or default_data()).expanduser()
+    url = _read_url(folder)
+    return Address(url, read_token(folder / TOKEN_FILE), folder)
+
+
+def check_url(url: str, where: str) -> str:
+    """``url`` without a slash at its end. Raises ``InputError`` when it is not one of a center."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        good = False
+    if not good or not url.isascii() or not url.isprintable() or " " in url:
+        raise InputError(f"{url!r} is no address of a center", hint="such as http://127.0.0.1:8520", field=where)
+    return url.rstrip("/")
+
+
+def check_token(token: str, where: str) -> str:
+    """``token`` as it is. Raises ``InputError`` when no token looks like that."""
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise InputError("is no token", hint="letters and digits without spaces", field=where)
+    return token
+
+
+def read_token(path: Path) -> str:
+    """The token in the file at ``path``. Raises ``InputError`` when it cannot be read, or others can read it."""
+    try:
+        mode = path.stat().st_mode
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise InputError(f"other users may read or change the token {path}", hint=f"chmod 600 {path}")
+        token = path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise InputError(f"the token {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        token = ""
+    if not token:
+        raise InputError(f"there is no token in {path}")
+    return check_token(token, str(path))
+
+
+def _read_url(folder: Path) -> str:
+    path = folder / CENTER_FILE
+    try:
+        text = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NoCenter(missing(folder)) from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        url = msgspec.json.decode(text, type=_CenterFile).url
+    except msgspec.DecodeError:
+        raise InputError(
+            f"{path} does not say where the center is", hint="the center writes it anew when it starts"
+        ) from None
+    return check_url(url, str(path))
+
+
+def missing(folder: Path) -> str:
+    """The sentence for a data directory without a running center."""
+    return f"no center runs on {folder} (start one with `cress up --data {folder}`)"

@@ -1,0 +1,39 @@
+"""What can go wrong between a client and its center; ``str()`` of each is a sentence for people."""
+
+from __future__ import annotations
+
+from cress.protocol.views import Fault
+
+
+class ClientError(Exception):
+    """A call to the center that came to nothing. Unless a subclass says otherwise, it changed nothing."""
+
+
+class Unreachable(ClientError):
+    """No center answered, or the connection broke off; then it is not known whether the call took effect."""
+
+
+class Unauthorized(ClientError):
+    """The center does not know the token, or its owner may not do this."""
+
+
+class NotFound(ClientError):
+    """There is no such job, task, node or group."""
+
+
+class Unavailable(ClientError):
+    """The center is there and cannot do it now: it starts, stops, or cannot store."""
+
+
+class Refused(ClientError):
+    """The center understood and said no. ``code`` is ``bad_input`` or ``not_accepted``; ``faults`` say what is wrong."""
+
+    def __init__(self, message: str, code: str, faults: tuple[Fault, ...] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.faults = faults
+
+    @property
+    def bad_input(self) -> bool:
+        """Whether the input itself is wrong; else it could be accepted at another time, or in another cluster."""
+        return self.code != "not_accepted"
