@@ -581,6 +581,21 @@ def test_the_earliest_time_at_which_something_fits(bookings: bool) -> None:
     assert found > 100, "the cases are worth trying"
 
 
+def test_a_gang_fits_before_a_time_only_if_its_earliest_time_is_before_it() -> None:
+    answers = set()
+    for seed in range(150):
+        draw, _, timeline, plain, shapes = random_time_line(seed, bookings=True)
+        for shape in shapes:
+            duration, before = draw.choice((1, 3, 10, 40, NEVER)), plain.now + draw.choice((0, 1, 2, 10, 25))
+            slot = timeline.earliest(shape, duration, plain.now, before=before)
+            expected = plain.earliest(shape.request, shape.size, duration)
+            if expected is not None and expected[0] >= before:
+                expected = None
+            assert (None if slot is None else (slot.start, slot.nodes)) == expected, f"seed {seed}"
+            answers.add((shape.size > 1, expected is None))
+    assert len(answers) == 4
+
+
 def test_the_earliest_time_is_right_again_after_every_change() -> None:
     """What is remembered per node holds only until the node changes."""
     for seed in range(60):

@@ -38,7 +38,8 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
     """
     groups: Container[str] = core.groups.by_name
     jobs: set[int] = set()
-    there = {name for name, f in core.cluster.index.items() if not core.cluster.lost[f]} if len(events) > 1 else None
+    # Nodes that come or go by this batch, and whether they are there after it.
+    there: dict[str, bool] = {}
     for event in events:
         match event:
             case TaskEnded() | JobCancelled() | ClockSet():
@@ -53,24 +54,24 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
                 jobs.add(event.job.id)
             case NodeAdded():
                 _amounts(event.node.capacity, core.dimensions, f"capacity of node {event.node.name}")
-                if there is None:
-                    f = core.cluster.index.get(event.node.name)
-                    known = f is not None and not core.cluster.lost[f]
-                else:
-                    known = event.node.name in there
-                    there.add(event.node.name)
-                if known:
+                if there.get(event.node.name, _is_there(core, event.node.name)):
                     raise InputError(f"node {event.node.name!r} is registered already", hint="a name of its own")
+                there[event.node.name] = True
             case NodeLost() | NodeCordoned():
-                if event.name not in core.cluster.index and not (there and event.name in there):
+                if event.name not in core.cluster.index and event.name not in there:
                     raise InputError(f"there is no node {event.name!r}", hint="a registered node")
-                if there is not None and isinstance(event, NodeLost):
-                    there.discard(event.name)
+                if isinstance(event, NodeLost):
+                    there[event.name] = False
             case GroupsApplied():
                 check_groups(core, event)
                 groups = {group.name for group in event.groups} | {DEFAULT_GROUP}
             case _:
                 raise InputError(f"{event!r} is no event", hint="one of the events of cress.model.events")
+
+
+def _is_there(core: Ledger, name: str) -> bool:
+    f = core.cluster.index.get(name)
+    return f is not None and not core.cluster.lost[f]
 
 
 def check_job(job: Job, dimensions: Dimensions) -> None:

@@ -141,16 +141,16 @@ class Timeline:
 
     def copies_now(self, shape: Shape, duration: int, most: int, now: int) -> Ints:
         """Copies of the shape per node that may start now for ``duration``, up to ``most`` in all."""
-        out = np.zeros(self.cluster.node_count, np.int64)
-        self._copies(shape, now, duration, most, now, self.view, out)
-        return out
+        return self._copies(shape, now, duration, most, now)
 
-    def _copies(self, shape: Shape, t: int, duration: int, most: int, now: int, view: int, out: Ints) -> int:
+    def _copies(self, shape: Shape, t: int, duration: int, most: int, now: int) -> Ints:
         cluster = self.cluster
-        return loops.total_copies_at(  # type: ignore[no-any-return]
+        out = np.zeros(cluster.node_count, np.int64)
+        loops.total_copies_at(
             t, shape.request_array, duration, most, now, cluster.nodes, cluster.node_count, cluster.leases, self.table,
-            view, cluster.k_count, out,
+            self.view, cluster.k_count, out,
         )  # fmt: skip
+        return out
 
     def earliest(self, shape: Shape, duration: int, now: int, before: int = NEVER) -> Slot | None:
         """The earliest slot for one unit of ``shape`` (all tasks of a gang together) beside the bookings in force.
@@ -180,46 +180,27 @@ class Timeline:
         return None if f < 0 else Slot(time, [(f, 1)])
 
     def _earliest_gang(self, shape: Shape, duration: int, now: int, before: int) -> Slot | None:
-        size = shape.size
-        out = np.zeros(self.cluster.node_count, np.int64)
-        times = self._change_times(shape, now, before)
-        # Without bookings more and more is free as time goes on: no time before the bisected one can do.
-        first, last = 0, len(times)
-        while first < last:
-            middle = (first + last) // 2
-            if self._copies(shape, int(times[middle]), duration, size, now, -1, out) >= size:
-                last = middle
-            else:
-                first = middle + 1
-        for t in times[first:].tolist():
-            if self._copies(shape, t, duration, size, now, self.view, out) >= size:
-                return Slot(t, [(f, int(out[f])) for f in np.flatnonzero(out).tolist()])
-        return None
-
-    def _change_times(self, shape: Shape, now: int, before: int) -> Ints:
-        """``now`` and every known time before ``before`` at which something gets freer, ascending."""
         cluster = self.cluster
-        out = np.zeros(1024, np.int64)
-        while True:
-            n = loops.change_times(
-                now, cluster.nodes, cluster.node_count, cluster.leases, self.table, self.view, shape.request_array,
-                cluster.k_count, before, out,
-            )  # fmt: skip
-            if n <= len(out):
-                break
-            out = np.zeros(n, np.int64)
-        return np.concatenate((np.array([now], np.int64), np.unique(out[:n])))
+        t = loops.earliest_together(
+            shape.request_array, shape.size, duration, now, before, cluster.nodes, cluster.node_count, cluster.leases,
+            self.table, self.view, cluster.k_count,
+        )  # fmt: skip
+        if t >= NEVER:
+            return None
+        copies = self._copies(shape, t, duration, shape.size, now)
+        return Slot(t, [(f, int(copies[f])) for f in np.flatnonzero(copies).tolist()])
 
     def holds(self, reservation: Reservation, duration: int, now: int) -> bool:
         """Whether a reservation that is not in force still fits where and when it was made."""
         cluster = self.cluster
         request = reservation.job.shape.request_array
+        level = np.empty(cluster.k_count, np.int64)
         start = max(reservation.start, now)
         return all(
             cluster.node_stamp(f) <= reservation.stamp
             or loops.copies_at(
                 f, start, request, duration, count, now, cluster.nodes, cluster.leases, self.table, self.view,
-                cluster.k_count,
+                cluster.k_count, level,
             )
             >= count
             for f, count in reservation.nodes

@@ -1,12 +1,14 @@
 """When something fits: the free amounts of a node over time, from the ends of its leases and its bookings.
 
 ``bookings`` (int64, one row each): node, start, end, next, previous, force, then K amounts. A booking of force 0 is
-set aside, of force 1 it counts for everyone, above that only in the view of that number; the view -1 sees none.
+set aside, of force 1 it counts for everyone, above that only in the view of that number.
 A lease that outlived its end counts as ending in the next microsecond, and a booking that is due as starting then: so
 what leases give back late is kept for the bookings that wait for it, and nothing else on the node is.
 """
 
 from __future__ import annotations
+
+from heapq import heapify, heapreplace
 
 import numpy as np
 from numba import njit
@@ -28,7 +30,7 @@ def _fits(level, request, k_count):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _counts(bookings, slot, view):
     force = bookings[slot, B_FORCE]
-    return view >= 0 and (force == 1 or (force > 1 and force == view))
+    return force == 1 or (force > 1 and force == view)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -222,18 +224,28 @@ def _copies_of(level, request, k_count, most):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def copies_at(f, t, request, duration, most, now, nodes, leases, bookings, view, k_count):
-    """How many copies of ``request`` fit on ``f`` during all of [t, t + duration), at most ``most``."""
-    if nodes[f, USABLE] == 0:
-        return 0
-    base = nodes[f, FREE : FREE + k_count].copy()
+def _level_at(f, t, now, nodes, leases, k_count, level):
+    """Fill ``level`` with what is free on ``f`` at ``t``, were there no bookings."""
+    for k in range(k_count):
+        level[k] = nodes[f, FREE + k]
     slot = nodes[f, HEAD]
     while slot != NONE and max(leases[slot, END], now + 1) <= t:
         for k in range(k_count):
-            base[k] += leases[slot, AMOUNTS + k]
+            level[k] += leases[slot, AMOUNTS + k]
         slot = leases[slot, NEXT]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def copies_at(f, t, request, duration, most, now, nodes, leases, bookings, view, k_count, level):
+    """How many copies of ``request`` fit on ``f`` during all of [t, t + duration), at most ``most``.
+
+    ``level`` is room for K amounts.
+    """
+    if nodes[f, USABLE] == 0:
+        return 0
     if nodes[f, BOOKED] == NONE:
-        return _copies_of(base, request, k_count, most)
+        _level_at(f, t, now, nodes, leases, k_count, level)
+        return _copies_of(level, request, k_count, most)
     # Free amounts fall only where a booking starts: look at t and at every start inside the interval.
     fewest = most
     probe = nodes[f, BOOKED]
@@ -248,12 +260,7 @@ def copies_at(f, t, request, duration, most, now, nodes, leases, bookings, view,
             probe = bookings[probe, B_NEXT]
             if not in_force or moment <= t or moment - t >= duration:
                 continue
-        level = nodes[f, FREE : FREE + k_count].copy()
-        slot = nodes[f, HEAD]
-        while slot != NONE and max(leases[slot, END], now + 1) <= moment:
-            for k in range(k_count):
-                level[k] += leases[slot, AMOUNTS + k]
-            slot = leases[slot, NEXT]
+        _level_at(f, moment, now, nodes, leases, k_count, level)
         slot = nodes[f, BOOKED]
         while slot != NONE:
             if (
@@ -271,44 +278,72 @@ def copies_at(f, t, request, duration, most, now, nodes, leases, bookings, view,
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def change_times(now, nodes, node_count, leases, bookings, view, request, k_count, before, out):
-    """Times in (now, before) at which a node that could hold ``request`` gets freer, into ``out``; their number.
+def _next_change(f, t, duration, now, nodes, leases, bookings, view):
+    """The first known time after ``t`` at which other copies may fit on ``f`` for ``duration``; NEVER if there is none.
 
-    With ``out`` too small only the number is right.
+    More fit when a lease or a booking ends, fewer when the start of a booking comes within ``duration``.
     """
-    n = 0
+    soonest = np.int64(NEVER)
+    slot = nodes[f, HEAD]
+    while slot != NONE and max(leases[slot, END], now + 1) <= t:
+        slot = leases[slot, NEXT]
+    if slot != NONE:
+        soonest = min(soonest, max(leases[slot, END], now + 1))
+    slot = nodes[f, BOOKED]
+    while slot != NONE:
+        if _counts(bookings, slot, view):
+            end = max(bookings[slot, B_END], now + 1)
+            if end > t:
+                soonest = min(soonest, end)
+            near = max(bookings[slot, B_START], now + 1) - duration + 1
+            if near > t:
+                soonest = min(soonest, near)
+        slot = bookings[slot, B_NEXT]
+    return soonest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def earliest_together(request, size, duration, now, before, nodes, node_count, leases, bookings, view, k_count):
+    """Earliest time in [now, before) at which ``size`` copies of ``request`` fit for ``duration``; NEVER if there is none.
+
+    A sweep over time: a heap has the next change of every node that is large enough, and copies are counted anew
+    only on the nodes that change.
+    """
+    level = np.empty(k_count, np.int64)
+    copies = np.zeros(node_count, np.int64)
+    total = np.int64(0)
+    changes = [(np.int64(NEVER), np.int64(0))]
     for f in range(node_count):
-        if nodes[f, USABLE] == 0:
-            continue
-        large = True
+        large = nodes[f, USABLE] != 0
         for k in range(k_count):
             if nodes[f, FREE + k_count + k] < request[k]:
                 large = False
-        if not large:
-            continue
-        slot = nodes[f, HEAD]
-        while slot != NONE and leases[slot, END] < before:
-            if n < out.shape[0]:
-                out[n] = max(leases[slot, END], now + 1)
-            n += 1
-            slot = leases[slot, NEXT]
-        slot = nodes[f, BOOKED]
-        while slot != NONE:
-            if _counts(bookings, slot, view) and bookings[slot, B_END] < before:
-                if n < out.shape[0]:
-                    out[n] = max(bookings[slot, B_END], now + 1)
-                n += 1
-            slot = bookings[slot, B_NEXT]
-    return n
+        if large:
+            copies[f] = copies_at(f, now, request, duration, size, now, nodes, leases, bookings, view, k_count, level)
+            total += copies[f]
+            changes.append((_next_change(f, now, duration, now, nodes, leases, bookings, view), np.int64(f)))
+    heapify(changes)
+    t = np.int64(now)
+    while t < before and total < size:
+        t = changes[0][0]
+        while t < NEVER and changes[0][0] == t:
+            f = changes[0][1]
+            total -= copies[f]
+            copies[f] = copies_at(f, t, request, duration, size, now, nodes, leases, bookings, view, k_count, level)
+            total += copies[f]
+            heapreplace(changes, (_next_change(f, t, duration, now, nodes, leases, bookings, view), f))
+    return t if t < before else np.int64(NEVER)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def total_copies_at(t, request, duration, most, now, nodes, node_count, leases, bookings, view, k_count, out):
     """Copies of ``request`` per node during [t, t + duration) into ``out``, until ``most``; their sum, at most that."""
+    level = np.empty(k_count, np.int64)
     total = 0
     for f in range(node_count):
         out[f] = 0
         if total < most:
-            out[f] = copies_at(f, t, request, duration, most - total, now, nodes, leases, bookings, view, k_count)
+            left = most - total
+            out[f] = copies_at(f, t, request, duration, left, now, nodes, leases, bookings, view, k_count, level)
             total += out[f]
     return total
