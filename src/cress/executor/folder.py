@@ -1,0 +1,108 @@
+"""The executor's directory: where things are in it, and that only one supervisor and one agent work in it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+# How long one who is about to leave is waited for, in seconds.
+PATIENCE = 5.0
+
+
+class FolderInUseError(Exception):
+    """Somebody else works in the directory; the sentence says who."""
+
+
+class Lock:
+    """A file that one process at a time holds locked, and in which its pid stands.
+
+    ``held`` raises FolderInUseError when a living process has it. One whose holder is gone is waited for: a child of
+    it that is about to execute its program still holds it, for moments.
+    """
+
+    def __init__(self, path: Path, who: str) -> None:
+        self.path = path
+        self.who = who
+        self._fd = -1
+
+    def take(self, patience: float = PATIENCE) -> None:
+        """Lock it, or raise FolderInUseError."""
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        end = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                pid = os.pread(fd, 32, 0).decode(errors="replace").strip()
+                if time.monotonic() > end or (patience and _serves(pid)):
+                    os.close(fd)
+                    raise FolderInUseError(
+                        f"{self.path.parent} is in use by another {self.who} (pid {pid or 'unknown'}); "
+                        "stop that one first, or choose another directory"
+                    ) from None
+                time.sleep(0.01)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        self._fd = fd
+
+    def give(self) -> None:
+        """Unlock it."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Folder:
+    """A supervisor's directory, made and locked while in use as a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.socket = self.path / "supervisor.sock"
+        self.journal = self.path / "journal"
+        self.attempts = self.path / "attempts"
+        self._lock = Lock(self.path / "supervisor.lock", "supervisor")
+
+    def __enter__(self) -> Self:
+        make(self.path)
+        self._lock.take()
+        self.attempts.mkdir(mode=0o755, exist_ok=True)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._lock.give()
+
+
+def make(path: Path) -> None:
+    """Make the executor's directory, for its owner only: logs and journal of all users' tasks are in it."""
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(0o700)
+
+
+@contextlib.contextmanager
+def socket_path(path: Path) -> Iterator[str]:
+    """A short name for a Unix socket, which may have at most 107 bytes, whatever the length of its real one."""
+    fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{fd}/{path.name}"
+    finally:
+        os.close(fd)
+
+
+def _serves(pid: str) -> bool:
+    """Whether the process that has the lock is one that goes on."""
+    if not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,196 @@
+"""The supervisor's journal: a file of framed batches of records, read back whole or up to where a crash cut it.
+
+A frame is a mark, the length of its payload, the payload's crc32 and the payload: one batch, which is there or not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import sys
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from cress.executor.records import Known, Record, decode_records, encode_records
+
+HEADER = b"cress journal 1\n"
+MARK = b"\xc5\x1eJ\x01"
+_HEAD = struct.Struct("<4sII")
+
+# Below this size nothing is gained by writing the file anew; above it, it is when most of it is over.
+COMPACT_FROM = 1_000_000
+
+
+class JournalError(Exception):
+    """The journal cannot be used; the sentence says which file, and the way out."""
+
+
+class Journal:
+    """The journal of one supervisor, open for writing, and what it says.
+
+    ``write`` is durable when it returns; ``note`` is collected and written by ``flush``: what is noted survives the
+    end of the supervisor, not of the machine, where it would be worth nothing.
+    """
+
+    def __init__(self, path: Path, *, compact_from: int = COMPACT_FROM) -> None:
+        self.path = path
+        self.known = Known()
+        self.full = ""  # why the last write failed, in the words of the system
+        self._noted: list[Record] = []
+        self._compact_from = compact_from
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            self._size = self._load()
+        except BaseException:
+            os.close(self._fd)
+            raise
+        self._next_compaction = max(compact_from, self._size)
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Make these records durable, with what was noted before; OSError: none of them is in the journal."""
+        self._append([*self._noted, *records])
+        self._noted.clear()
+        os.fdatasync(self._fd)
+        for record in records:
+            self.known.apply(record)
+
+    def note(self, record: Record) -> None:
+        """Write this with the next flush; it holds from now on."""
+        self.known.apply(record)
+        self._noted.append(record)
+
+    def flush(self) -> bool:
+        """Write what was noted; on a full disk it stays noted, and False says so."""
+        if self._noted:
+            try:
+                self._append(self._noted)
+            except OSError as error:
+                self.full = error.strerror or str(error)
+                return False
+            self._noted = []
+        self.full = ""
+        if self._size > self._next_compaction:
+            self.compact()
+        return True
+
+    def compact(self) -> None:
+        """Write the file anew with what it adds up to; when that fails, it stays as it is."""
+        new = self.path.with_suffix(".new")
+        try:
+            fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        except OSError:
+            self._next_compaction = self._size + self._compact_from
+            return
+        try:
+            data = HEADER + _frame(list(self.known.records()))
+            _write_all(fd, data)
+            os.fsync(fd)
+            new.replace(self.path)
+        except OSError:
+            os.close(fd)
+            with contextlib.suppress(OSError):
+                new.unlink()
+            self._next_compaction = self._size + self._compact_from
+            return
+        os.close(self._fd)
+        self._fd, self._size = fd, len(data)
+        self._noted = []  # the new file has them
+        self._next_compaction = max(self._compact_from, 4 * self._size)
+        _sync_folder(self.path.parent)
+
+    def close(self) -> None:
+        """Write what was noted and close the file."""
+        self.flush()
+        os.close(self._fd)
+
+    def _append(self, records: list[Record]) -> None:
+        data = _frame(records)
+        try:
+            _write_all(self._fd, data)
+        except OSError:
+            # A part may have been written: cut it off, or what follows could not be read.
+            os.ftruncate(self._fd, self._size)
+            os.lseek(self._fd, self._size, os.SEEK_SET)
+            raise
+        self._size += len(data)
+
+    def _load(self) -> int:
+        data = self.path.read_bytes()
+        if not data.startswith(HEADER):
+            if not HEADER.startswith(data):
+                raise JournalError(_way_out(self.path, "is no journal of this version"))
+            os.ftruncate(self._fd, 0)
+            _write_all(self._fd, HEADER)
+            os.fsync(self._fd)
+            _sync_folder(self.path.parent)
+            return len(HEADER)
+        end = len(HEADER)
+        while (found := _read_frame(data, end)) is not None:
+            payload, behind = found
+            try:
+                records = decode_records(payload)
+            except msgspec.DecodeError as error:
+                raise JournalError(_way_out(self.path, f"has a record that is unknown here ({error})")) from None
+            for record in records:
+                self.known.apply(record)
+            end = behind
+        if end < len(data):
+            if _frame_after(data, end + 1):
+                raise JournalError(_way_out(self.path, f"is damaged at byte {end}, with whole records behind it"))
+            os.ftruncate(self._fd, end)
+        os.lseek(self._fd, end, os.SEEK_SET)
+        return end
+
+
+def _way_out(path: Path, what: str) -> str:
+    return (
+        f"{path} {what}; move it away to go on without it: tasks that still run are then unknown to the center, "
+        "which reports them as lost"
+    )
+
+
+def _frame(records: Iterable[Record]) -> bytes:
+    payload = encode_records(records)
+    return _HEAD.pack(MARK, len(payload), zlib.crc32(payload)) + payload
+
+
+def _read_frame(data: bytes, at: int) -> tuple[bytes, int] | None:
+    """The payload of the frame at ``at`` and where the next begins; None: there is no whole frame."""
+    if len(data) - at < _HEAD.size:
+        return None
+    mark, length, crc = _HEAD.unpack_from(data, at)
+    start = at + _HEAD.size
+    payload = data[start : start + length]
+    if mark != MARK or len(payload) != length or zlib.crc32(payload) != crc:
+        return None
+    return payload, start + length
+
+
+def _frame_after(data: bytes, at: int) -> bool:
+    """Whether any whole frame begins at ``at`` or later."""
+    while (at := data.find(MARK, at)) >= 0:
+        if _read_frame(data, at) is not None:
+            return True
+        at += 1
+    return False
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        # Some file systems cannot; then the rename is as durable as it gets.
+        print(f"{path}: {error.strerror}", file=sys.stderr)
+    finally:
+        os.close(fd)

@@ -1,0 +1,369 @@
+"""What the supervisor decides: which attempts to start, stop and report. No process, file, socket or clock in here.
+
+The shell round it (``supervisor``) sets the time, calls the methods for what happens, and lends its hands.
+"""
+
+from __future__ import annotations
+
+import errno
+import heapq
+from collections import deque
+from enum import Enum
+from typing import Protocol
+
+from cress.executor.records import Boot, End, Epoch, Forget, Intent, Known, Record, Start
+from cress.executor.runtimes.base import StartError
+from cress.model.reports import Cause, Ended, Report, Started, Usage
+from cress.model.run import Run
+from cress.model.times import MILLISECOND
+from cress.protocol.messages import Launches, Signal, Stops
+
+SIGTERM, SIGKILL = 15, 9
+
+# How long to wait before looking again whether what was killed is gone: at first, and at most (microseconds).
+SWEEP_FIRST, SWEEP_MOST = 2 * MILLISECOND, 100 * MILLISECOND
+
+REBOOTED = "the machine was restarted"
+UNSEEN = "its end was not seen: the supervisor was not running"
+FORGOTTEN = "it was over before, and its end was confirmed"
+
+
+class Stage(Enum):
+    """How far an attempt has come."""
+
+    QUEUED = "queued"  # its intent is durable
+    SPAWNING = "spawning"  # there is a process that will become the program, or fail to
+    RUNNING = "running"
+    SWEEPING = "sweeping"  # its first process is gone, what is left is being killed
+
+
+class Task:
+    """An attempt that is under way. Times are the keeper's clock; ``at`` is the wall clock. All in microseconds."""
+
+    __slots__ = (
+        "adopted", "at", "attempt", "cause", "code", "grace", "job", "kill_at", "limit", "pause", "pid", "run",
+        "seen", "since", "stage", "task", "usage",
+    )  # fmt: skip
+
+    def __init__(self, intent: Intent, run: Run | None) -> None:
+        self.attempt = intent.attempt
+        self.job = intent.job
+        self.task = intent.task
+        self.limit = intent.limit
+        self.grace = intent.grace
+        self.run = run
+        self.stage = Stage.QUEUED
+        self.pid = 0
+        self.since = 0
+        self.at = 0
+        self.cause: Cause | None = None  # why we are ending it
+        self.kill_at: int | None = None
+        self.adopted = False
+        self.seen = False  # whether ``code`` and ``usage`` come from the kernel
+        self.code: int | None = None
+        self.usage = Usage()
+        self.pause = SWEEP_FIRST
+
+
+class Hands(Protocol):
+    """What the keeper has done for it."""
+
+    def write(self, records: list[Record]) -> None:
+        """Make the records durable before this returns; OSError: none of them is kept."""
+
+    def note(self, record: Record) -> None:
+        """Keep the record; the end of the supervisor may not lose it once a report has left."""
+
+    def spawn(self, task: Task) -> int:
+        """Start the program and return its pid; ``running`` or ``failed`` follows. StartError: it cannot be."""
+
+    def signal(self, task: Task, number: int) -> None:
+        """Send a signal to all processes of the attempt."""
+
+    def sweep(self, task: Task) -> bool:
+        """Kill what is left of the attempt after its first process; True: nothing is."""
+
+    def report(self, report: Report) -> None:
+        """Tell the agent, if there is one."""
+
+    def say(self, sentence: str) -> None:
+        """Tell the operator."""
+
+
+class Keeper:
+    """The attempts of one executor.
+
+    ``now`` (a clock that goes on while the machine sleeps and never back) and ``utc`` (wall clock) are set before
+    every call, in microseconds. ``tasks`` are the attempts under way.
+    """
+
+    def __init__(self, known: Known, hands: Hands) -> None:
+        self.known = known
+        self.hands = hands
+        self.now = 0
+        self.utc = 0
+        self.tasks: dict[int, Task] = {}
+        self.leaving = False
+        self._queue: deque[Task] = deque()
+        self._due: list[tuple[int, int, int]] = []  # time, a count that keeps the order, attempt
+        self._count = 0
+
+    # --- what was before -------------------------------------------------------------------------------------------
+
+    def resume(self, boot: str) -> list[int]:
+        """Take up the journal of a supervisor that is gone; the attempts that ``adopt`` or ``lost`` must settle."""
+        open_ones = []
+        for attempt, entry in list(self.known.running.items()):
+            if entry.boot != boot:
+                started = entry.start.at if entry.start else 0
+                self._end(attempt, Cause.UNKNOWN, None, started, REBOOTED)
+            else:
+                open_ones.append(attempt)
+        if self.known.boot != boot:
+            self.hands.note(Boot(boot))
+        return open_ones
+
+    def adopt(self, attempt: int, pid: int, ticks: int) -> Task:
+        """The attempt still runs as this process, which was started by an earlier supervisor."""
+        entry = self.known.running[attempt]
+        task = Task(entry.intent, None)
+        start = entry.start
+        if start is None or start.pid != pid:
+            start = Start(attempt, pid, ticks, self.now, self.utc)
+            self.hands.note(start)
+        task.pid, task.since, task.at, task.adopted = pid, start.since, start.at, True
+        self.tasks[attempt] = task
+        self._run(task)
+        return task
+
+    def lost(self, attempt: int) -> None:
+        """The first process of the attempt is not there any more; what is left of it is swept."""
+        entry = self.known.running[attempt]
+        task = Task(entry.intent, None)
+        task.adopted = True
+        if entry.start is not None:
+            task.pid, task.since, task.at = entry.start.pid, entry.start.since, entry.start.at
+        self.tasks[attempt] = task
+        self._sweep(task)
+
+    # --- orders ----------------------------------------------------------------------------------------------------
+
+    def inventory(self) -> tuple[Report, ...]:
+        """Everything that is known: what runs, and the ends that are not durable in the center."""
+        running = [Started(attempt=task.attempt, at=task.at, pid=task.pid) for task in self.tasks.values() if task.at]
+        return (*running, *self.known.ends.values())
+
+    def welcome(self, epoch: int) -> None:
+        """The agent speaks for a center of this epoch."""
+        self._accepts(epoch)
+
+    def launches(self, order: Launches) -> None:
+        """Start these attempts, once."""
+        if not self._accepts(order.epoch):
+            return
+        runs = {run.job: run for run in order.runs}
+        fresh: list[Task] = []
+        seen: set[int] = set()
+        for attempt, job, index in ((each.attempt, each.job, each.task) for each in order.launches):
+            if attempt in seen or self._repeat(attempt):
+                continue
+            seen.add(attempt)
+            run = runs.get(job)
+            if run is None:
+                self._end(attempt, Cause.NOT_STARTED, None, 0, f"the order does not say how to run job {job}")
+            elif self.leaving:
+                self._end(attempt, Cause.NOT_STARTED, None, 0, "the executor is being stopped")
+            else:
+                fresh.append(Task(Intent(attempt, job, index, run.time_limit, run.stop_grace), run))
+        if not fresh:
+            return
+        try:
+            self.hands.write([Intent(t.attempt, t.job, t.task, t.limit, t.grace) for t in fresh])
+        except OSError as error:
+            why = f"the executor's journal cannot be written: {error.strerror}"
+            if error.errno == errno.ENOSPC:
+                why = "disk full: the executor's journal cannot be written"
+            self.hands.say(f"{len(fresh)} attempts not started: {why}")
+            for task in fresh:
+                self._end(task.attempt, Cause.NOT_STARTED, None, 0, why)
+            return
+        for task in fresh:
+            self.tasks[task.attempt] = task
+        self._queue.extend(fresh)
+
+    def stops(self, order: Stops) -> None:
+        """Stop these attempts; those never heard of never start."""
+        if not self._accepts(order.epoch):
+            return
+        for stop in order.stops:
+            task = self.tasks.get(stop.attempt)
+            if task is not None:
+                self._stop(task, Cause.STOPPED, stop.grace)
+            elif stop.attempt in self.known.ends:
+                self.hands.report(self.known.ends[stop.attempt])
+            else:
+                self._end(stop.attempt, Cause.STOPPED, None, 0)
+
+    def send(self, order: Signal) -> None:
+        """Send a signal to an attempt."""
+        task = self.tasks.get(order.attempt)
+        if self._accepts(order.epoch) and task is not None and task.stage is Stage.RUNNING:
+            self.hands.signal(task, order.number)
+
+    def durable(self, attempts: tuple[int, ...]) -> None:
+        """The center has stored the ends of these."""
+        gone = tuple(attempt for attempt in attempts if attempt in self.known.ends)
+        if gone:
+            self.hands.note(Forget(gone))
+
+    def leave(self, grace: int) -> None:
+        """Stop everything, each task with its own grace or this one, whichever is shorter; nothing starts any more."""
+        self.leaving = True
+        for task in list(self.tasks.values()):
+            self._stop(task, Cause.SHUTDOWN, min(task.grace, grace))
+
+    # --- what happens ----------------------------------------------------------------------------------------------
+
+    def work(self, most: int) -> int:
+        """Spawn up to ``most`` of the attempts that are waiting for it; how many are left."""
+        while self._queue and most > 0:
+            task = self._queue.popleft()
+            if self.tasks.get(task.attempt) is not task:
+                continue
+            most -= 1
+            try:
+                task.pid = self.hands.spawn(task)
+            except StartError as error:
+                self._over(task, Cause.NOT_STARTED, str(error))
+                continue
+            task.stage = Stage.SPAWNING
+        return len(self._queue)
+
+    def running(self, attempt: int, ticks: int) -> None:
+        """The attempt's process has become its program."""
+        task = self.tasks[attempt]
+        task.since, task.at = self.now, self.utc
+        self.hands.note(Start(attempt, task.pid, ticks, self.now, self.utc))
+        self._run(task)
+
+    def failed(self, attempt: int, why: str) -> None:
+        """The attempt's process is gone without having become its program."""
+        self._over(self.tasks[attempt], Cause.NOT_STARTED, why)
+
+    def exited(self, attempt: int, code: int | None, usage: Usage) -> None:
+        """The first process of the attempt is gone; a ``code`` of None: nobody saw how."""
+        task = self.tasks[attempt]
+        task.code, task.usage, task.seen = code, usage, code is not None
+        self._sweep(task)
+
+    def tick(self) -> None:
+        """Do what is due by now."""
+        while self._due and self._due[0][0] <= self.now:
+            _, _, attempt = heapq.heappop(self._due)
+            task = self.tasks.get(attempt)
+            if task is not None:
+                self._look(task)
+
+    @property
+    def waiting(self) -> int:
+        """Attempts that wait to be spawned."""
+        return len(self._queue)
+
+    def next_due(self) -> int | None:
+        """When ``tick`` has something to do next."""
+        return self._due[0][0] if self._due else None
+
+    # --- the steps -------------------------------------------------------------------------------------------------
+
+    def _accepts(self, epoch: int) -> bool:
+        if epoch < self.known.epoch:
+            self.hands.say(f"an order of epoch {epoch} was refused: the center of epoch {self.known.epoch} is in charge")
+            return False
+        if epoch > self.known.epoch:
+            self.hands.note(Epoch(epoch))
+        return True
+
+    def _repeat(self, attempt: int) -> bool:
+        """Report again how an attempt stands that is known; False: it is not."""
+        task = self.tasks.get(attempt)
+        if task is not None:
+            if task.at:
+                self.hands.report(Started(attempt=attempt, at=task.at, pid=task.pid))
+        elif attempt in self.known.ends:
+            self.hands.report(self.known.ends[attempt])
+        elif attempt in self.known.forgotten:
+            self._end(attempt, Cause.UNKNOWN, None, 0, FORGOTTEN)
+        else:
+            return False
+        return True
+
+    def _run(self, task: Task) -> None:
+        task.stage = Stage.RUNNING
+        self.hands.report(Started(attempt=task.attempt, at=task.at, pid=task.pid))
+        if task.limit is not None:
+            self._at(task.since + task.limit, task)
+        if task.cause is not None and task.kill_at is not None and task.kill_at > self.now:
+            # A stop came while the program was being started: there was nobody yet to hear the signal.
+            self.hands.signal(task, SIGTERM)
+
+    def _stop(self, task: Task, cause: Cause, grace: int) -> None:
+        if task.stage is Stage.QUEUED:
+            self._over(task, cause)
+            return
+        if task.stage is Stage.SWEEPING:
+            return
+        first = task.cause is None
+        if first:
+            task.cause = cause
+        kill_at = self.now + max(0, grace)
+        if task.kill_at is None or kill_at < task.kill_at:
+            task.kill_at = kill_at
+            self._at(kill_at, task)
+        if grace <= 0:
+            self.hands.signal(task, SIGKILL)
+        elif first and task.stage is Stage.RUNNING:
+            self.hands.signal(task, SIGTERM)
+
+    def _look(self, task: Task) -> None:
+        """Whatever is due for this task."""
+        if task.stage is Stage.SWEEPING:
+            self._sweep(task)
+            return
+        if task.kill_at is not None:
+            if task.kill_at <= self.now:
+                self.hands.signal(task, SIGKILL)
+        elif task.stage is Stage.RUNNING and task.limit is not None and task.since + task.limit <= self.now:
+            self._stop(task, Cause.TIME_LIMIT, task.grace)
+
+    def _sweep(self, task: Task) -> None:
+        task.stage = Stage.SWEEPING
+        if not self.hands.sweep(task):
+            self._at(self.now + task.pause, task)
+            task.pause = min(2 * task.pause, SWEEP_MOST)
+        elif task.seen:
+            self._over(task, task.cause or Cause.EXITED)
+        else:
+            self._over(task, task.cause or Cause.UNKNOWN, UNSEEN)
+
+    def _over(self, task: Task, cause: Cause, error: str = "") -> None:
+        del self.tasks[task.attempt]
+        self._end(task.attempt, cause, task.code, task.at, error, task.usage)
+
+    def _end(
+        self, attempt: int, cause: Cause, code: int | None, started: int, error: str = "", usage: Usage | None = None
+    ) -> None:
+        report = Ended(
+            attempt=attempt,
+            cause=cause,
+            code=code,
+            started=started,
+            at=self.utc,
+            error=error,
+            usage=usage or Usage(),
+        )
+        self.hands.note(End(report))
+        self.hands.report(report)
+
+    def _at(self, time: int, task: Task) -> None:
+        self._count += 1
+        heapq.heappush(self._due, (time, self._count, task.attempt))

@@ -1,0 +1,80 @@
+"""What /proc says about processes: who they are, whose children, which attempt they belong to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def boot_id() -> str:
+    """The id that the kernel has made for this run of the machine."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def start_ticks(pid: int) -> int | None:
+    """When the process started, in clock ticks since boot; None: there is none.
+
+    Pid and start time together name a process for ever (while the machine is up).
+    """
+    fields = _stat(pid)
+    return None if fields is None else int(fields[19])
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process runs; a dead one whose parent has not looked yet does not."""
+    fields = _stat(pid)
+    return fields is not None and fields[0] not in (b"Z", b"X")
+
+
+def is_leader(pid: int) -> bool:
+    """Whether the process leads its session, as the first process of an attempt does."""
+    fields = _stat(pid)
+    return fields is not None and int(fields[3]) == pid
+
+
+def children(pid: int) -> set[int]:
+    """The children of a process, zombies included; empty where the kernel does not tell."""
+    return {int(each) for each in _read(f"/proc/{pid}/task/{pid}/children").split()}
+
+
+def attempt_of(pid: int, folder: bytes) -> int | None:
+    """The attempt that the process was started for, by one of the folders below ``folder``; None: for none of them."""
+    for part in _read(f"/proc/{pid}/environ").split(b"\0"):
+        if part.startswith(b"CRESS_DIRECTORY="):
+            parent, _, name = part.partition(b"=")[2].rpartition(b"/")
+            return int(name) if parent == folder and name.isdigit() else None
+    return None
+
+
+def find_attempts(folder: bytes) -> Iterator[tuple[int, int]]:
+    """(attempt, pid) of every living process that was started for an attempt below ``folder``."""
+    for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of names, no need for paths
+        if name.isdigit():
+            attempt = attempt_of(int(name), folder)
+            if attempt is not None and is_alive(int(name)):
+                yield attempt, int(name)
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    """The fields of /proc/PID/stat from the state on; the name before may hold spaces and brackets."""
+    data = _read(f"/proc/{pid}/stat")
+    return data[data.rindex(b")") + 2 :].split() if data else None
+
+
+def _read(path: str) -> bytes:
+    """The whole of a file of /proc, empty if it is not there or not for us. Fast: called at every start."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        data = os.read(fd, 4096)
+        if len(data) == 4096:
+            while more := os.read(fd, 1 << 20):
+                data += more
+        return data
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)

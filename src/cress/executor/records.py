@@ -1,0 +1,145 @@
+"""What the supervisor's journal says: its records, and what they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
+
+from cress.model.reports import Ended
+
+# Attempts that are over for both sides are remembered for a while, so that an order that comes late starts nothing.
+# Older ones cannot be ordered any more by a center that counts its attempts; 10,000 are 200 KB.
+REMEMBERED = 10_000
+
+
+class _Record(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A record: its type travels as its name."""
+
+
+class Boot(_Record, frozen=True):
+    """The intents that follow were made while the machine had this boot id."""
+
+    boot: str
+
+
+class Epoch(_Record, frozen=True):
+    """Orders of an older epoch are refused from now on."""
+
+    epoch: int
+
+
+class Intent(_Record, frozen=True):
+    """The attempt is going to be started; durable before it is. ``limit`` and ``grace`` are microseconds."""
+
+    attempt: int
+    job: int
+    task: int
+    limit: int | None
+    grace: int
+
+
+class Start(_Record, frozen=True):
+    """The attempt runs. ``pid`` and ``ticks`` (start time of /proc/PID/stat) name its process, together for ever.
+
+    ``since`` is CLOCK_BOOTTIME, ``at`` the wall clock, both in microseconds.
+    """
+
+    attempt: int
+    pid: int
+    ticks: int
+    since: int
+    at: int
+
+
+class End(_Record, frozen=True):
+    """The attempt is over, or was stopped before anybody ordered it."""
+
+    report: Ended
+
+
+class Forget(_Record, frozen=True):
+    """The ends of these attempts are durable in the center."""
+
+    attempts: tuple[int, ...]
+
+
+Record: TypeAlias = Boot | Epoch | Intent | Start | End | Forget
+
+encode_records = msgspec.msgpack.Encoder().encode
+decode_records = msgspec.msgpack.Decoder(list[Record]).decode
+
+
+class Entry:
+    """An attempt that is not over."""
+
+    __slots__ = ("boot", "intent", "start")
+
+    def __init__(self, intent: Intent, boot: str) -> None:
+        self.intent = intent
+        self.boot = boot
+        self.start: Start | None = None
+
+
+class Known:
+    """What the records so far add up to: attempts that are under way, ends that are not durable yet, what is over.
+
+    ``running`` and ``ends`` are by attempt, in the order in which they came in.
+    """
+
+    def __init__(self) -> None:
+        self.boot = ""
+        self.epoch = 0
+        self.running: dict[int, Entry] = {}
+        self.ends: dict[int, Ended] = {}
+        self.forgotten: dict[int, None] = {}
+
+    def apply(self, record: Record) -> None:
+        """Take one more record in. Records may be repeated; one about an attempt that is over changes nothing."""
+        if isinstance(record, Intent):
+            if not self.knows(record.attempt):
+                self.running[record.attempt] = Entry(record, self.boot)
+        elif isinstance(record, Start):
+            entry = self.running.get(record.attempt)
+            if entry is not None:
+                entry.start = record
+        elif isinstance(record, End):
+            self.running.pop(record.report.attempt, None)
+            self.forgotten.pop(record.report.attempt, None)
+            self.ends[record.report.attempt] = record.report
+        elif isinstance(record, Forget):
+            for attempt in record.attempts:
+                self._forget(attempt)
+        elif isinstance(record, Epoch):
+            self.epoch = max(self.epoch, record.epoch)
+        else:
+            self.boot = record.boot
+
+    def knows(self, attempt: int) -> bool:
+        """Whether this attempt was ordered, stopped or over before."""
+        return attempt in self.running or attempt in self.ends or attempt in self.forgotten
+
+    def records(self) -> Iterable[Record]:
+        """The fewest records that add up to this; intents of another boot must have ended before."""
+        yield Epoch(self.epoch)
+        yield Forget(tuple(self.forgotten))
+        boot = ""
+        for entry in self.running.values():
+            if entry.boot != boot:
+                boot = entry.boot
+                yield Boot(boot)
+            yield entry.intent
+            if entry.start is not None:
+                yield entry.start
+        for end in self.ends.values():
+            yield End(end)
+        yield Boot(self.boot)
+
+    def _forget(self, attempt: int) -> None:
+        self.ends.pop(attempt, None)
+        self.running.pop(attempt, None)
+        self.forgotten.pop(attempt, None)
+        self.forgotten[attempt] = None
+        if len(self.forgotten) > REMEMBERED:
+            del self.forgotten[next(iter(self.forgotten))]

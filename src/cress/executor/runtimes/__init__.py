@@ -1,0 +1,1 @@
+"""How attempts are run: one file for each runtime, behind the interface in ``base``."""

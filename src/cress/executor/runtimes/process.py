@@ -1,0 +1,216 @@
+"""Runtime ``process``: a session and process group for each attempt, limits of the kernel, no further walls."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import resource
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+from cress.executor.runtimes.base import Spawn, StartError
+from cress.model.run import Run
+
+# Plans by job: jobs with several attempts waiting are few, and a plan is made in a tenth of a millisecond.
+_MOST_PLANS = 256
+
+_OUTPUT, _DIRECTORY, _LIMIT, _EXEC = b"output", b"directory", b"limit", b"exec"
+
+
+class _Plan:
+    """What all attempts of a job have in common, in the form in which the kernel takes it."""
+
+    __slots__ = ("arguments", "directory", "environment", "memory", "programs", "run")
+
+    def __init__(self, run: Run, base: Mapping[bytes, bytes]) -> None:
+        self.run = run
+        self.arguments = [_bytes(part) for part in run.command]
+        self.directory = _bytes(run.directory)
+        self.memory = run.memory_limit
+        environment = {**base, **{_bytes(name): _bytes(value) for name, value in run.environment}}
+        environment |= {
+            b"CRESS_JOB_ID": b"%d" % run.job,
+            b"CRESS_JOB_NAME": _bytes(run.name),
+            b"CRESS_GROUP": _bytes(run.group),
+            b"CRESS_TASK_COUNT": b"%d" % run.tasks,
+        }
+        self.environment = environment
+        self.programs = _candidates(self.arguments[0], environment.get(b"PATH", os.defpath.encode()))
+
+
+class ProcessRuntime:
+    """Forks and executes. Only for a process without threads: the child runs Python until it executes."""
+
+    def __init__(self, node: str, environment: Mapping[str, str]) -> None:
+        self._base = {
+            os.fsencode(name): os.fsencode(value)
+            for name, value in environment.items()
+            if not name.startswith("CRESS_")
+        }
+        self._base[b"CRESS_NODE"] = os.fsencode(node)
+        self._plans: dict[int, _Plan] = {}
+        # What the supervisor raised or ignores for itself is given back to its children.
+        self._files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._ignored = [each for each in signal.valid_signals() if signal.getsignal(each) == signal.SIG_IGN]
+        self._handled = [each for each in signal.valid_signals() if callable(signal.getsignal(each))]
+
+    def spawn(self, what: Spawn) -> tuple[int, int]:
+        """Start a program; see ``Runtime``."""
+        plan = self._plan(what.run)
+        folder = os.fsencode(what.folder)
+        directory = plan.directory
+        try:
+            os.mkdir(folder, 0o755)  # noqa: PTH102 - bytes, and a thousand times a second
+            if not directory:
+                directory = folder + b"/work"
+                os.mkdir(directory, 0o755)  # noqa: PTH102
+        except FileExistsError:
+            directory = directory or folder + b"/work"
+        except OSError as error:
+            raise StartError(f"the folder {what.folder} could not be made: {error.strerror}") from None
+        environment = plan.environment.copy()
+        environment[b"CRESS_TASK_INDEX"] = b"%d" % what.task
+        environment[b"CRESS_ATTEMPT"] = b"%d" % what.attempt
+        environment[b"CRESS_DIRECTORY"] = folder
+        try:
+            reading, writing = os.pipe()
+        except OSError as error:
+            raise StartError(f"no pipe for a new process: {error.strerror}") from None
+        # A signal that arrives between fork and exec waits until it has its default effect in the child.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        pid = -1
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._child(plan, folder, directory, environment, writing)
+        except OSError as error:
+            os.close(reading)
+            raise StartError(f"no new process could be made on this node: {error.strerror}") from None
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            os.close(writing)
+        os.set_blocking(reading, False)
+        return pid, reading
+
+    def _child(
+        self, plan: _Plan, folder: bytes, directory: bytes, environment: dict[bytes, bytes], writing: int
+    ) -> None:
+        """In the child: become the program, or say why not and end. Never returns."""
+        stage = _OUTPUT
+        try:
+            os.setsid()
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            os.dup2(os.open(folder + b"/stdout", flags, 0o644), 1)
+            os.dup2(os.open(folder + b"/stderr", flags, 0o644), 2)
+            stage = _DIRECTORY
+            os.chdir(directory)
+            stage = _LIMIT
+            resource.setrlimit(resource.RLIMIT_NOFILE, self._files)
+            if plan.memory > 0:
+                resource.setrlimit(resource.RLIMIT_DATA, (plan.memory, plan.memory))
+            for number in self._ignored:
+                signal.signal(number, signal.SIG_DFL)
+            for number in self._handled:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            stage = _EXEC
+            worst = errno.ENOENT
+            for program in plan.programs:
+                try:
+                    os.execve(program, plan.arguments, environment)
+                except OSError as error:
+                    if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                        worst = error.errno or errno.EINVAL
+                        if worst != errno.EACCES:
+                            break
+            os.write(writing, b"%s %d" % (stage, worst))
+        except OSError as error:
+            os.write(writing, b"%s %d" % (stage, error.errno or 0))
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the child must not go on as a supervisor
+            os.write(writing, b"%s -1 %s" % (stage, str(error).encode()))
+        finally:
+            os._exit(127)
+
+    def problem(self, what: Run, told: bytes) -> str:
+        """Why the program did not start; see ``Runtime``."""
+        if not told:
+            return ""
+        stage, number, *rest = told.split(b" ", 2)
+        code = int(number)
+        why = rest[0].decode(errors="replace") if rest else os.strerror(code)
+        if stage == _DIRECTORY and what.directory:
+            return {
+                errno.ENOENT: f"directory {what.directory} does not exist on this node",
+                errno.ENOTDIR: f"directory {what.directory} is a file on this node",
+                errno.EACCES: f"directory {what.directory} may not be entered by {_user()} on this node",
+            }.get(code, f"directory {what.directory} cannot be entered on this node: {why}")
+        if stage == _EXEC:
+            return _why_not_executed(what, code, why)
+        if stage == _LIMIT:
+            return f"the limits of the attempt could not be set: {why}"
+        return f"the files for the output could not be made: {why}"
+
+    def signal(self, pid: int, number: int) -> bool:
+        """Send a signal to the process group; see ``Runtime``."""
+        try:
+            os.killpg(pid, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            # All that is left runs as another user: nothing that we could do to it.
+            return False
+        return True
+
+    def _plan(self, run: Run) -> _Plan:
+        plan = self._plans.get(run.job)
+        if plan is None or (plan.run is not run and plan.run != run):
+            if not run.command:
+                raise StartError("the job has no command")
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            try:
+                plan = _Plan(run, self._base)
+            except ValueError as error:
+                raise StartError(str(error)) from None
+            self._plans[run.job] = plan
+        return plan
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        data = os.fsencode(text)
+    except UnicodeEncodeError:
+        raise ValueError(f"{text!r} cannot be written in the encoding of this node") from None
+    if b"\0" in data:
+        raise ValueError(f"{text!r} contains a zero byte")
+    return data
+
+
+def _candidates(command: bytes, path: bytes) -> list[bytes]:
+    """The files that ``command`` may mean, in the order of the search path."""
+    if b"/" in command:
+        return [command]
+    return [folder + b"/" + command if folder else command for folder in path.split(b":")] if command else []
+
+
+def _why_not_executed(what: Run, code: int, why: str) -> str:
+    command = what.command[0]
+    if code == errno.ENOENT:
+        if "/" in command and command.startswith("/") and Path(command).exists():
+            return f"{command} cannot be started: the interpreter that it names does not exist on this node"
+        return f"command not found: {command}"
+    return {
+        errno.EACCES: f"not executable by {_user()}: {command}",
+        errno.E2BIG: f"command line and environment of {command} are too long for this node",
+        errno.ENOEXEC: f"{command} is no program: neither made for this machine nor a script that begins with #!",
+        errno.ENOMEM: f"{command} cannot be started: the memory limit is too small, or the node has none left",
+    }.get(code, f"{command} cannot be started: {why}")
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"user {os.geteuid()}"

@@ -1,0 +1,477 @@
+"""The supervisor: parent of the tasks of one executor. ``python -m cress.executor.supervisor DIR --name NODE``.
+
+A single thread turns in one loop: signals of ended children, orders of the agent, spawns that are waiting, times
+that are due; at the end of each turn what happened is written to the journal and told to the agent in one message.
+Children are waited for with wait4 at SIGCHLD: that costs no descriptor per task, gives the usage, and reaps the
+orphans that come to a subreaper. Adopted processes are nobody's children here: they are waited for by pidfd.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import gc
+import os
+import resource
+import selectors
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from cress.executor import processes
+from cress.executor.folder import FolderInUseError, Folder, socket_path
+from cress.executor.frames import FrameError, Frames, frame
+from cress.executor.journal import Journal, JournalError
+from cress.executor.keeper import SIGKILL, Keeper, Stage, Task
+from cress.executor.records import Record
+from cress.executor.runtimes.base import Spawn
+from cress.executor.runtimes.process import ProcessRuntime
+from cress.model.reports import Report, Usage
+from cress.protocol.messages import (
+    Durable,
+    Inventory,
+    Launches,
+    Reports,
+    Shutdown,
+    Signal,
+    Stops,
+    Welcome,
+    decode_to_supervisor,
+    encode,
+)
+
+# Spawns in one turn: more make the messages larger, fewer leave less time between two looks at the socket.
+SPAWNS_PER_TURN = 32
+# An agent that does not read for so long is no agent (bytes that wait for it).
+MOST_WAITING = 64 * 1024 * 1024
+# How long the supervisor waits at its end for the center to confirm what it was told (microseconds).
+LAST_WORDS = 2_000_000
+DEFAULT_GRACE = 5_000_000
+# How often a full disk is tried again.
+RETRY = 500_000
+# The selector's clock stands still while the machine sleeps, ours does not: look at it now and then.
+LONGEST_SLEEP = 10.0
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Supervisor:
+    """The loop, and the hands of the keeper."""
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self.folder = folder
+        self.boot = processes.boot_id()
+        self.selector = selectors.EpollSelector()
+        self.wake, self._woken = socket.socketpair()
+        self.wake.setblocking(False)
+        self._woken.setblocking(False)
+        self.ended_children = False
+        self.asked_to_leave = False
+        self._handle_signals()
+        self.runtime = ProcessRuntime(name, os.environ)
+        self.journal = Journal(folder.journal)
+        self.keeper = Keeper(self.journal.known, self)
+        self.attempts = os.fsencode(folder.attempts)
+        self.by_pid: dict[int, Task] = {}  # first processes that are our children
+        self.spawning: dict[int, tuple[int, Task]] = {}  # by pid: the descriptor that tells whether it worked
+        self.orphans: dict[int, int] = {}  # pid → attempt, of children that came to us when their parent ended
+        self.reports: list[Report] = []
+        self.agent: socket.socket | None = None
+        self.frames = Frames()
+        self.waiting = bytearray()  # what the agent has not taken yet
+        self.last_words: int | None = None
+        self.retry_at: int | None = None
+        self.stopped = False
+        self.listener = self._listen()
+        self.selector.register(self._woken, selectors.EVENT_READ, self._on_wake)
+        self.selector.register(self.listener, selectors.EVENT_READ, self._on_connect)
+
+    # --- the loop --------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Work until told to end."""
+        self._clock()
+        self._resume()
+        self._finish_turn()
+        while not self.stopped:
+            for key, _ in self.selector.select(self._pause()):
+                self._clock()
+                key.data()
+            self._clock()
+            if self.asked_to_leave:
+                self.asked_to_leave = False
+                self.keeper.leave(DEFAULT_GRACE)
+            if self.ended_children:
+                self._reap()
+            self.keeper.tick()
+            self.keeper.work(SPAWNS_PER_TURN)
+            self._settle_spawns()
+            self._finish_turn()
+        self._close()
+
+    def _clock(self) -> None:
+        self.keeper.now = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+        self.keeper.utc = time.time_ns() // 1000
+
+    def _pause(self) -> float:
+        """How long the selector may wait, in seconds."""
+        if self.keeper.waiting or self.ended_children or self.asked_to_leave:
+            return 0.0
+        dues = [due for due in (self.keeper.next_due(), self.last_words, self.retry_at) if due is not None]
+        if not dues:
+            # Nothing is due; only the agent or a signal can bring something.
+            return LONGEST_SLEEP
+        return min(max(0.0, (min(dues) - self.keeper.now) / 1e6), LONGEST_SLEEP)
+
+    def _finish_turn(self) -> None:
+        """Write down what happened, then tell it."""
+        complete = self.journal.flush()
+        if not complete and self.retry_at is None:
+            self.say(f"{self.journal.path} cannot be written: {self.journal.full}; it is tried again")
+        self.retry_at = None if complete else self.keeper.now + RETRY
+        if self.reports:
+            if self.agent is not None:
+                self._send(encode(Reports(reports=tuple(self.reports))))
+            self.reports = []
+        if self.keeper.leaving and not self.keeper.tasks:
+            if self.last_words is None:
+                self.last_words = self.keeper.now + LAST_WORDS
+            if not self.journal.known.ends or self.agent is None or self.keeper.now >= self.last_words:
+                self.stopped = True
+
+    def _close(self) -> None:
+        for pid in processes.children(os.getpid()):
+            # Orphans of attempts that have hidden whose they are.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, SIGKILL)
+        self._drop_agent()
+        self.listener.close()
+        self.folder.socket.unlink(missing_ok=True)
+        self.journal.compact()
+        self.journal.close()
+        self.selector.close()
+        self.say("the supervisor ends")
+
+    # --- signals and children --------------------------------------------------------------------------------------
+
+    def _handle_signals(self) -> None:
+        def child(_number: int, _frame: FrameType | None) -> None:
+            self.ended_children = True
+
+        def leave(_number: int, _frame: FrameType | None) -> None:
+            self.asked_to_leave = True
+
+        signal.signal(signal.SIGCHLD, child)
+        signal.signal(signal.SIGTERM, leave)
+        signal.signal(signal.SIGINT, leave)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.set_wakeup_fd(self.wake.fileno(), warn_on_full_buffer=False)
+
+    def _on_wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._woken.recv(4096)
+
+    def _reap(self) -> None:
+        """Take in every child that has ended."""
+        self.ended_children = False
+        ended: list[tuple[int, int, resource.struct_rusage]] = []
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            ended.append((pid, status, usage))
+        if not ended:
+            return
+        self._find_orphans()
+        for pid, status, usage in ended:
+            self.orphans.pop(pid, None)
+            task = self.by_pid.pop(pid, None)
+            if task is None:
+                continue
+            if pid in self.spawning:
+                self._settle(pid, over=True)
+            if task.attempt in self.keeper.tasks:
+                used = Usage(round((usage.ru_utime + usage.ru_stime) * 1e6), usage.ru_maxrss * 1024)
+                self.keeper.exited(task.attempt, os.waitstatus_to_exitcode(status), used)
+
+    def _find_orphans(self) -> None:
+        """See which children came to us because their parents ended, and whose they are."""
+        strange = processes.children(os.getpid()).difference(self.by_pid, self.orphans)
+        for pid in strange:
+            attempt = processes.attempt_of(pid, self.attempts)
+            if attempt is not None:
+                self.orphans[pid] = attempt
+
+    def _resume(self) -> None:
+        """Take up what an earlier supervisor left: running processes are found again, the rest is lost."""
+        attempts = self.keeper.resume(self.boot)
+        if not attempts:
+            return
+        leaders = {
+            attempt: pid for attempt, pid in processes.find_attempts(self.attempts) if processes.is_leader(pid)
+        }
+        for attempt in attempts:
+            start = self.journal.known.running[attempt].start
+            pid, ticks = (start.pid, start.ticks) if start is not None else (leaders.get(attempt, 0), None)
+            there = processes.start_ticks(pid) if pid and processes.is_alive(pid) else None
+            if there is None or (ticks is not None and there != ticks) or not self._watch(attempt, pid):
+                self.keeper.lost(attempt)
+            else:
+                self.keeper.adopt(attempt, pid, there)
+        self.say(f"{len(self.keeper.tasks)} attempts of an earlier supervisor taken up")
+
+    def _watch(self, attempt: int, pid: int) -> bool:
+        """Wait for a process that is no child of ours."""
+        try:
+            fd = os.pidfd_open(pid)
+        except OSError:
+            return False
+
+        def over() -> None:
+            self.selector.unregister(fd)
+            os.close(fd)
+            self.keeper.exited(attempt, None, Usage())
+
+        self.selector.register(fd, selectors.EVENT_READ, over)
+        return True
+
+    # --- the hands of the keeper -----------------------------------------------------------------------------------
+
+    def write(self, records: list[Record]) -> None:
+        """See ``Hands``."""
+        self.journal.write(records)
+
+    def note(self, record: Record) -> None:
+        """See ``Hands``."""
+        self.journal.note(record)
+
+    def spawn(self, task: Task) -> int:
+        """See ``Hands``."""
+        assert task.run is not None
+        folder = self.folder.attempts / str(task.attempt)
+        pid, fd = self.runtime.spawn(Spawn(task.attempt, task.task, task.run, folder))
+        self.by_pid[pid] = task
+        self.spawning[pid] = (fd, task)
+        return pid
+
+    def signal(self, task: Task, number: int) -> None:
+        """See ``Hands``."""
+        if not self.runtime.signal(task.pid, number) and task.stage is Stage.SPAWNING:
+            # It has no group of its own yet.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(task.pid, number)
+
+    def sweep(self, task: Task) -> bool:
+        """See ``Hands``."""
+        gone = True
+        if task.pid and (not task.adopted or not self._pid_taken(task)):
+            gone = not self.runtime.signal(task.pid, SIGKILL)
+        if task.adopted:
+            left = {pid for attempt, pid in processes.find_attempts(self.attempts) if attempt == task.attempt}
+        else:
+            left = {pid for pid, attempt in self.orphans.items() if attempt == task.attempt}
+            if not gone:
+                # Their children come to us when they end.
+                self.ended_children = True
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, SIGKILL)
+                gone = False
+        if gone and task.run is not None and not task.run.directory:
+            with contextlib.suppress(OSError):
+                os.rmdir(self.attempts + b"/%d/work" % task.attempt)  # noqa: PTH106 - only if nothing was left in it
+        return gone
+
+    def report(self, report: Report) -> None:
+        """See ``Hands``."""
+        self.reports.append(report)
+
+    def say(self, sentence: str) -> None:
+        """See ``Hands``."""
+        print(time.strftime("%Y-%m-%d %H:%M:%S"), sentence, file=sys.stderr, flush=True)  # noqa: T201
+
+    def _pid_taken(self, task: Task) -> bool:
+        """Whether the pid of a process that was lost belongs to another one by now."""
+        start = self.journal.known.running[task.attempt].start
+        ticks = processes.start_ticks(task.pid)
+        return ticks is not None and (start is None or ticks != start.ticks)
+
+    def _settle_spawns(self) -> None:
+        """See which of the new processes have become programs; those still at it are looked at again."""
+        for pid in list(self.spawning):
+            self._settle(pid)
+
+    def _settle(self, pid: int, *, over: bool = False) -> None:
+        if pid not in self.spawning:
+            return  # settled by now, earlier in the same turn
+        fd, task = self.spawning[pid]
+        try:
+            told = os.read(fd, 4096)
+        except BlockingIOError:
+            if not over:
+                self._settle_later(pid, fd)
+                return
+            told = b""
+        with contextlib.suppress(KeyError):
+            self.selector.unregister(fd)
+        os.close(fd)
+        del self.spawning[pid]
+        assert task.run is not None
+        problem = self.runtime.problem(task.run, told)
+        if problem:
+            self.keeper.failed(task.attempt, problem)
+        else:
+            self.keeper.running(task.attempt, processes.start_ticks(pid) or 0)
+
+    def _settle_later(self, pid: int, fd: int) -> None:
+        if fd not in self.selector.get_map():
+            self.selector.register(fd, selectors.EVENT_READ, lambda: self._settle(pid))
+
+    # --- the agent -------------------------------------------------------------------------------------------------
+
+    def _listen(self) -> socket.socket:
+        self.folder.socket.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with socket_path(self.folder.socket) as path:
+            listener.bind(path)
+        self.folder.socket.chmod(0o600)
+        listener.listen(8)
+        listener.setblocking(False)
+        return listener
+
+    def _on_connect(self) -> None:
+        try:
+            connection, _ = self.listener.accept()
+        except OSError:
+            return
+        self._drop_agent()
+        connection.setblocking(False)
+        self.agent = connection
+        self.frames = Frames()
+        self.selector.register(connection, selectors.EVENT_READ, self._on_agent)
+        # The inventory has it all; what happened before in this turn would come twice.
+        self.reports = []
+        self._send(encode(Inventory(boot=self.boot, pid=os.getpid(), reports=self.keeper.inventory())))
+
+    def _drop_agent(self) -> None:
+        if self.agent is not None:
+            self.selector.unregister(self.agent)
+            self.agent.close()
+            self.agent = None
+            self.waiting.clear()
+
+    def _on_agent(self) -> None:
+        agent = self.agent
+        if agent is None:
+            return
+        self._flush_agent()
+        try:
+            data = agent.recv(1 << 18)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._drop_agent()
+            return
+        # What has ended by now ended by itself, not by an order that is still to be read.
+        if self.by_pid:
+            self._reap()
+        try:
+            for message in self.frames.feed(data):
+                self._obey(message)
+        except (FrameError, msgspec.DecodeError) as error:
+            self.say(f"the agent sent what is no message, and was cut off: {error}")
+            self._drop_agent()
+
+    def _obey(self, message: bytes) -> None:
+        order = decode_to_supervisor(message)
+        if isinstance(order, Launches):
+            self.keeper.launches(order)
+        elif isinstance(order, Stops):
+            self.keeper.stops(order)
+        elif isinstance(order, Durable):
+            self.keeper.durable(order.attempts)
+        elif isinstance(order, Signal):
+            self.keeper.send(order)
+        elif isinstance(order, Welcome):
+            self.keeper.welcome(order.epoch)
+        elif isinstance(order, Shutdown) and not order.keep:
+            self.keeper.leave(order.grace)
+
+    def _send(self, message: bytes) -> None:
+        self.waiting += frame(message)
+        self._flush_agent()
+
+    def _flush_agent(self) -> None:
+        if self.agent is None or not self.waiting:
+            return
+        try:
+            sent = self.agent.send(self.waiting)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._drop_agent()
+            return
+        del self.waiting[:sent]
+        if len(self.waiting) > MOST_WAITING:
+            self.say("the agent takes nothing any more, and was cut off")
+            self._drop_agent()
+            return
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.waiting else 0)
+        if self.selector.get_key(self.agent).events != events:
+            self.selector.modify(self.agent, events, self._on_agent)
+
+
+def _settle_in() -> None:
+    """Make this process what tasks are to inherit, and what cannot be reached from a terminal."""
+    with contextlib.suppress(PermissionError):
+        os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    os.umask(0o022)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a supervisor; the exit code."""
+    parser = argparse.ArgumentParser(prog="cress-supervisor", description="Parent of the tasks of one executor.")
+    parser.add_argument("directory", type=Path, help="the executor's directory")
+    parser.add_argument("--name", required=True, help="the node's name, for CRESS_NODE")
+    options = parser.parse_args(arguments)
+    _settle_in()
+    try:
+        with Folder(options.directory) as folder:
+            supervisor = Supervisor(folder, options.name)
+            # Only now: the runtime remembers the limit that its children get back.
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            if soft != hard:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            # A child that collects garbage before it executes would copy all of our memory.
+            gc.collect()
+            gc.freeze()
+            supervisor.run()
+    except (JournalError, FolderInUseError) as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return 1
+    except OSError as error:
+        print(f"{options.directory}: {error.strerror or error}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
