@@ -29,8 +29,8 @@ help: ## show this list
 setup: ## make or refresh .venv (every other target does it when needed)
 	@PYTHON='$(PYTHON)' sh tools/bootstrap.sh
 
-demo: setup ## simulate a generated workload under two policies and write a report
-	$(BIN)/cress simulate generated --policy FIFO --policy BackFill --out build/demo
+demo: setup ## run a small cluster for half a minute, live, and check what happened
+	$(BIN)/cress demo $(ARGS)
 
 test: setup ## run the tests (without the long ones)
 	$(PYTEST) -m 'not long' $(ARGS)

@@ -1,4 +1,4 @@
-"""Prints the table of figures and writes ``build/bench.json``; arguments choose among ``core`` and ``simulator``."""
+"""Prints the table of figures and writes ``build/bench.json``; arguments choose among ``core``, ``live`` and ``simulator``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import core, simulator
+from benchmarks import core, live, simulator
 from benchmarks.result import Result
 
-PARTS: dict[str, Callable[[], Iterator[Result]]] = {"core": core.results, "simulator": simulator.results}
+PARTS: dict[str, Callable[[], Iterator[Result]]] = {
+    "core": core.results,
+    "live": live.results,
+    "simulator": simulator.results,
+}
 
 
 def line(result: Result) -> str:

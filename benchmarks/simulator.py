@@ -26,7 +26,7 @@ def command(*arguments: str, times: int = 3) -> tuple[float, float]:
             begin = time.perf_counter()
             words = [out if word == "OUT" else word for word in arguments]
             quiet = subprocess.DEVNULL
-            subprocess.run([CRESS, *words], check=True, stdout=quiet, stderr=quiet)  # noqa: S603
+            subprocess.run([CRESS, *words], check=True, stdout=quiet, stderr=quiet)
             best = min(best, time.perf_counter() - begin)
     # The largest child so far: commands run from the smallest to the largest.
     return best, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024

@@ -1,0 +1,86 @@
+"""The live cluster: real center, executors and processes on this machine, through the public client."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.result import Result
+from cress.cli.local import LocalCluster, Plan
+from cress.client import Client
+
+CRESS = str(Path(sys.executable).parent / "cress")
+TRUE = {"command": ["/bin/true"], "resource": "<1, 64M>"}
+SINGLES, ARRAY, MILLION = 200, 1_000, 1_000_000
+
+
+def results() -> Iterator[Result]:
+    """All figures of the live cluster, as they are measured."""
+    data = Path(tempfile.mkdtemp(prefix="cress-"))
+    cluster = LocalCluster(
+        Plan(data=data, executors=2, resource="<32, 64G>"), lambda text: print(text, file=sys.stderr)
+    )
+    try:
+        cluster.start()
+        with cluster.client() as client:
+            yield from _latency(client)
+            yield from _throughput(client)
+            yield from _command(data)
+            yield from _million(client)
+    finally:
+        cluster.stop()
+        shutil.rmtree(data, ignore_errors=True)
+
+
+def _latency(client: Client) -> Iterator[Result]:
+    """From just before the call to the moment at which the supervisor saw the program running."""
+    spent = []
+    for number in range(-10, SINGLES):
+        begin = time.time()
+        job = client.submit([TRUE]).jobs[0].id
+        client.job(job, wait=30)
+        started = client.tasks(job).tasks[0].attempts[0].started
+        assert started is not None
+        if number >= 0:
+            spent.append(1000 * (started - begin))
+    spent.sort()
+    yield Result("submit to process started, idle cluster, median", spent[len(spent) // 2], "ms", 10)
+    yield Result("submit to process started, idle cluster, p99", spent[len(spent) * 99 // 100], "ms", 30)
+
+
+def _throughput(client: Client) -> Iterator[Result]:
+    best = 0.0
+    for _ in range(3):
+        begin = time.perf_counter()
+        job = client.submit([{**TRUE, "tasks": ARRAY}]).jobs[0].id
+        view = client.job(job, wait=120)
+        assert view.state == "succeeded", view
+        best = max(best, ARRAY / (time.perf_counter() - begin))
+    yield Result("array of 1,000 × /bin/true, 64 slots, end to end", best, "tasks/s", 300, at_least=True)
+
+
+def _command(data: Path) -> Iterator[Result]:
+    best = float("inf")
+    for _ in range(5):
+        begin = time.perf_counter()
+        subprocess.run([CRESS, "jobs", "--data", str(data)], check=True, stdout=subprocess.DEVNULL)
+        best = min(best, time.perf_counter() - begin)
+    yield Result("cress jobs, whole command", best, "s", 0.5)
+
+
+def _million(client: Client) -> Iterator[Result]:
+    """With no room for it: what is measured is taking it in."""
+    for name in ("node1", "node2"):
+        client.cordon(name, "measuring")
+    best = float("inf")
+    for _ in range(5):
+        begin = time.perf_counter()
+        job = client.submit([{**TRUE, "tasks": MILLION}]).jobs[0].id
+        best = min(best, time.perf_counter() - begin)
+        client.cancel(job)
+    yield Result("submit an array of 1,000,000 tasks", 1000 * best, "ms", 100)

@@ -1,0 +1,5 @@
+"""``python -m cress`` is ``cress``."""
+
+from cress.cli.main import main
+
+main()

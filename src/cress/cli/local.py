@@ -1,0 +1,231 @@
+"""A center and executors as local processes: what ``cress up`` and ``cress demo`` start, watch and stop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+# How long the center may take until it listens, and the executors until they have joined, in seconds.
+PATIENCE = 60.0
+# Everything is gone this many seconds after it was told to stop.
+STOP_WITHIN = 9.0
+# A program that ended by itself is started again; not faster than this, in seconds.
+RESTART_AFTER = 0.5
+
+
+if TYPE_CHECKING:
+    from cress.client import Client
+
+_T = TypeVar("_T")
+
+
+class NotStarted(Exception):
+    """A program of the cluster ended instead of starting; ``code`` is what to exit with.
+
+    The sentence is empty when the program itself has said on standard error what was wrong.
+    """
+
+    def __init__(self, sentence: str, code: int) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class Endpoint(msgspec.Struct):
+    """Where the center listens, as it writes it into ``center.json``."""
+
+    url: str
+    executor_url: str
+    pid: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What to start. ``resource`` is what each executor offers, ``""``: its part of this machine."""
+
+    data: Path
+    host: str = "127.0.0.1"
+    port: int = 0
+    executors: int = 1
+    resource: str = ""
+    options: Sequence[str] = ()
+    dimensions: Sequence[str] = ()
+    keep_tasks: bool = False
+
+
+@dataclass
+class _Child:
+    """A program that should run; ``since`` is when it was started, on the monotonic clock."""
+
+    name: str
+    command: list[str]
+    process: subprocess.Popen[bytes]
+    since: float = field(default_factory=time.monotonic)
+
+    @property
+    def code(self) -> int | None:
+        return self.process.poll()
+
+
+class LocalCluster:
+    """Starts the programs of a cluster on this machine, starts again what dies, and stops them.
+
+    Each child has a session of its own, so that Ctrl-C reaches only this process, and the reading end of a pipe: when
+    this process is killed, center and agents see its end and leave, while tasks go on under their supervisors.
+    """
+
+    def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
+        self.plan = plan
+        self._say = say
+        self._children: list[_Child] = []
+        self.endpoint: Endpoint | None = None
+
+    def start(self) -> Endpoint:
+        """Start everything and wait until all executors have joined; ``NotStarted`` when something ends instead."""
+        plan = self.plan
+        plan.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        center = ["center", "--data", str(plan.data), "--host", plan.host, "--port", str(plan.port)]
+        for each in plan.options:
+            center += ["--option", each]
+        for each in plan.dimensions:
+            center += ["--dimension", each]
+        child = self._spawn("center", center)
+        self.endpoint = self._endpoint_of(child)
+        for name in self.names:
+            self._spawn(name, self._executor(name))
+        self._wait_for_nodes()
+        return self.endpoint
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the executors."""
+        return [f"node{i}" for i in range(1, self.plan.executors + 1)]
+
+    def client(self) -> Client:
+        """A client of the center."""
+        from cress.client import Client
+
+        assert self.endpoint is not None
+        return Client(self.endpoint.url, self.token)
+
+    @property
+    def token(self) -> str:
+        """What calls to the center carry."""
+        return (self.plan.data / "token").read_text().strip()
+
+    def check(self) -> None:
+        """Start again what has ended by itself; called now and then."""
+        for child in list(self._children):
+            code = child.code
+            if code is None or time.monotonic() - child.since < RESTART_AFTER:
+                continue
+            self._children.remove(child)
+            self._say(f"{child.name} ended ({_how(code)}); starting it again")
+            again = self._spawn(child.name, child.command)
+            if child.name == "center":
+                self.endpoint = self._endpoint_of(again)
+
+    def stop(self) -> None:
+        """Stop the executors (their tasks get their grace), then the center; all within ten seconds."""
+        deadline = time.monotonic() + STOP_WITHIN
+        center = [child for child in self._children if child.name == "center"]
+        agents = [child for child in self._children if child.name != "center"]
+        try:
+            # The center stays until the executors have told it how their tasks ended.
+            self._end(agents, deadline - 2)
+            self._end(center, deadline)
+        finally:
+            # Asked a second time: at once.
+            for child in self._children:
+                if child.code is None:
+                    child.process.kill()
+            self._children.clear()
+
+    def _end(self, children: list[_Child], deadline: float) -> None:
+        for child in children:
+            child.process.send_signal(signal.SIGTERM)
+        for child in children:
+            try:
+                child.process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self._say(f"{child.name} did not stop in time and was killed")
+                child.process.kill()
+                child.process.wait()
+            if child.process.stdin is not None:
+                child.process.stdin.close()
+
+    def _executor(self, name: str) -> list[str]:
+        assert self.endpoint is not None
+        plan = self.plan
+        command = ["executor", "--center", self.endpoint.executor_url, "--token-file", str(plan.data / "token")]
+        command += ["--name", name, "--data", str(plan.data / "executors" / name)]
+        command += ["--resource", plan.resource or _part_of_this_machine(plan.executors)]
+        return [*command, *(["--keep-tasks"] if plan.keep_tasks else [])]
+
+    def _spawn(self, name: str, arguments: list[str]) -> _Child:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cress", *arguments, "--parent-pipe"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        child = _Child(name, arguments, process)
+        self._children.append(child)
+        return child
+
+    def _endpoint_of(self, center: _Child) -> Endpoint:
+        """Where this center listens, once it does."""
+        path = self.plan.data / "center.json"
+
+        def read() -> Endpoint | None:
+            with contextlib.suppress(OSError, msgspec.MsgspecError):
+                endpoint = msgspec.json.decode(path.read_bytes(), type=Endpoint)
+                if endpoint.pid == center.process.pid:
+                    return endpoint
+            return None
+
+        return _wait([center], read, "the center does not listen")
+
+    def _wait_for_nodes(self) -> None:
+        with self.client() as client:
+
+            def joined() -> bool | None:
+                up = {node.name for node in client.nodes() if node.state != "away"}
+                return up.issuperset(self.names) or None
+
+            _wait(self._children, joined, "the executors do not join")
+
+
+def _wait(children: Iterable[_Child], look: Callable[[], _T | None], what: str) -> _T:
+    """Look every few milliseconds until something is seen, while these children live and patience lasts."""
+    deadline = time.monotonic() + PATIENCE
+    while (seen := look()) is None:
+        for child in children:
+            code = child.code
+            if code is not None:
+                # It has said why on standard error, which is ours too.
+                raise NotStarted("", code if code > 0 else 1)
+        if time.monotonic() > deadline:
+            raise NotStarted(f"{what} after {PATIENCE:.0f} s", 1)
+        time.sleep(0.02)
+    return seen
+
+
+def _how(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else f"signal {-code}"
+
+
+def _part_of_this_machine(executors: int) -> str:
+    """The resource of one of so many executors that share this machine."""
+    cores = max(1, len(os.sched_getaffinity(0)) // executors)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // executors // 2**20
+    return f"<{cores}, {memory}M>"

@@ -1,0 +1,114 @@
+"""``cress up``: a whole cluster on this machine, as long as this program runs."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cress.cli.errors import told
+from cress.cli.local import LocalCluster, NotStarted, Plan
+from cress.client.config import data_directory
+from cress.model.errors import InputError
+
+EPILOG = """\
+\b
+Examples:
+  cress up
+  cress up --data /srv/cress --port 7411 --executors 3 --node-resource '<4, 8G, 1G, 500M>'
+  cress up --option grace=30s --option preemption=off
+
+\b
+Ctrl-C or SIGTERM stops everything within 10 s; tasks get SIGTERM, then their grace, and run again with the next
+`cress up` on the same data directory. With --keep-tasks they go on running meanwhile.
+Exit codes: 0 stopped as asked, 1 a part failed, 2 bad input, 3 not possible (it runs already, say).
+"""
+
+# How often the children are looked at, in seconds.
+LOOK_EVERY = 0.2
+
+
+def up(
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", envvar="CRESS_DATA", help="Where everything is kept. Default: ~/.local/share/cress."
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where the API listens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the API; 0: any free one.")] = 7411,
+    executors: Annotated[int, typer.Option(min=1, max=1000, help="How many executors to start.")] = 1,
+    node_resource: Annotated[
+        str,
+        typer.Option(
+            metavar="RESOURCE",
+            help="What each executor offers, as <cpu, memory, network, disk>. Default: its part of this machine.",
+        ),
+    ] = "",
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s.")
+    ] = None,
+    dimension: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Declare a dimension of your own, such as gpu.")
+    ] = None,
+    keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
+) -> None:
+    """Start a center and executors on this machine."""
+    with told("up", "center"):
+        from cress.model.optionparse import parse_assignments
+        from cress.model.resources import Dimensions
+        from cress.model.vectors import parse_vector
+
+        parse_assignments(option or ())
+        if node_resource:
+            try:
+                parse_vector(node_resource, Dimensions(tuple(dimension or ())))
+            except InputError as error:
+                raise error.at(field="--node-resource") from None
+        plan = Plan(
+            data=data_directory(data),
+            host=host,
+            port=port,
+            executors=executors,
+            resource=node_resource,
+            options=tuple(option or ()),
+            dimensions=tuple(dimension or ()),
+            keep_tasks=keep_tasks,
+        )
+        # Asked to stop is asked to stop, by whichever signal.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        cluster = LocalCluster(plan, _say)
+        try:
+            cluster.start()
+            _greet(cluster)
+            while True:
+                time.sleep(LOOK_EVERY)
+                cluster.check()
+        except KeyboardInterrupt:
+            _say("stopping" if keep_tasks else "stopping; tasks are told to end")
+        except NotStarted as error:
+            if str(error):
+                _say(str(error))
+            raise typer.Exit(error.code) from None
+        finally:
+            cluster.stop()
+
+
+def _greet(cluster: LocalCluster) -> None:
+    plan = cluster.plan
+    assert cluster.endpoint is not None
+    default = plan.data == data_directory(None)
+    where = "" if default else f"CRESS_DATA={shlex.quote(str(plan.data))} "
+    print(
+        f"Cress is up: {cluster.endpoint.url}, {plan.executors} executor{'s' * (plan.executors > 1)}, data in {plan.data}"
+    )
+    print(f"Try it:      {where}cress run -- echo hello")
+    print("Stop it:     Ctrl-C", flush=True)
+
+
+def _say(sentence: str) -> None:
+    typer.echo(f"cress up: {sentence}", err=True)
