@@ -75,7 +75,9 @@ class Folder:
         self.attempts.mkdir(mode=0o755, exist_ok=True)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._lock.give()
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-import sys
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -188,9 +187,8 @@ def _write_all(fd: int, data: bytes) -> None:
 def _sync_folder(path: Path) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(fd)
-    except OSError as error:
         # Some file systems cannot; then the rename is as durable as it gets.
-        print(f"{path}: {error.strerror}", file=sys.stderr)
+        with contextlib.suppress(OSError):
+            os.fsync(fd)
     finally:
         os.close(fd)

@@ -277,7 +277,9 @@ class Keeper:
 
     def _accepts(self, epoch: int) -> bool:
         if epoch < self.known.epoch:
-            self.hands.say(f"an order of epoch {epoch} was refused: the center of epoch {self.known.epoch} is in charge")
+            self.hands.say(
+                f"an order of epoch {epoch} was refused: the center of epoch {self.known.epoch} is in charge"
+            )
             return False
         if epoch > self.known.epoch:
             self.hands.note(Epoch(epoch))

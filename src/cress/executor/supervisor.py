@@ -25,7 +25,7 @@ from types import FrameType
 import msgspec
 
 from cress.executor import processes
-from cress.executor.folder import FolderInUseError, Folder, socket_path
+from cress.executor.folder import Folder, FolderInUseError, socket_path
 from cress.executor.frames import FrameError, Frames, frame
 from cress.executor.journal import Journal, JournalError
 from cress.executor.keeper import SIGKILL, Keeper, Stage, Task
@@ -51,12 +51,15 @@ SPAWNS_PER_TURN = 32
 # An agent that does not read for so long is no agent (bytes that wait for it).
 MOST_WAITING = 64 * 1024 * 1024
 # How long the supervisor waits at its end for the center to confirm what it was told (microseconds).
-LAST_WORDS = 2_000_000
+LAST_WORDS = 1_000_000
 DEFAULT_GRACE = 5_000_000
 # How often a full disk is tried again.
 RETRY = 500_000
 # The selector's clock stands still while the machine sleeps, ours does not: look at it now and then.
 LONGEST_SLEEP = 10.0
+
+# Exit code when no later start can do better.
+HOPELESS = 3
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -216,9 +219,7 @@ class Supervisor:
         attempts = self.keeper.resume(self.boot)
         if not attempts:
             return
-        leaders = {
-            attempt: pid for attempt, pid in processes.find_attempts(self.attempts) if processes.is_leader(pid)
-        }
+        leaders = {attempt: pid for attempt, pid in processes.find_attempts(self.attempts) if processes.is_leader(pid)}
         for attempt in attempts:
             start = self.journal.known.running[attempt].start
             pid, ticks = (start.pid, start.ticks) if start is not None else (leaders.get(attempt, 0), None)
@@ -466,7 +467,7 @@ def main(arguments: list[str] | None = None) -> int:
             supervisor.run()
     except (JournalError, FolderInUseError) as error:
         print(error, file=sys.stderr)  # noqa: T201
-        return 1
+        return HOPELESS
     except OSError as error:
         print(f"{options.directory}: {error.strerror or error}", file=sys.stderr)  # noqa: T201
         return 1

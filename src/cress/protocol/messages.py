@@ -68,10 +68,11 @@ class Welcome(Struct, frozen=True):
 
 
 class Refused(Struct, frozen=True):
-    """The node is not registered, and why; the center closes the connection."""
+    """The node is not registered, and why; the center closes the connection. ``permanent``: do not try again."""
 
     what: str
     hint: str = ""
+    permanent: bool = False
 
 
 class Launch(msgspec.Struct, frozen=True, array_like=True):

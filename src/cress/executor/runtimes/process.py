@@ -119,7 +119,7 @@ class ProcessRuntime:
             worst = errno.ENOENT
             for program in plan.programs:
                 try:
-                    os.execve(program, plan.arguments, environment)
+                    os.execve(program, plan.arguments, environment)  # noqa: S606 - what this is for
                 except OSError as error:
                     if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                         worst = error.errno or errno.EINVAL

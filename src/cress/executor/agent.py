@@ -1,0 +1,341 @@
+"""The agent: between the center (WebSocket) and the supervisor (Unix socket), and nothing that tasks depend on.
+
+A session is one connection to each side: the supervisor's inventory opens it and becomes the reports of ``Hello``,
+every message after it is handed on in order. So what the center has heard is exact, whatever was lost before; when
+either side is gone, both connections are closed and the next session begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+
+from cress.executor import facts, logs
+from cress.executor.folder import FolderInUseError, Lock, make
+from cress.executor.frames import FrameError
+from cress.executor.link import Link, SupervisorError, Supervisors
+from cress.executor.settings import Settings
+from cress.model.reports import Report, Started
+from cress.protocol.messages import (
+    VERSION,
+    Hello,
+    Launches,
+    ReadLog,
+    Refused,
+    Reports,
+    Shutdown,
+    Welcome,
+    decode_from_center,
+    decode_from_supervisor,
+    encode,
+)
+
+OK, REFUSED = 0, 3
+
+# Seconds: for the handshake and the center's first answer; for what remains to be said after the tasks' grace.
+OPEN_TIMEOUT = 10.0
+LAST_WORDS = 1.8
+# Orders for 100,000 attempts are 3 MB.
+MOST_MESSAGE = 256 * 1024 * 1024
+# Requests for logs that may wait at a time.
+MOST_READS = 1_000
+
+
+class RefusedError(Exception):
+    """The center does not want this executor; the sentence says why. ``permanent``: not later either."""
+
+    def __init__(self, what: str, *, permanent: bool) -> None:
+        super().__init__(what)
+        self.permanent = permanent
+
+
+class Agent:
+    """One run of an agent."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.directory = settings.directory.absolute()
+        self.supervisors = Supervisors(self.directory, settings.name)
+        self.live: set[int] = set()  # attempts that may still write
+        self.leaving = asyncio.Event()
+        self.keep = settings.keep_tasks
+        self._asked = 0
+        self._said = ""
+        self._link: Link | None = None
+        self._jobs: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> int:
+        """Hold sessions until told to leave; the exit code."""
+        self._listen_to_the_world()
+        retry = self.settings.retry_first
+        session: asyncio.Task[bool] | None = None
+        leaving = asyncio.create_task(self.leaving.wait())
+        try:
+            while not self.leaving.is_set():
+                session = asyncio.create_task(self._session())
+                await asyncio.wait({session, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                if self.leaving.is_set():
+                    break
+                try:
+                    if session.result():
+                        retry = self.settings.retry_first
+                except (RefusedError, SupervisorError) as error:
+                    self._say(f"{error}" if error.permanent else f"{error}; trying again")
+                    if error.permanent:
+                        return REFUSED
+                # Spread out, so that a restarted center does not get all its executors in the same moment.
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(asyncio.shield(leaving), retry * random.uniform(0.5, 1.0))  # noqa: S311
+                retry = min(2 * retry, self.settings.retry_most)
+            return OK if self.keep else await self._shut_down(session)
+        finally:
+            await _cancel(leaving, session, *self._jobs)
+
+    async def _session(self) -> bool:
+        """Connect to both sides and hand on until one is gone; whether the center took us."""
+        try:
+            async with connect(
+                self.settings.center_url,
+                additional_headers={"Authorization": f"Bearer {self.settings.token}"},
+                open_timeout=OPEN_TIMEOUT,
+                close_timeout=1.0,
+                ping_interval=self.settings.ping_interval,
+                ping_timeout=self.settings.ping_timeout,
+                max_size=MOST_MESSAGE,
+                compression=None,
+                proxy=None,
+            ) as center:
+                return await self._register(center)
+        except InvalidStatus as error:
+            raise self._refusal(error) from None
+        except InvalidURI:
+            raise RefusedError(
+                f"{self.settings.center_url!r} is no address of a center (ws://host:port)", permanent=True
+            ) from None
+        except (OSError, InvalidHandshake, EOFError) as error:
+            self._say(f"the center at {self.settings.center_url} cannot be reached ({_why(error)}); trying again")
+        return False
+
+    def _refusal(self, error: InvalidStatus) -> RefusedError:
+        code = error.response.status_code
+        if code in (401, 403):
+            return RefusedError(
+                f"the center at {self.settings.center_url} does not know this executor's token (HTTP {code}); "
+                "give it the token of the center's data directory",
+                permanent=True,
+            )
+        return RefusedError(f"the center at {self.settings.center_url} answers with HTTP {code}", permanent=False)
+
+    async def _register(self, center: ClientConnection) -> bool:
+        link = await self.supervisors.connect()
+        try:
+            self._take_in(link.inventory.reports)
+            await center.send(encode(self._hello(link)))
+            try:
+                answer = decode_from_center(await asyncio.wait_for(_receive(center), OPEN_TIMEOUT))
+            except (ConnectionClosed, TimeoutError, msgspec.DecodeError) as error:
+                self._say(f"the center at {self.settings.center_url} does not answer ({_why(error)}); trying again")
+                return False
+            if isinstance(answer, Refused):
+                hint = f" ({answer.hint})" if answer.hint else ""
+                raise RefusedError(f"the center refused this executor: {answer.what}{hint}", permanent=answer.permanent)
+            if not isinstance(answer, Welcome):
+                raise RefusedError(f"the center answered a hello with {type(answer).__name__}", permanent=False)
+            self._say(f"node {self.settings.name} is registered at {self.settings.center_url}")
+            self._link = link
+            await link.send(answer)
+            if self.leaving.is_set() and not self.keep:
+                await link.send(self._shutdown())
+            await _first_of(self._from_center(center, link), self._from_supervisor(center, link))
+            if not self.leaving.is_set():
+                self._say("the connection is gone; trying again")
+            return True
+        finally:
+            self._link = None
+            link.close()
+
+    def _hello(self, link: Link) -> Hello:
+        return Hello(
+            version=VERSION,
+            name=self.settings.name,
+            resource=self.settings.resource or facts.resource(),
+            boot=link.inventory.boot,
+            rack=self.settings.rack,
+            attributes={**facts.attributes(), **self.settings.attributes},
+            reports=link.inventory.reports,
+        )
+
+    async def _from_center(self, center: ClientConnection, link: Link) -> None:
+        """Hand orders on; answer what is for the agent itself."""
+        try:
+            while True:
+                message = await _receive(center)
+                order = decode_from_center(message)
+                if isinstance(order, ReadLog):
+                    self._read_log(center, order)
+                elif isinstance(order, Refused):
+                    return
+                else:
+                    if isinstance(order, Launches):
+                        self.live.update(launch.attempt for launch in order.launches)
+                    await link.forward(message)
+        except msgspec.DecodeError as error:
+            self._say(f"the center sent what is no message ({error}); connecting anew")
+        except (ConnectionClosed, OSError):
+            return
+
+    async def _from_supervisor(self, center: ClientConnection, link: Link) -> None:
+        """Hand reports on."""
+        with contextlib.suppress(ConnectionClosed, FrameError):
+            while (message := await link.receive()) is not None:
+                reports = decode_from_supervisor(message)
+                if isinstance(reports, Reports):
+                    self._take_in(reports.reports)
+                    await center.send(message)
+
+    def _take_in(self, reports: tuple[Report, ...]) -> None:
+        for report in reports:
+            if isinstance(report, Started):
+                self.live.add(report.attempt)
+            else:
+                self.live.discard(report.attempt)
+
+    def _read_log(self, center: ClientConnection, order: ReadLog) -> None:
+        async def answer() -> None:
+            data = await logs.read(self.directory / "attempts", order, self.live.__contains__)
+            with contextlib.suppress(ConnectionClosed):
+                await center.send(encode(data))
+
+        if len(self._jobs) >= MOST_READS:
+            order = msgspec.structs.replace(order, wait=0)
+        job = asyncio.create_task(answer())
+        self._jobs.add(job)
+        job.add_done_callback(self._jobs.discard)
+
+    # --- leaving ---------------------------------------------------------------------------------------------------
+
+    def _listen_to_the_world(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._asked_to_leave)
+        if self.settings.parent_pipe:
+            os.set_blocking(0, False)
+            loop.add_reader(0, self._on_parent)
+
+    def _on_parent(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            if not os.read(0, 4096):
+                asyncio.get_running_loop().remove_reader(0)
+                # The parent was killed: nobody asked for the tasks to be stopped.
+                self.keep = self.keep or not self._asked
+                self.leaving.set()
+
+    def _asked_to_leave(self) -> None:
+        self._asked += 1
+        self.leaving.set()
+        if self._asked > 1 and self._link is not None and not self.keep:
+            # Asked twice: without the tasks' grace.
+            job = asyncio.ensure_future(self._link.send(Shutdown(grace=0)))
+            self._jobs.add(job)
+            job.add_done_callback(self._jobs.discard)
+
+    def _shutdown(self) -> Shutdown:
+        return Shutdown(grace=round(self.settings.grace * 1e6))
+
+    async def _shut_down(self, session: asyncio.Task[bool] | None) -> int:
+        """Have the supervisor stop all tasks and wait until it is gone, while its reports still pass through."""
+        try:
+            async with asyncio.timeout(self.settings.grace + LAST_WORDS):
+                if self._link is not None and session is not None:
+                    with contextlib.suppress(OSError):
+                        await self._link.send(self._shutdown())
+                    with contextlib.suppress(RefusedError, SupervisorError):
+                        await session
+                else:
+                    await _cancel(session)
+                await self._shut_down_alone()
+        except TimeoutError:
+            self._say("the supervisor still waits for tasks to end; it goes on doing so")
+        return OK
+
+    async def _shut_down_alone(self) -> None:
+        """The same without a center; its supervisor keeps what it has to say for the next time."""
+        try:
+            link = await self.supervisors.connect(start=False)
+        except SupervisorError:
+            return
+        with contextlib.suppress(OSError, FrameError):
+            await link.send(self._shutdown())
+            while await link.receive() is not None:
+                pass
+        link.close()
+
+    def _say(self, sentence: str) -> None:
+        """Tell the operator, once."""
+        if sentence != self._said:
+            self._said = sentence
+            print(time.strftime("%Y-%m-%d %H:%M:%S"), sentence, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def main(settings: Settings) -> int:
+    """Run an agent; see ``cress.executor.run``."""
+    lock = Lock(settings.directory.absolute() / "agent.lock", "executor")
+    try:
+        make(settings.directory.absolute())
+        lock.take()
+    except FolderInUseError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return REFUSED
+    except OSError as error:
+        print(f"{settings.directory}: {error.strerror}", file=sys.stderr)  # noqa: T201
+        return REFUSED
+
+    async def run() -> int:
+        return await Agent(settings).run()
+
+    try:
+        return asyncio.run(run())
+    finally:
+        lock.give()
+
+
+async def _receive(center: ClientConnection) -> bytes:
+    message = await center.recv(decode=False)
+    assert isinstance(message, bytes)
+    return message
+
+
+async def _first_of(*jobs: Coroutine[Any, Any, None]) -> None:
+    """Run these until the first ends; the others are cancelled."""
+    tasks = [asyncio.create_task(job) for job in jobs]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        await _cancel(*tasks)
+
+
+async def _cancel(*tasks: asyncio.Task[Any] | None) -> None:
+    for task in tasks:
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await task
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

@@ -1,0 +1,126 @@
+"""The agent's end of the socket to the supervisor, and how a supervisor is started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from cress.executor.folder import socket_path
+from cress.executor.frames import Frames, frame
+from cress.protocol.messages import FromSupervisor, Inventory, ToSupervisor, decode_from_supervisor, encode
+
+# How long a new supervisor may take to listen: it reads its journal first.
+START_TIMEOUT = 20.0
+# Exit code of a supervisor that will not work however often it is started.
+HOPELESS = 3
+
+
+class SupervisorError(Exception):
+    """There is no supervisor to talk to; the sentence says why. ``permanent``: trying again does not help."""
+
+    def __init__(self, what: str, *, permanent: bool = False) -> None:
+        super().__init__(what)
+        self.permanent = permanent
+
+
+class Link:
+    """A connection to the supervisor. Its ``inventory`` and every message after it together are all that it knows."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._frames = Frames()
+        self._arrived: list[bytes] = []
+        self.inventory = Inventory(boot="", pid=0)
+
+    async def receive(self) -> bytes | None:
+        """The next message as it travels; None: the supervisor is gone."""
+        while not self._arrived:
+            try:
+                data = await self._reader.read(1 << 18)
+            except OSError:
+                return None
+            if not data:
+                return None
+            self._arrived = self._frames.feed(data)
+        return self._arrived.pop(0)
+
+    async def forward(self, message: bytes) -> None:
+        """Send an encoded message on."""
+        self._writer.write(frame(message))
+        await self._writer.drain()
+
+    async def send(self, message: ToSupervisor) -> None:
+        """Send a message."""
+        await self.forward(encode(message))
+
+    def close(self) -> None:
+        """End the connection; the supervisor stays."""
+        self._writer.close()
+
+
+class Supervisors:
+    """Starts the supervisor of a directory when none runs, and connects to it."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._directory = directory
+        self._name = name
+        self._socket = directory / "supervisor.sock"
+        self._log = directory / "supervisor.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def connect(self, *, start: bool = True) -> Link:
+        """A new connection, with its inventory; raises SupervisorError."""
+        link = await self._try()
+        if link is None and start:
+            link = await self._start()
+        if link is None:
+            raise SupervisorError("no supervisor runs")
+        message = await link.receive()
+        inventory: FromSupervisor | None = decode_from_supervisor(message) if message is not None else None
+        if not isinstance(inventory, Inventory):
+            link.close()
+            raise SupervisorError("the supervisor hung up")
+        link.inventory = inventory
+        return link
+
+    async def _try(self) -> Link | None:
+        try:
+            with socket_path(self._socket) as path:
+                return Link(*await asyncio.open_unix_connection(path))
+        except OSError:
+            return None
+
+    async def _start(self) -> Link | None:
+        begin = self._log.stat().st_size if self._log.exists() else 0
+        if self._process is None or self._process.poll() is not None:
+            self._process = self._spawn()
+        end = asyncio.get_running_loop().time() + START_TIMEOUT
+        while asyncio.get_running_loop().time() < end:
+            link = await self._try()
+            if link is not None:
+                return link
+            code = self._process.poll()
+            if code is not None:
+                said = self._log.read_bytes()[begin:].decode(errors="replace").strip().splitlines()
+                why = said[-1] if said else f"exit code {code}"
+                raise SupervisorError(f"the supervisor did not start: {why}", permanent=code == HOPELESS)
+            await asyncio.sleep(0.005)
+        raise SupervisorError(f"the supervisor does not answer (see {self._log})")
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        # It inherits nothing that is secret; tasks can read the environment of their parent.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("CRESS_")}
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", "cress.executor.supervisor", str(self._directory), "--name", self._name],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                cwd="/",
+                start_new_session=True,
+            )

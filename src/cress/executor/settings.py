@@ -1,0 +1,32 @@
+"""What an executor is told when it is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Who the executor is, where its center is, and how it behaves.
+
+    ``center_url`` is ``ws://host:port`` of the center's listener for executors. ``resource`` as in a node file
+    (``<4,8G,1G,500M>``); empty: what the machine has. ``grace``, ``ping_interval``, ``ping_timeout``, ``retry_first``
+    and ``retry_most`` are seconds: how long tasks get at a stop, how often a silent center is asked for a sign of
+    life and how long it may take to give one, how soon a lost connection is tried again at first and at the latest.
+    """
+
+    name: str
+    directory: Path
+    center_url: str
+    token: str
+    resource: str = ""
+    rack: str = ""
+    attributes: dict[str, str] = {}
+    keep_tasks: bool = False  # at SIGTERM the agent leaves, supervisor and tasks stay
+    parent_pipe: bool = False  # leave in the same way when standard input ends: the parent was killed
+    grace: float = 5.0
+    ping_interval: float = 10.0
+    ping_timeout: float = 20.0
+    retry_first: float = 0.1
+    retry_most: float = 5.0
