@@ -1,0 +1,26 @@
+"""The application: all calls, their errors, and the guard at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import cast
+
+from fastapi import FastAPI
+
+from cress.center.api import errors, groups, jobs, logs, nodes, schemas
+from cress.center.engine import Engine
+from cress.center.security import App, Guard
+
+
+def make_app(engine: Engine, *, token: str, user: str, names: Iterable[str]) -> App:
+    """The API of ``engine`` for ``user``, who has ``token``; ``names`` are the hosts that it answers to."""
+    # No pages of documentation: they would load scripts from elsewhere.
+    app = FastAPI(title="Cress", docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.state.engine = engine
+    app.state.user = user
+    for module in (jobs, logs, groups, nodes):
+        app.include_router(module.router)
+    errors.install(app)
+    app.openapi = partial(schemas.openapi, app)  # type: ignore[method-assign]
+    return Guard(cast(App, app), token=token, names=names)

@@ -1,0 +1,86 @@
+"""Every error as an ``ErrorView``: a code for programs, a sentence for people, the mistakes one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from cress.center.dispatch import Away
+from cress.center.engine import NotStored
+from cress.model.errors import InputError, InputErrors, NotAccepted
+from cress.protocol.views import ErrorView, Fault, to_json
+from cress.store.base import StoreError
+
+_CODES = {401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "not_allowed", 413: "too_large"}
+
+
+class NotFound(Exception):
+    """What the address names is not there."""
+
+
+class TooLarge(Exception):
+    """The body is larger than the center reads."""
+
+
+def answer(status: int, code: str, message: str, faults: tuple[Fault, ...] = ()) -> Response:
+    """An error as a response."""
+    body = to_json(ErrorView(code=code, message=message, faults=faults))
+    headers = {"Retry-After": "1"} if status == 503 else None
+    return Response(body, status_code=status, media_type="application/json", headers=headers)
+
+
+def install(app: FastAPI) -> None:
+    """Answer the errors of all calls, and those of the framework, in the same form."""
+    app.add_exception_handler(InputError, _input)
+    app.add_exception_handler(RequestValidationError, _parameters)
+    app.add_exception_handler(HTTPException, _framework)
+    app.add_exception_handler(NotFound, lambda _, error: answer(404, "not_found", str(error)))
+    app.add_exception_handler(TooLarge, lambda _, error: answer(413, "too_large", str(error)))
+    for unavailable in (NotStored, StoreError, Away):
+        app.add_exception_handler(unavailable, lambda _, error: answer(503, "unavailable", str(error)))
+    app.add_exception_handler(Exception, _defect)
+
+
+def faults(error: InputError) -> tuple[Fault, ...]:
+    """The mistakes of an input, one by one."""
+    each = error.errors if isinstance(error, InputErrors) else [error]
+    return tuple(Fault(what=one.what, hint=one.hint, field=one.field, file=one.file, line=one.line) for one in each)
+
+
+def _input(_: Request, error: Exception) -> Response:
+    assert isinstance(error, InputError)
+    if isinstance(error, NotAccepted):
+        return answer(409, "not_accepted", str(error), faults(error))
+    return answer(422, "bad_input", str(error), faults(error))
+
+
+def _parameters(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    found = tuple(_parameter(each) for each in error.errors())
+    sentences = [str(InputError(each.what, hint=each.hint, field=each.field)) for each in found]
+    return answer(422, "bad_input", "\n".join(sentences), found)
+
+
+def _parameter(entry: dict[str, Any]) -> Fault:
+    what = str(entry["msg"])
+    return Fault(what=f"{str(entry['input'])[:100]!r}: {what[:1].lower()}{what[1:]}", field=str(entry["loc"][-1]))
+
+
+def _framework(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = _CODES.get(error.status_code, "bad_input")
+    message = str(error.detail)
+    if error.status_code == 404:
+        message = f"there is nothing at {request.url.path} (see /openapi.json for what there is)"
+    if error.status_code == 405:
+        message = f"{request.method} does not go with {request.url.path} (see /openapi.json for what does)"
+    response = answer(error.status_code, code, message)
+    response.headers.update(error.headers or {})
+    return response
+
+
+def _defect(_: Request, __: Exception) -> Response:
+    return answer(500, "defect", "the center made a mistake; its log says more")

@@ -1,0 +1,100 @@
+"""Calls about groups."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from cress.center.api.bodies import GroupsBody, read, reply
+from cress.center.api.context import engine_of
+from cress.center.engine import Engine
+from cress.center.show import group_view
+from cress.core.admission import check_groups
+from cress.lifecycle.inputs import ApplyGroups
+from cress.model.errors import InputError, InputErrors
+from cress.model.events import GroupsApplied
+from cress.model.group import DEFAULT_GROUP, Group
+from cress.model.groupcheck import check_quotas, default_group, with_default_group
+from cress.model.groupconf import ParsedGroups, format_groups, parse_groups
+from cress.model.groupdiff import diff_groups, format_diff
+from cress.model.units import format_share, one_of
+from cress.protocol.views import Applied, GroupsPage
+
+router = APIRouter(prefix="/v1/groups")
+
+
+@router.get("")
+async def groups(request: Request) -> Response:
+    """All groups by name, and the text that can be applied again."""
+    engine = engine_of(request)
+    core = engine.machine.core
+    waiting: dict[str, int] = {}
+    for job in engine.machine.jobs.values():
+        name = job.job.group or DEFAULT_GROUP
+        waiting[name] = waiting.get(name, 0) + job.waiting
+    priorities = {name: format_share(round(float(value), 3)) for name, value in core.groups.priority_values().items()}
+    views = tuple(group_view(engine, each, waiting.get(each.name, 0), priorities[each.name]) for each in core.groups)
+    # The quota of a default group that nobody configured follows the cluster; written down it would not.
+    configured = core.groups.configured or _with_default(engine, ())
+    text = format_groups(configured, dimensions=core.dimensions, accounting=core.options.accounting)
+    return reply(GroupsPage(groups=views, text=text))
+
+
+@router.put("")
+async def apply(request: Request, dry_run: Annotated[bool, Query()] = False) -> Response:
+    """Make the text of the body the groups from now on; a dry run only tells what would change."""
+    engine = engine_of(request)
+    body = await read(request, GroupsBody)
+    core = engine.machine.core
+    accounting = core.options.accounting
+    parsed = parse_groups(body.text, dimensions=core.dimensions, file=body.file or "Group.conf", accounting=accounting)
+    moves = _moves(engine, body.moves, parsed)
+    warnings = _checked(engine, parsed)
+    old, new = _with_default(engine, core.groups.configured), _with_default(engine, parsed.groups)
+    changes = diff_groups(old, new, dimensions=core.dimensions, accounting=accounting)
+    check_groups(core, GroupsApplied(parsed.groups, moves))
+    if not dry_run:
+        await engine.submit(ApplyGroups(groups=parsed.groups, moves=moves))
+    notes = tuple(map(str, (*parsed.notes, *warnings)))
+    return reply(Applied(diff=format_diff(changes), changes=len(changes), notes=notes))
+
+
+def _checked(engine: Engine, parsed: ParsedGroups) -> tuple[object, ...]:
+    """What is worth a remark; raises InputErrors for quotas that the registered nodes can never give."""
+    core = engine.machine.core
+    nodes = engine.machine.nodes.values()
+    if not nodes:
+        return ()
+    found = check_quotas(
+        parsed.groups,
+        tuple(map(sum, zip(*(node.node.capacity for node in nodes), strict=True))),
+        len(nodes),
+        accounting=core.options.accounting,
+        dimensions=core.dimensions,
+        file=parsed.file,
+        lines=parsed.lines,
+    )
+    if found.errors:
+        raise InputErrors(list(found.errors))
+    return found.warnings
+
+
+def _moves(engine: Engine, moves: dict[str, str], parsed: ParsedGroups) -> tuple[tuple[str, str], ...]:
+    new = [*(group.name for group in parsed.groups), DEFAULT_GROUP]
+    old = list(engine.machine.core.groups.by_name)
+    for source, target in moves.items():
+        if source not in old:
+            raise InputError(
+                f"there is no group {source!r} that jobs could leave", hint=one_of(source, old), field="moves"
+            )
+        if target not in new:
+            raise InputError(f"there will be no group {target!r}", hint=one_of(target, new), field="moves")
+    return tuple(moves.items())
+
+
+def _with_default(engine: Engine, groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    core = engine.machine.core
+    capacity = core.cluster.capacity()
+    default = default_group(capacity, len(engine.machine.nodes), core.options, dimensions=core.dimensions)
+    return with_default_group(groups, default)

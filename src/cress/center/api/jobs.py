@@ -1,0 +1,173 @@
+"""Calls about jobs and their tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from cress.center.api.bodies import SignalBody, SubmitBody, read, reply
+from cress.center.api.context import engine_of, user_of
+from cress.center.api.errors import NotFound
+from cress.center.engine import Engine
+from cress.center.lookup import find_job, find_jobs, id_of, page_of_tasks, tasks_of
+from cress.center.show import job_view, task_view
+from cress.lifecycle.inputs import Cancel, Submit
+from cress.lifecycle.live import LiveJob
+from cress.model.errors import InputError, NotAccepted
+from cress.model.jobspec import parse_jobs
+from cress.model.records import JobRecord, JobState
+from cress.model.units import one_of
+from cress.protocol.views import JobsPage, Submitted, SubmittedPage, TasksPage
+
+MOST_WAIT = 3600.0
+MOST_JOBS = 1_000
+MOST_TASKS = 10_000
+TASK_STATES = ("waiting", "starting", "running", "succeeded", "failed", "cancelled")
+
+router = APIRouter(prefix="/v1/jobs")
+
+
+@router.post("")
+async def submit(request: Request) -> Response:
+    """Submit jobs, together or not at all. They are stored when the answer comes."""
+    engine = engine_of(request)
+    body = await read(request, SubmitBody)
+    specs = parse_jobs(body.jobs, dimensions=engine.machine.core.dimensions, user=user_of(request))
+    jobs = tuple(spec.job for spec in specs)
+    engine.machine.check_submit(jobs)
+    ids = await engine.submit(Submit(jobs=jobs), [spec.run for spec in specs])
+    accepted = zip(ids, jobs, strict=True)
+    return reply(SubmittedPage(jobs=tuple(Submitted(id=id, name=job.name) for id, job in accepted)), 201)
+
+
+@router.get("")
+async def jobs(
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=MOST_JOBS)] = 50,
+    before: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
+    group: str = "",
+    user: str = "",
+    state: str = "",
+    name: str = "",
+) -> Response:
+    """Jobs, newest first; ``next`` of a page is ``before`` of the following one."""
+    _check_word(state, [each.value for each in JobState], "state")
+    engine = engine_of(request)
+    found = find_jobs(engine, limit=limit + 1, before=before, group=group, user=user, state=state, name=name)
+    page = found[:limit]
+    more = id_of(page[-1]) if len(found) > limit else None
+    return reply(JobsPage(jobs=tuple(job_view(engine, job) for job in page), next=more))
+
+
+@router.get("/{id}")
+async def job(
+    request: Request, id: Annotated[str, "a number"], wait: Annotated[float, Query(ge=0, le=MOST_WAIT)] = 0.0
+) -> Response:
+    """One job; with ``wait`` (seconds) the answer comes when it is over, or when the time has passed."""
+    engine = engine_of(request)
+    found = _job(engine, id)
+    deadline = asyncio.get_running_loop().time() + wait
+    while isinstance(found, LiveJob) and not engine.stopping:
+        left = deadline - asyncio.get_running_loop().time()
+        if left <= 0:
+            break
+        number = id_of(found)
+        change = engine.watch(number)
+        try:
+            await asyncio.wait((change,), timeout=left)
+        finally:
+            engine.unwatch(number, change)
+        found = _job(engine, id)
+    return reply(job_view(engine, found))
+
+
+@router.get("/{id}/tasks")
+async def tasks(
+    request: Request,
+    id: str,
+    limit: Annotated[int, Query(ge=1, le=MOST_TASKS)] = 100,
+    after: Annotated[int, Query(ge=-1, lt=2**63)] = -1,
+    state: str = "",
+) -> Response:
+    """Tasks by index; ``next`` of a page is ``after`` of the following one.
+
+    With ``state`` a page may have fewer tasks than ``limit``, even none, and still a ``next``.
+    """
+    _check_word(state, TASK_STATES, "state")
+    engine = engine_of(request)
+    found = _job(engine, id)
+    page, more = page_of_tasks(engine, id_of(found), tasks_of(found), limit=limit, after=after, state=state)
+    return reply(TasksPage(tasks=tuple(task_view(task) for task in page), next=more))
+
+
+@router.post("/{id}/cancel")
+async def cancel(request: Request, id: str) -> Response:
+    """Stop a job and all its tasks; one that is over stays as it is."""
+    engine = engine_of(request)
+    number = id_of(_job(engine, id))
+    if number in engine.machine.jobs:
+        await engine.submit(Cancel(job=number))
+    return reply(job_view(engine, _job(engine, id)))
+
+
+@router.post("/{id}/signal")
+async def send_signal(request: Request, id: str) -> Response:
+    """Send a signal to the processes of the running tasks, or of one task."""
+    engine = engine_of(request)
+    body = await read(request, SignalBody)
+    number = signal_number(body.signal)
+    found = _job(engine, id)
+    if body.task is not None:
+        check_task(found, body.task)
+    live = found.attempts.values() if isinstance(found, LiveJob) else ()
+    targets = [attempt for attempt in live if body.task is None or attempt.task == body.task]
+    if not targets:
+        which = f"task {body.task}" if body.task is not None else "no task"
+        what = f"{which} of job {id_of(found)} {'does not run' if body.task is not None else 'runs'}"
+        raise NotAccepted(what, hint="signals reach running tasks only", field="task")
+    for attempt in targets:
+        engine.dispatcher.signal(engine.epoch, attempt.node, attempt.id, number)
+    return reply(job_view(engine, found))
+
+
+def signal_number(word: str | int) -> int:
+    """The number of a signal given by name, with or without ``SIG``, or by number."""
+    names = {each.name.removeprefix("SIG"): int(each) for each in signal.Signals}
+    if isinstance(word, int):
+        if word not in names.values():
+            raise InputError(f"{word} is no signal", hint="1 (HUP) to 64 (RTMAX)", field="signal")
+        return word
+    plain = word.strip().upper().removeprefix("SIG")
+    if plain not in names:
+        raise InputError(f"{word[:40]!r} is no signal", hint=one_of(plain, names), field="signal")
+    return names[plain]
+
+
+def check_task(job: LiveJob | JobRecord, task: int) -> None:
+    """Raise NotFound unless the job has this task."""
+    count = tasks_of(job)
+    if not 0 <= task < count:
+        known = "only task 0" if count == 1 else f"tasks 0 to {count - 1}"
+        raise NotFound(f"job {id_of(job)} has no task {task} ({known})")
+
+
+def job_by_id(engine: Engine, id: str) -> LiveJob | JobRecord:
+    """The job that an address names; raises NotFound."""
+    number = int(id) if id.isascii() and id.isdigit() and len(id) < 19 else 0
+    found = find_job(engine, number) if number else None
+    if found is None:
+        last = engine.machine.next_job - 1
+        known = f"ids are 1 to {last}" if last else "no job has been submitted yet"
+        raise NotFound(f"there is no job {id[:40]} ({known})")
+    return found
+
+
+_job = job_by_id
+
+
+def _check_word(word: str, known: list[str] | tuple[str, ...], field: str) -> None:
+    if word and word not in known:
+        raise InputError(f"{word[:40]!r} is no state", hint=one_of(word, known), field=field)

@@ -1,0 +1,41 @@
+"""What tasks wrote."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from cress.center.api.context import engine_of
+from cress.center.api.jobs import check_task, job_by_id
+from cress.center.logs import LogReader, started
+from cress.center.lookup import id_of
+from cress.model.errors import InputError
+from cress.model.units import one_of
+
+STREAMS = ("stdout", "stderr")
+
+router = APIRouter(prefix="/v1/jobs")
+
+
+@router.get("/{id}/logs")
+async def logs(
+    request: Request,
+    id: str,
+    task: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+    stream: str = "stdout",
+    offset: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+    follow: bool = False,
+) -> Response:
+    """What the last attempt of a task wrote, from byte ``offset`` on.
+
+    With ``follow`` the answer goes on until the task is over, and with the next attempt when it is tried again.
+    """
+    engine = engine_of(request)
+    if stream not in STREAMS:
+        raise InputError(f"{stream[:40]!r} is no stream", hint=one_of(stream, STREAMS), field="stream")
+    job = job_by_id(engine, id)
+    check_task(job, task)
+    reader = LogReader(engine, id_of(job), task, stream, offset).read(follow=follow)
+    return StreamingResponse(await started(reader), media_type="text/plain; charset=utf-8")

@@ -1,0 +1,100 @@
+"""Calls about nodes, and the cluster in a few numbers."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+import cress
+from cress.center.api.bodies import CordonBody, read, reply
+from cress.center.api.context import engine_of
+from cress.center.api.errors import NotFound
+from cress.center.engine import Engine
+from cress.center.show import node_views, resources, used_of
+from cress.lifecycle.inputs import Cordon
+from cress.lifecycle.live import LiveNode
+from cress.model.times import SECOND
+from cress.model.units import one_of
+from cress.protocol.views import NodesPage, StateView
+
+MOST_REASON = 1_000
+
+router = APIRouter(prefix="/v1")
+
+
+@router.get("/nodes")
+async def nodes(request: Request) -> Response:
+    """All nodes, in the order in which they registered."""
+    engine = engine_of(request)
+    return reply(NodesPage(nodes=node_views(engine, list(engine.machine.nodes.values()))))
+
+
+@router.get("/nodes/{name}")
+async def node(request: Request, name: str) -> Response:
+    """One node."""
+    engine = engine_of(request)
+    return reply(node_views(engine, [_node(engine, name)])[0])
+
+
+@router.post("/nodes/{name}/cordon")
+async def cordon(request: Request, name: str) -> Response:
+    """Keep new tasks off a node; those that run there go on."""
+    return await _cordon(request, name, cordoned=True)
+
+
+@router.post("/nodes/{name}/uncordon")
+async def uncordon(request: Request, name: str) -> Response:
+    """Let tasks start on a node again."""
+    return await _cordon(request, name, cordoned=False)
+
+
+@router.get("/state")
+async def state(request: Request) -> Response:
+    """The cluster in a few numbers."""
+    engine = engine_of(request)
+    machine = engine.machine
+    dimensions = machine.core.dimensions
+    up = [node for node in machine.nodes.values() if node.connected]
+    nothing = (0,) * len(dimensions)
+    capacity = tuple(map(sum, zip(nothing, *(node.node.capacity for node in up), strict=True)))
+    used = tuple(map(sum, zip(nothing, *(used_of(engine, node) for node in up), strict=True)))
+    waiting = sum(job.waiting for job in machine.jobs.values())
+    running = sum(1 for job in machine.jobs.values() if job.running)
+    return reply(
+        StateView(
+            version=cress.__version__,
+            epoch=engine.epoch,
+            started=engine.started / SECOND,
+            now=engine.clock.utc() / SECOND,
+            nodes=len(machine.nodes),
+            nodes_up=len(up),
+            jobs_waiting=len(machine.jobs) - running,
+            jobs_running=running,
+            tasks_waiting=waiting,
+            tasks_running=len(machine.attempts),
+            capacity=resources(capacity, dimensions),
+            used=resources(used, dimensions),
+            problem=engine.problem,
+        )
+    )
+
+
+@router.get("/health")
+async def health() -> Response:
+    """Whether the center answers; needs no token and tells nothing."""
+    return Response(b'{"status":"ok"}', media_type="application/json")
+
+
+async def _cordon(request: Request, name: str, *, cordoned: bool) -> Response:
+    engine = engine_of(request)
+    body = await read(request, CordonBody)
+    _node(engine, name)
+    await engine.submit(Cordon(name=name, cordoned=cordoned, reason=body.reason[:MOST_REASON] if cordoned else ""))
+    return reply(node_views(engine, [_node(engine, name)])[0])
+
+
+def _node(engine: Engine, name: str) -> LiveNode:
+    nodes = engine.machine.nodes
+    if name not in nodes:
+        hint = one_of(name, list(nodes)[:20]) if nodes else "no node has registered yet"
+        raise NotFound(f"there is no node {name[:100]!r} ({hint})")
+    return nodes[name]

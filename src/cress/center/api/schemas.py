@@ -1,0 +1,105 @@
+"""``/openapi.json``: what the framework knows of addresses and parameters, and the bodies from the structs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+import cress
+from cress.center.api.bodies import CordonBody, GroupsBody, SignalBody, SubmitBody
+from cress.protocol.views import (
+    Applied,
+    ErrorView,
+    GroupsPage,
+    JobsPage,
+    JobView,
+    NodesPage,
+    NodeView,
+    StateView,
+    SubmittedPage,
+    TasksPage,
+)
+
+_JSON = "application/json"
+_REF = "#/components/schemas/{name}"
+
+# (method, path): the body that it takes, what it answers with.
+CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
+    ("post", "/v1/jobs"): (SubmitBody, SubmittedPage),
+    ("get", "/v1/jobs"): (None, JobsPage),
+    ("get", "/v1/jobs/{id}"): (None, JobView),
+    ("get", "/v1/jobs/{id}/tasks"): (None, TasksPage),
+    ("post", "/v1/jobs/{id}/cancel"): (None, JobView),
+    ("post", "/v1/jobs/{id}/signal"): (SignalBody, JobView),
+    ("get", "/v1/jobs/{id}/logs"): (None, None),
+    ("get", "/v1/groups"): (None, GroupsPage),
+    ("put", "/v1/groups"): (GroupsBody, Applied),
+    ("get", "/v1/nodes"): (None, NodesPage),
+    ("get", "/v1/nodes/{name}"): (None, NodeView),
+    ("post", "/v1/nodes/{name}/cordon"): (CordonBody, NodeView),
+    ("post", "/v1/nodes/{name}/uncordon"): (CordonBody, NodeView),
+    ("get", "/v1/state"): (None, StateView),
+    ("get", "/v1/health"): (None, None),
+}
+# What a call can be refused with, besides what every call can.
+_EVERY = {"401": "no token, or a wrong one", "403": "the Host is not the center's"}
+_BODY = {"413": "the body is too large", "415": "the body is not JSON", "503": "it cannot be stored now"}
+
+
+def openapi(app: FastAPI) -> dict[str, Any]:
+    """The document, made once."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title="Cress", version=cress.__version__, summary="Cluster resource manager", routes=app.routes
+        )
+        kinds = {kind for pair in CALLS.values() for kind in pair if kind is not None} | {ErrorView}
+        ordered = sorted(kinds, key=lambda kind: kind.__name__)
+        refs, components = msgspec.json.schema_components(ordered, ref_template=_REF)
+        by_kind = dict(zip(ordered, refs, strict=True))
+        document["components"] = {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        }
+        document["security"] = [{"token": []}]
+        for method, path, operation in _operations(document):
+            _describe(method, path, operation, by_kind)
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def _operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield method, path, operation
+
+
+def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[type, dict[str, Any]]) -> None:
+    takes, gives = CALLS[method, path]
+    if takes is not None:
+        required = takes is not CordonBody
+        operation["requestBody"] = {"required": required, "content": {_JSON: {"schema": by_kind[takes]}}}
+    content: dict[str, Any] = {_JSON: {"schema": by_kind[gives] if gives else {"type": "object"}}}
+    if path.endswith("/logs"):
+        content = {"text/plain": {"schema": {"type": "string", "format": "binary"}}}
+    done = "201" if (method, path) == ("post", "/v1/jobs") else "200"
+    responses: dict[str, Any] = {done: {"description": "done", "content": content}}
+    if path == "/v1/health":
+        operation["security"] = []
+        operation["responses"] = responses
+        return
+    errors = dict(_EVERY)
+    if "{" in path:
+        errors["404"] = "there is nothing of that name"
+    if operation.get("parameters") or takes is not None:
+        errors["422"] = "the input is wrong; nothing was changed"
+    if method != "get":
+        errors |= _BODY | {"409": "well-formed, and not accepted; nothing was changed"}
+    if path.endswith("/logs"):
+        errors |= {"409": "there is nothing to read", "503": "the node is away"}
+    for status, text in sorted(errors.items()):
+        responses[status] = {"description": text, "content": {_JSON: {"schema": by_kind[ErrorView]}}}
+    operation["responses"] = responses

@@ -1,0 +1,78 @@
+"""The machine's clock: CLOCK_BOOTTIME, carried on over restarts of the center and of the computer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from cress.model.times import DAY
+
+# A computer that was off for longer than this, or whose wall clock says so, was off for this long.
+MOST_OFF = 30 * DAY
+
+
+class _Saved(msgspec.Struct, frozen=True, array_like=True):
+    boot: str
+    boottime: int
+    now: int
+    utc: int
+
+
+def boottime() -> int:
+    """Microseconds since the computer was started, time asleep included."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+
+
+def wall() -> int:
+    """Wall clock, microseconds since the epoch."""
+    return time.time_ns() // 1000
+
+
+def boot_id() -> str:
+    """What the kernel calls this run of the computer."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+class Clock:
+    """Microseconds that never go back.
+
+    During one run of the computer steps of the wall clock move nothing. Over a reboot the time that passed is known
+    from the wall clock only: it is believed as far as it is plausible, 0 to 30 days.
+    """
+
+    def __init__(
+        self, boot: str = "", *, boottime: Callable[[], int] = boottime, wall: Callable[[], int] = wall
+    ) -> None:
+        self.boot = boot or boot_id()
+        self.offset = 0
+        self._last = 0
+        self._boottime = boottime
+        self._wall = wall
+
+    def now(self) -> int:
+        """Machine time."""
+        self._last = max(self._last, self._boottime() + self.offset)
+        return self._last
+
+    def utc(self) -> int:
+        """Wall clock, microseconds since the epoch; may step."""
+        return self._wall()
+
+    def save(self, now: int, utc: int) -> bytes:
+        """What ``resume`` needs, to be stored with the step of that moment."""
+        return msgspec.msgpack.encode(_Saved(self.boot, now - self.offset, now, utc))
+
+    def resume(self, saved: bytes | None, least: int = 0) -> None:
+        """Go on where a saved clock was; never before ``least``, the time of the last step."""
+        if saved is not None:
+            was = msgspec.msgpack.decode(saved, type=_Saved)
+            if was.boot == self.boot:
+                self.offset = was.now - was.boottime
+            else:
+                passed = min(MOST_OFF, max(0, self._wall() - was.utc))
+                self.offset = was.now + passed - self._boottime()
+        self.offset += max(0, least - (self._boottime() + self.offset))
+        self._last = least

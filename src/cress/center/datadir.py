@@ -1,0 +1,62 @@
+"""The data directory: private to its owner, used by one center at a time, telling where that one listens."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from pathlib import Path
+
+import msgspec
+
+from cress.model.errors import InputError
+
+LOCK, ADDRESS = "center.lock", "center.json"
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a center listens; the content of ``center.json``."""
+
+    url: str
+    executor_url: str
+    pid: int
+
+
+class DataDirectory:
+    """A data directory that this process holds until ``close``."""
+
+    def __init__(self, path: Path) -> None:
+        """Make the directory if needed, and lock it. Raises InputError, also when another center holds it."""
+        self.path = path
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if stat.S_IMODE(path.stat().st_mode) & 0o077:
+                path.chmod(0o700)
+            self._lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise InputError(f"the data directory cannot be used: {error.strerror}", file=str(path)) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise InputError(self._holder(), hint="one center for each data directory") from None
+        (path / ADDRESS).unlink(missing_ok=True)
+
+    def _holder(self) -> str:
+        try:
+            address = msgspec.json.decode((self.path / ADDRESS).read_bytes(), type=Address)
+        except (OSError, msgspec.MsgspecError):
+            return f"another center is starting or stopping on {self.path}"
+        return f"a center runs on {self.path} already: process {address.pid}, at {address.url}"
+
+    def announce(self, address: Address) -> None:
+        """Tell where the center listens; a reader sees all of it or nothing."""
+        fresh = self.path / f".{ADDRESS}.new"
+        fresh.write_bytes(msgspec.json.encode(address) + b"\n")
+        fresh.chmod(0o600)
+        fresh.replace(self.path / ADDRESS)
+
+    def close(self) -> None:
+        """Give the directory back."""
+        (self.path / ADDRESS).unlink(missing_ok=True)
+        os.close(self._lock)

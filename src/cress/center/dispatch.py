@@ -1,0 +1,153 @@
+"""Orders to executors: grouped by node, put on the wire in order, dropped for nodes that are not connected.
+
+A lost order needs no care here: when its node joins again the machine orders anew what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from cress.lifecycle.effects import Halt, Launch
+from cress.model.run import Run
+from cress.protocol import messages
+from cress.protocol.messages import Launches, LogData, ReadLog, Stop, Stops, encode
+
+# An executor that reads nothing while this many bytes wait for it is taken for gone.
+MOST_WAITING = 64 * 2**20
+
+
+class Away(Exception):
+    """The node is not connected."""
+
+
+class Connection:
+    """One executor: what waits to be sent to it, and the answers that are awaited from it."""
+
+    def __init__(self, name: str, attributes: dict[str, str]) -> None:
+        self.name = name
+        self.attributes = attributes
+        self.closed = False
+        self.reason = ""
+        self._orders: list[bytes] = []
+        self._waiting = 0
+        self._ready = asyncio.Event()
+        self._answers: dict[int, asyncio.Future[LogData]] = {}
+        self._next = 1
+
+    def put(self, message: messages.FromCenter) -> None:
+        """Send a message after those before it."""
+        if self.closed:
+            return
+        data = encode(message)
+        self._orders.append(data)
+        self._waiting += len(data)
+        if self._waiting > MOST_WAITING:
+            self.close("it reads too slowly")
+        self._ready.set()
+
+    def close(self, reason: str) -> None:
+        """Nothing more will be sent; whoever sends closes the wire."""
+        self.closed = True
+        self.reason = self.reason or reason
+        self._ready.set()
+        for future in self._answers.values():
+            if not future.done():
+                future.set_exception(Away(f"node {self.name} is away"))
+        self._answers.clear()
+
+    async def orders(self) -> list[bytes]:
+        """What is to be sent next; empty when the connection is to be closed."""
+        while not self._orders and not self.closed:
+            self._ready.clear()
+            await self._ready.wait()
+        orders, self._orders, self._waiting = self._orders, [], 0
+        return orders
+
+    async def read_log(
+        self, attempt: int, stream: str, offset: int, *, limit: int, wait: int, patience: float
+    ) -> LogData:
+        """Ask for a part of what an attempt wrote. Raises Away, also without an answer for ``patience`` seconds."""
+        if self.closed:
+            raise Away(f"node {self.name} is away")
+        number = self._next
+        self._next += 1
+        future: asyncio.Future[LogData] = asyncio.get_running_loop().create_future()
+        self._answers[number] = future
+        try:
+            self.put(ReadLog(id=number, attempt=attempt, stream=stream, offset=offset, limit=limit, wait=wait))
+            async with asyncio.timeout(patience + wait / 1000):
+                return await future
+        except TimeoutError:
+            raise Away(f"node {self.name} does not answer") from None
+        finally:
+            self._answers.pop(number, None)
+
+    def answered(self, data: LogData) -> None:
+        """The answer to a question; of one that nobody waits for any more, nothing."""
+        future = self._answers.pop(data.id, None)
+        if future is not None and not future.done():
+            future.set_result(data)
+
+
+class Dispatcher:
+    """The connected executors by name, and the orders to them."""
+
+    def __init__(self, run_of: Callable[[int], Run | None]) -> None:
+        self.connections: dict[str, Connection] = {}
+        self._run_of = run_of
+
+    def carry_out(self, epoch: int, launches: Iterable[Launch], halts: Iterable[Halt]) -> None:
+        """Send these orders, one message of each kind for a node."""
+        starts: dict[str, list[Launch]] = {}
+        for launch in launches:
+            starts.setdefault(launch.node, []).append(launch)
+        for name, orders in starts.items():
+            connection = self.connections.get(name)
+            if connection is not None:
+                self._launch(connection, epoch, orders)
+        stops: dict[str, list[Stop]] = {}
+        for halt in halts:
+            if halt.node in self.connections:
+                stops.setdefault(halt.node, []).append(Stop(halt.attempt, self._grace(halt)))
+        for name, each in stops.items():
+            self.connections[name].put(Stops(epoch=epoch, stops=tuple(each)))
+
+    def _launch(self, connection: Connection, epoch: int, orders: list[Launch]) -> None:
+        runs = {job: run for job in dict.fromkeys(order.job for order in orders) if (run := self._run_of(job))}
+        connection.put(
+            Launches(
+                epoch=epoch,
+                runs=tuple(runs.values()),
+                launches=tuple(
+                    messages.Launch(order.attempt, order.job, order.task) for order in orders if order.job in runs
+                ),
+            )
+        )
+
+    def _grace(self, halt: Halt) -> int:
+        if halt.grace is not None:
+            return halt.grace
+        run = self._run_of(halt.job)
+        return 0 if run is None else run.stop_grace
+
+    def signal(self, epoch: int, node: str, attempt: int, number: int) -> bool:
+        """Send a signal to an attempt; whether its node is connected."""
+        connection = self.connections.get(node)
+        if connection is None:
+            return False
+        connection.put(messages.Signal(epoch=epoch, attempt=attempt, number=number))
+        return True
+
+    def connection(self, node: str) -> Connection:
+        """The connection to a node; raises Away."""
+        found = self.connections.get(node)
+        if found is None:
+            raise Away(f"node {node} is away")
+        return found
+
+    def drop_all(self, reason: str) -> None:
+        """Close every connection; the executors come again."""
+        connections, self.connections = self.connections, {}
+        for connection in connections.values():
+            connection.close(reason)

@@ -1,0 +1,330 @@
+"""The one writer: takes what came in, steps the machine, stores the step, then carries out what it came to."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from cress.center.clock import Clock
+from cress.center.dispatch import Dispatcher
+from cress.center.flight import Flight
+from cress.center.recovery import Opened, open_machine
+from cress.center.settings import Settings
+from cress.lifecycle.effects import Step
+from cress.lifecycle.inputs import Input, Record, Reported, encode_record
+from cress.lifecycle.machine import Machine
+from cress.model.errors import InputError
+from cress.model.run import Run
+from cress.model.times import SECOND
+from cress.store.base import Batch, Store, StoreError
+
+Reply: TypeAlias = tuple[int, ...] | InputError | None
+Then: TypeAlias = Callable[[Reply], None]
+_T = TypeVar("_T")
+
+# The log is replaced by a snapshot when reading it would take longer than reading the snapshot.
+LEAST_LOG = 4 * 2**20
+MOST_RECORDS = 5_000
+# So many inputs make one step: what comes next waits no longer than that.
+MOST_INPUTS = 2_000
+# Timers of the event loop stand still while the computer sleeps: look at the clock this often, in seconds.
+LONGEST_SLEEP = 30.0
+RETRY = 1.0
+RUNS_KEPT = 2_048
+
+_log = logging.getLogger("cress.center")
+_encode_run = msgspec.msgpack.Encoder().encode
+_decode_run = msgspec.msgpack.Decoder(Run).decode
+
+
+class NotStored(Exception):
+    """The change was not stored, so it was not made; the sentence says why."""
+
+
+class _Call:
+    __slots__ = ("future", "input", "runs", "then")
+
+    def __init__(
+        self, what: Input, runs: Sequence[Run], future: asyncio.Future[tuple[int, ...]] | None, then: Then | None
+    ) -> None:
+        self.input = what
+        self.runs = runs
+        self.future = future
+        self.then = then
+
+    def answer(self, reply: Reply) -> None:
+        if self.future is None or self.future.done():
+            return
+        if isinstance(reply, InputError):
+            self.future.set_exception(reply)
+        else:
+            self.future.set_result(reply or ())
+
+    def refuse(self, sentence: str) -> None:
+        if self.future is not None and not self.future.done():
+            self.future.set_exception(NotStored(sentence))
+
+
+class Engine:
+    """Owns the machine. Reads look at ``machine``, ``flight`` and ``store``; changes go through ``submit``.
+
+    ``problem`` is empty while all is well, else why nothing can be stored.
+    """
+
+    machine: Machine
+
+    def __init__(self, store: Store, settings: Settings, clock: Clock | None = None) -> None:
+        self.store = store
+        self.settings = settings
+        self.clock = clock or Clock()
+        self.dispatcher = Dispatcher(self.run)
+        self.epoch = 0
+        self.problem = ""
+        self.started = self.clock.utc()
+        self.flight = Flight()
+        self.stopping = False
+        self._runs: OrderedDict[int, Run] = OrderedDict()
+        self._queue: list[_Call] = []
+        self._wake = asyncio.Event()
+        self._snapshot_size = self._log_size = self._log_count = 0
+        self._watchers: dict[int, list[asyncio.Future[None]]] = {}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Take the state from the store and begin to work. Raises StoreError and InputError."""
+        self._take_over(await self._in_thread(partial(open_machine, self.store, self.settings, self.clock)))
+        # What is there now stays for long: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
+        self._task = asyncio.create_task(self._work(), name="engine")
+
+    def leave(self) -> None:
+        """Take nothing new, and let go of those who wait."""
+        self.stopping = True
+        self._wake.set()
+        self._release_watchers()
+
+    async def stop(self) -> None:
+        """Finish what is queued, leave a snapshot, close the store."""
+        self.leave()
+        if self._task is not None:
+            await self._task
+        if self._task is not None and not self.problem:
+            now, utc = self.clock.now(), self.clock.utc()
+            batch = Batch(snapshot=self.machine.export(), meta={"clock": self.clock.save(now, utc)})
+            try:
+                await self._in_thread(partial(self.store.commit, batch))
+            except StoreError as error:
+                # Nothing is lost: the log is complete without it.
+                _log.warning("no snapshot at the end: %s", error)
+        self._thread.shutdown()
+        self.store.close()
+
+    # --- ways in ---------------------------------------------------------------------------------------------
+
+    async def submit(self, what: Input, runs: Sequence[Run] = ()) -> tuple[int, ...]:
+        """The reply to an input, once it is stored.
+
+        ``runs`` go with the jobs of a ``Submit``, in their order. Raises InputError when the machine refuses the
+        input, and NotStored.
+        """
+        if self.problem or self.stopping:
+            raise NotStored(self.problem or "the center is stopping; try again")
+        future: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
+        self._put(_Call(what, runs, future, None))
+        return await future
+
+    def post(self, what: Input, then: Then | None = None) -> bool:
+        """Put an input in; ``then`` is called with the reply once it is stored, and never if it is not.
+
+        Returns whether it was taken.
+        """
+        if self.problem or self.stopping:
+            return False
+        self._put(_Call(what, (), None, then))
+        return True
+
+    def watch(self, job: int) -> asyncio.Future[None]:
+        """Done when something about this job changed, or the center stops."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.stopping:
+            future.set_result(None)
+        else:
+            self._watchers.setdefault(job, []).append(future)
+        return future
+
+    def unwatch(self, job: int, future: asyncio.Future[None]) -> None:
+        """Nobody waits for this any more."""
+        waiting = self._watchers.get(job)
+        if waiting and future in waiting:
+            waiting.remove(future)
+            if not waiting:
+                del self._watchers[job]
+
+    def run(self, job: int) -> Run | None:
+        """How to run a job that was accepted."""
+        run = self._runs.get(job)
+        if run is not None:
+            self._runs.move_to_end(job)
+            return run
+        run = self.flight.runs.get(job)
+        if run is None:
+            data = self.store.run(job)
+            run = None if data is None else _decode_run(data)
+        if run is not None:
+            self._remember(run)
+        return run
+
+    def _remember(self, run: Run) -> None:
+        self._runs[run.job] = run
+        while len(self._runs) > RUNS_KEPT:
+            self._runs.popitem(last=False)
+
+    def _put(self, call: _Call) -> None:
+        self._queue.append(call)
+        self._wake.set()
+
+    # --- the loop --------------------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        while True:
+            await self._until_needed()
+            if self.stopping and not self._queue:
+                return
+            calls, self._queue = self._queue[:MOST_INPUTS], self._queue[MOST_INPUTS:]
+            try:
+                await self._round(calls)
+            except StoreError as error:
+                await self._reload(calls, str(error))
+            except Exception:  # noqa: BLE001 – a defect must not leave the machine ahead of the store
+                _log.exception("a step failed; the state is loaded again")
+                await self._reload(calls, "the center failed while it worked on this, its log says more")
+
+    async def _until_needed(self) -> None:
+        while not self._queue and not self.stopping:
+            due = self.machine.next_wakeup()
+            delay = LONGEST_SLEEP if due is None else min(LONGEST_SLEEP, (due - self.clock.now()) / SECOND)
+            if delay <= 0:
+                # Others get their turn even when one step leads to the next.
+                await asyncio.sleep(0)
+                return
+            self._wake.clear()
+            timer = asyncio.get_running_loop().call_later(delay, self._wake.set)
+            await self._wake.wait()
+            timer.cancel()
+
+    async def _round(self, calls: list[_Call]) -> None:
+        now, utc = self.clock.now(), self.clock.utc()
+        inputs = tuple(call.input for call in calls)
+        step = self.machine.step(now, utc, inputs)
+        runs = _runs_of(calls, step)
+        record = encode_record(Record(now, utc, inputs))
+        batch = Batch(
+            records=[record],
+            runs=[(run.job, _encode_run(run)) for run in runs],
+            jobs=step.jobs,
+            attempts=step.attempts,
+            meta={"clock": self.clock.save(now, utc)},
+        )
+        self._log_size += len(record)
+        self._log_count += 1
+        if self._log_size > max(LEAST_LOG, self._snapshot_size) or self._log_count >= MOST_RECORDS:
+            batch.snapshot, batch.records = self.machine.export(), []
+            self._log_size, self._log_count, self._snapshot_size = 0, 0, len(batch.snapshot)
+        self.flight = Flight(batch, {run.job: run for run in runs})
+        await self._in_thread(partial(self.store.commit, batch))
+        self.flight = Flight()
+        for run in runs:
+            self._remember(run)
+        self._carry_out(calls, step)
+
+    def _carry_out(self, calls: list[_Call], step: Step) -> None:
+        # First those who must hear before they get orders: a node that joined.
+        for call, reply in zip(calls, step.replies, strict=True):
+            if call.then is not None:
+                call.then(reply)
+        if step.launches or step.halts:
+            self.dispatcher.carry_out(self.epoch, step.launches, step.halts)
+        for call, reply in zip(calls, step.replies, strict=True):
+            call.answer(reply)
+        if self._watchers:
+            self._wake_watchers(calls, step)
+
+    def _wake_watchers(self, calls: list[_Call], step: Step) -> None:
+        touched = {each.job for each in step.launches}
+        touched.update(each.job for each in step.attempts)
+        touched.update(each.id for each in step.jobs)
+        for call in calls:
+            if isinstance(call.input, Reported):
+                live = (self.machine.attempts.get(report.attempt) for report in call.input.reports)
+                touched.update(attempt.job for attempt in live if attempt is not None)
+        for job in touched & self._watchers.keys():
+            self._release(job)
+
+    def _release(self, job: int) -> None:
+        for future in self._watchers.pop(job):
+            if not future.done():
+                future.set_result(None)
+
+    def _release_watchers(self) -> None:
+        for job in list(self._watchers):
+            self._release(job)
+
+    # --- when a commit failed ----------------------------------------------------------------------------------
+
+    async def _reload(self, calls: list[_Call], sentence: str) -> None:
+        """The machine is ahead of the store: refuse everybody, and begin again from what is stored."""
+        self.problem = sentence
+        waiting, self._queue = [*calls, *self._queue], []
+        for call in waiting:
+            call.refuse(sentence)
+        self.dispatcher.drop_all("the center loads its state again")
+        self.flight = Flight()
+        self._runs.clear()
+        while not self.stopping:
+            try:
+                opened = await self._in_thread(partial(open_machine, self.store, self.settings, self.clock))
+            except (StoreError, InputError) as error:
+                self.problem = str(error)
+            except Exception:  # noqa: BLE001 – tried again, as long as anybody has patience
+                _log.exception("the state cannot be loaded")
+            else:
+                self._take_over(opened)
+                self.problem = ""
+                self._release_watchers()
+                return
+            await self._pause(RETRY)
+
+    async def _pause(self, seconds: float) -> None:
+        self._wake.clear()
+        timer = asyncio.get_running_loop().call_later(seconds, self._wake.set)
+        await self._wake.wait()
+        timer.cancel()
+
+    def _take_over(self, opened: Opened) -> None:
+        self.machine = opened.machine
+        self.epoch = opened.epoch
+        self._snapshot_size = opened.snapshot_size
+        self._log_size = opened.log_size
+        self._log_count = opened.log_count
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _runs_of(calls: list[_Call], step: Step) -> list[Run]:
+    """The runs of the jobs that were accepted, with their ids."""
+    runs: list[Run] = []
+    for call, reply in zip(calls, step.replies, strict=True):
+        if call.runs and isinstance(reply, tuple):
+            runs += (msgspec.structs.replace(run, job=id) for id, run in zip(reply, call.runs, strict=True))
+    return runs

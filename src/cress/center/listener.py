@@ -1,0 +1,218 @@
+"""The door for executors: a WebSocket server on a port of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import socket
+from http import HTTPStatus
+
+import msgspec
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+
+from cress.center.dispatch import Connection
+from cress.center.engine import Engine, Reply
+from cress.lifecycle.inputs import NodeJoined, NodeLeft, Reported
+from cress.model.errors import InputError
+from cress.model.node import Node
+from cress.model.reports import Ended, Report
+from cress.model.vectors import parse_vector
+from cress.protocol.messages import (
+    VERSION,
+    Durable,
+    FromAgent,
+    Hello,
+    LogData,
+    Refused,
+    Reports,
+    Welcome,
+    decode_from_agent,
+    encode,
+)
+
+# Seconds that an executor has for its first message, and for the answer to a ping.
+HELLO_TIMEOUT = 10.0
+ALIVE_TIMEOUT = 2.0
+MOST_BYTES = 64 * 2**20
+MOST_NAME = 253
+# WebSocket close codes.
+GOING_AWAY, PROTOCOL_ERROR, POLICY, TRY_AGAIN = 1001, 1002, 1008, 1013
+
+_log = logging.getLogger("cress.executors")
+
+
+class Listener:
+    """Takes executors in, hands their reports to the engine, sends them their orders."""
+
+    def __init__(self, engine: Engine, token: str) -> None:
+        self._engine = engine
+        self._token = f"Bearer {token}".encode()
+        self._sockets: dict[str, ServerConnection] = {}
+        self._server: Server | None = None
+
+    async def start(self, sock: socket.socket) -> None:
+        """Serve on a bound socket."""
+        # The library tells of every garbled handshake; a port scan must not fill the log.
+        quiet = logging.getLogger("cress.executors.wire")
+        quiet.setLevel(logging.CRITICAL)
+        self._server = await serve(
+            self._serve,
+            sock=sock,
+            process_request=self._check,
+            origins=[None],
+            compression=None,
+            max_size=MOST_BYTES,
+            server_header=None,
+            logger=quiet,
+            close_timeout=1,
+        )
+
+    async def stop(self) -> None:
+        """Close every connection."""
+        self._engine.dispatcher.drop_all("the center stops")
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+
+    def _check(self, connection: ServerConnection, request: Request) -> Response | None:
+        given = request.headers.get_all("Authorization")
+        if len(given) != 1 or not hmac.compare_digest(given[0].encode("utf-8", "surrogateescape"), self._token):
+            return connection.respond(HTTPStatus.UNAUTHORIZED, "wrong token or none\n")
+        if self._engine.problem:
+            return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, self._engine.problem + "\n")
+        return None
+
+    async def _serve(self, wire: ServerConnection) -> None:
+        try:
+            async with asyncio.timeout(HELLO_TIMEOUT):
+                hello = _decoded(await wire.recv())
+            node = self._node(hello)
+            await self._only_one(node.name)
+        except InputError as error:
+            await wire.send(encode(Refused(what=error.what, hint=error.hint)))
+            await wire.close(POLICY, "refused")
+        except TimeoutError:
+            await wire.close(PROTOCOL_ERROR, "no Hello")
+        except ConnectionClosed:
+            pass
+        else:
+            assert isinstance(hello, Hello)
+            await self._converse(wire, hello, node)
+
+    def _node(self, hello: FromAgent) -> Node:
+        if not isinstance(hello, Hello):
+            raise InputError("the first message is no Hello", hint="an executor of this version of cress")
+        if hello.version != VERSION:
+            raise InputError(
+                f"the executor speaks version {hello.version} of the protocol, the center {VERSION}",
+                hint="the same version of cress on both",
+            )
+        if not hello.name or len(hello.name) > MOST_NAME or not hello.name.isprintable() or "/" in hello.name:
+            raise InputError(f"{hello.name[:MOST_NAME]!r} is no name of a node", hint="its host name, for instance")
+        try:
+            capacity = parse_vector(hello.resource, self._engine.machine.core.dimensions)
+        except InputError as error:
+            raise InputError(f"resource of the node: {error}", hint=error.hint) from None
+        return Node(name=hello.name, capacity=capacity, rack=hello.rack)
+
+    async def _only_one(self, name: str) -> None:
+        """Raise InputError if an executor of this name is connected and alive; one that is not makes room."""
+        other = self._sockets.get(name)
+        if other is None:
+            return
+        try:
+            async with asyncio.timeout(ALIVE_TIMEOUT):
+                await (await other.ping())
+        except (ConnectionClosed, TimeoutError):
+            _log.warning("node %s is connected a second time, the first connection was dead", name)
+            connection = self._engine.dispatcher.connections.get(name)
+            if connection is not None:
+                connection.close("another connection took its place")
+            self._leave(name, other, connection)
+            other.transport.abort()
+        else:
+            raise InputError(f"a node of the name {name!r} is connected already", hint="a name of its own")
+
+    async def _converse(self, wire: ServerConnection, hello: Hello, node: Node) -> None:
+        connection = Connection(hello.name, dict(hello.attributes))
+        engine = self._engine
+        if self._sockets.get(hello.name) is not None:
+            await wire.close(TRY_AGAIN, "two at once")
+            return
+        self._sockets[hello.name] = wire
+        writer = asyncio.create_task(_write(wire, connection), name=f"orders to {hello.name}")
+
+        def joined(reply: Reply) -> None:
+            if isinstance(reply, InputError):
+                connection.put(Refused(what=reply.what, hint=reply.hint))
+                connection.close("refused")
+            elif not connection.closed:
+                engine.dispatcher.connections[hello.name] = connection
+                connection.put(Welcome(epoch=engine.epoch, cluster=engine.settings.cluster))
+                _durable(connection, hello.reports)
+
+        try:
+            if not engine.post(NodeJoined(node=node, boot=hello.boot, reports=hello.reports), joined):
+                connection.close("the center cannot store it; try again")
+            async for data in wire:
+                message = _decoded(data)
+                if isinstance(message, Reports):
+                    self._reported(connection, message.reports)
+                elif isinstance(message, LogData):
+                    connection.answered(message)
+        except InputError as error:
+            _log.warning("node %s: %s", hello.name, error)
+            connection.close(str(error))
+        except ConnectionClosed:
+            pass
+        finally:
+            connection.close("gone")
+            self._leave(hello.name, wire, connection)
+            await writer
+
+    def _reported(self, connection: Connection, reports: tuple[Report, ...]) -> None:
+        def stored(reply: Reply) -> None:
+            if not isinstance(reply, InputError):
+                _durable(connection, reports)
+
+        if reports and not self._engine.post(Reported(node=connection.name, reports=reports), stored):
+            connection.close("the center cannot store it; try again")
+
+    def _leave(self, name: str, wire: ServerConnection, connection: Connection | None) -> None:
+        if self._sockets.get(name) is wire:
+            del self._sockets[name]
+            engine = self._engine
+            if connection is not None and engine.dispatcher.connections.get(name) is connection:
+                del engine.dispatcher.connections[name]
+            # Even if it was never welcomed: its NodeJoined may be on its way.
+            engine.post(NodeLeft(name=name))
+
+
+def _durable(connection: Connection, reports: tuple[Report, ...]) -> None:
+    ended = tuple(report.attempt for report in reports if isinstance(report, Ended))
+    if ended:
+        connection.put(Durable(attempts=ended))
+
+
+async def _write(wire: ServerConnection, connection: Connection) -> None:
+    """Put the orders on the wire until the connection is to be closed."""
+    try:
+        while orders := await connection.orders():
+            for order in orders:
+                await wire.send(order)
+        await wire.close(GOING_AWAY, connection.reason[:100])
+    except ConnectionClosed:
+        pass
+
+
+def _decoded(data: str | bytes) -> FromAgent:
+    try:
+        if isinstance(data, str):
+            raise InputError("a text message", hint="msgpack in binary messages")
+        message: FromAgent = decode_from_agent(data)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"a message cannot be read: {error}", hint="an executor of this version of cress") from None
+    return message

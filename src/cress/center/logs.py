@@ -1,0 +1,143 @@
+"""What a task wrote: read from the node of its attempt, one attempt after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from cress.center.dispatch import Away
+from cress.center.engine import Engine
+from cress.center.lookup import Task, find_job, find_tasks
+from cress.lifecycle.live import LiveJob
+from cress.model.errors import NotAccepted
+
+LIMIT = 262_144
+# Milliseconds that an executor waits for more to read; seconds that it has for an answer beyond that.
+WAIT = 5_000
+PATIENCE = 10.0
+# Seconds until somebody who follows looks again, when nothing was told meanwhile.
+LOOK_AGAIN = 2.0
+
+
+class LogReader:
+    """Reads one stream of one task from byte ``offset`` of its last attempt on."""
+
+    def __init__(self, engine: Engine, job: int, task: int, stream: str, offset: int) -> None:
+        self._engine = engine
+        self._job = job
+        self._task = task
+        self._stream = stream
+        self._offset = offset
+
+    async def read(self, *, follow: bool) -> AsyncIterator[bytes]:
+        """The bytes; with ``follow`` until the task is over, attempt by attempt.
+
+        Raises Away when the node is not connected, NotAccepted when there is nothing to read.
+        """
+        attempt = 0
+        while True:
+            change = self._engine.watch(self._job)
+            try:
+                task = self._now()
+                latest = _latest(task)
+                if latest is None or latest[0] == attempt:
+                    if not follow or self._over(task) or self._engine.stopping:
+                        if latest is None and attempt == 0:
+                            raise NotAccepted(f"task {self._task} of job {self._job} has not been started yet")
+                        return
+                    await _settled(change)
+                    continue
+            finally:
+                self._engine.unwatch(self._job, change)
+            if attempt:
+                self._offset = 0
+            attempt, node = latest
+            async for data in self._attempt(attempt, node, follow=follow):
+                yield data
+            if not follow:
+                return
+
+    async def _attempt(self, attempt: int, node: str, *, follow: bool) -> AsyncIterator[bytes]:
+        while True:
+            live = self._engine.machine.attempts.get(attempt)
+            if live is not None and not live.started:
+                # Its executor may not have heard of it.
+                if not follow:
+                    return
+                await self._until_changed(attempt, started=True)
+                if self._engine.stopping:
+                    return
+                continue
+            data = await self._engine.dispatcher.connection(node).read_log(
+                attempt,
+                self._stream,
+                self._offset,
+                limit=LIMIT,
+                wait=WAIT if follow else 0,
+                patience=PATIENCE,
+            )
+            if data.error:
+                raise NotAccepted(f"node {node} has no output of attempt {attempt}: {data.error}")
+            self._offset += len(data.data)
+            if data.data:
+                yield data.data
+            if data.over and len(data.data) < LIMIT:
+                await self._until_changed(attempt, started=False)
+                return
+            if self._engine.stopping or not (data.data or follow):
+                return
+
+    async def _until_changed(self, attempt: int, *, started: bool) -> None:
+        """Wait until the center knows that the attempt has started, or has ended."""
+        while not self._engine.stopping:
+            change = self._engine.watch(self._job)
+            try:
+                live = self._engine.machine.attempts.get(attempt)
+                if live is None or (started and live.started):
+                    return
+                await _settled(change)
+            finally:
+                self._engine.unwatch(self._job, change)
+
+    def _now(self) -> Task:
+        return next(find_tasks(self._engine, self._job, self._task, self._task))
+
+    def _over(self, task: Task) -> bool:
+        if task.live is not None:
+            return False
+        return task.state != "waiting" or not isinstance(find_job(self._engine, self._job), LiveJob)
+
+
+async def _settled(change: asyncio.Future[None]) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LOOK_AGAIN):
+            await asyncio.shield(change)
+
+
+def _latest(task: Task) -> tuple[int, str] | None:
+    if task.live is not None:
+        return task.live.id, task.live.node
+    if task.finished:
+        return task.finished[-1].attempt, task.finished[-1].node
+    return None
+
+
+async def started(bytes_of: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same bytes, with errors of the first part raised here, before an answer has begun.
+
+    Who follows gets the beginning of the answer at once, so only what is wrong at once can be told as an error.
+    """
+    try:
+        first = await anext(bytes_of)
+    except StopAsyncIteration:
+        first = b""
+
+    async def all_of() -> AsyncIterator[bytes]:
+        yield first
+        # An answer that breaks off tells that something is missing; a reason has no place in it.
+        with contextlib.suppress(Away, NotAccepted):
+            async for data in bytes_of:
+                yield data
+
+    return all_of()

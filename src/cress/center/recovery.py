@@ -1,0 +1,88 @@
+"""From what the store holds to a machine that goes on where the last one was."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+
+import msgspec
+
+import cress
+from cress.center.clock import Clock
+from cress.center.settings import Settings
+from cress.lifecycle.inputs import Record, Restarted, decode_record, encode_record
+from cress.lifecycle.machine import VERSION, Machine
+from cress.model.errors import InputError
+from cress.store.base import Batch, Saved, Store, StoreError
+
+
+class Opened(msgspec.Struct):
+    """A machine, ready to go on: its epoch is durable, all its nodes are away."""
+
+    machine: Machine
+    epoch: int
+    snapshot_size: int
+    log_size: int
+    log_count: int
+
+
+class _Meta(msgspec.Struct, frozen=True, array_like=True):
+    machine: int
+    release: str
+
+
+def open_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
+    """Load, restore, step through the log, begin a new epoch.
+
+    Raises StoreError when the store cannot be read or written, or was left by another version.
+    """
+    saved = store.load()
+    machine = _restored(saved, settings, settings.zone)
+    clock.resume(saved.meta.get("clock"), max(machine.now, 0))
+    epoch = 1 + (msgspec.msgpack.decode(saved.meta["epoch"], type=int) if "epoch" in saved.meta else 0)
+    meta = {
+        "epoch": msgspec.msgpack.encode(epoch),
+        "version": msgspec.msgpack.encode(_Meta(VERSION, cress.__version__)),
+    }
+    batch = Batch(meta=meta)
+    now, utc = clock.now(), clock.utc()
+    inputs = (Restarted(epoch=epoch),)
+    step = machine.step(now, utc, inputs)
+    batch.attempts, batch.jobs = step.attempts, step.jobs
+    if saved.snapshot is None:
+        # What the log is stepped from must not depend on the settings of the next start.
+        batch.snapshot = machine.export()
+    else:
+        batch.records = [encode_record(Record(now, utc, inputs))]
+    meta["clock"] = clock.save(now, utc)
+    store.commit(batch)
+    snapshot = batch.snapshot or saved.snapshot or b""
+    records = [*saved.records, *batch.records]
+    return Opened(machine, epoch, len(snapshot), sum(map(len, records)), len(records))
+
+
+def _restored(saved: Saved, settings: Settings, zone: tzinfo) -> Machine:
+    if saved.snapshot is None:
+        if saved.records:
+            raise StoreError("the store has a log but no snapshot that it goes on from; take a backup back")
+        return Machine(settings.dimensions, settings.options, zone)
+    version = saved.meta.get("version")
+    if version is not None and saved.records:
+        left = msgspec.msgpack.decode(version, type=_Meta)
+        if left.machine != VERSION:
+            raise StoreError(
+                f"the store was left in the middle of work by cress {left.release}, whose log this version "
+                f"({cress.__version__}) reads otherwise; start and stop it once with cress {left.release}"
+            )
+    try:
+        machine = Machine.restore(saved.snapshot, zone)
+    except ValueError as error:
+        raise StoreError(f"{error}; it was left by another version of cress") from None
+    if machine.core.dimensions != settings.dimensions:
+        raise InputError(
+            f"the cluster in this data directory has the dimensions {', '.join(machine.core.dimensions.names)}",
+            hint="start it with these, or with another data directory",
+        )
+    for data in saved.records:
+        record = decode_record(data)
+        machine.step(record.now, record.utc, record.inputs)
+    return machine

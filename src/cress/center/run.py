@@ -1,0 +1,172 @@
+"""The center as a program: opens the data directory, listens, works, and leaves everything tidy."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+import uvloop
+
+from cress.center.api.app import make_app
+from cress.center.auth import ensure_token, owner
+from cress.center.datadir import Address, DataDirectory
+from cress.center.engine import Engine
+from cress.center.listener import Listener
+from cress.center.security import LOCAL_NAMES
+from cress.center.settings import Settings
+from cress.model.errors import InputError
+from cress.store.base import StoreError
+from cress.store.sqlite import SqliteStore
+
+STORE = "cress.db"
+FAILED, BAD_INPUT = 1, 2
+# Seconds that calls under way have when the center stops.
+GRACE = 1
+BACKLOG = 2048
+
+
+def run_center(settings: Settings) -> int:
+    """Run a center until it is told to stop; the exit code. What went wrong is said on standard error."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="cress center: %(message)s")
+    os.umask(0o077)
+    try:
+        _check_host(settings)
+        directory = DataDirectory(settings.data)
+    except InputError as error:
+        _say(error)
+        return BAD_INPUT
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_run(settings, directory))
+    except InputError as error:
+        _say(error)
+        return BAD_INPUT
+    except StoreError as error:
+        _say(error)
+        return FAILED
+    finally:
+        directory.close()
+    return 0
+
+
+def _say(error: Exception) -> None:
+    sys.stderr.write(f"cress center: {error}\n")
+
+
+async def _run(settings: Settings, directory: DataDirectory) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if settings.parent_pipe:
+        await _stop_with_parent(stop)
+    token = ensure_token(directory.path)
+    doors = [_bound(settings.host, port) for port in (settings.port, settings.executor_port)]
+    engine = Engine(SqliteStore(directory.path / STORE), settings)
+    listener = Listener(engine, token)
+    names = (*LOCAL_NAMES, settings.host, _in_url(settings.host), *settings.names)
+    server = _Server(
+        uvicorn.Config(
+            make_app(engine, token=token, user=owner(directory.path), names=names),
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            backlog=BACKLOG,
+            timeout_graceful_shutdown=GRACE,
+        )
+    )
+    serving: asyncio.Task[None] | None = None
+    try:
+        await engine.start()
+        await listener.start(doors[1])
+        serving = asyncio.create_task(server.serve(sockets=[doors[0]]))
+        while not server.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way
+            await asyncio.sleep(0.002)
+        directory.announce(_address(settings.host, *doors))
+        stopped = asyncio.create_task(stop.wait())
+        await asyncio.wait((stopped, serving), return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+    finally:
+        server.should_exit = True
+        engine.leave()
+        await listener.stop()
+        if serving is not None:
+            await serving
+        await engine.stop()
+        for door in doors:
+            door.close()
+
+
+class _Server(uvicorn.Server):
+    """Signals are ours."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _check_host(settings: Settings) -> None:
+    try:
+        loopback = settings.host == "localhost" or ipaddress.ip_address(settings.host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback and not settings.insecure:
+        raise InputError(
+            f"{settings.host} is no loopback address, and the token would travel unencrypted",
+            hint="127.0.0.1; other machines reach it through an ssh tunnel",
+            field="--host",
+        )
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises InputError with a sentence."""
+    where = f"{host}:{port}"
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise InputError(f"{host!r} is no address: {error.strerror}", hint="127.0.0.1", field="--host") from None
+    door = socket.socket(family, kind, proto)
+    try:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind(address)
+        door.listen(BACKLOG)
+        door.setblocking(False)
+    except OSError as error:
+        door.close()
+        hint = "another --port, or 0 for any free one"
+        raise InputError(f"cannot listen at {where}: {error.strerror}", hint=hint) from None
+    return door
+
+
+def _address(host: str, door: socket.socket, executors: socket.socket) -> Address:
+    name = _in_url(host)
+    return Address(
+        url=f"http://{name}:{door.getsockname()[1]}",
+        executor_url=f"ws://{name}:{executors.getsockname()[1]}",
+        pid=os.getpid(),
+    )
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+async def _stop_with_parent(stop: asyncio.Event) -> None:
+    """Stop when standard input ends: its other end is held by whoever started this process."""
+
+    class Watcher(asyncio.Protocol):
+        def connection_lost(self, exc: Exception | None) -> None:
+            stop.set()
+
+    await asyncio.get_running_loop().connect_read_pipe(Watcher, sys.stdin)

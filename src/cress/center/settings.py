@@ -1,0 +1,33 @@
+"""What a center is told at its start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
+from pathlib import Path
+
+from cress.model.options import Options
+from cress.model.resources import Dimensions
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """Where a center keeps its state and where it listens.
+
+    ``port`` is for people and programs, ``executor_port`` for executors; 0 takes any free one. ``names`` are further
+    host names under which it is called. ``parent_pipe``: the end of standard input is a clean stop. Without
+    ``insecure`` it listens on loopback addresses only: there is no encryption yet.
+    ``options`` and ``dimensions`` count when the data directory is new.
+    """
+
+    data: Path
+    host: str = "127.0.0.1"
+    port: int = 0
+    executor_port: int = 0
+    options: Options = field(default_factory=Options)
+    dimensions: Dimensions = field(default_factory=Dimensions)
+    zone: tzinfo = UTC
+    names: tuple[str, ...] = ()
+    cluster: str = ""
+    parent_pipe: bool = False
+    insecure: bool = False

@@ -1,0 +1,213 @@
+"""Jobs, tasks, nodes and groups in the form in which the API shows them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from cress.center.engine import Engine
+from cress.center.lookup import Task, id_of, state_of
+from cress.core.explain import sentence
+from cress.core.groups import GroupState
+from cress.lifecycle.live import LiveAttempt, LiveJob, LiveNode
+from cress.model.quotatext import SCALE, format_resource_quota
+from cress.model.records import AttemptRecord, JobRecord
+from cress.model.resources import Dimensions, ResourceVector
+from cress.model.times import SECOND
+from cress.model.units import format_amount, format_share
+from cress.model.vectors import format_vector
+from cress.protocol.views import (
+    AttemptView,
+    GroupView,
+    JobView,
+    NodeView,
+    Resources,
+    TaskCounts,
+    TaskView,
+)
+
+
+def moment(utc: int) -> float | None:
+    """Microseconds since the epoch as seconds; 0 means not yet."""
+    return utc / SECOND if utc else None
+
+
+def resources(vector: ResourceVector, dimensions: Dimensions) -> Resources:
+    """The amounts above 0 as texts by dimension."""
+    return {
+        name: format_amount(amount, dimensions.measure(name))
+        for name, amount in zip(dimensions.names, vector, strict=True)
+        if amount
+    }
+
+
+def job_view(engine: Engine, job: LiveJob | JobRecord) -> JobView:
+    """A job, alive or over."""
+    if isinstance(job, LiveJob):
+        return _live_job(engine, job)
+    run = engine.run(job.id)
+    return JobView(
+        id=job.id,
+        name=job.name,
+        group=job.group,
+        user=job.user,
+        type=job.type,
+        state=job.state.value,
+        tasks=TaskCounts(total=job.tasks, succeeded=job.succeeded, failed=job.failed, cancelled=job.cancelled),
+        priority=job.priority,
+        gang=job.gang,
+        resource=resources(job.request, engine.machine.core.dimensions),
+        time_limit=None if job.time_limit is None else job.time_limit / SECOND,
+        submitted=job.submitted / SECOND,
+        started=moment(job.started),
+        ended=moment(job.ended),
+        preempted=job.preempted,
+        command=run.command if run else (),
+        environment=dict(run.environment) if run else {},
+        directory=run.directory if run else "",
+    )
+
+
+def _live_job(engine: Engine, job: LiveJob) -> JobView:
+    spec = job.job
+    run = engine.run(spec.id)
+    return JobView(
+        id=spec.id,
+        name=spec.name,
+        group=spec.group,
+        user=spec.user,
+        type=spec.type.value,
+        state=state_of(job).value,
+        tasks=TaskCounts(
+            total=spec.tasks,
+            waiting=job.waiting,
+            running=job.running,
+            succeeded=job.succeeded,
+            failed=job.failed,
+            cancelled=job.cancelled,
+        ),
+        priority=spec.priority,
+        gang=spec.gang,
+        resource=resources(spec.request, engine.machine.core.dimensions),
+        time_limit=None if spec.time_limit is None else spec.time_limit / SECOND,
+        submitted=job.submitted / SECOND,
+        started=moment(job.started),
+        preempted=job.preempted,
+        reason=reason(engine, job),
+        command=run.command if run else (),
+        environment=dict(run.environment) if run else {},
+        directory=run.directory if run else "",
+    )
+
+
+def reason(engine: Engine, job: LiveJob) -> str:
+    """Why tasks of a job wait; empty when none does."""
+    if not job.waiting:
+        return ""
+    if not any(node.connected for node in engine.machine.nodes.values()):
+        return "no executor is connected"
+    veto = engine.machine.core.veto(id_of(job))
+    return "" if veto is None else sentence(veto)
+
+
+def task_view(task: Task) -> TaskView:
+    """A task with its attempts, oldest first."""
+    attempts = [_finished(record) for record in task.finished]
+    if task.live is not None:
+        attempts.append(_running(task.live))
+    return TaskView(index=task.index, state=task.state, attempts=tuple(attempts))
+
+
+def _finished(record: AttemptRecord) -> AttemptView:
+    return AttemptView(
+        id=record.attempt,
+        node=record.node,
+        outcome=record.outcome.value,
+        placed=record.placed / SECOND,
+        started=moment(record.started),
+        ended=moment(record.ended),
+        code=record.code,
+        error=record.error,
+        cpu=record.cpu / SECOND,
+        memory=record.memory,
+    )
+
+
+def _running(attempt: LiveAttempt) -> AttemptView:
+    return AttemptView(
+        id=attempt.id,
+        node=attempt.node,
+        outcome="running",
+        placed=attempt.placed / SECOND,
+        started=moment(attempt.started),
+    )
+
+
+def node_views(engine: Engine, nodes: list[LiveNode]) -> tuple[NodeView, ...]:
+    """These nodes with what is used of them."""
+    running: dict[str, int] = {}
+    for attempt in engine.machine.attempts.values():
+        running[attempt.node] = running.get(attempt.node, 0) + 1
+    return tuple(_node(engine, node, running.get(node.node.name, 0)) for node in nodes)
+
+
+def used_of(engine: Engine, node: LiveNode) -> ResourceVector:
+    """What is held on a node."""
+    cluster = engine.machine.core.cluster
+    f = cluster.index.get(node.node.name)
+    if f is None:
+        return (0,) * len(cluster.dimensions)
+    return tuple(total - free for total, free in zip(cluster.capacity_of(f), cluster.free(f), strict=True))
+
+
+def _node(engine: Engine, node: LiveNode, running: int) -> NodeView:
+    dimensions = engine.machine.core.dimensions
+    used = used_of(engine, node)
+    connection = engine.dispatcher.connections.get(node.node.name)
+    state, why = "up", ""
+    if node.cordoned:
+        state, why = "cordoned", node.reason
+    if not node.connected:
+        state, why = "away", "its executor is not connected"
+    return NodeView(
+        name=node.node.name,
+        state=state,
+        rack=node.node.rack,
+        reason=why,
+        capacity=resources(node.node.capacity, dimensions),
+        used=resources(used, dimensions),
+        running=running,
+        attributes=connection.attributes if connection else {},
+        capacity_amounts=dict(zip(dimensions.names, node.node.capacity, strict=True)),
+        used_amounts=dict(zip(dimensions.names, used, strict=True)),
+    )
+
+
+def group_view(engine: Engine, group: GroupState, waiting: int, priority: str) -> GroupView:
+    """A group and where it stands."""
+    core = engine.machine.core
+    return GroupView(
+        name=group.name,
+        quota=_quota(group, core.dimensions),
+        used=_amounts(group, group.used, core.dimensions),
+        ratio=round(float(group.ratio()), 6),
+        policy=group.spec.policy.value,
+        weight=group.spec.weight,
+        users=group.spec.users,
+        running=len(group.attempts),
+        waiting=waiting,
+        priority=priority,
+        cooling=group.preempted_at is not None and engine.clock.now() < group.cools_until(),
+    )
+
+
+def _quota(group: GroupState, dimensions: Dimensions) -> str:
+    if group.spec.windows:
+        return format_resource_quota(group.spec.quota, group.spec.windows, group.options.accounting, dimensions)
+    return _amounts(group, group.quota, dimensions)
+
+
+def _amounts(group: GroupState, amounts: list[int], dimensions: Dimensions) -> str:
+    if group.dims:
+        values = {dimensions.names[k]: amount for k, amount in zip(group.dims, amounts, strict=True)}
+        return format_vector(dimensions.vector(**values), dimensions)
+    return format_share(Decimal(amounts[0]) / SCALE[group.options.accounting])
