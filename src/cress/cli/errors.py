@@ -1,31 +1,80 @@
-"""How the command fails: one clear message on standard error, exit code 2; 130 after Ctrl-C."""
+"""How the command fails: clear sentences on standard error and an exit code, never a traceback.
+
+2: the input is wrong, and changing it helps. 3: it was not accepted, or no center could be asked. 130: Ctrl-C.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
 
-from cress.model.errors import InputError
+from cress.model.errors import InputError, InputErrors, NotAccepted
 
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT, NOT_ACCEPTED, INTERRUPTED = 2, 3, 130
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with a sentence about what became of what was under way."""
 
 
 @contextmanager
-def told(verb: str, extra: str) -> Iterator[None]:
+def told(verb: str, extra: str = "", interrupted: str = "interrupted") -> Iterator[None]:
     """Run a verb's body; ``extra`` is the optional part of the package that it needs."""
     try:
         yield
     except InputError as error:
-        typer.echo(f"cress {verb}: {error}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
+        errors = error.errors if isinstance(error, InputErrors) else [error]
+        _say(verb, *map(str, errors))
+        # What cannot be accepted as it stands is told before what could be accepted elsewhere.
+        bad = any(not isinstance(each, NotAccepted) for each in errors)
+        raise typer.Exit(BAD_INPUT if bad else NOT_ACCEPTED) from None
     except ModuleNotFoundError as error:
         # A module of ours that is missing is a defect and keeps its traceback.
         if not error.name or error.name.partition(".")[0] == "cress":
             raise
-        typer.echo(f"cress {verb}: {error.name} is not installed (pip install 'cress[{extra}]')", err=True)
+        _say(verb, f"{error.name} is not installed (pip install 'cress[{extra or 'all'}]')")
         raise typer.Exit(BAD_INPUT) from None
-    except KeyboardInterrupt:
-        typer.echo(f"cress {verb}: interrupted; no unfinished file was left", err=True)
+    except KeyboardInterrupt as error:
+        _say(verb, str(error) or interrupted)
         raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # What the verb itself did not foresee: standard output on a full disk, for one.
+        place = f"{error.filename}: " if error.filename else ""
+        _say(verb, f"{place}{error.strerror or error}")
+        raise typer.Exit(NOT_ACCEPTED) from None
+    except Exception as error:
+        known = _client_error(error)
+        if known is None:
+            raise
+        code, sentences = known
+        _say(verb, *sentences)
+        raise typer.Exit(code) from None
+
+
+def _say(verb: str, *sentences: str) -> None:
+    for sentence in sentences:
+        typer.echo(f"cress {verb}: {sentence}", err=True)
+
+
+def _client_error(error: Exception) -> tuple[int, list[str]] | None:
+    """Exit code and sentences for an error of the client; ``None`` for a defect."""
+    if "cress.client" not in sys.modules:
+        return None  # a verb that never spoke to a center does not load the client to fail
+    from cress.client import ClientError, NoCenter, NotFound, Refused
+
+    if isinstance(error, Refused):
+        faults = [
+            str(InputError(each.what, hint=each.hint, file=each.file, line=each.line, field=each.field))
+            for each in error.faults
+        ]
+        return BAD_INPUT if error.bad_input else NOT_ACCEPTED, faults or [str(error)]
+    if isinstance(error, NotFound):
+        return BAD_INPUT, [str(error)]
+    if isinstance(error, (ClientError, NoCenter)):
+        return NOT_ACCEPTED, [str(error)]
+    return None

@@ -7,15 +7,30 @@ import sys
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 import cress
-from cress.cli.simulate import EPILOG, simulate
+from cress.cli import cancel, center, executor, groups, job, jobs, logs, nodes, run, simulate, status, submit, up
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
+
+class InOrder(TyperGroup):
+    """Verbs in the order in which they are needed: users', operators', the programs, the simulator."""
+
+    order = (
+        "submit run jobs job logs cancel groups nodes status up center executor demo simulate".split()
+    )  # a verb that is not in it comes last
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """The names of the verbs."""
+        known = {name: position for position, name in enumerate(self.order)}
+        return sorted(self.commands, key=lambda name: known.get(name, len(known)))
+
+
 app = typer.Typer(
     name="cress",
-    add_completion=False,
+    cls=InOrder,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: rich would be a third of the time that `cress --help` takes
@@ -38,7 +53,19 @@ def _cress(
     """Cluster resource manager and job scheduler."""
 
 
-app.command(epilog=EPILOG)(simulate)
+app.command(epilog=submit.EPILOG)(submit.submit)
+app.command(epilog=run.EPILOG, context_settings={"allow_interspersed_args": False})(run.run)
+app.command(epilog=jobs.EPILOG)(jobs.jobs)
+app.command(epilog=job.EPILOG)(job.job)
+app.command(epilog=logs.EPILOG)(logs.logs)
+app.command(epilog=cancel.EPILOG)(cancel.cancel)
+app.add_typer(groups.app, name="groups")
+app.add_typer(nodes.app, name="nodes")
+app.command(epilog=status.EPILOG)(status.status)
+app.command(epilog=up.EPILOG)(up.up)
+app.command(epilog=center.EPILOG)(center.center)
+app.command(epilog=executor.EPILOG)(executor.executor)
+app.command(epilog=simulate.EPILOG)(simulate.simulate)
 
 
 def main() -> None:

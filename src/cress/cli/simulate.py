@@ -89,7 +89,7 @@ def simulate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summaries as JSON.")] = False,
 ) -> None:
     """Replay a trace in virtual time and compare policies."""
-    with told("simulate", "sim"):
+    with told("simulate", "sim", "interrupted; no unfinished file was left"):
         from cress.simulator import run
 
         request = run.Request(

@@ -1,4 +1,4 @@
-"""The Python API of a center: ``connect()``, then one method for each call. Importing it is cheap."""
+"""The Python API of a center: ``connect()``, one method for each call, the views that they give. Cheap to import."""
 
 from __future__ import annotations
 
@@ -7,14 +7,44 @@ from pathlib import Path
 from cress.client.config import Address, NoCenter, find_center
 from cress.client.errors import ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
 from cress.client.http import Client
+from cress.protocol.views import (
+    Applied,
+    AttemptView,
+    ErrorView,
+    Fault,
+    GroupsPage,
+    GroupView,
+    JobsPage,
+    JobView,
+    NodeView,
+    StateView,
+    SubmittedPage,
+    TaskCounts,
+    TasksPage,
+    TaskView,
+)
 
 __all__ = [
     "Address",
+    "Applied",
+    "AttemptView",
     "Client",
     "ClientError",
+    "ErrorView",
+    "Fault",
+    "GroupView",
+    "GroupsPage",
+    "JobView",
+    "JobsPage",
     "NoCenter",
+    "NodeView",
     "NotFound",
     "Refused",
+    "StateView",
+    "SubmittedPage",
+    "TaskCounts",
+    "TaskView",
+    "TasksPage",
     "Unauthorized",
     "Unavailable",
     "Unreachable",
@@ -25,5 +55,5 @@ __all__ = [
 
 def connect(data: Path | None = None) -> Client:
     """A client of the center that ``data``, the environment or the user's data directory names."""
-    url, token, _ = find_center(data)
-    return Client(url, token)
+    url, token, folder = find_center(data)
+    return Client(url, token, advice=f"start one with `cress up --data {folder}`" if folder else "")

@@ -36,11 +36,11 @@ class _CenterFile(msgspec.Struct):
     url: str
 
 
-def default_data() -> Path:
-    """The data directory that is meant when none is named: ``$CRESS_DATA``, else the user's own."""
-    named = os.environ.get(DATA, "")
+def data_directory(data: Path | None = None) -> Path:
+    """The data directory that is meant: ``data``, else ``$CRESS_DATA``, else the user's own."""
+    named = data or os.environ.get(DATA, "")
     if named:
-        return Path(named)
+        return Path(named).expanduser()
     base = os.environ.get("XDG_DATA_HOME", "")
     # The specification of XDG wants a path that is not absolute to be ignored.
     return (Path(base) if base.startswith("/") else Path.home() / ".local" / "share") / "cress"
@@ -58,7 +58,7 @@ def find_center(data: Path | None = None) -> Address:
                 f"{URL} is set and {TOKEN} is not", hint=f"set {TOKEN} to the token, the contents of the center's file"
             )
         return Address(check_url(os.environ[URL].strip(), URL), check_token(token, TOKEN))
-    folder = (data or default_data()).expanduser()
+    folder = data_directory(data)
     url = _read_url(folder)
     return Address(url, read_token(folder / TOKEN_FILE), folder)
 

@@ -34,6 +34,8 @@ CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
 # More connections than this at once only wait for each other.
 CONNECTIONS = 100
+# The center reads no more, and hangs up in the middle of it.
+MOST_BODY = 16 * 2**20
 
 _T = TypeVar("_T")
 
@@ -41,15 +43,17 @@ _T = TypeVar("_T")
 class Client:
     """A connection to a center, for use by several threads; close it, or use it in a ``with``.
 
-    ``timeout`` is what an answer may take, in seconds; waiting that was asked for comes on top. Every method raises
-    ``ClientError``: ``Unreachable``, ``Unauthorized``, ``NotFound``, ``Refused`` or ``Unavailable``.
+    ``timeout`` is what an answer may take, in seconds; waiting that was asked for comes on top. ``advice`` is said when
+    nothing listens there. Every method raises ``ClientError``: ``Unreachable``, ``Unauthorized``, ``NotFound``,
+    ``Refused`` or ``Unavailable``.
     """
 
-    def __init__(self, url: str, token: str, timeout: float = ANSWER_SECONDS) -> None:
+    def __init__(self, url: str, token: str, timeout: float = ANSWER_SECONDS, advice: str = "") -> None:
         import httpx  # a tenth of a second, which nobody pays who only asks for help
 
         self.url = url.rstrip("/")
         self.timeout = timeout
+        self._advice = f"; {advice}" if advice else ""
         self._http = httpx.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {token}", "User-Agent": f"cress/{cress.__version__}"},
@@ -101,18 +105,21 @@ class Client:
         query = {"limit": limit, "after": after, "state": state}
         return self._call(TasksPage, "GET", f"/v1/jobs/{id}/tasks", query=query)
 
-    def cancel(self, id: int) -> None:
+    def cancel(self, id: int) -> JobView:
         """Stop a job and all its tasks; one that is over already stays as it is."""
-        self._do("POST", f"/v1/jobs/{id}/cancel", body={})
+        return self._call(JobView, "POST", f"/v1/jobs/{id}/cancel", body={})
 
-    def signal(self, id: int, signal: str, task: int = 0) -> None:
-        """Send a signal, such as ``INT``, to the processes of a running task."""
-        self._do("POST", f"/v1/jobs/{id}/signal", body={"signal": signal, "task": task})
+    def signal(self, id: int, signal: str, task: int | None = None) -> JobView:
+        """Send a signal, such as ``INT``, to the processes of a running task; ``None``: of all that run."""
+        return self._call(JobView, "POST", f"/v1/jobs/{id}/signal", body={"signal": signal, "task": task})
 
     def logs(
         self, id: int, task: int = 0, stream: str = "stdout", offset: int = 0, *, follow: bool = False
     ) -> Iterator[bytes]:
-        """What a task wrote to ``stdout`` or ``stderr`` from byte ``offset`` on; with ``follow`` until it is over."""
+        """What the last attempt of a task wrote to ``stdout`` or ``stderr`` from byte ``offset`` on.
+
+        With ``follow`` it goes on until the task is over, and with the next attempt when it is tried again.
+        """
         import httpx
 
         query = _query({"task": task, "stream": stream, "offset": offset, "follow": "true" if follow else ""})
@@ -138,21 +145,21 @@ class Client:
         body = {"text": text, "file": file, "moves": dict(moves or {})}
         return self._call(Applied, "PUT", "/v1/groups", query=query, body=body)
 
-    def nodes(self) -> NodesPage:
+    def nodes(self) -> tuple[NodeView, ...]:
         """The nodes, in the order in which they registered."""
-        return self._call(NodesPage, "GET", "/v1/nodes")
+        return self._call(NodesPage, "GET", "/v1/nodes").nodes
 
     def node(self, name: str) -> NodeView:
         """One node."""
         return self._call(NodeView, "GET", f"/v1/nodes/{quote(name, safe='')}")
 
-    def cordon(self, name: str, reason: str = "") -> None:
+    def cordon(self, name: str, reason: str = "") -> NodeView:
         """Keep new tasks off a node; those that run there go on."""
-        self._do("POST", f"/v1/nodes/{quote(name, safe='')}/cordon", body={"reason": reason})
+        return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/cordon", body={"reason": reason})
 
-    def uncordon(self, name: str) -> None:
+    def uncordon(self, name: str) -> NodeView:
         """Let tasks start on a node again."""
-        self._do("POST", f"/v1/nodes/{quote(name, safe='')}/uncordon", body={"reason": ""})
+        return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/uncordon", body={"reason": ""})
 
     def state(self) -> StateView:
         """The cluster in a few numbers."""
@@ -192,6 +199,8 @@ class Client:
         content, headers = None, {}
         if body is not None:
             content, headers = _encode(body), {"Content-Type": "application/json"}
+            if len(content) > MOST_BODY:
+                raise Refused(f"what is sent has more than {MOST_BODY // 2**20} MB together", "too_large")
         with self._told():
             answer = self._http.request(
                 method,
@@ -218,7 +227,7 @@ class Client:
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise Unreachable(f"no center answers at {self.url} ({_cause(error)})") from None
+            raise Unreachable(f"no center answers at {self.url} ({_cause(error)}){self._advice}") from None
         except httpx.TimeoutException:
             raise Unreachable(f"the center at {self.url} gave no answer within {self.timeout:g} s") from None
         except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:

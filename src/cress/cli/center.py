@@ -1,0 +1,67 @@
+"""``cress center``: the center as a program of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cress.cli.errors import told
+
+EPILOG = """\
+\b
+Example:
+  cress center --data /srv/cress --port 7411 --executor-port 7412 --option grace=30s
+
+\b
+It writes where it listens into center.json in the data directory, and at its first start the token that opens it.
+SIGTERM stops it; tasks go on. `cress up` starts it together with executors.
+Exit codes: 0 stopped as asked, 1 it could not go on, 2 bad input.
+"""
+
+
+def center(
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="DIR",
+            envvar="CRESS_DATA",
+            help="Where everything is kept. Default: ~/.local/share/cress.",
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where it listens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="For people and programs; 0: any free one.")] = 7411,
+    executor_port: Annotated[int, typer.Option(min=0, max=65535, help="For executors; 0: any free one.")] = 0,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Set an option of the scheduler in a new data directory, such as grace=30s (docs/groups.md).",
+        ),
+    ] = None,
+    dimension: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Declare a dimension in a new data directory, such as gpu.")
+    ] = None,
+    parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
+) -> None:
+    """Run a center until it is stopped."""
+    with told("center", "center"):
+        from cress.center.run import run_center
+        from cress.center.settings import Settings
+        from cress.client.config import data_directory
+        from cress.model.optionparse import parse_assignments
+        from cress.model.resources import Dimensions
+
+        settings = Settings(
+            data=data_directory(data),
+            host=host,
+            port=port,
+            executor_port=executor_port,
+            options=parse_assignments(option or ()),
+            dimensions=Dimensions(tuple(dimension or ())),
+            parent_pipe=parent_pipe,
+        )
+        code = run_center(settings)
+    raise typer.Exit(code)

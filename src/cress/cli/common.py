@@ -1,0 +1,142 @@
+"""What the verbs share: options, how ids are written, how times are shown, patience with a center that restarts."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from cress.model.errors import InputError
+
+if TYPE_CHECKING:
+    from cress.client import Client
+
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Data directory of the center. Default: the center that CRESS_URL and CRESS_TOKEN name, else the "
+        "directory CRESS_DATA, else ~/.local/share/cress.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the API's JSON.")]
+
+# A center that restarts is back within seconds; nobody waits in vain for much longer.
+PATIENCE = 60.0
+AGAIN = 0.5
+MOST_ID = 2**53  # what JSON numbers hold exactly
+
+_T = TypeVar("_T")
+
+
+def connect(data: Path | None) -> Client:
+    """A client of the center that the options and the environment name."""
+    from cress import client
+
+    return client.connect(data)
+
+
+def print_json(view: Any) -> None:
+    """A view as the API would send it, indented."""
+    import msgspec
+
+    print(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
+
+
+def job_id(text: str) -> int:
+    """The id in ``12``."""
+    from cress.model.units import parse_count
+
+    try:
+        return parse_count(text.removeprefix("job-"), least=1, most=MOST_ID)
+    except InputError:
+        raise InputError(f"{text!r} is no id of a job", hint="a number such as 12; `cress jobs` lists them") from None
+
+
+def task_id(text: str) -> tuple[int, int | None]:
+    """Job and task in ``12.3``; ``None`` for the task in ``12``."""
+    from cress.model.units import parse_count
+
+    job, dot, task = text.partition(".")
+    if not dot:
+        return job_id(job), None
+    try:
+        return job_id(job), parse_count(task, least=0, most=MOST_ID)
+    except InputError:
+        raise InputError(f"{text!r} is no id of a task", hint="JOB.TASK such as 12.0; tasks count from 0") from None
+
+
+def pairs(texts: list[str] | None, option: str, form: str) -> dict[str, str]:
+    """``KEY=VALUE`` texts as a mapping; ``form`` is how one is written."""
+    found: dict[str, str] = {}
+    for text in texts or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InputError(f"{text!r} is not {form}", hint=f"such as {option} {form}", field=option)
+        if key in found:
+            raise InputError(f"{key} is given twice", hint="each once", field=option)
+        found[key] = value
+    return found
+
+
+def read_text(file: Path | str, what: str) -> str:
+    """The text of a file, or of standard input for ``-``. Raises ``InputError``; ``what`` says what it should be."""
+    name = "standard input" if str(file) == "-" else str(file)
+    try:
+        content = sys.stdin.buffer.read() if str(file) == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=name) from None
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("is no text", hint=f"{what} in UTF-8", file=name) from None
+    if "\0" in text:
+        raise InputError("is no text", hint=f"{what} in UTF-8", file=name)
+    return text
+
+
+def duration(seconds: float) -> str:
+    """A duration for a table, in two units at most: ``4.2s``, ``3m07s``, ``2h15m``, ``4d03h``."""
+    if seconds < 10:
+        return f"{max(seconds, 0.0):.1f}s"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    for unit, word, part, rest in ((3600, "m", 60, "s"), (86400, "h", 3600, "m")):
+        if whole < unit:
+            size = 1 if rest == "s" else 60
+            return f"{whole // part}{word}{whole % part // size:02d}{rest}"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
+
+
+def moment(at: float | None) -> str:
+    """A time in the user's zone, ``-`` when there is none."""
+    return "-" if at is None else datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def count(number: int, noun: str) -> str:
+    """``1 task``, ``2,000 tasks``."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def patiently(ask: Callable[[], _T], verb: str) -> _T:
+    """What ``ask`` gives; a center that is away is asked again for a minute, and the person told once."""
+    from cress.client import Unavailable, Unreachable
+
+    since: float | None = None
+    while True:
+        try:
+            return ask()
+        except (Unreachable, Unavailable) as error:
+            if since is None:
+                since = time.monotonic()
+                typer.echo(f"cress {verb}: {error}; asking again for a minute", err=True)
+            elif time.monotonic() - since > PATIENCE:
+                raise
+            time.sleep(AGAIN)

@@ -1,0 +1,81 @@
+"""``cress executor``: what runs tasks on a node, as a program of its own."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cress.cli.common import pairs
+from cress.cli.errors import told
+from cress.model.errors import InputError
+
+EPILOG = """\
+\b
+Example:
+  cress executor --center ws://127.0.0.1:7412 --token-file /srv/cress/token --name node1 \\
+      --data /srv/cress/executors/node1 --resource '<4, 8G, 1G, 500M>' --attribute disk=ssd
+
+\b
+SIGTERM stops it and its tasks; with --keep-tasks they go on, and the next executor on the same directory takes them
+up again. It connects again by itself when the center was away.
+Exit codes: 0 stopped as asked, 2 bad input, 3 it cannot work (the center refuses it, say).
+"""
+
+
+def executor(
+    center: Annotated[
+        str, typer.Option(metavar="URL", envvar="CRESS_CENTER", help="Where the center listens for executors.")
+    ],
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The center's token. Default: token in ~/.local/share/cress.")
+    ] = None,
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the node. Default: the host's name.")] = "",
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="DIR",
+            help="Where journal and logs are kept. Default: executors/NAME in ~/.local/share/cress.",
+        ),
+    ] = None,
+    resource: Annotated[
+        str, typer.Option(metavar="RESOURCE", help="What the node offers. Default: what the machine has.")
+    ] = "",
+    rack: Annotated[str, typer.Option(metavar="NAME", help="The rack that the node stands in.")] = "",
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Something about the node; may be given several times."),
+    ] = None,
+    keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
+    parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
+) -> None:
+    """Run an executor until it is stopped."""
+    with told("executor", "executor"):
+        from cress.client.config import TOKEN_FILE, data_directory, read_token
+        from cress.executor import Settings, run
+
+        attributes = pairs(attribute, "--attribute", "KEY=VALUE")
+        if not center.startswith(("ws://", "wss://")):
+            raise InputError(
+                f"{center!r} is no address of a center",
+                hint="ws://HOST:PORT, executor_url in center.json",
+                field="--center",
+            )
+        home = data_directory()
+        node = name or socket.gethostname()
+        settings = Settings(
+            name=node,
+            directory=data or home / "executors" / node,
+            center_url=center,
+            token=read_token(token_file or home / TOKEN_FILE),
+            resource=resource,
+            rack=rack,
+            attributes=attributes,
+            keep_tasks=keep_tasks,
+            parent_pipe=parent_pipe,
+        )
+        code = run(settings)
+    raise typer.Exit(code)

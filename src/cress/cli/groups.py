@@ -1,0 +1,135 @@
+"""``cress groups``: who has how much, and changing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cress.cli.common import Data, Json, connect, count, pairs, print_json, read_text
+from cress.cli.default import WithDefault
+from cress.cli.errors import told
+from cress.cli.tables import Cell, Column, bar, clean, show, terminal
+
+if TYPE_CHECKING:
+    from cress.client import GroupView
+
+EPILOG = """\
+\b
+Examples:
+  cress groups                                 all groups (the same: cress groups list)
+  cress groups show > Group.conf               as a file to change and apply again
+  cress groups apply Group.conf --dry-run
+  cress groups apply Group.conf --move old=new
+
+\b
+Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center could be asked.
+What stands in the file: docs/groups.md.
+"""
+
+COLUMNS = (
+    Column("NAME", gives=True),
+    Column("QUOTA", right=True),
+    Column("USED", right=True),
+    Column("USED/QUOTA", right=True),
+    Column("RUNNING", right=True),
+    Column("WAITING", right=True),
+    Column("POLICY"),
+    Column("WEIGHT", right=True),
+    Column("USERS", gives=True),
+)
+
+app = typer.Typer(cls=WithDefault, help="List groups, or change them.", epilog=EPILOG, rich_markup_mode=None)
+
+
+@app.command("list")
+def groups(as_json: Json = False, data: Data = None) -> None:
+    """List groups with their quotas and what they use."""
+    with told("groups"):
+        with connect(data) as client:
+            page = client.groups()
+        if as_json:
+            print_json(page)
+            return
+        if terminal():
+            columns = [*COLUMNS[:4], Column(""), *COLUMNS[4:]]
+            rows = [[*row(each)[:4], _bar(each), *row(each)[4:]] for each in page.groups]
+            show(columns, rows)
+        else:
+            show(COLUMNS, [row(each) for each in page.groups])
+
+
+@app.command("show")
+def show_text(as_json: Json = False, data: Data = None) -> None:
+    """Print all groups as a file that can be applied again."""
+    with told("groups show"):
+        with connect(data) as client:
+            page = client.groups()
+        if as_json:
+            print_json(page)
+        else:
+            print(page.text, end="" if page.text.endswith("\n") else "\n")
+
+
+@app.command()
+def apply(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="All groups, as in Group.conf; - is standard input.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    move: Annotated[
+        list[str] | None, typer.Option(metavar="OLD=NEW", help="Where the jobs of a group go that is no more.")
+    ] = None,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Make the groups of a file the groups of the cluster, and show what changes."""
+    with told("groups apply"):
+        text = read_text(file, "groups as text")
+        moves = pairs(move, "--move", "OLD=NEW")
+        with connect(data) as client:
+            applied = client.apply_groups(
+                text, file="standard input" if file == "-" else file, moves=moves, dry_run=dry_run
+            )
+        if as_json:
+            print_json(applied)
+            return
+        for note in applied.notes:
+            typer.echo(f"note: {note}", err=True)
+        for line in applied.diff.splitlines():
+            _print_change(line)
+        changes = count(applied.changes, "change")
+        if not applied.changes:
+            print("nothing changes" if dry_run else "nothing changed")
+        else:
+            print(f"{changes} would be made" if dry_run else f"{changes} made")
+
+
+def row(group: GroupView) -> list[Cell]:
+    """The cells of one group."""
+    ratio: Cell = (f"{group.ratio:.2f}", "yellow" if group.ratio > 1 else "")
+    return [
+        (group.name, "dim") if group.cooling else group.name,
+        group.quota,
+        group.used,
+        ratio,
+        str(group.running),
+        str(group.waiting),
+        group.policy + (" (cools off)" if group.cooling else ""),
+        str(group.weight),
+        " ".join(group.users),
+    ]
+
+
+def _bar(group: GroupView) -> Cell:
+    return bar(group.ratio), "yellow" if group.ratio > 1 else "green"
+
+
+def _print_change(line: str) -> None:
+    text = clean(line)
+    style = {"+": "green", "-": "red", "~": "yellow"}.get(text.lstrip()[:1], "")
+    if terminal() and style:
+        from rich.console import Console
+        from rich.text import Text
+
+        Console(highlight=False).print(Text(text, style=style), soft_wrap=True)
+    else:
+        print(text)

@@ -1,0 +1,191 @@
+"""``cress job``: everything about one job, or one of its tasks."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cress.cli.common import Data, Json, connect, count, duration, moment, print_json, task_id
+from cress.cli.errors import told
+from cress.cli.tables import Cell, Column, facts, show, state
+from cress.model.errors import InputError
+
+if TYPE_CHECKING:
+    from cress.client import AttemptView, Client, JobView, TaskView
+
+EPILOG = """\
+\b
+Examples:
+  cress job 12
+  cress job 12.3     one task, with all its attempts
+
+\b
+Of a job with many tasks those are shown that run or failed.
+Exit codes: 0 done, 2 bad input (no such job, say), 3 no center could be asked.
+"""
+
+TASKS = (
+    Column("TASK", right=True),
+    Column("STATE"),
+    Column("TRIES", right=True),
+    Column("NODE", gives=True),
+    Column("TIME", right=True),
+    Column("EXIT", right=True),
+    Column("ERROR", gives=True),
+)
+ATTEMPTS = (
+    Column("ATTEMPT", right=True),
+    Column("OUTCOME"),
+    Column("NODE", gives=True),
+    Column("STARTED"),
+    Column("TIME", right=True),
+    Column("EXIT", right=True),
+    Column("CPU", right=True),
+    Column("MEMORY", right=True),
+    Column("ERROR", gives=True),
+)
+# A job with more tasks than this is told in parts; of each part so many.
+MOST_SHOWN, OF_EACH = 50, 20
+PARTS = ("running", "failed")
+
+
+def job(
+    job: Annotated[str, typer.Argument(metavar="ID[.TASK]", help="The job, or one of its tasks.")],
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Show everything about one job."""
+    with told("job"):
+        id, task = task_id(job)
+        with connect(data) as client:
+            view = client.job(id)
+            if task is not None:
+                _one_task(client, view, task, as_json)
+                return
+            if as_json:
+                print_json(view)
+                return
+            tasks = _tasks(client, view)
+        now = time.time()
+        facts(about(view, now))
+        if tasks:
+            print()
+            show(TASKS, [task_row(each, now) for each in tasks])
+        left = view.tasks.total - len(tasks)
+        if left:
+            print(f"\n{count(left, 'more task')}" if tasks else f"\n{count(left, 'task')}", f"(cress job {id}.TASK)")
+
+
+def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
+    """What there is to say about a job; ``now`` in seconds since the epoch."""
+    tasks = view.tasks
+    numbers = ("waiting", "running", "succeeded", "failed", "cancelled")
+    parts = [f"{getattr(tasks, word):,} {word}" for word in numbers if getattr(tasks, word)]
+    times = moment(view.started)
+    if view.started is not None:
+        times += f", for {duration((view.ended or now) - view.started)}"
+    return [
+        ("Job", str(view.id)),
+        ("Name", view.name),
+        ("Group", view.group),
+        ("User", view.user),
+        ("Type", view.type),
+        ("State", state(view.state)),
+        ("Reason", view.reason),
+        ("Tasks", f"{tasks.total:,}: {', '.join(parts)}" + (" (all at once or none)" if view.gang else "")),
+        ("Preempted", count(view.preempted, "time") if view.preempted else ""),
+        ("Command", shlex.join(view.command)),
+        ("Directory", view.directory),
+        ("Environment", " ".join(f"{key}={shlex.quote(value)}" for key, value in view.environment.items())),
+        ("Resource", ", ".join(f"{name} {amount}" for name, amount in view.resource.items())),
+        ("Priority", str(view.priority)),
+        ("Time limit", "" if view.time_limit is None else duration(view.time_limit)),
+        ("Submitted", moment(view.submitted)),
+        ("Started", times if view.started is not None else ""),
+        ("Ended", "" if view.ended is None else moment(view.ended)),
+    ]
+
+
+def task_row(task: TaskView, now: float) -> list[Cell]:
+    """The cells of one task: of its attempts, the last."""
+    last = task.attempts[-1] if task.attempts else None
+    if last is None:
+        return [str(task.index), state(task.state), "0", "-", "-", "-", ""]
+    head: list[Cell] = [str(task.index), state(task.state), str(len(task.attempts)), last.node]
+    return [*head, _time(last, now), code(last), last.error]
+
+
+def code(attempt: AttemptView) -> str:
+    """How an attempt ended: ``0``, ``SIGTERM``, ``?`` when nobody knows, ``-`` before."""
+    if attempt.ended is None:
+        return "-"
+    if attempt.code is None:
+        return "?"
+    if attempt.code >= 0:
+        return str(attempt.code)
+    import signal
+
+    try:
+        return signal.Signals(-attempt.code).name
+    except ValueError:
+        return f"signal {-attempt.code}"
+
+
+def _one_task(client: Client, view: JobView, index: int, as_json: bool) -> None:
+    if index >= view.tasks.total:
+        known = f"0 to {view.tasks.total - 1}" if view.tasks.total > 1 else "only 0"
+        raise InputError(f"job {view.id} has no task {index}", hint=known)
+    page = client.tasks(view.id, limit=1, after=index - 1 if index else None)
+    if as_json:
+        print_json(page.tasks[0])
+        return
+    task = page.tasks[0]
+    now = time.time()
+    facts(
+        [
+            ("Task", f"{view.id}.{index}"),
+            ("Name", view.name),
+            ("State", state(task.state)),
+            ("Reason", _why(view, task)),
+        ]
+    )
+    if task.attempts:
+        print()
+        show(ATTEMPTS, [_attempt_row(each, now) for each in task.attempts])
+
+
+def _why(view: JobView, task: TaskView) -> str:
+    return view.reason if task.state == "waiting" else ""
+
+
+def _attempt_row(attempt: AttemptView, now: float) -> list[Cell]:
+    over = attempt.ended is not None
+    return [
+        str(attempt.id),
+        state(attempt.outcome),
+        attempt.node,
+        moment(attempt.started),
+        _time(attempt, now),
+        code(attempt),
+        duration(attempt.cpu) if over else "-",
+        f"{attempt.memory / 2**20:.0f}M" if over else "-",
+        attempt.error,
+    ]
+
+
+def _time(attempt: AttemptView, now: float) -> str:
+    return "-" if attempt.started is None else duration((attempt.ended or now) - attempt.started)
+
+
+def _tasks(client: Client, view: JobView) -> Sequence[TaskView]:
+    if view.tasks.total <= MOST_SHOWN:
+        return client.tasks(view.id, limit=MOST_SHOWN).tasks
+    found: dict[int, TaskView] = {}
+    for part in PARTS:
+        if getattr(view.tasks, part):
+            found |= {task.index: task for task in client.tasks(view.id, limit=OF_EACH, state=part).tasks}
+    return [found[index] for index in sorted(found)]

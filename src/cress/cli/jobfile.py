@@ -1,0 +1,199 @@
+"""Job files as the command line reads them: YAML or JSON into mappings, with the line of every key.
+
+What the keys mean is for the center to say (``model.jobspec``); here is only what has to do with the file. Numbers stay
+the text that was written, so that ``[sleep, 010]`` passes on ``010``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cress.cli.common import read_text
+from cress.model.errors import InputError, InputErrors
+
+HINT = "key: value for each property of a job, at least command: …"
+# Aliases make a small file mean a huge one.
+MOST_VALUES = 1_000_000
+DEEPEST = 50
+# Below these keys everything is text: ``yes`` stays ``yes``.
+TEXTS = ("command", "environment", "env")
+
+_TAG = "tag:yaml.org,2002:"
+
+
+@dataclass(slots=True)
+class Entry:
+    """One job of a file: its mapping, and the line of each of its keys by path (``resource.memory``, ``command[1]``)."""
+
+    mapping: dict[str, object]
+    file: str
+    line: int
+    lines: dict[str, int] = field(default_factory=dict)
+
+    def line_of(self, path: str) -> int:
+        """The line of ``path``, or of the closest thing above it that the file has."""
+        while path:
+            if path in self.lines:
+                return self.lines[path]
+            path = re.sub(r"(\.[^.\[\]]*|\[[^\]]*\]|^[^.\[\]]+)$", "", path)[: len(path) - 1]
+        return self.line
+
+
+def read_jobs(files: Sequence[str]) -> list[Entry]:
+    """The jobs of all files, in their order. Raises ``InputErrors`` with the mistakes of all files."""
+    entries: list[Entry] = []
+    errors: list[InputError] = []
+    for file in files:
+        try:
+            entries += read_file(file)
+        except InputError as error:
+            errors += error.errors if isinstance(error, InputErrors) else [error]
+    if errors:
+        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+    return entries
+
+
+def read_file(file: str) -> list[Entry]:
+    """The jobs of one file: each document is a job, or a list of jobs."""
+    name = "standard input" if file == "-" else file
+    text = read_text(file, "YAML or JSON")
+    entries: list[Entry] = []
+    errors: list[InputError] = []
+    for node in _documents(text, name, json=Path(file).suffix.lower() == ".json"):
+        if _empty(node):
+            continue
+        for each in node.value if _is(node, "seq") else [node]:
+            try:
+                entries.append(_Reader(name).entry(each))
+            except InputError as error:
+                errors.append(error.at(file=name))
+    if errors:
+        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+    if not entries:
+        raise InputError("there is no job in it", hint=HINT, file=name)
+    return entries
+
+
+class _Reader:
+    """Makes one mapping of the nodes that the parser found."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.lines: dict[str, int] = {}
+        self.values = 0
+
+    def entry(self, node: Any) -> Entry:
+        line = _line(node)
+        if not _is(node, "map"):
+            found = "a list" if _is(node, "seq") else repr(str(node.value)[:60])
+            raise InputError(f"{found} is no job", hint=HINT, line=line)
+        mapping = self._mapping(node, "", depth=0, texts=False)
+        return Entry(mapping, self.file, line, self.lines)
+
+    def _value(self, node: Any, path: str, depth: int, texts: bool) -> object:
+        self.values += 1
+        if self.values > MOST_VALUES or depth > DEEPEST:
+            raise InputError("is too much for one job", hint="fewer aliases and levels", line=_line(node))
+        if _is(node, "map"):
+            return self._mapping(node, path, depth=depth, texts=texts)
+        if _is(node, "seq"):
+            items = []
+            for position, each in enumerate(node.value):
+                place = f"{path}[{position}]"
+                self.lines[place] = _line(each)
+                items.append(self._value(each, place, depth + 1, texts))
+            return items
+        kind = str(node.tag or "").removeprefix(_TAG)
+        if kind == "null":
+            return None
+        if kind == "bool" and not texts:
+            return str(node.value).lower() in {"true", "yes", "on", "y"}
+        if kind not in {"str", "int", "float", "bool", "timestamp", "value", "merge"}:
+            raise InputError(f"{kind or 'its tag'} means nothing here", hint="texts and numbers", line=_line(node))
+        return _joined(node.value)
+
+    def _mapping(self, node: Any, path: str, *, depth: int, texts: bool) -> dict[str, object]:
+        found: dict[str, object] = {}
+        merged: list[Any] = []
+        for key_node, value_node in node.value:
+            line = _line(key_node)
+            if str(key_node.tag).removeprefix(_TAG) == "merge":
+                merged += value_node.value if _is(value_node, "seq") else [value_node]
+                continue
+            if _is(key_node, "map") or _is(key_node, "seq"):
+                raise InputError("a key is a text", hint="key: value", line=line)
+            key = _joined(key_node.value)
+            place = f"{path}.{key}" if path else key
+            if key in found:
+                hint = (
+                    f"it stands on line {self.lines[place]} already" if self.lines[place] != line else "each key once"
+                )
+                raise InputError(f"{key} is given twice", hint=hint, line=line)
+            self.lines[place] = line
+            below = texts or (not path and key.lower() in TEXTS)
+            found[key] = self._value(value_node, place, depth + 1, below)
+        for each in merged:
+            if not _is(each, "map"):
+                raise InputError("<< takes a mapping", hint="<<: *name", line=_line(each))
+            lines = dict(self.lines)
+            for key, value in self._mapping(each, path, depth=depth + 1, texts=texts).items():
+                found.setdefault(key, value)
+            # What stands here comes before what is merged in, for the lines as well.
+            self.lines |= lines
+        return found
+
+
+def _documents(text: str, file: str, *, json: bool) -> list[Any]:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    if json or text.lstrip().startswith(("{", "[")):
+        # Inside the strings of JSON a tab is an escape; everywhere else it is a space, which YAML insists on.
+        text = text.replace("\t", " ")
+    try:
+        return list(YAML(typ="safe", pure=True).compose_all(text))
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise _syntax(text, str(error.problem or error.context or ""), mark.line if mark else 0, file) from None
+    except (YAMLError, ValueError) as error:
+        raise InputError(f"is no YAML: {str(error).splitlines()[0]}", hint=HINT, file=file) from None
+    except RecursionError:
+        raise InputError("has too many levels", hint="fewer brackets within brackets", file=file) from None
+
+
+def _syntax(text: str, problem: str, line: int, file: str) -> InputError:
+    """A mistake of YAML in the words of people; ``line`` counts from 0."""
+    lines = text.splitlines()
+    shown = lines[line] if line < len(lines) else ""
+    if "\t" in problem or re.match(r"\s*\t", shown):
+        return InputError("a tab cannot indent YAML", hint="use spaces", file=file, line=line + 1)
+    if "mapping values are not allowed" in problem:
+        hint = "is a line above indented otherwise? a text with `: ` in it needs quotes"
+        return InputError("a `:` where none can be", hint=hint, file=file, line=line + 1)
+    if "undefined alias" in problem:
+        return InputError(problem, hint="&name comes before *name", file=file, line=line + 1)
+    return InputError(f"is no YAML: {problem}", hint=HINT, file=file, line=line + 1)
+
+
+def _joined(text: str) -> str:
+    """Characters that JSON writes as two escapes as the one that is meant."""
+    text = str(text)
+    if not any("\ud800" <= each <= "\udfff" for each in text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _line(node: Any) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _is(node: Any, kind: str) -> bool:
+    return str(getattr(node, "tag", "")) == _TAG + kind and isinstance(node.value, list)
+
+
+def _empty(node: Any) -> bool:
+    return node is None or (not isinstance(node.value, list) and str(node.tag) == _TAG + "null")

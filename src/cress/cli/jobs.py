@@ -1,0 +1,133 @@
+"""``cress jobs``: what waits, runs and has finished."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cress.cli.common import Data, Json, connect, duration, print_json
+from cress.cli.errors import told
+from cress.cli.tables import Cell, Column, show, state
+
+if TYPE_CHECKING:
+    from cress.client import Client, JobsPage, JobView
+
+EPILOG = """\
+\b
+Examples:
+  cress jobs                     what waits and runs, and the latest finished ones
+  cress jobs --state failed --limit 100
+  cress jobs --all --json | jq '.jobs[].name'
+
+\b
+Newest first. DONE counts tasks that are over. TIME is since the first task started.
+Exit codes: 0 done, 2 bad input, 3 no center could be asked.
+"""
+
+COLUMNS = (
+    Column("ID", right=True),
+    Column("NAME", gives=True),
+    Column("GROUP", gives=True),
+    Column("USER", gives=True),
+    Column("STATE"),
+    Column("DONE", right=True),
+    Column("RUNNING", right=True),
+    Column("AGE", right=True),
+    Column("TIME", right=True),
+    Column("REASON", gives=True),
+)
+# Without a word about it: so many live jobs, and so many of the latest.
+MOST_LIVE, LATEST = 100, 10
+PAGE = 1000
+
+
+class State(StrEnum):
+    """States of jobs."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+def jobs(
+    every: Annotated[bool, typer.Option("--all", "-a", help="All jobs, the finished ones too.")] = False,
+    state: Annotated[State | None, typer.Option(help="Only jobs in this state.")] = None,
+    group: Annotated[str, typer.Option(metavar="GROUP", help="Only jobs of this group.")] = "",
+    user: Annotated[str, typer.Option(metavar="USER", help="Only jobs of this user.")] = "",
+    name: Annotated[str, typer.Option(metavar="NAME", help="Only jobs of this name.")] = "",
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="At most so many. Default: all with --all, else 100.")
+    ] = None,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """List jobs, newest first."""
+    with told("jobs"):
+        with connect(data) as client:
+            filters: dict[str, Any] = {"group": group, "user": user, "name": name}
+            if every or state or limit:
+                most = limit or (None if every else MOST_LIVE)
+                page = _pages(client, most, {**filters, "state": state.value if state else ""})
+            else:
+                page = _live(client, filters)
+        if as_json:
+            print_json(page)
+            return
+        now = time.time()
+        if page.jobs:
+            show(COLUMNS, [row(job, now) for job in page.jobs])
+            if page.next is not None and (every or state or limit):
+                typer.echo("there are older ones (cress jobs --all, or a larger --limit)", err=True)
+        else:
+            typer.echo("no jobs", err=True)
+
+
+def row(job: JobView, now: float) -> list[Cell]:
+    """The cells of one job; ``now`` in seconds since the epoch."""
+    tasks = job.tasks
+    done = tasks.succeeded + tasks.failed + tasks.cancelled
+    run = "-" if job.started is None else duration((job.ended or now) - job.started)
+    return [
+        str(job.id),
+        job.name,
+        job.group,
+        job.user,
+        state(job.state),
+        f"{done}/{tasks.total}",
+        str(tasks.running),
+        duration(now - job.submitted),
+        run,
+        job.reason,
+    ]
+
+
+def _live(client: Client, filters: dict[str, Any]) -> JobsPage:
+    """What waits and runs, and the latest of all."""
+    from cress.client import JobsPage
+
+    found: dict[int, JobView] = {}
+    older = None
+    for word, most in (("pending", MOST_LIVE), ("running", MOST_LIVE), ("", LATEST)):
+        page = client.jobs(limit=most, state=word, **filters)
+        older = page.next
+        found |= {job.id: job for job in page.jobs}
+    return JobsPage(jobs=tuple(found[id] for id in sorted(found, reverse=True)), next=older)
+
+
+def _pages(client: Client, most: int | None, filters: dict[str, Any]) -> JobsPage:
+    from cress.client import JobsPage
+
+    found: list[JobView] = []
+    before = None
+    while most is None or len(found) < most:
+        page = client.jobs(limit=PAGE if most is None else min(PAGE, most - len(found)), before=before, **filters)
+        found += page.jobs
+        before = page.next
+        if before is None:
+            break
+    return JobsPage(jobs=tuple(found), next=before)

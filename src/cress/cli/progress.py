@@ -1,0 +1,89 @@
+"""Waiting for jobs, with a bar for each on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from cress.cli.common import patiently
+from cress.cli.tables import clean
+
+if TYPE_CHECKING:
+    from cress.client import Client, JobView
+
+# The center answers as soon as a job is over; a bar wants to move meanwhile. Seconds.
+QUIET, MOVING = 30.0, 0.3
+OVER = frozenset({"succeeded", "failed", "cancelled"})
+# More bars than this do not fit on a screen: then one bar stands for all jobs.
+MOST_BARS = 10
+
+
+def wait_for(client: Client, ids: Sequence[int], verb: str) -> list[JobView]:
+    """Wait until all these jobs are over; their last views in the same order."""
+    with ExitStack() as stack:
+        moves = _bars(stack, len(ids)) if sys.stderr.isatty() else None
+        found: dict[int, JobView] = {}
+        open_ids = list(ids)
+        while open_ids:
+            # With a bar for each, the first job is waited for and the others are looked at.
+            for position, id in enumerate(open_ids if moves else open_ids[:1]):
+                wait = 0.0 if position else MOVING if moves else QUIET
+                view = patiently(lambda id=id, wait=wait: client.job(id, wait), verb)  # type: ignore[misc]
+                found[id] = view
+                if moves:
+                    moves(view)
+            open_ids = [id for id in open_ids if id not in found or found[id].state not in OVER]
+        return [found[id] for id in ids]
+
+
+def line(view: JobView) -> str:
+    """One line about a job: ``job 12 (etl) failed: 3 of 10 tasks failed``."""
+    tasks = view.tasks
+    head = f"job {view.id} ({clean(view.name)}) {view.state}"
+    if view.state == "failed" and tasks.total > 1:
+        return f"{head}: {tasks.failed:,} of {tasks.total:,} tasks failed"
+    if view.state == "cancelled" and tasks.total > 1:
+        return f"{head}: {tasks.succeeded:,} of {tasks.total:,} tasks had succeeded"
+    return head
+
+
+def _bars(stack: ExitStack, jobs: int) -> Callable[[JobView], None]:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[what]}"),
+    )
+    bar = stack.enter_context(Progress(*columns, console=Console(stderr=True), transient=True))
+    known: dict[int, TaskID] = {}
+    if jobs > MOST_BARS:
+        over: set[int] = set()
+        whole = bar.add_task(f"{jobs} jobs", total=jobs, what="")
+
+        def count(view: JobView) -> None:
+            if view.state in OVER:
+                over.add(view.id)
+            bar.update(whole, completed=len(over))
+
+        return count
+
+    def move(view: JobView) -> None:
+        if view.id not in known:
+            known[view.id] = bar.add_task(f"{view.id} {escape(clean(view.name))}", total=view.tasks.total, what="")
+        tasks = view.tasks
+        done = tasks.succeeded + tasks.failed + tasks.cancelled
+        parts = [
+            f"{number:,} {word}" for number, word in ((tasks.running, "running"), (tasks.failed, "failed")) if number
+        ]
+        if view.state == "pending" and view.reason:
+            parts.append(f"waits: {clean(view.reason)}")
+        bar.update(known[view.id], completed=done, what=escape(", ".join(parts)))
+
+    return move

@@ -1,0 +1,181 @@
+"""What tasks write, as they write it: for ``cress run`` and ``cress logs``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, BinaryIO
+
+from cress.cli.common import AGAIN, PATIENCE
+
+if TYPE_CHECKING:
+    from cress.client import Client, TaskView
+
+OVER = frozenset({"succeeded", "failed", "cancelled"})
+# Tasks of a job whose output can be shown together, and how many are read at the same time (two connections each).
+MOST_TASKS = 1000
+MOST_AT_ONCE = 40
+# A task that starts is seen soon; one that waits for long is asked about less often. Seconds.
+SOON, SELDOM = 0.01, 0.25
+
+
+class Bell:
+    """Wakes the main thread; can be rung by signal handlers and other threads alike."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+
+    def ring(self) -> None:
+        """Wake ``wait``, now or at its next call."""
+        with contextlib.suppress(BlockingIOError):  # it has been rung often enough
+            os.write(self._writer, b"!")
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the bell is rung, or for so long."""
+        if select.select([self._reader], [], [], seconds)[0]:
+            os.read(self._reader, 4096)
+
+
+class Output:
+    """Where bytes of tasks go; with several tasks, whole lines, each with ``[task]`` before it."""
+
+    def __init__(self, places: dict[str, BinaryIO], prefixed: bool) -> None:
+        self._places = places
+        self._prefixed = prefixed
+        self._lock = threading.Lock()
+        self._begun: dict[tuple[int, str], bytes] = {}
+
+    def write(self, task: int, stream: str, data: bytes) -> None:
+        """Write at once what can be written."""
+        with self._lock:
+            if self._prefixed:
+                whole, newline, begun = (self._begun.pop((task, stream), b"") + data).rpartition(b"\n")
+                if begun:
+                    self._begun[task, stream] = begun
+                data = _prefix(task, whole + newline) if newline else b""
+            self._put(stream, data)
+
+    def end(self, task: int, stream: str) -> None:
+        """The stream is over: write the line that it left unfinished."""
+        with self._lock:
+            begun = self._begun.pop((task, stream), b"")
+            if begun:
+                self._put(stream, _prefix(task, begun + b"\n"))
+
+    def _put(self, stream: str, data: bytes) -> None:
+        if data:
+            place = self._places[stream]
+            place.write(data)
+            place.flush()
+
+
+class Relay:
+    """Follows the tasks of a job, or one of them, until they are over.
+
+    ``on_look`` is called again and again meanwhile, with what the tasks are; it may raise to leave.
+    """
+
+    def __init__(
+        self, client: Client, job: int, output: Output, streams: Sequence[str], task: int | None = None
+    ) -> None:
+        self.bell = Bell()
+        self._client = client
+        self._job = job
+        self._task = task
+        self._output = output
+        self._streams = streams
+        self._seen: set[int] = set()
+        self._threads: list[threading.Thread] = []
+        self._failure: BaseException | None = None
+
+    def follow(self, on_look: Callable[[Sequence[TaskView]], None] = lambda _: None) -> list[TaskView]:
+        """Write what the tasks write until all are over; the tasks at the end."""
+        pause = SOON
+        while True:
+            tasks = self.look()
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            started = [self._start(task) for task in tasks]
+            if self._failure:
+                raise self._failure
+            over = all(task.state in OVER for task in tasks)
+            if over and not self._threads and not any(started):
+                return tasks
+            on_look(tasks)
+            pause = SOON if any(started) else min(pause * 1.5, SELDOM)
+            self.bell.wait(pause)
+
+    def look(self) -> list[TaskView]:
+        """The tasks as they are now."""
+        from cress.cli.common import patiently
+
+        if self._task is not None:
+            after = self._task - 1 if self._task else None
+            return list(patiently(lambda: self._client.tasks(self._job, limit=1, after=after), "run").tasks)
+        found: list[TaskView] = []
+        after = None
+        while True:
+            page = patiently(lambda after=after: self._client.tasks(self._job, limit=MOST_TASKS, after=after), "run")  # type: ignore[misc]
+            found += page.tasks
+            after = page.next
+            if after is None or not page.tasks:
+                return found
+
+    def _start(self, task: TaskView) -> bool:
+        """Follow a task from its first attempt on, through all others; whether this is the moment for it."""
+        if task.index in self._seen or not task.attempts or task.state in {"waiting", "starting"}:
+            return False
+        if len(self._threads) >= MOST_AT_ONCE * len(self._streams):
+            return False
+        self._seen.add(task.index)
+        for stream in self._streams:
+            # A daemon: when the main thread leaves, nobody wants to hear the rest.
+            thread = threading.Thread(target=self._copy, args=(task.index, stream), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return True
+
+    def _copy(self, task: int, stream: str) -> None:
+        try:
+            copy(self._client, self._job, task, stream, self._output, follow=True)
+        except BaseException as error:  # noqa: BLE001 – raised again by the main thread
+            self._failure = self._failure or error
+        finally:
+            self.bell.ring()
+
+
+def copy(client: Client, job: int, task: int, stream: str, output: Output, *, follow: bool) -> None:
+    """Write what one task wrote; a connection that breaks off is taken up again where it was."""
+    from cress.client import Unavailable, Unreachable
+
+    offset, since = 0, None
+    while True:
+        try:
+            for data in client.logs(job, task, stream, offset, follow=follow):
+                offset += len(data)
+                since = None
+                output.write(task, stream, data)
+            break
+        except (Unreachable, Unavailable):
+            since = since or time.monotonic()
+            if not follow or time.monotonic() - since > PATIENCE:
+                raise
+            time.sleep(AGAIN)
+    output.end(task, stream)
+
+
+def standard(prefixed: bool, *, merged: bool = False) -> Output:
+    """Standard output and error of this program; ``merged``: all to standard output."""
+    out, err = sys.stdout.buffer, sys.stderr.buffer
+    return Output({"stdout": out, "stderr": out if merged else err}, prefixed)
+
+
+def _prefix(task: int, lines: bytes) -> bytes:
+    head = f"[{task}] ".encode()
+    return b"".join(head + line for line in lines.splitlines(keepends=True)) if lines else b""

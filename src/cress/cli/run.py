@@ -1,0 +1,204 @@
+"""``cress run``: a command on the cluster as if it ran here."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cress.cli.common import Data, connect, pairs
+from cress.cli.errors import INTERRUPTED, told
+from cress.cli.tables import clean
+from cress.model.errors import InputError, InputErrors, NotAccepted
+
+if TYPE_CHECKING:
+    from cress.cli.relay import Relay
+    from cress.client import Client, Refused, TaskView
+
+EPILOG = """\
+\b
+Examples:
+  cress run -- echo hello
+  cress run --resource '<2, 4G>' --time-limit 10min -- python3 train.py --epochs 3
+  cress run --tasks 4 -- sh -c 'echo I am task $CRESS_TASK_INDEX'
+
+\b
+What the tasks write is written here, with `[task] ` before each line when there are several. The first Ctrl-C is
+passed on to the tasks (what waits is cancelled), the second cancels. Standard input is not passed on.
+Exit codes: the task's own, 128 + n after signal n, the highest of several tasks; 127 the program could not be started;
+2 bad input, 3 not accepted, 130 interrupted before anything ran.
+"""
+
+# Someone who waits for longer than this is told why. Seconds.
+TELL_AFTER = 1.0
+CANNOT_START, SIGNALLED, FAILED = 127, 128, 1
+
+
+def run(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND…", help="The program and its arguments.")],
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the job. Default: the program's.")] = None,
+    group: Annotated[str | None, typer.Option(metavar="GROUP", help="Group of the job. Default: default.")] = None,
+    tasks: Annotated[int, typer.Option(metavar="N", help="How many copies to run.")] = 1,
+    resource: Annotated[
+        str | None, typer.Option(metavar="RESOURCE", help="What each task needs. Default: '<1, 512M>'.")
+    ] = None,
+    time_limit: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Stop a task that runs for longer, such as 30min.")
+    ] = None,
+    priority: Annotated[int | None, typer.Option(metavar="N", help="Higher goes first. Default: 0.")] = None,
+    env: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set a variable; may be given several times.")
+    ] = None,
+    directory: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where the tasks start. Default: the current directory.")
+    ] = None,
+    gang: Annotated[bool, typer.Option("--gang", help="Start all tasks at once, or none.")] = False,
+    data: Data = None,
+) -> None:
+    """Run a command on the cluster and show what it writes."""
+    with told("run"):
+        from cress.cli.relay import MOST_TASKS
+        from cress.cli.submit import in_directory
+
+        if tasks > MOST_TASKS:
+            raise InputError(
+                f"{tasks} tasks are too many to watch", hint=f"at most {MOST_TASKS}; or cress submit", field="--tasks"
+            )
+        given = {
+            "command": command,
+            "name": name,
+            "group": group,
+            "tasks": tasks,
+            "resource": resource,
+            "time_limit": time_limit,
+            "priority": priority,
+            "environment": pairs(env, "--env", "KEY=VALUE") or None,
+            "directory": directory,
+            "gang": gang or None,
+        }
+        job = in_directory({key: value for key, value in given.items() if value is not None})
+        with connect(data) as client:
+            code = _run(client, job)
+    raise typer.Exit(code)
+
+
+class _Interrupts:
+    """Ctrl-C is passed on at first and cancels when it comes again; SIGTERM and a lost terminal cancel."""
+
+    def __init__(self, client: Client, job: int, relay: Relay) -> None:
+        self._client = client
+        self._job = job
+        self._relay = relay
+        self.asked = 0
+        self._done = 0
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        # Nothing else may happen in a handler: the main thread may hold any lock.
+        self.asked += 1 if number == signal.SIGINT else 2
+        self._relay.bell.ring()
+
+    def act(self, tasks: Sequence[TaskView]) -> None:
+        """Do what was asked for since the last call."""
+        if self.asked <= self._done:
+            return
+        from cress.client import NotFound, Refused
+
+        running = any(task.state == "running" for task in tasks)
+        first = self._done == 0 and self.asked == 1
+        self._done = self.asked
+        try:
+            if not first or not running:
+                self._client.cancel(self._job)
+                return
+            if sys.stderr.isatty():
+                typer.echo("\ncress run: passed on; Ctrl-C again cancels the job", err=True)
+            self._client.signal(self._job, "INT")
+        except (NotFound, Refused):
+            pass  # it has ended meanwhile
+
+
+def _run(client: Client, mapping: dict[str, object]) -> int:
+    from cress.cli.relay import Relay, standard
+    from cress.client import Refused
+
+    try:
+        job = client.submit([mapping]).jobs[0].id
+    except Refused as error:
+        raise _by_option(error) from None
+    several = mapping["tasks"] != 1
+    relay = Relay(client, job, standard(several), ("stdout", "stderr"))
+    interrupts = _Interrupts(client, job, relay)
+    waiting = _Waiting(client, job)
+
+    def look(tasks: Sequence[TaskView]) -> None:
+        interrupts.act(tasks)
+        waiting.tell(tasks)
+
+    try:
+        tasks = relay.follow(look)
+    except BrokenPipeError:
+        client.cancel(job)  # nobody reads what it writes: it ends as it would have here
+        raise
+    except Exception:
+        typer.echo(f"cress run: job {job} goes on (stop: cress cancel {job})", err=True)
+        raise
+    return max(_code(task, interrupts.asked > 0, several) for task in tasks)
+
+
+class _Waiting:
+    """Tells someone at a terminal why nothing runs yet."""
+
+    def __init__(self, client: Client, job: int) -> None:
+        self._client = client
+        self._job = job
+        self._at = time.monotonic() + TELL_AFTER if sys.stderr.isatty() else float("inf")
+        self._told = ""
+
+    def tell(self, tasks: Sequence[TaskView]) -> None:
+        """Say the reason once it has lasted, and again when it is another one."""
+        if time.monotonic() < self._at or any(task.state != "waiting" for task in tasks):
+            return
+        self._at = time.monotonic() + TELL_AFTER
+        reason = self._client.job(self._job).reason
+        if reason and reason != self._told:
+            typer.echo(f"cress run: job {self._job} waits: {clean(reason)}", err=True)
+            self._told = reason
+
+
+def _code(task: TaskView, interrupted: bool, several: bool) -> int:
+    """What this program exits with because of one task; says what the task itself could not say."""
+    if task.state == "succeeded":
+        return 0
+    last = task.attempts[-1] if task.attempts else None
+    if last is not None and last.error:
+        which = f"task {task.index}: " if several else ""
+        typer.echo(f"cress run: {which}{clean(last.error)}", err=True)
+    if last is None or last.code == 0:
+        return INTERRUPTED if interrupted else FAILED
+    if last.code is None:
+        return CANNOT_START if last.started is None and last.error else FAILED
+    return last.code if last.code > 0 else SIGNALLED - last.code
+
+
+def _by_option(refused: Refused) -> Exception:
+    """What the center refused, with the option that it is about."""
+    from cress.cli.submit import PLACE
+
+    kind = InputError if refused.bad_input else NotAccepted
+    errors: list[InputError] = []
+    for fault in refused.faults:
+        path = PLACE.sub("", fault.field, count=1)
+        key, _, rest = path.partition(".")
+        option = "--env" if key == "environment" else f"--{key.replace('_', '-')}"
+        place = path if not key or key.startswith("command") else f"{option} {rest}".strip()
+        errors.append(kind(fault.what, hint=fault.hint, field=place))
+    if not errors:
+        return refused
+    return errors[0] if len(errors) == 1 else InputErrors(errors)

@@ -1,0 +1,42 @@
+"""``cress status``: the cluster in a few lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cress.cli.common import Data, Json, connect, count, duration, moment, print_json
+from cress.cli.errors import told
+from cress.cli.tables import Cell, facts
+
+if TYPE_CHECKING:
+    from cress.client import StateView
+
+EPILOG = """\
+\b
+Exit codes: 0 the center answers, 2 bad input, 3 no center could be asked.
+"""
+
+
+def status(as_json: Json = False, data: Data = None) -> None:
+    """Show the cluster in a few lines."""
+    with told("status"):
+        with connect(data) as client:
+            view = client.state()
+            url = client.url
+        if as_json:
+            print_json(view)
+        else:
+            facts(about(view, url))
+
+
+def about(view: StateView, url: str) -> list[tuple[str, Cell]]:
+    """What there is to say about a cluster."""
+    return [
+        ("Center", f"{url}, version {view.version}"),
+        ("Since", f"{moment(view.started)}, for {duration(view.now - view.started)}"),
+        ("Problem", (view.problem, "bold red")),
+        ("Nodes", f"{view.nodes_up:,} of {view.nodes:,} up"),
+        ("Jobs", f"{count(view.jobs_running, 'job')} running, {view.jobs_waiting:,} waiting"),
+        ("Tasks", f"{count(view.tasks_running, 'task')} running, {view.tasks_waiting:,} waiting"),
+        *((name, f"{view.used.get(name, '0')} of {amount} used") for name, amount in view.capacity.items()),
+    ]

@@ -1,0 +1,122 @@
+"""``cress submit``: job files to the center."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cress.cli.common import Data, Json, connect, print_json
+from cress.cli.errors import Interrupted, told
+from cress.cli.tables import clean
+from cress.model.errors import InputError, InputErrors, NotAccepted
+
+if TYPE_CHECKING:
+    from cress.cli.jobfile import Entry
+    from cress.client import Client, Refused
+
+EPILOG = """\
+\b
+The least job file, and one that says more (all keys: docs/commands.md):
+  command: echo hello
+
+  name: sweep
+  command: [python3, sweep.py, --verbose]
+  tasks: 100
+  resource: <2, 4G>
+  time_limit: 30min
+
+\b
+Examples:
+  cress submit sweep.yaml
+  cress submit --wait prepare.yaml sweep.yaml
+  echo 'command: echo hello' | cress submit -
+
+\b
+Exit codes: 0 submitted (with --wait: every task succeeded), 1 some tasks did not succeed, 2 bad input,
+3 not accepted, 130 interrupted. With 2 and 3 nothing was submitted.
+"""
+
+SOME_FAILED = 1
+PLACE = re.compile(r"jobs\[(\d+)\]\.?")
+
+
+def submit(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE…", help="Job files in YAML or JSON; - is standard input.")
+    ],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the jobs are over.")] = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Submit the jobs of one or more files, all or none."""
+    with told("submit"):
+        from cress.cli.jobfile import read_jobs
+
+        entries = read_jobs(files)
+        mappings = [in_directory(entry.mapping) for entry in entries]
+        with connect(data) as client:
+            from cress.client import Refused
+
+            try:
+                page = client.submit(mappings)
+            except Refused as error:
+                raise placed(error, entries) from None
+            if not as_json:
+                for job in page.jobs:
+                    print(f"job {job.id} ({clean(job.name)}) submitted" + (f"; {clean(job.note)}" if job.note else ""))
+            elif not wait:
+                print_json(page)
+            if wait:
+                _wait(client, [job.id for job in page.jobs], as_json)
+
+
+def in_directory(mapping: dict[str, object]) -> dict[str, object]:
+    """The job with the current directory as its own, unless it names one."""
+    if any(key.lower() in {"directory", "dir"} for key in mapping):
+        return mapping
+    try:
+        return {**mapping, "directory": os.fspath(Path.cwd())}
+    except OSError as error:
+        raise InputError(
+            f"the current directory is not there: {error.strerror}", hint="cd, or directory: in the job"
+        ) from None
+
+
+def placed(refused: Refused, entries: Sequence[Entry]) -> Exception:
+    """What the center refused, with the file and line that it is about."""
+    kind = InputError if refused.bad_input else NotAccepted
+    errors: list[InputError] = []
+    for fault in refused.faults:
+        error = kind(fault.what, hint=fault.hint, field=fault.field)
+        found = PLACE.match(fault.field)
+        entry = entries[int(found[1])] if found and int(found[1]) < len(entries) else None
+        if found and entry is not None:
+            path = fault.field[found.end() :]
+            error = kind(fault.what, hint=fault.hint, field=path, file=entry.file, line=entry.line_of(path))
+        errors.append(error)
+    if not errors:
+        return refused
+    return errors[0] if len(errors) == 1 else InputErrors(errors)
+
+
+def _wait(client: Client, ids: list[int], as_json: bool) -> None:
+    from cress.cli.progress import line, wait_for
+
+    try:
+        views = wait_for(client, ids, "submit")
+    except KeyboardInterrupt:
+        listed = " ".join(map(str, ids[:10])) + (" …" if len(ids) > 10 else "")
+        goes = "the job goes on" if len(ids) == 1 else "the jobs go on"
+        raise Interrupted(f"interrupted; {goes} (stop: cress cancel {listed})") from None
+    if as_json:
+        print_json({"jobs": views})
+    else:
+        for view in views:
+            print(line(view))
+    if any(view.state != "succeeded" for view in views):
+        raise typer.Exit(SOME_FAILED)

@@ -1,0 +1,131 @@
+"""Tables: with colours and fitted to the width on a terminal, plain aligned columns in a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+GAP = "  "
+BAR_WIDTH = 20
+
+# A cell: its text, or its text and a style of rich for terminals.
+Cell: TypeAlias = str | tuple[str, str]
+
+STATES = {
+    "pending": "yellow",
+    "waiting": "yellow",
+    "starting": "yellow",
+    "running": "cyan",
+    "succeeded": "green",
+    "failed": "red",
+    "lost": "red",
+    "cancelled": "dim",
+    "preempted": "magenta",
+    "up": "green",
+    "cordoned": "yellow",
+    "away": "red",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its title, where its cells stand, and whether it gives way when the terminal is narrow."""
+
+    title: str
+    right: bool = False
+    gives: bool = False
+
+
+def terminal() -> bool:
+    """Whether a person looks at standard output."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def state(word: str) -> Cell:
+    """A state in its colour."""
+    return word, STATES.get(word, "")
+
+
+def clean(text: str) -> str:
+    """``text`` on one line, without what a terminal would take for a command."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def show(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
+    """Print a table."""
+    if terminal():
+        _show_rich(columns, rows)
+        return
+    for line in plain(columns, rows):
+        print(line)
+
+
+def plain(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> list[str]:
+    """The lines of a table without colours: every cell whole, the last column not padded."""
+    lines = [[column.title for column in columns], *([_text(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    return [
+        GAP.join(
+            cell.rjust(width) if column.right else cell.ljust(width)
+            for column, cell, width in zip(columns, line, widths, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def facts(pairs: Sequence[tuple[str, Cell]]) -> None:
+    """Print names and values below each other; empty values are left out."""
+    told = [(name, value) for name, value in pairs if _text(value)]
+    width = max((len(name) for name, _ in told), default=0)
+    if not terminal():
+        for name, value in told:
+            print(f"{name.ljust(width)}{GAP}{_text(value)}")
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for name, value in told:
+        line = Text(name.ljust(width) + GAP, style="bold")
+        line.append(_text(value), style=_style(value) or "not bold")
+        console.print(line, soft_wrap=True)
+
+
+def bar(ratio: float) -> str:
+    """A share as a bar: full at 1, ``+`` at its end above."""
+    filled = min(BAR_WIDTH, round(max(ratio, 0.0) * BAR_WIDTH))
+    return "█" * filled + "░" * (BAR_WIDTH - filled) + ("+" if ratio > 1 else " ")
+
+
+def _show_rich(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        # A column that does not give way keeps its whole width.
+        width = (
+            None if column.gives else max([len(column.title), *(len(_text(row[len(table.columns)])) for row in rows)])
+        )
+        table.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            min_width=width,
+        )
+    for row in rows:
+        table.add_row(*(Text(_text(cell), style=_style(cell)) for cell in row))
+    Console(highlight=False).print(table)
+
+
+def _text(cell: Cell) -> str:
+    return clean(cell if isinstance(cell, str) else cell[0])
+
+
+def _style(cell: Cell) -> str:
+    return "" if isinstance(cell, str) else cell[1]
