@@ -88,12 +88,18 @@ class Listener:
     async def _serve(self, wire: ServerConnection) -> None:
         try:
             async with asyncio.timeout(HELLO_TIMEOUT):
-                hello = _decoded(await wire.recv())
-            node = self._node(hello)
-            await self._only_one(node.name)
-        except InputError as error:
-            await wire.send(encode(Refused(what=error.what, hint=error.hint)))
-            await wire.close(POLICY, "refused")
+                data = await wire.recv()
+            try:
+                hello = _decoded(data)
+                node = self._node(hello)
+            except InputError as error:
+                await _refuse(wire, error, permanent=True)
+                return
+            try:
+                await self._only_one(node.name)
+            except InputError as error:
+                await _refuse(wire, error, permanent=False)
+                return
         except TimeoutError:
             await wire.close(PROTOCOL_ERROR, "no Hello")
         except ConnectionClosed:
@@ -195,6 +201,11 @@ def _durable(connection: Connection, reports: tuple[Report, ...]) -> None:
     ended = tuple(report.attempt for report in reports if isinstance(report, Ended))
     if ended:
         connection.put(Durable(attempts=ended))
+
+
+async def _refuse(wire: ServerConnection, error: InputError, *, permanent: bool) -> None:
+    await wire.send(encode(Refused(what=error.what, hint=error.hint, permanent=permanent)))
+    await wire.close(POLICY, "refused")
 
 
 async def _write(wire: ServerConnection, connection: Connection) -> None:

@@ -11,6 +11,7 @@ from cress.center.engine import Engine
 from cress.center.lookup import Task, find_job, find_tasks
 from cress.lifecycle.live import LiveJob
 from cress.model.errors import NotAccepted
+from cress.protocol.messages import LogData
 
 LIMIT = 262_144
 # Milliseconds that an executor waits for more to read; seconds that it has for an answer beyond that.
@@ -58,6 +59,13 @@ class LogReader:
             if not follow:
                 return
 
+    def check(self) -> None:
+        """Raise Away if the task has ended on a node that is not connected: there is nothing to wait for."""
+        task = self._now()
+        latest = _latest(task)
+        if latest is not None and task.live is None and self._over(task):
+            self._engine.dispatcher.connection(latest[1])
+
     async def _attempt(self, attempt: int, node: str, *, follow: bool) -> AsyncIterator[bytes]:
         while True:
             live = self._engine.machine.attempts.get(attempt)
@@ -69,24 +77,38 @@ class LogReader:
                 if self._engine.stopping:
                     return
                 continue
-            data = await self._engine.dispatcher.connection(node).read_log(
-                attempt,
-                self._stream,
-                self._offset,
-                limit=LIMIT,
-                wait=WAIT if follow else 0,
-                patience=PATIENCE,
-            )
+            data = await self._ask(attempt, node, follow=follow)
+            if data is None:
+                continue
             if data.error:
                 raise NotAccepted(f"node {node} has no output of attempt {attempt}: {data.error}")
             self._offset += len(data.data)
             if data.data:
                 yield data.data
-            if data.over and len(data.data) < LIMIT:
-                await self._until_changed(attempt, started=False)
+            if data.over:
+                if follow:
+                    await self._until_changed(attempt, started=False)
                 return
             if self._engine.stopping or not (data.data or follow):
                 return
+
+    async def _ask(self, attempt: int, node: str, *, follow: bool) -> LogData | None:
+        """The next part; ``None``: look again, the node of a running attempt may come back."""
+        wait = WAIT if follow else 0
+        try:
+            connection = self._engine.dispatcher.connection(node)
+            return await connection.read_log(
+                attempt, self._stream, self._offset, limit=LIMIT, wait=wait, patience=PATIENCE
+            )
+        except Away:
+            if not follow or attempt not in self._engine.machine.attempts:
+                raise
+        change = self._engine.watch(self._job)
+        try:
+            await _settled(change)
+        finally:
+            self._engine.unwatch(self._job, change)
+        return None
 
     async def _until_changed(self, attempt: int, *, started: bool) -> None:
         """Wait until the center knows that the attempt has started, or has ended."""
@@ -123,21 +145,24 @@ def _latest(task: Task) -> tuple[int, str] | None:
     return None
 
 
-async def started(bytes_of: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same bytes, with errors of the first part raised here, before an answer has begun.
+async def answered(reader: LogReader, *, follow: bool) -> AsyncIterator[bytes]:
+    """The bytes for an answer. What is wrong at once is raised here, before the answer has begun.
 
-    Who follows gets the beginning of the answer at once, so only what is wrong at once can be told as an error.
+    Who follows gets the beginning of the answer at once, even if nothing was written yet.
     """
-    try:
-        first = await anext(bytes_of)
-    except StopAsyncIteration:
-        first = b""
+    parts = reader.read(follow=follow)
+    first = b""
+    if follow:
+        reader.check()
+    else:
+        with contextlib.suppress(StopAsyncIteration):
+            first = await anext(parts)
 
     async def all_of() -> AsyncIterator[bytes]:
         yield first
-        # An answer that breaks off tells that something is missing; a reason has no place in it.
+        # An answer that has begun has no place for a reason: it ends.
         with contextlib.suppress(Away, NotAccepted):
-            async for data in bytes_of:
+            async for data in parts:
                 yield data
 
     return all_of()

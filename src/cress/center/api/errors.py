@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from cress.center.dispatch import Away
 from cress.center.engine import NotStored
@@ -41,6 +42,8 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(TooLarge, lambda _, error: answer(413, "too_large", str(error)))
     for unavailable in (NotStored, StoreError, Away):
         app.add_exception_handler(unavailable, lambda _, error: answer(503, "unavailable", str(error)))
+    # Nobody is there to read it.
+    app.add_exception_handler(ClientDisconnect, lambda _, __: answer(400, "bad_input", "the body broke off"))
     app.add_exception_handler(Exception, _defect)
 
 

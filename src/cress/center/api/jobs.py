@@ -23,6 +23,8 @@ from cress.model.units import one_of
 from cress.protocol.views import JobsPage, Submitted, SubmittedPage, TasksPage
 
 MOST_WAIT = 3600.0
+# Seconds until it is looked whether somebody who waits is still there.
+LOOK_AGAIN = 10.0
 MOST_JOBS = 1_000
 MOST_TASKS = 10_000
 TASK_STATES = ("waiting", "starting", "running", "succeeded", "failed", "cancelled")
@@ -77,9 +79,11 @@ async def job(
         number = id_of(found)
         change = engine.watch(number)
         try:
-            await asyncio.wait((change,), timeout=left)
+            await asyncio.wait((change,), timeout=min(left, LOOK_AGAIN))
         finally:
             engine.unwatch(number, change)
+        if await request.is_disconnected():
+            break
         found = _job(engine, id)
     return reply(job_view(engine, found))
 

@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from cress.center.api.context import engine_of
 from cress.center.api.jobs import check_task, job_by_id
-from cress.center.logs import LogReader, started
+from cress.center.logs import LogReader, answered
 from cress.center.lookup import id_of
 from cress.model.errors import InputError
 from cress.model.units import one_of
@@ -37,5 +37,5 @@ async def logs(
         raise InputError(f"{stream[:40]!r} is no stream", hint=one_of(stream, STREAMS), field="stream")
     job = job_by_id(engine, id)
     check_task(job, task)
-    reader = LogReader(engine, id_of(job), task, stream, offset).read(follow=follow)
-    return StreamingResponse(await started(reader), media_type="text/plain; charset=utf-8")
+    reader = LogReader(engine, id_of(job), task, stream, offset)
+    return StreamingResponse(await answered(reader, follow=follow), media_type="text/plain; charset=utf-8")
