@@ -80,8 +80,8 @@ class Hands(Protocol):
     def signal(self, task: Task, number: int) -> None:
         """Send a signal to all processes of the attempt."""
 
-    def sweep(self, task: Task) -> bool:
-        """Kill what is left of the attempt after its first process; True: nothing is."""
+    def sweep(self, task: Task, *, kill: bool) -> bool:
+        """Look for what is left of the attempt after its first process, and kill it; True: nothing is."""
 
     def report(self, report: Report) -> None:
         """Tell the agent, if there is one."""
@@ -312,8 +312,8 @@ class Keeper:
         if task.stage is Stage.QUEUED:
             self._over(task, cause)
             return
-        if task.stage is Stage.SWEEPING:
-            return
+        if task.stage is Stage.SWEEPING and task.kill_at is None:
+            return  # it is being killed
         first = task.cause is None
         if first:
             task.cause = cause
@@ -321,6 +321,8 @@ class Keeper:
         if task.kill_at is None or kill_at < task.kill_at:
             task.kill_at = kill_at
             self._at(kill_at, task)
+        if task.stage is Stage.SWEEPING:
+            return  # the next look does it
         if grace <= 0:
             self.hands.signal(task, SIGKILL)
         elif first and task.stage is Stage.RUNNING:
@@ -339,7 +341,8 @@ class Keeper:
 
     def _sweep(self, task: Task) -> None:
         task.stage = Stage.SWEEPING
-        if not self.hands.sweep(task):
+        # A shell may be gone at once when it is told to stop, while its children still use the grace that they have.
+        if not self.hands.sweep(task, kill=task.kill_at is None or task.kill_at <= self.now):
             self._at(self.now + task.pause, task)
             task.pause = min(2 * task.pause, SWEEP_MOST)
         elif task.seen:

@@ -84,6 +84,7 @@ class Supervisor:
         self.by_pid: dict[int, Task] = {}  # first processes that are our children
         self.spawning: dict[int, tuple[int, Task]] = {}  # by pid: the descriptor that tells whether it worked
         self.orphans: dict[int, int] = {}  # pid → attempt, of children that came to us when their parent ended
+        self.orphans_fresh = False
         self.reports: list[Report] = []
         self.agent: socket.socket | None = None
         self.frames = Frames()
@@ -112,6 +113,7 @@ class Supervisor:
                 self.keeper.leave(DEFAULT_GRACE)
             if self.ended_children:
                 self._reap()
+            self.orphans_fresh = False
             self.keeper.tick()
             self.keeper.work(SPAWNS_PER_TURN)
             self._settle_spawns()
@@ -192,9 +194,7 @@ class Supervisor:
             if pid == 0:
                 break
             ended.append((pid, status, usage))
-        if not ended:
-            return
-        self._find_orphans()
+        self.orphans_fresh = False
         for pid, status, usage in ended:
             self.orphans.pop(pid, None)
             task = self.by_pid.pop(pid, None)
@@ -207,7 +207,10 @@ class Supervisor:
                 self.keeper.exited(task.attempt, os.waitstatus_to_exitcode(status), used)
 
     def _find_orphans(self) -> None:
-        """See which children came to us because their parents ended, and whose they are."""
+        """See which children came to us because their parents ended, and whose they are; once for many ends."""
+        if self.orphans_fresh:
+            return
+        self.orphans_fresh = True
         strange = processes.children(os.getpid()).difference(self.by_pid, self.orphans)
         for pid in strange:
             attempt = processes.attempt_of(pid, self.attempts)
@@ -271,21 +274,21 @@ class Supervisor:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(task.pid, number)
 
-    def sweep(self, task: Task) -> bool:
+    def sweep(self, task: Task, *, kill: bool) -> bool:
         """See ``Hands``."""
+        number = SIGKILL if kill else 0
         gone = True
         if task.pid and (not task.adopted or not self._pid_taken(task)):
-            gone = not self.runtime.signal(task.pid, SIGKILL)
+            gone = not self.runtime.signal(task.pid, number)
         if task.adopted:
             left = {pid for attempt, pid in processes.find_attempts(self.attempts) if attempt == task.attempt}
         else:
+            # What was killed may have had children that are ours now.
+            self._find_orphans()
             left = {pid for pid, attempt in self.orphans.items() if attempt == task.attempt}
-            if not gone:
-                # Their children come to us when they end.
-                self.ended_children = True
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, SIGKILL)
+                os.kill(pid, number)
                 gone = False
         if gone and task.run is not None and not task.run.directory:
             with contextlib.suppress(OSError):

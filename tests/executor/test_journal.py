@@ -1,0 +1,197 @@
+"""The journal: what was written is read back, whatever a crash has left of the last of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cress.executor.journal import HEADER, Journal, JournalError
+from cress.executor.records import REMEMBERED, Boot, End, Epoch, Forget, Intent, Known, Record, Start
+from cress.model.reports import Cause, Ended, Usage
+
+ATTEMPTS = st.integers(1, 8)
+ENDS = st.builds(
+    Ended,
+    attempt=ATTEMPTS,
+    cause=st.sampled_from(Cause),
+    code=st.none() | st.integers(-64, 255),
+    started=st.integers(0, 2**50),
+    at=st.integers(0, 2**50),
+    error=st.text(max_size=20),
+    usage=st.builds(Usage, st.integers(0, 2**40), st.integers(0, 2**40)),
+)
+RECORDS: st.SearchStrategy[Record] = st.one_of(
+    st.builds(Boot, st.sampled_from(["one", "two"])),
+    st.builds(Epoch, st.integers(0, 9)),
+    st.builds(Intent, ATTEMPTS, st.integers(1, 3), st.integers(0, 9), st.none() | st.integers(0, 9), st.integers(0, 9)),
+    st.builds(Start, ATTEMPTS, st.integers(2, 99), st.integers(0, 99), st.integers(0, 99), st.integers(0, 99)),
+    st.builds(End, ENDS),
+    st.builds(Forget, st.lists(ATTEMPTS, max_size=3).map(tuple)),
+)
+BATCHES = st.lists(st.lists(RECORDS, min_size=1, max_size=4), max_size=8)
+
+
+def meaning(known: Known) -> object:
+    """All that a supervisor reads from what it knows; the boot of what is over does not matter to it."""
+    running = {attempt: (entry.boot, entry.intent, entry.start) for attempt, entry in known.running.items()}
+    return known.boot, known.epoch, running, known.ends, list(known.forgotten)
+
+
+def replayed(batches: list[list[Record]]) -> Known:
+    known = Known()
+    for batch in batches:
+        for record in batch:
+            known.apply(record)
+    return known
+
+
+def written(path: Path, batches: list[list[Record]]) -> list[int]:
+    """Write the batches; where each ends in the file."""
+    path.unlink(missing_ok=True)
+    journal = Journal(path)
+    ends = [path.stat().st_size]
+    for number, batch in enumerate(batches):
+        if number % 2:
+            journal.write(batch)
+        else:
+            for record in batch:
+                journal.note(record)
+            assert journal.flush()
+        ends.append(path.stat().st_size)
+    journal.close()
+    return ends
+
+
+@given(batches=BATCHES)
+def test_what_was_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, batches: list[list[Record]]) -> None:
+    path = tmp_path_factory.getbasetemp() / "read-back"
+    written(path, batches)
+    journal = Journal(path)
+    assert meaning(journal.known) == meaning(replayed(batches))
+    journal.close()
+
+
+@given(batches=BATCHES, cut=st.integers(0, 10_000), data=st.data())
+def test_a_torn_tail_loses_the_torn_batch_and_nothing_else(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[Record]], cut: int, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "torn"
+    ends = written(path, batches)
+    cut %= ends[-1] + 1
+    whole = sum(end <= cut for end in ends[1:])
+    content = path.read_bytes()[:cut]
+    # A crash may also leave zeros where data should be.
+    path.write_bytes(content + bytes(data.draw(st.integers(0, 20)) if cut not in (0, *ends) else 0))
+    if cut < len(HEADER):
+        path.write_bytes(content)
+    journal = Journal(path)
+    assert meaning(journal.known) == meaning(replayed(batches[:whole]))
+    # And it goes on from there.
+    journal.write([Epoch(10)])
+    journal.close()
+    again = Journal(path)
+    assert again.known.epoch == 10
+    assert again.known.ends == replayed(batches[:whole]).ends
+    again.close()
+
+
+@given(batches=BATCHES.filter(lambda batches: len(batches) >= 2), where=st.integers(0, 10_000), bit=st.integers(0, 7))
+def test_damage_before_whole_records_is_an_error_that_names_the_file(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[Record]], where: int, bit: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "damaged"
+    ends = written(path, batches)
+    content = bytearray(path.read_bytes())
+    content[len(HEADER) + where % (ends[-2] - len(HEADER))] ^= 1 << bit
+    path.write_bytes(content)
+    with pytest.raises(JournalError, match=r"damaged.*is damaged at byte \d+.*move it away"):
+        Journal(path)
+    assert path.read_bytes() == content, "a damaged journal is left as it is"
+
+
+@given(batches=BATCHES)
+def test_compaction_keeps_what_the_journal_adds_up_to(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[Record]]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "compacted"
+    written(path, batches)
+    journal = Journal(path)
+    before = meaning(journal.known)
+    journal.compact()
+    assert meaning(journal.known) == before
+    journal.note(Epoch(12))
+    journal.close()
+    again = Journal(path)
+    assert again.known.epoch == 12
+    assert list(again.known.ends) == list(journal.known.ends)
+    assert again.known.running.keys() == journal.known.running.keys()
+    again.close()
+
+
+def test_a_journal_of_finished_work_stays_small(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal", compact_from=20_000)
+    largest = 0
+    for attempt in range(3_000):
+        journal.write([Intent(attempt, 1, 0, None, 0)])
+        journal.note(End(Ended(attempt=attempt, cause=Cause.EXITED, code=0, started=1, at=2)))
+        journal.note(Forget((attempt,)))
+        journal.flush()
+        largest = max(largest, journal.path.stat().st_size)
+    # 3,000 remembered numbers are 9 kB; each compaction waits until there is four times as much.
+    assert largest < 80_000
+    assert not journal.known.running
+    assert not journal.known.ends
+    journal.close()
+
+
+def test_what_is_over_is_remembered_up_to_a_number() -> None:
+    known = Known()
+    known.apply(Forget(tuple(range(REMEMBERED + 5))))
+    assert not known.knows(4)
+    assert known.knows(5)
+    assert len(known.forgotten) == REMEMBERED
+
+
+@pytest.mark.parametrize("content", [b"hello, world: this is no journal\n", b"\x00" * 40, b"cress journal 2\n"])
+def test_another_file_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(content)
+    with pytest.raises(JournalError, match="is no journal of this version; move it away"):
+        Journal(path)
+    assert path.read_bytes() == content
+
+
+def test_a_write_that_fails_half_way_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real disk-full case is in test_supervisor; here the write fails after a part, at every place."""
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    journal.write([Epoch(1)])
+    real = os.write
+    for part in range(1, 24, 4):
+        room = [part]
+
+        def write(fd: int, data: memoryview, room: list[int] = room) -> int:
+            if room[0] <= 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            sent = real(fd, data[: room[0]])
+            room[0] -= sent
+            return sent
+
+        monkeypatch.setattr(os, "write", write)
+        with pytest.raises(OSError, match="No space left"):
+            journal.write([Intent(part, 1, 1, None, 0)])
+        journal.note(Epoch(part))
+        assert not journal.flush()
+        assert "No space left" in journal.full
+        monkeypatch.setattr(os, "write", real)
+        assert journal.flush()
+    journal.close()
+    again = Journal(path)
+    assert not again.known.running
+    assert again.known.epoch == 21
+    again.close()
