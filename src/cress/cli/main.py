@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 import cress
-from cress.cli import cancel, center, executor, groups, job, jobs, logs, nodes, run, simulate, status, submit, up
+from cress.cli import cancel, center, demo, executor, groups, job, jobs, logs, nodes, run, simulate, status, submit, up
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
@@ -65,6 +65,7 @@ app.command(epilog=status.EPILOG)(status.status)
 app.command(epilog=up.EPILOG)(up.up)
 app.command(epilog=center.EPILOG)(center.center)
 app.command(epilog=executor.EPILOG)(executor.executor)
+app.command(epilog=demo.EPILOG)(demo.demo)
 app.command(epilog=simulate.EPILOG)(simulate.simulate)
 
 
