@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -30,6 +31,8 @@ LOOK_EVERY = 0.1
 PATIENCE = 120.0
 # The picture is taken this long after science and web came: all three groups are busy, and some jobs wait.
 PICTURE_AFTER = 5.0
+# A pipe or a file has no edge; tables there are no wider than this.
+WIDEST = 140
 
 
 def demo(
@@ -67,7 +70,7 @@ def _play(client: Client, data: Path, picture: Path | None) -> bool:
     from cress.cli.demo_screen import WIDTH, screen, summary
     from cress.cli.demo_story import GROUPS, Story
 
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else WIDEST)
     told: list[tuple[float, str]] = []
 
     def tell(sentence: str) -> None:

@@ -26,7 +26,7 @@ def screen(seen: Seen, story: list[tuple[float, str]], now: float) -> Renderable
     top.add_column(ratio=4)
     top.add_column(ratio=5)
     top.add_row(_panel(_nodes(seen), "nodes"), _panel(_groups(seen.groups), "groups against their quotas"))
-    return Stack(top, _panel(_jobs(seen.jobs), "jobs"), _panel(_story(story), f"what happens ({now:4.1f} s)"))
+    return Stack(top, _panel(_jobs(seen.jobs), "jobs"), _panel(_story(story), f"what happens ({now:.0f} s)"))
 
 
 def _panel(content: RenderableType, title: str) -> Panel:
@@ -35,7 +35,7 @@ def _panel(content: RenderableType, title: str) -> Panel:
 
 def _nodes(seen: Seen) -> Table:
     table = Table.grid(padding=(0, 1))
-    for node in seen.nodes:
+    for node in sorted(seen.nodes, key=lambda node: node.name):
         cells = Text()
         groups = sorted(seen.running.get(node.name, []), key=list(QUOTAS).index)[:CORES]
         for name in groups:
@@ -79,7 +79,7 @@ def _jobs(jobs: tuple[JobView, ...]) -> Table:
     for job in jobs[-JOBS:]:
         counts = job.tasks
         done = Text(f"{counts.succeeded}/{counts.total}", style="bold green" if job.state == "succeeded" else "")
-        again = f"{job.preempted} preempted so far; " if job.preempted and counts.waiting else ""
+        again = f"{job.preempted} preempted; " if job.preempted and counts.waiting else ""
         table.add_row(
             str(job.id),
             job.name,

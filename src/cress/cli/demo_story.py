@@ -72,6 +72,7 @@ class Story:
     jobs: dict[str, int] = field(default_factory=dict)
     tasks: dict[str, int] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
+    preempted: int = 0
 
     @property
     def now(self) -> float:
@@ -84,20 +85,24 @@ class Story:
         waited = self.now - self.since
         idle = all(job.ended is not None for job in seen.jobs)
         if self.act == 0:
-            self._begin("office has nobody beside it and borrows all 12 cores; its quota is 3")
+            self._begin("office is alone and borrows all 12 cores; its quota is 3")
             self._submit("report", "office", tasks=14, seconds=5)
         elif self.act == 1 and waited > 2:
-            self._begin("science and web come; both are below 0.9 of their quotas and take cores back from office")
+            self._begin("science and web come; both are below their quotas and take cores back")
             self._submit("simulate", "science", tasks=30, seconds=1.5)
             self._submit("render", "web", tasks=15, seconds=1.5)
         elif self.act == 2 and idle:
-            self._begin("a gang of 8 starts as one; a wide job must wait for it; short ones fill the gap before it")
+            self._begin("a gang of 8 starts as one; a wide job waits for it; short ones fill the gap")
             self._submit("gang", "science", tasks=8, seconds=3, gang=True, limit="4s")
             self._submit("wide", "science", tasks=2, seconds=1, gang=True, limit="4s", cores=CORES)
             self._submit("short", "science", tasks=4, seconds=1, limit="2s")
         elif self.act == 3 and idle:
             self._begin("all is done")
         self._sample(seen)
+        preempted = sum(job.preempted for job in seen.jobs)
+        if preempted > self.preempted:
+            self.tell(f"{preempted - self.preempted} tasks of office were preempted; they will run again")
+            self.preempted = preempted
         return seen
 
     @property

@@ -152,7 +152,8 @@ class Agent:
                 raise RefusedError(f"the center refused this executor: {answer.what}{hint}", permanent=answer.permanent)
             if not isinstance(answer, Welcome):
                 raise RefusedError(f"the center answered a hello with {type(answer).__name__}", permanent=False)
-            self._say(f"node {self.settings.name} is registered at {self.settings.center_url}")
+            if not self.settings.parent_pipe:  # else the parent says so, for all its children at once
+                self._say(f"node {self.settings.name} is registered at {self.settings.center_url}")
             self._link = link
             await link.send(answer)
             if self.leaving.is_set() and not self.keep:
