@@ -94,13 +94,12 @@ def apply(
             return
         for note in applied.notes:
             typer.echo(f"note: {note}", err=True)
+        if not applied.changes:
+            print("nothing would change" if dry_run else "nothing changed")
+            return
         for line in applied.diff.splitlines():
             _print_change(line)
-        changes = count(applied.changes, "change")
-        if not applied.changes:
-            print("nothing changes" if dry_run else "nothing changed")
-        else:
-            print(f"{changes} would be made" if dry_run else f"{changes} made")
+        print(count(applied.changes, "change"), "would be made" if dry_run else "made")
 
 
 def row(group: GroupView) -> list[Cell]:

@@ -94,9 +94,11 @@ def placed(refused: Refused, entries: Sequence[Entry]) -> Exception:
     for fault in refused.faults:
         error = kind(fault.what, hint=fault.hint, field=fault.field)
         found = PLACE.match(fault.field)
-        entry = entries[int(found[1])] if found and int(found[1]) < len(entries) else None
-        if found and entry is not None:
-            path = fault.field[found.end() :]
+        position = int(found[1]) if found else 0
+        # Of a job that came alone, the center need not say which one it is.
+        if position < len(entries) and (found or len(entries) == 1):
+            entry = entries[position]
+            path = PLACE.sub("", fault.field, count=1)
             error = kind(fault.what, hint=fault.hint, field=path, file=entry.file, line=entry.line_of(path))
         errors.append(error)
     if not errors:

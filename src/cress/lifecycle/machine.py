@@ -43,6 +43,7 @@ from cress.model.events import (
 )
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
+from cress.model.jobspec import below
 from cress.model.options import Options
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.model.reports import Cause, Ended, Report, Started
@@ -113,7 +114,7 @@ class Machine:
             try:
                 self._check_job(job)
             except InputError as error:
-                raise error.at(field=f"jobs[{number}]") if len(jobs) > 1 and not error.field else error from None
+                raise below(error, f"jobs[{number}]") if len(jobs) > 1 else error from None
 
     def _check_job(self, job: Job) -> None:
         check_job(job, self.core.dimensions)

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from cress.model.errors import InputError, InputErrors
+from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.model.group import DEFAULT_GROUP, MAX_GROUP_NAME_LENGTH
 from cress.model.job import Job, JobType
 from cress.model.resources import Dimensions, ResourceVector
@@ -101,7 +101,7 @@ def parse_jobs(entries: object, *, dimensions: Dimensions, user: str) -> list[Jo
         try:
             specs.append(parse_job(_mapping(entry), dimensions=dimensions, user=user))
         except InputError as error:
-            errors += [_below(each, place) for each in _each(error)]
+            errors += [below(each, place) for each in _each(error)]
     _raise(errors)
     return specs
 
@@ -164,6 +164,13 @@ def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: st
     return JobSpec(job=job, run=run)
 
 
+def below(error: InputError, field: str) -> InputError:
+    """The same error with its field below ``field``: ``resource`` and ``memory`` make ``resource.memory``."""
+    inner = f"{'' if error.field.startswith('[') else '.'}{error.field}" if error.field else ""
+    kind = NotAccepted if isinstance(error, NotAccepted) else InputError
+    return kind(error.what, hint=error.hint, file=error.file, line=error.line, field=field + inner)
+
+
 def default_name(command: Sequence[str]) -> str:
     """The name of a job that has none: the last path component of its program, with odd characters as ``-``."""
     words = list(command)
@@ -205,7 +212,7 @@ class _Reader:
         try:
             return parse(_present(self._values[key]))
         except InputError as error:
-            self.errors += [_below(each, self.given[key]) for each in _each(error)]
+            self.errors += [below(each, self.given[key]) for each in _each(error)]
             return default
 
 
@@ -417,12 +424,6 @@ def _shown(value: object) -> str:
 
 def _each(error: InputError) -> list[InputError]:
     return error.errors if isinstance(error, InputErrors) else [error]
-
-
-def _below(error: InputError, field: str) -> InputError:
-    """The same error with its field below ``field``: ``resource`` and ``memory`` make ``resource.memory``."""
-    inner = f"{'' if error.field.startswith('[') else '.'}{error.field}" if error.field else ""
-    return InputError(error.what, hint=error.hint, file=error.file, line=error.line, field=field + inner)
 
 
 def _raise(errors: list[InputError]) -> None:

@@ -1,0 +1,169 @@
+"""A real center and real executors as processes, for tests of the whole; nothing of them is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from cress.client import Client, connect
+
+# A loaded machine may take long; what waits here ends as soon as it can.
+PATIENCE = 60.0
+
+_T = TypeVar("_T")
+
+
+def wait_until(look: Callable[[], _T], what: str = "it", patience: float = PATIENCE) -> _T:
+    """The first true value that ``look`` gives; fails after ``patience`` seconds."""
+    deadline = time.monotonic() + patience
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"{what} did not happen within {patience:g} s"
+        time.sleep(0.02)
+
+
+class Cluster:
+    """A center on a short folder of its own, and executors that are added to it."""
+
+    def __init__(self) -> None:
+        # Short: the path of a Unix socket has at most 107 bytes.
+        self.folder = Path(tempfile.mkdtemp(prefix="cr", dir="/tmp"))
+        self.data = self.folder / "d"
+        self.center: subprocess.Popen[bytes] | None = None
+        self.executors: dict[str, subprocess.Popen[bytes]] = {}
+        self.environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("CRESS_", "NO_COLOR"))
+        } | {"CRESS_DATA": str(self.data)}
+
+    # --- programs -------------------------------------------------------------------------------------------------------
+
+    def start_center(self, *arguments: str) -> None:
+        """Start the center and wait until it listens."""
+        self.center = self.start("center", "--port", "0", *arguments, log="center.log")
+        wait_until(lambda: (self.data / "center.json").exists() or self._ended(self.center), "a listening center")
+        assert self.center.poll() is None, self.log("center.log")
+
+    def start_executor(self, name: str = "n1", resource: str = "<4, 8G>", *arguments: str) -> None:
+        """Start an executor and wait until its node is up."""
+        with self.client() as client:
+            url = client_executor_url(self.data)
+            process = self.start(
+                "executor", "--center", url, "--name", name, "--resource", resource, *arguments, log=f"{name}.log"
+            )
+            self.executors[name] = process
+            wait_until(
+                lambda: (
+                    any(node.name == name and node.state == "up" for node in client.nodes()) or self._ended(process)
+                ),
+                f"{name} being up",
+            )
+        assert process.poll() is None, self.log(f"{name}.log")
+
+    def start(self, *arguments: str, log: str) -> subprocess.Popen[bytes]:
+        """Start ``cress`` with these arguments; what it says goes into a file."""
+        with (self.folder / log).open("ab") as place:
+            return subprocess.Popen(
+                [sys.executable, "-m", "cress", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=place,
+                stderr=place,
+                env=self.environment,
+                start_new_session=True,
+            )
+
+    def log(self, name: str) -> str:
+        """What a program has said so far."""
+        return (self.folder / name).read_text()
+
+    # --- the command line -----------------------------------------------------------------------------------------------
+
+    def cress(self, *arguments: object, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run ``cress`` to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "cress", *map(str, arguments)],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=2 * PATIENCE,
+            check=False,
+            env=self.environment | environment,
+            cwd=self.folder,
+        )
+
+    @contextlib.contextmanager
+    def running(self, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+        """``cress`` while it runs, with pipes; it is gone afterwards."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cress", *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+            cwd=self.folder,
+        )
+        with process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def client(self) -> Client:
+        """A client of the center."""
+        return connect(self.data)
+
+    def file(self, name: str, text: str) -> Path:
+        """A file in the folder of the cluster."""
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    # --- the end --------------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End everything, whatever state it is in, and remove the folder."""
+        for process in (*self.executors.values(), self.center):
+            if process is not None and process.poll() is None:
+                process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(15)
+                process.kill()
+                process.wait()
+        for pid in self._left():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not self._left(), "the end of every process")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _left(self) -> list[int]:
+        """Processes of this cluster: supervisors and tasks have sessions of their own, and name its folder."""
+        name = os.fsencode(self.folder) + b"/"
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                with contextlib.suppress(OSError):
+                    if name in (entry / "cmdline").read_bytes() or name in (entry / "environ").read_bytes():
+                        found.append(int(entry.name))
+        return found
+
+    @staticmethod
+    def _ended(process: subprocess.Popen[bytes] | None) -> bool:
+        return process is not None and process.poll() is not None
+
+
+def client_executor_url(data: Path) -> str:
+    """Where the center of a data directory listens for executors."""
+    import msgspec
+
+    return str(msgspec.json.decode((data / "center.json").read_bytes())["executor_url"])

@@ -1,0 +1,39 @@
+"""Fixtures: a cluster that several tests share, and one that belongs to a test alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.system.cluster import Cluster
+
+
+@pytest.fixture
+def bare() -> Iterator[Cluster]:
+    """A cluster of which nothing runs yet."""
+    cluster = Cluster()
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def own(bare: Cluster) -> Cluster:
+    """A center with one executor, ``n1``, of 4 cores and 8G, for one test alone."""
+    bare.start_center()
+    bare.start_executor()
+    return bare
+
+
+@pytest.fixture(scope="session")
+def shared() -> Iterator[Cluster]:
+    """The same for many tests; each leaves nothing running and changes no groups."""
+    cluster = Cluster()
+    try:
+        cluster.start_center()
+        cluster.start_executor()
+        yield cluster
+    finally:
+        cluster.stop()
