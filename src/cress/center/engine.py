@@ -16,7 +16,7 @@ import msgspec
 from cress.center.clock import Clock
 from cress.center.dispatch import Dispatcher
 from cress.center.flight import Flight
-from cress.center.recovery import Opened, open_machine
+from cress.center.recovery import Opened, begin_epoch, load_machine
 from cress.center.settings import Settings
 from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import Input, Record, Reported, encode_record
@@ -101,7 +101,9 @@ class Engine:
 
     async def start(self) -> None:
         """Take the state from the store and begin to work. Raises StoreError and InputError."""
-        self._take_over(await self._in_thread(partial(open_machine, self.store, self.settings, self.clock)))
+        opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
+        await self._in_thread(partial(begin_epoch, self.store, opened, self.clock))
+        self._take_over(opened)
         # What is there now stays for long: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
@@ -292,7 +294,11 @@ class Engine:
         self._runs.clear()
         while not self.stopping:
             try:
-                opened = await self._in_thread(partial(open_machine, self.store, self.settings, self.clock))
+                opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
+                # Readers see what is stored, even while nothing can be added to it.
+                self.machine = opened.machine
+                self._release_watchers()
+                await self._in_thread(partial(begin_epoch, self.store, opened, self.clock))
             except (StoreError, InputError) as error:
                 self.problem = str(error)
             except Exception:  # noqa: BLE001 – tried again, as long as anybody has patience
@@ -300,7 +306,6 @@ class Engine:
             else:
                 self._take_over(opened)
                 self.problem = ""
-                self._release_watchers()
                 return
             await self._pause(RETRY)
 

@@ -34,7 +34,7 @@ def find_jobs(
         spec = job.job if isinstance(job, LiveJob) else job
         return (
             (before is None or spec.id < before)
-            and (not group or spec.group == group)
+            and (not group or group_of(engine, job) == group)
             and (not user or spec.user == user)
             and (not name or spec.name == name)
             and (not state or state_of(job).value == state)
@@ -51,6 +51,14 @@ def find_jobs(
     # A job that is on its way into the store may be there already.
     found = {id_of(job): job for job in reversed(live)}
     return [found[number] for number in sorted(found, reverse=True)[:limit]]
+
+
+def group_of(engine: Engine, job: LiveJob | JobRecord) -> str:
+    """The group of a job; a live one may have moved since it was submitted."""
+    if isinstance(job, JobRecord):
+        return job.group
+    state = engine.machine.core.jobs.get(job.job.id)
+    return job.job.group if state is None else state.group.name
 
 
 def id_of(job: LiveJob | JobRecord) -> int:

@@ -16,10 +16,11 @@ from cress.store.base import Batch, Saved, Store, StoreError
 
 
 class Opened(msgspec.Struct):
-    """A machine, ready to go on: its epoch is durable, all its nodes are away."""
+    """A machine as it was stored, and how much there was to read."""
 
     machine: Machine
     epoch: int
+    snapshot: bool
     snapshot_size: int
     log_size: int
     log_count: int
@@ -30,34 +31,51 @@ class _Meta(msgspec.Struct, frozen=True, array_like=True):
     release: str
 
 
-def open_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
-    """Load, restore, step through the log, begin a new epoch.
+def load_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
+    """Load, restore, step through the log. Reads only.
 
-    Raises StoreError when the store cannot be read or written, or was left by another version.
+    Raises StoreError when the store cannot be read, or was left by another version.
     """
     saved = store.load()
     machine = _restored(saved, settings, settings.zone)
     clock.resume(saved.meta.get("clock"), max(machine.now, 0))
-    epoch = 1 + (msgspec.msgpack.decode(saved.meta["epoch"], type=int) if "epoch" in saved.meta else 0)
-    meta = {
-        "epoch": msgspec.msgpack.encode(epoch),
-        "version": msgspec.msgpack.encode(_Meta(VERSION, cress.__version__)),
-    }
-    batch = Batch(meta=meta)
+    return Opened(
+        machine=machine,
+        epoch=msgspec.msgpack.decode(saved.meta["epoch"], type=int) if "epoch" in saved.meta else 0,
+        snapshot=saved.snapshot is not None,
+        snapshot_size=len(saved.snapshot or b""),
+        log_size=sum(map(len, saved.records)),
+        log_count=len(saved.records),
+    )
+
+
+def begin_epoch(store: Store, opened: Opened, clock: Clock) -> None:
+    """Make the machine go on in a new epoch, with all its nodes away. Raises StoreError.
+
+    The machine is stepped only when the store has shown that it can write.
+    """
+    opened.epoch += 1
+    store.commit(Batch(meta={"epoch": msgspec.msgpack.encode(opened.epoch)}))
     now, utc = clock.now(), clock.utc()
-    inputs = (Restarted(epoch=epoch),)
-    step = machine.step(now, utc, inputs)
-    batch.attempts, batch.jobs = step.attempts, step.jobs
-    if saved.snapshot is None:
-        # What the log is stepped from must not depend on the settings of the next start.
-        batch.snapshot = machine.export()
-    else:
+    inputs = (Restarted(epoch=opened.epoch),)
+    step = opened.machine.step(now, utc, inputs)
+    batch = Batch(
+        attempts=step.attempts,
+        jobs=step.jobs,
+        meta={
+            "clock": clock.save(now, utc),
+            "version": msgspec.msgpack.encode(_Meta(VERSION, cress.__version__)),
+        },
+    )
+    if opened.snapshot:
         batch.records = [encode_record(Record(now, utc, inputs))]
-    meta["clock"] = clock.save(now, utc)
+        opened.log_size += len(batch.records[0])
+        opened.log_count += 1
+    else:
+        # What the log is stepped from must not depend on the settings of the next start.
+        batch.snapshot = opened.machine.export()
+        opened.snapshot, opened.snapshot_size = True, len(batch.snapshot)
     store.commit(batch)
-    snapshot = batch.snapshot or saved.snapshot or b""
-    records = [*saved.records, *batch.records]
-    return Opened(machine, epoch, len(snapshot), sum(map(len, records)), len(records))
 
 
 def _restored(saved: Saved, settings: Settings, zone: tzinfo) -> Machine:

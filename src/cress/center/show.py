@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from cress.center.engine import Engine
-from cress.center.lookup import Task, id_of, state_of
+from cress.center.lookup import Task, group_of, id_of, state_of
 from cress.core.explain import sentence
 from cress.core.groups import GroupState
 from cress.lifecycle.live import LiveAttempt, LiveJob, LiveNode
@@ -73,7 +73,7 @@ def _live_job(engine: Engine, job: LiveJob) -> JobView:
     return JobView(
         id=spec.id,
         name=spec.name,
-        group=spec.group,
+        group=group_of(engine, job),
         user=spec.user,
         type=spec.type.value,
         state=state_of(job).value,
@@ -103,7 +103,7 @@ def reason(engine: Engine, job: LiveJob) -> str:
     """Why tasks of a job wait; empty when none does."""
     if not job.waiting:
         return ""
-    if not any(node.connected for node in engine.machine.nodes.values()):
+    if not any(is_up(engine, node) for node in engine.machine.nodes.values()):
         return "no executor is connected"
     veto = engine.machine.core.veto(id_of(job))
     return "" if veto is None else sentence(veto)
@@ -150,6 +150,11 @@ def node_views(engine: Engine, nodes: list[LiveNode]) -> tuple[NodeView, ...]:
     return tuple(_node(engine, node, running.get(node.node.name, 0)) for node in nodes)
 
 
+def is_up(engine: Engine, node: LiveNode) -> bool:
+    """Whether a node's executor is connected."""
+    return node.connected and node.node.name in engine.dispatcher.connections
+
+
 def used_of(engine: Engine, node: LiveNode) -> ResourceVector:
     """What is held on a node."""
     cluster = engine.machine.core.cluster
@@ -166,7 +171,7 @@ def _node(engine: Engine, node: LiveNode, running: int) -> NodeView:
     state, why = "up", ""
     if node.cordoned:
         state, why = "cordoned", node.reason
-    if not node.connected:
+    if not is_up(engine, node):
         state, why = "away", "its executor is not connected"
     return NodeView(
         name=node.node.name,

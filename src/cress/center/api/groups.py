@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from cress.center.api.bodies import GroupsBody, read, reply
 from cress.center.api.context import engine_of
 from cress.center.engine import Engine
+from cress.center.lookup import group_of
 from cress.center.show import group_view
 from cress.core.admission import check_groups
 from cress.lifecycle.inputs import ApplyGroups
@@ -31,7 +32,7 @@ async def groups(request: Request) -> Response:
     core = engine.machine.core
     waiting: dict[str, int] = {}
     for job in engine.machine.jobs.values():
-        name = job.job.group or DEFAULT_GROUP
+        name = group_of(engine, job)
         waiting[name] = waiting.get(name, 0) + job.waiting
     priorities = {name: format_share(round(float(value), 3)) for name, value in core.groups.priority_values().items()}
     views = tuple(group_view(engine, each, waiting.get(each.name, 0), priorities[each.name]) for each in core.groups)

@@ -9,7 +9,7 @@ from cress.center.api.bodies import CordonBody, read, reply
 from cress.center.api.context import engine_of
 from cress.center.api.errors import NotFound
 from cress.center.engine import Engine
-from cress.center.show import node_views, resources, used_of
+from cress.center.show import is_up, node_views, resources, used_of
 from cress.lifecycle.inputs import Cordon
 from cress.lifecycle.live import LiveNode
 from cress.model.times import SECOND
@@ -53,7 +53,7 @@ async def state(request: Request) -> Response:
     engine = engine_of(request)
     machine = engine.machine
     dimensions = machine.core.dimensions
-    up = [node for node in machine.nodes.values() if node.connected]
+    up = [node for node in machine.nodes.values() if is_up(engine, node)]
     nothing = (0,) * len(dimensions)
     capacity = tuple(map(sum, zip(nothing, *(node.node.capacity for node in up), strict=True)))
     used = tuple(map(sum, zip(nothing, *(used_of(engine, node) for node in up), strict=True)))

@@ -1,0 +1,229 @@
+"""A real center in a process of its own, and a small executor that speaks its protocol over a real socket."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+from cress.model.reports import Cause, Ended, Report, Started
+from cress.protocol import messages
+from cress.protocol.messages import Durable, Hello, Launch, Launches, LogData, ReadLog, Reports, Stops, Welcome
+
+# A loaded machine may take long for anything.
+PATIENCE = 60.0
+
+_PROGRAM = """
+import sys
+from pathlib import Path
+from cress.center.run import run_center
+from cress.center.settings import Settings
+data, port, executor_port, pipe, host = sys.argv[1:]
+sys.exit(run_center(Settings(
+    data=Path(data), port=int(port), executor_port=int(executor_port), parent_pipe=pipe == "pipe", host=host
+)))
+"""
+
+
+def eventually(what: Callable[[], Any], patience: float = PATIENCE) -> Any:
+    """What the function gives as soon as it is true; fails when that takes too long."""
+    deadline = time.monotonic() + patience
+    while not (found := what()):
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.01)
+    return found
+
+
+def run_to_end(data: Path, *, port: int = 0, host: str = "127.0.0.1") -> subprocess.CompletedProcess[str]:
+    """A center that is expected to end by itself."""
+    command = [sys.executable, "-c", _PROGRAM, str(data), str(port), "0", "", host]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+class Center:
+    """A center on ``data``; ends with the ``with``."""
+
+    def __init__(self, data: Path, *, pipe: bool = False) -> None:
+        self.data = data
+        command = [sys.executable, "-c", _PROGRAM, str(data), "0", "0", "pipe" if pipe else "", "127.0.0.1"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.address = eventually(self._address)
+        self.token = (data / "token").read_text().strip()
+        self.http = self.client()
+
+    def _address(self) -> Any:
+        assert self.process.poll() is None, self.process.communicate()[1]
+        with contextlib.suppress(OSError, ValueError):
+            address = json.loads((self.data / "center.json").read_text())
+            return address if address["pid"] == self.process.pid else None
+        return None
+
+    def client(self, **headers: str) -> httpx.Client:
+        given = {"Authorization": f"Bearer {self.token}", **headers}
+        return httpx.Client(base_url=self.address["url"], headers=given, timeout=PATIENCE, trust_env=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.http.close()
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.communicate(timeout=PATIENCE)
+
+    def stop(self) -> int:
+        """Stop it cleanly; its exit code."""
+        self.process.terminate()
+        return self.process.wait(PATIENCE)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    # --- short words for calls -----------------------------------------------------------------------------------
+
+    def get(self, path: str, status: int = 200, **query: Any) -> Any:
+        answer = self.http.get(path, params=query)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def post(self, path: str, body: Any = None, status: int = 200) -> Any:
+        answer = self.http.post(path, json=body if body is not None else {})
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def submit(self, **job: Any) -> int:
+        return int(self.post("/v1/jobs", {"jobs": [{"command": ["true"]} | job]}, 201)["jobs"][0]["id"])
+
+    def put_groups(self, text: str, status: int = 200, *, dry_run: bool = False, **body: Any) -> Any:
+        answer = self.http.put("/v1/groups", params={"dry_run": dry_run}, json={"text": text, **body})
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def executor(self, name: str = "n1", **hello: Any) -> Executor:
+        return Executor(self, name, **hello)
+
+
+class Executor:
+    """An executor that starts nothing: the test says what becomes of its attempts."""
+
+    def __init__(
+        self,
+        center: Center,
+        name: str = "n1",
+        resource: str = "<4, 8G>",
+        reports: tuple[Report, ...] = (),
+        version: int = messages.VERSION,
+    ) -> None:
+        self._opened = open_wire(center, center.token)
+        self.wire = self._opened.__enter__()
+        self.send(
+            Hello(version=version, name=name, resource=resource, boot="b", reports=reports, attributes={"os": "x"})
+        )
+        self.first = self.receive()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.__exit__(kind, error, trace)
+
+    def send(self, message: Any) -> None:
+        self.wire.send(messages.encode(message))
+
+    def receive(self) -> messages.FromCenter:
+        data = self.wire.recv(PATIENCE)
+        assert isinstance(data, bytes)
+        message: messages.FromCenter = messages.decode_from_center(data)
+        return message
+
+    @property
+    def epoch(self) -> int:
+        assert isinstance(self.first, Welcome), self.first
+        return self.first.epoch
+
+    def launches(self) -> tuple[Launch, ...]:
+        message = self.receive()
+        assert isinstance(message, Launches), message
+        return message.launches
+
+    def stops(self) -> Stops:
+        message = self.receive()
+        assert isinstance(message, Stops), message
+        return message
+
+    def started(self, *attempts: int) -> None:
+        self.send(Reports(reports=tuple(Started(attempt=attempt, at=_utc(), pid=7) for attempt in attempts)))
+
+    def ended(self, *attempts: int, code: int = 0, cause: Cause = Cause.EXITED) -> Durable:
+        """Report these ends; the answer that says they are durable."""
+        self.send(Reports(reports=tuple(ended(attempt, code=code, cause=cause) for attempt in attempts)))
+        return self.durable()
+
+    def durable(self) -> Durable:
+        message = self.receive()
+        assert isinstance(message, Durable), message
+        return message
+
+    def answer_logs(self, text: bytes, *, over: bool) -> ReadLog:
+        """Answer one question for a log from ``text``."""
+        question = self.receive()
+        assert isinstance(question, ReadLog), question
+        self.send(LogData(id=question.id, data=text[question.offset :], over=over))
+        return question
+
+    def closed(self) -> bool:
+        """Whether the center closes the connection, whatever it says before."""
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                self.wire.recv(PATIENCE)
+        return True
+
+
+def ended(attempt: int, *, code: int | None = 0, cause: Cause = Cause.EXITED) -> Ended:
+    return Ended(attempt=attempt, cause=cause, code=code, started=_utc(), at=_utc())
+
+
+def open_wire(
+    center: Center, token: str, origin: str | None = None
+) -> contextlib.AbstractContextManager[ClientConnection]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    opened: contextlib.AbstractContextManager[ClientConnection] = connect(
+        center.address["executor_url"],
+        additional_headers=headers,
+        origin=origin,  # type: ignore[arg-type]
+        compression=None,
+        proxy=None,
+        open_timeout=PATIENCE,
+    )
+    return opened
+
+
+def _utc() -> int:
+    return time.time_ns() // 1000
+
+
+@contextlib.contextmanager
+def lines_of(center: Center, path: str) -> Iterator[Iterator[bytes]]:
+    """The parts of a streamed answer, as they come."""
+    with center.http.stream("GET", path) as answer:
+        assert answer.status_code == 200, answer.read()
+        yield answer.iter_bytes()

@@ -1,0 +1,62 @@
+"""The door for executors, and what connections that come and go mean for attempts."""
+
+from __future__ import annotations
+
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from cress.model.reports import Started
+from cress.protocol.messages import Stops, Welcome
+from tests.center.program import Center, ended, eventually, open_wire
+
+
+@pytest.mark.parametrize(
+    ("token", "origin", "status"), [("", None, 401), ("no", None, 401), ("right", "http://x", 403)]
+)
+def test_only_executors_with_the_token_get_in(shared: Center, token: str, origin: str | None, status: int) -> None:
+    with (
+        pytest.raises(InvalidStatus) as refused,
+        open_wire(shared, shared.token if token == "right" else token, origin),
+    ):
+        pass
+    assert refused.value.response.status_code == status
+
+
+def test_what_is_no_message_ends_the_connection(shared: Center) -> None:
+    with shared.executor("garbler") as executor:
+        executor.wire.send(b"\xc1garbage")
+        assert executor.closed()
+    eventually(lambda: shared.get("/v1/nodes/garbler")["state"] == "away")
+
+
+def test_an_order_that_was_lost_comes_again_with_the_same_id(center: Center) -> None:
+    with center.executor() as executor:
+        id = center.submit()
+        (launch,) = executor.launches()
+    with center.executor() as executor:
+        assert executor.launches() == (launch,)
+        executor.ended(launch.attempt)
+    assert center.get(f"/v1/jobs/{id}")["state"] == "succeeded"
+
+
+def test_ends_that_happened_while_nobody_was_connected_are_told_at_the_next_hello(center: Center) -> None:
+    with center.executor() as executor:
+        id = center.submit()
+        (launch,) = executor.launches()
+    with center.executor(reports=(ended(launch.attempt),)) as executor:
+        assert isinstance(executor.first, Welcome)
+        assert executor.durable().attempts == (launch.attempt,)
+    assert center.get(f"/v1/jobs/{id}")["state"] == "succeeded"
+
+
+def test_what_runs_unknown_to_the_center_is_stopped(center: Center) -> None:
+    with center.executor(reports=(Started(attempt=77, at=1, pid=1),)) as executor:
+        stops = executor.receive()
+        assert isinstance(stops, Stops)
+        assert [stop.attempt for stop in stops.stops] == [77]
+
+
+def test_one_message_carries_all_launches_for_a_node(center: Center) -> None:
+    with center.executor("a", resource="<8, 8G>") as a, center.executor("b", resource="<8, 8G>") as b:
+        center.submit(tasks=12, resource="<1, 512M>")
+        assert len(a.launches()) + len(b.launches()) == 12

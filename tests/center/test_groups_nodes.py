@@ -1,0 +1,111 @@
+"""Groups and nodes through the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cress.protocol.messages import Refused, Welcome
+from tests.center.program import Center, eventually
+
+_TWO = "Name: news\nResourceQuota: 2\n\nName: web\nResourceQuota: 1\nUsers: alice\n"
+
+
+def test_groups_are_applied_shown_and_applied_again(center: Center) -> None:
+    applied = center.put_groups(_TWO)
+    assert applied["changes"] == 2
+    assert "+ news" in applied["diff"]
+    page = center.get("/v1/groups")
+    assert [(group["name"], group["quota"]) for group in page["groups"]] == [
+        ("default", "1"),
+        ("news", "2"),
+        ("web", "1"),
+    ]
+    again = center.put_groups(page["text"])
+    assert (again["changes"], again["diff"]) == (0, "no changes\n")
+
+
+def test_a_dry_run_changes_nothing(center: Center) -> None:
+    assert center.put_groups(_TWO, dry_run=True)["changes"] == 2
+    assert [group["name"] for group in center.get("/v1/groups")["groups"]] == ["default"]
+
+
+def test_a_wrong_file_is_told_line_by_line_and_changes_nothing(center: Center) -> None:
+    error = center.put_groups("Name: news\nResourceQuota: much\nWieght: 2\n", 422, file="my.conf")
+    assert [(fault["file"], fault["line"]) for fault in error["faults"]] == [("my.conf", 2), ("my.conf", 3)]
+    assert "did you mean Weight?" in error["message"]
+    assert [group["name"] for group in center.get("/v1/groups")["groups"]] == ["default"]
+
+
+def test_quotas_are_held_against_the_nodes_that_registered(center: Center) -> None:
+    with center.executor(resource="<2, 4G>"):
+        error = center.put_groups("Name: news\nResourceQuota: 3\n", 422)
+        assert "above the capacity" in error["message"]
+        notes = center.put_groups(_TWO)["notes"]
+        assert any("all quotas together are 3 cores, the cluster has 2 cores" in note for note in notes)
+
+
+def test_jobs_of_a_removed_group_need_a_new_home(center: Center) -> None:
+    center.put_groups(_TWO)
+    id = center.submit(group="news")
+    only_web = "Name: web\nResourceQuota: 1\n"
+    for dry_run in True, False:
+        assert "news" in center.put_groups(only_web, 422, dry_run=dry_run)["message"]
+    assert "did you mean web?" in center.put_groups(only_web, 422, moves={"news": "wep"})["message"]
+    center.put_groups(only_web, moves={"news": "web"})
+    assert center.get(f"/v1/jobs/{id}")["state"] == "pending"
+    assert {group["name"]: group["waiting"] for group in center.get("/v1/groups")["groups"]} == {"default": 0, "web": 1}
+
+
+def test_users_that_a_group_does_not_know_are_not_accepted(center: Center) -> None:
+    center.put_groups(_TWO)
+    error = center.post("/v1/jobs", {"jobs": [{"command": ["true"], "group": "web"}]}, 409)
+    assert "may not submit to group web" in error["message"]
+
+
+def test_a_cordoned_node_takes_nothing_new(center: Center) -> None:
+    with center.executor() as executor:
+        node = center.post("/v1/nodes/n1/cordon", {"reason": "a new disk"})
+        assert (node["state"], node["reason"]) == ("cordoned", "a new disk")
+        id = center.submit()
+        assert center.get(f"/v1/jobs/{id}")["state"] == "pending"
+        assert center.post("/v1/nodes/n1/uncordon")["state"] == "up"
+        assert executor.launches()[0].job == id
+    assert "no node 'n2' (one of n1)" in center.post("/v1/nodes/n2/cordon", status=404)["message"]
+
+
+def test_a_node_is_away_when_its_executor_leaves_and_up_when_it_is_back(center: Center) -> None:
+    with center.executor(resource="<3, 8G>"):
+        state = center.get("/v1/state")
+        assert (state["nodes_up"], state["capacity"]["cpu"]) == (1, "3")
+    eventually(lambda: center.get("/v1/nodes/n1")["state"] == "away")
+    assert center.get("/v1/state")["capacity"] == {}
+    with center.executor(resource="<3, 8G>"):
+        assert center.get("/v1/nodes/n1")["state"] == "up"
+
+
+@pytest.mark.parametrize(
+    ("hello", "says"),
+    [
+        ({"version": 99}, "version 99"),
+        ({"resource": "<much>"}, "resource of the node"),
+        ({"name": ""}, "no name of a node"),
+        ({"name": "../n1"}, "no name of a node"),
+    ],
+)
+def test_an_executor_that_is_wrong_is_refused_for_good(shared: Center, hello: dict[str, Any], says: str) -> None:
+    with shared.executor(**hello) as executor:
+        assert isinstance(executor.first, Refused)
+        assert says in executor.first.what
+        assert executor.first.permanent
+        assert executor.closed()
+
+
+def test_a_second_executor_of_the_same_name_is_refused_while_the_first_one_lives(center: Center) -> None:
+    with center.executor() as first, center.executor() as second:
+        assert isinstance(first.first, Welcome)
+        assert isinstance(second.first, Refused)
+        assert "connected already" in second.first.what
+        assert not second.first.permanent
+        assert center.get("/v1/nodes/n1")["state"] == "up"
