@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from cress.lifecycle.inputs import ApplyGroups, Cancel, Cordon, NodeJoined, Restarted, Submit
+from cress.lifecycle.inputs import (
+    ApplyGroups,
+    Cancel,
+    Cordon,
+    NodeJoined,
+    Record,
+    Restarted,
+    Submit,
+    decode_record,
+    encode_record,
+)
 from cress.lifecycle.machine import Machine
 from cress.model.events import Outcome
 from cress.model.options import Options
@@ -276,6 +286,31 @@ def test_a_gang_that_loses_a_task_starts_again_as_a_whole() -> None:
     assert ids(step.halts) == [2, 3]
     step = world.report("n1", ended(2, -15, Cause.STOPPED), ended(3, -15, Cause.STOPPED))
     assert launched(step) == [(number, 0, "n1"), (number, 1, "n1"), (number, 2, "n1")]
+
+
+def test_other_options_hold_from_a_restart_on_and_nothing_is_forgotten() -> None:
+    world = World(Options(grace=SECOND))
+    world.join("n1")
+    (number,) = world.submit(job(6))
+    world.run_all()
+    world.step(Restarted(epoch=2, options=Options(grace=2 * SECOND, max_per_round=1.0)))
+    assert world.machine.core.options.grace == 2 * SECOND
+    world.step(ApplyGroups(groups=(group("own", 3),)))
+    world.join("n1", reports=tuple(started(each) for each in (1, 2, 3, 4)))
+    world.submit(job(1, cpus=2, group="own"))
+    assert [(each.job, each.grace) for each in world.last.halts] == [(number, 2 * SECOND)] * 2
+
+
+def test_options_survive_the_log() -> None:
+    record = Record(1, 2, (Restarted(epoch=1, options=Options(initial_weights=(("cpu", 0.5), ("memory", 0.5)))),))
+    assert decode_record(encode_record(record)) == record
+
+
+def test_what_quotas_are_counted_in_cannot_change_under_groups() -> None:
+    world = World()
+    world.step(ApplyGroups(groups=(group("own", 3),)))
+    sentence = world.refuse(Restarted(epoch=2, options=Options(accounting="dominant")))
+    assert "start it with --option accounting=cpu" in sentence
 
 
 def test_a_state_of_another_version_is_refused() -> None:

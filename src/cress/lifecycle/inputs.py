@@ -9,6 +9,7 @@ import msgspec
 from cress.model.group import Group
 from cress.model.job import Job
 from cress.model.node import Node
+from cress.model.options import Options
 from cress.model.reports import Report
 
 
@@ -17,9 +18,10 @@ class _Input(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=
 
 
 class Restarted(_Input, frozen=True):
-    """A center took over, as epoch ``epoch``: no executor is connected to it yet."""
+    """A center took over, as epoch ``epoch``: no executor is connected to it yet. ``options`` hold from now on."""
 
     epoch: int
+    options: Options | None = None
 
 
 class Submit(_Input, frozen=True):

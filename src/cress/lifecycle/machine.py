@@ -7,6 +7,7 @@ snapshot and the log of steps since then are all that has to survive (design not
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, tzinfo
 from typing import Any
 
@@ -154,6 +155,8 @@ class Machine:
             case ApplyGroups():
                 self._observe(GroupsApplied(each.groups, each.moves))
             case Restarted():
+                if each.options is not None and each.options != self.core.options:
+                    self._configure(each.options)
                 self.epoch = each.epoch
                 for name, node in self.nodes.items():
                     if node.connected:
@@ -350,6 +353,19 @@ class Machine:
                 if isinstance(each, Preempt):
                     attempt.halted, attempt.grace = "preempted", each.grace
                 step.halts.append(Halt(each.attempt, each.job, each.node, attempt.grace))
+
+    def _configure(self, options: Options) -> None:
+        """The scheduler goes on from where it is, with other options."""
+        old = self.core.options.accounting
+        if options.accounting != old and (self.core.groups.configured or self.jobs):
+            raise InputError(
+                f"the groups and jobs of this cluster are counted with accounting={old}",
+                hint=f"start it with --option accounting={old}",
+                field="accounting",
+            )
+        state = self.core.export()
+        state["options"] = asdict(options)
+        self.core = Scheduler.restore(state, self.core.groups.zone)
 
     # --- leaving and coming back -----------------------------------------------------------------------------
 
