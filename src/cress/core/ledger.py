@@ -14,6 +14,7 @@ from cress.core.kernels.holding import END, USABLE
 from cress.core.plans import Plans
 from cress.core.preemption import Claim
 from cress.core.reservations import Reservations
+from cress.core.running import Running
 from cress.core.timeline import Timeline
 from cress.model.decisions import Decision, Start, Stop
 from cress.model.errors import InputError
@@ -52,6 +53,7 @@ class Ledger:
         self.groups.apply((), 0)
         self.jobs: dict[int, JobState] = {}
         self.attempts: dict[int, Attempt] = {}
+        self.running = Running()
         # Attempts that were told to stop and still hold their leases.
         self.leaving: dict[int, Attempt] = {}
         self.claims: list[Claim] = []
@@ -168,6 +170,7 @@ class Ledger:
                 self._dequeue(job)
             job.group.jobs -= 1
         touched = self.groups.apply(event.groups, self.now)
+        self.running.forget()
         for job, name in targets:
             job.group = self.groups.get(name)
             job.group.jobs += 1
@@ -189,6 +192,7 @@ class Ledger:
         wanted = {group.name for group in groups}
         if not wanted:
             return
+        self.running.forget()
         for group in groups:
             group.attempts = {}
             group.policy.forget_charges()

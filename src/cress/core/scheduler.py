@@ -316,7 +316,7 @@ class Scheduler(Ledger):
         if group.no_victims == state and now < group.retry_victims_at:
             self._wake_at(group.retry_victims_at)
             return False
-        plan = find_plan(job, self.groups, self.cluster, self.timeline, self.claims, self.leaving.values(), now)
+        plan = find_plan(self, job)
         if plan is None or not self._within_round(len(plan.attempts)):
             group.no_victims = state
             group.retry_victims_at = self._next_victim_at(now)
@@ -350,7 +350,12 @@ class Scheduler(Ledger):
 
     def _next_victim_at(self, now: int) -> int:
         """When the next running task has run long enough to be a victim."""
-        times = (attempt.start + attempt.job.group.options.min_runtime for attempt in self.attempts.values())
+        times = (
+            attempt.start + group.options.min_runtime
+            for group in self.groups
+            if group.options.min_runtime
+            for attempt in group.attempts.values()
+        )
         return min((time for time in times if time > now), default=NEVER)
 
     def _claim(self, job: JobState, plan: Plan, now: int) -> None:

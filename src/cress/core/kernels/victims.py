@@ -1,9 +1,15 @@
-"""The node on which room for one task costs least, when every victim is a task of its own.
+"""Who may yield, and the node on which room for one more task costs least.
 
-Victims are sorted by node and, on a node, in the order in which they yield; those of node f are
-``offsets[f] : offsets[f + 1]``. ``amounts`` (int64, victim × K) is what they hold, ``charges`` (victim × M) what their
-groups get back, ``spare`` (group × M) what a group may lose in each of its measures and still be at its quota there
-(below 0: it is not).
+Three tables of int64, one row per slot of ``leases``:
+
+* ``running``: what is known of the attempt in the slot; its last columns are what its group pays for it.
+* ``victims``: tasks that go together, one task or all of a gang, in the row of the slot of their first attempt. The
+  slots of the others point there by ``OF``; a slot whose task may not yield has NOBODY there.
+* ``taken`` (one number a slot): victims that were chosen already.
+
+Per group, in the order in which groups yield, ``spare`` (group × measure) is what it may lose in each of its measures
+and still be at its quota there; per job that yields as a whole or has a minimum, ``left`` is how many of its tasks may
+go. ``lost`` and ``gone`` count what was chosen already.
 """
 
 from __future__ import annotations
@@ -11,21 +17,64 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cress.core.kernels.holding import AMOUNTS, NODE
+from cress.core.kernels.holding import AMOUNTS, HEAD, NEXT, NODE, NONE, USABLE
 
+# ``running``: the attempt, when it started, its job, the job's priority, the position of its group by name, how it
+# yields, how many tasks of the job must stay.
+R_ID, R_START, R_JOB, R_PRIORITY, R_GROUP, R_YIELDS, R_MINIMUM, R_CHARGE = range(8)
+NEVER_YIELDS, ALONE, WHOLE = range(3)
+
+# ``victims``: row of the victim, its group's place, what the policy goes by, the longest run of its tasks, the first
+# attempt, the number of tasks, the work lost, the number of the job in ``left`` or NOBODY, what the group gets back.
+OF, RANK, WORTH, LONGEST, FIRST, NUMBER, WORK, JOB, LOSS = range(9)
+NOBODY = -1
 NO_NODE = -1
-ROOM_ALREADY = -2
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def room_with(levels, slots, leases):
-    """``levels`` (node × K) and, on top of it, what the leases in ``slots`` hold."""
-    room = levels.copy()
-    for i in range(slots.shape[0]):
-        f = leases[slots[i], NODE]
-        for k in range(room.shape[1]):
-            room[f, k] += leases[slots[i], AMOUNTS + k]
-    return room
+def name_victims(running, leases, stopping, job_of, left, rank_of, latest, now, by_priority, victims):
+    """Fill ``victims``: running tasks that began by ``latest`` of their group and are not ``stopping``.
+
+    ``rank_of`` has the place in which each group yields, NOBODY for those that do not; ``job_of`` the number of the
+    job of each slot in ``left``. A gang yields if all its tasks may.
+    """
+    first = np.full(left.shape[0], NOBODY, np.int64)
+    whole = np.ones(left.shape[0], np.bool_)
+    for s in range(running.shape[0]):
+        victims[s, OF] = NOBODY
+        if leases[s, NODE] == NONE:
+            continue
+        rank = rank_of[running[s, R_GROUP]]
+        may = rank != NOBODY and running[s, R_YIELDS] != NEVER_YIELDS and not stopping[s]
+        may = may and running[s, R_START] <= latest[rank]
+        if running[s, R_YIELDS] == WHOLE:
+            job = job_of[s]
+            whole[job] &= may
+            if first[job] == NOBODY or running[s, R_ID] < running[first[job], R_ID]:
+                first[job] = s
+        elif may:
+            victims[s, OF] = s
+    for s in range(running.shape[0]):
+        v = victims[s, OF]
+        if leases[s, NODE] != NONE and running[s, R_YIELDS] == WHOLE and whole[job_of[s]]:
+            v = first[job_of[s]]
+            victims[s, OF] = v
+        if v == s:
+            victims[s, RANK] = rank_of[running[s, R_GROUP]]
+            victims[s, FIRST] = running[s, R_ID]
+            victims[s, JOB] = job_of[s]
+            victims[s, LONGEST] = victims[s, NUMBER] = victims[s, WORK] = 0
+            victims[s, LOSS:] = 0
+    for s in range(running.shape[0]):
+        v = victims[s, OF]
+        if v != NOBODY:
+            ran = now - running[s, R_START]
+            victims[v, LONGEST] = max(victims[v, LONGEST], ran)
+            victims[v, WORTH] = running[s, R_PRIORITY] if by_priority else victims[v, LONGEST]
+            victims[v, NUMBER] += 1
+            victims[v, WORK] += ran
+            for m in range(running.shape[1] - R_CHARGE):
+                victims[v, LOSS + m] += running[s, R_CHARGE + m]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -37,95 +86,161 @@ def _fits(level, need):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _take(order, level, need, amounts, charges, group_of, spare, loss, chosen):
-    """Take victims in ``order`` until ``need`` fits, then give back in reverse; their number, or -1."""
-    loss[:] = 0
-    count = 0
-    done = False
-    for i in range(order.shape[0]):
-        v = order[i]
-        g = group_of[v]
-        allowed = False
-        for m in range(charges.shape[1]):
-            if spare[g, m] >= loss[g, m] + charges[v, m]:
-                allowed = True
-        if not allowed:
-            continue
-        for m in range(charges.shape[1]):
-            loss[g, m] += charges[v, m]
+def _yields_before(v, w, victims):
+    """The group that yields first, then the policy's worth, then the shorter run; the latest attempt among equals."""
+    for column in (RANK, WORTH, LONGEST):
+        if victims[v, column] != victims[w, column]:
+            return victims[v, column] < victims[w, column]
+    return victims[v, FIRST] > victims[w, FIRST]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _victims_on(f, nodes, leases, victims, taken, here, amounts):
+    """The victims on ``f`` that were not taken, in the order in which they yield, into ``here``; their number.
+
+    ``amounts`` has what each of them frees on the node.
+    """
+    n = 0
+    slot = nodes[f, HEAD]
+    while slot != NONE:
+        v = victims[slot, OF]
+        if v != NOBODY and not taken[v]:
+            i = n
+            if victims[v, NUMBER] > 1:
+                for j in range(n):
+                    if here[j] == v:
+                        i = j
+            if i == n:
+                # Where it belongs among those found so far.
+                while i > 0 and _yields_before(v, here[i - 1], victims):
+                    here[i] = here[i - 1]
+                    amounts[i] = amounts[i - 1]
+                    i -= 1
+                here[i] = v
+                amounts[i] = 0
+                n += 1
+            for k in range(amounts.shape[1]):
+                amounts[i, k] += leases[slot, AMOUNTS + k]
+        slot = leases[slot, NEXT]
+    return n
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _largest_first(n, need, amounts):
+    score = np.empty(n)
+    for i in range(n):
+        least = np.inf
         for k in range(need.shape[0]):
-            level[k] += amounts[v, k]
-        chosen[count] = v
+            if need[k] > 0:
+                least = min(least, amounts[i, k] / need[k])
+        score[i] = -least
+    return np.argsort(score, kind="mergesort")
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _may_yield(v, victims, spare, left, loss, going):
+    """Whether the group stays at its quota in one measure, and the job at its minimum, when ``v`` goes too."""
+    if victims[v, JOB] != NOBODY and left[victims[v, JOB]] < going[victims[v, JOB]] + victims[v, NUMBER]:
+        return False
+    rank = victims[v, RANK]
+    for m in range(spare.shape[1]):
+        if spare[rank, m] >= loss[rank, m] + victims[v, LOSS + m]:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _take(order, here, amounts, level, need, victims, spare, left, loss, going, chosen):
+    """Take victims in ``order`` until ``need`` fits, then give back in reverse; their number, or -1."""
+    count = 0
+    for i in order:
+        v = here[i]
+        if not _may_yield(v, victims, spare, left, loss, going):
+            continue
+        for m in range(spare.shape[1]):
+            loss[victims[v, RANK], m] += victims[v, LOSS + m]
+        if victims[v, JOB] != NOBODY:
+            going[victims[v, JOB]] += victims[v, NUMBER]
+        for k in range(need.shape[0]):
+            level[k] += amounts[i, k]
+        chosen[count] = i
         count += 1
         if _fits(level, need):
-            done = True
             break
-    if not done:
+    if not _fits(level, need):
         return -1
     kept = count
-    for i in range(count - 1, -1, -1):
-        v = chosen[i]
+    for c in range(count - 1, -1, -1):
         needed = False
         for k in range(need.shape[0]):
-            if level[k] - amounts[v, k] < need[k]:
+            if level[k] - amounts[chosen[c], k] < need[k]:
                 needed = True
         if not needed:
             for k in range(need.shape[0]):
-                level[k] -= amounts[v, k]
-            chosen[i] = -1
+                level[k] -= amounts[chosen[c], k]
+            chosen[c] = -1
             kept -= 1
     n = 0
-    for i in range(count):
-        if chosen[i] >= 0:
-            chosen[n] = chosen[i]
+    for c in range(count):
+        if chosen[c] >= 0:
+            chosen[n] = here[chosen[c]]
             n += 1
     return kept
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _largest_first(first, last, need, amounts):
-    score = np.empty(last - first)
-    for v in range(first, last):
-        least = np.inf
-        for k in range(need.shape[0]):
-            if need[k] > 0:
-                least = min(least, amounts[v, k] / need[k])
-        score[v - first] = -least
-    return np.argsort(score, kind="mergesort") + first
+def cheapest_node(request, placed, levels, nodes, leases, victims, taken, spare, left, lost, gone, chosen):
+    """The node for one copy of ``request`` more than the ``placed`` ones, at the smallest cost, the first of equals.
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def cheapest_node(places, offsets, levels, need, amounts, charges, group_of, spare, worth, lost):
-    """The node among ``places`` with the smallest (largest worth, number, work lost) of its victims, the first of equals.
-
-    NO_NODE if none will do, ROOM_ALREADY if what leaves makes room on one without victims. Also the cost.
+    Returns it, NO_NODE if none will do, and the number of victims beyond those ``taken``, which are in ``chosen`` in
+    the order in which they are taken. ``levels`` (node × K) is what is free, with what was taken. Cost: the largest
+    worth, the number of tasks, the work lost; a node that has room costs nothing.
     """
-    best = np.int64(NO_NODE)
-    best_worth, best_number, best_lost = np.int64(0), np.int64(0), np.int64(0)
-    level = np.empty(need.shape[0], np.int64)
-    loss = np.zeros_like(spare)
-    for i in range(places.shape[0]):
-        f = places[i]
-        first, last = offsets[f], offsets[f + 1]
+    best, best_count = np.int64(NO_NODE), np.int64(0)
+    best_worth, best_number, best_work = np.int64(0), np.int64(0), np.int64(0)
+    k_count = request.shape[0]
+    need = np.empty(k_count, np.int64)
+    level = np.empty(k_count, np.int64)
+    loss = np.empty_like(lost)
+    going = np.empty_like(gone)
+    here = np.empty(leases.shape[0], np.int64)
+    found = np.empty(leases.shape[0], np.int64)
+    amounts = np.empty((leases.shape[0], k_count), np.int64)
+    for f in range(levels.shape[0]):
+        if nodes[f, USABLE] == 0:
+            continue
+        need[:] = request * (placed[f] + 1)
+        if _fits(levels[f], need):
+            return np.int64(f), np.int64(0)
+        n = _victims_on(f, nodes, leases, victims, taken, here, amounts)
         level[:] = levels[f]
-        if _fits(level, need):
-            return np.int64(ROOM_ALREADY), best_worth, best_number, best_lost
-        chosen = np.empty(last - first, np.int64)
-        number = _take(np.arange(first, last), level, need, amounts, charges, group_of, spare, loss, chosen)
-        if number < 0:
-            level[:] = levels[f]
-            order = _largest_first(first, last, need, amounts)
-            number = _take(order, level, need, amounts, charges, group_of, spare, loss, chosen)
-            if number < 0:
-                continue
-        most, work = np.int64(-(2**62)), np.int64(0)
-        for j in range(number):
-            most = max(most, worth[chosen[j]])
-            work += lost[chosen[j]]
+        for i in range(n):
+            level += amounts[i]
+        if not _fits(level, need):
+            continue
+        count = np.int64(-1)
+        for largest_first in (False, True):
+            # Small victims that yield first may use up what their group can spare, where one larger one would do.
+            if count < 0:
+                level[:] = levels[f]
+                loss[:] = lost
+                going[:] = gone
+                order = _largest_first(n, need, amounts) if largest_first else np.arange(n)
+                count = _take(order, here, amounts, level, need, victims, spare, left, loss, going, found)
+        if count < 0:
+            continue
+        worth, number, work = np.int64(-(2**62)), np.int64(0), np.int64(0)
+        for c in range(count):
+            v = found[c]
+            worth = max(worth, victims[v, WORTH])
+            number += victims[v, NUMBER]
+            work += victims[v, WORK]
         if (
             best == NO_NODE
-            or most < best_worth
-            or (most == best_worth and (number < best_number or (number == best_number and work < best_lost)))
+            or worth < best_worth
+            or (worth == best_worth and (number < best_number or (number == best_number and work < best_work)))
         ):
-            best, best_worth, best_number, best_lost = f, most, np.int64(number), work
-    return best, best_worth, best_number, best_lost
+            best, best_count = np.int64(f), count
+            best_worth, best_number, best_work = worth, number, work
+            chosen[:count] = found[:count]
+    return best, best_count
