@@ -261,7 +261,7 @@ class Supervisor:
     def spawn(self, task: Task) -> int:
         """See ``Hands``."""
         assert task.run is not None
-        folder = self.folder.attempts / str(task.attempt)
+        folder = self.attempts + b"/%d" % task.attempt
         pid, fd = self.runtime.spawn(Spawn(task.attempt, task.task, task.run, folder))
         self.by_pid[pid] = task
         self.spawning[pid] = (fd, task)

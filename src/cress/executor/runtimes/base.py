@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -15,12 +14,12 @@ class StartError(Exception):
 
 
 class Spawn(msgspec.Struct, frozen=True):
-    """What is to be started: a task of a job as an attempt, its output into files in ``folder``."""
+    """What is to be started: a task of a job as an attempt, its output into files in ``folder`` (a path)."""
 
     attempt: int
     task: int
     run: Run
-    folder: Path
+    folder: bytes
 
 
 class Runtime(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import pwd
@@ -59,17 +60,13 @@ class ProcessRuntime:
     def spawn(self, what: Spawn) -> tuple[int, int]:
         """Start a program; see ``Runtime``."""
         plan = self._plan(what.run)
-        folder = os.fsencode(what.folder)
-        directory = plan.directory
+        folder = what.folder
         try:
             os.mkdir(folder, 0o755)  # noqa: PTH102 - bytes, and a thousand times a second
-            if not directory:
-                directory = folder + b"/work"
-                os.mkdir(directory, 0o755)  # noqa: PTH102
         except FileExistsError:
-            directory = directory or folder + b"/work"
+            pass
         except OSError as error:
-            raise StartError(f"the folder {what.folder} could not be made: {error.strerror}") from None
+            raise StartError(f"the folder {os.fsdecode(folder)} could not be made: {error.strerror}") from None
         environment = plan.environment.copy()
         environment[b"CRESS_TASK_INDEX"] = b"%d" % what.task
         environment[b"CRESS_ATTEMPT"] = b"%d" % what.attempt
@@ -79,24 +76,22 @@ class ProcessRuntime:
         except OSError as error:
             raise StartError(f"no pipe for a new process: {error.strerror}") from None
         # A signal that arrives between fork and exec waits until it has its default effect in the child.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        signal.pthread_sigmask(signal.SIG_BLOCK, self._handled)
         pid = -1
         try:
             pid = os.fork()
             if pid == 0:
-                self._child(plan, folder, directory, environment, writing)
+                self._child(plan, folder, environment, writing)
         except OSError as error:
             os.close(reading)
             raise StartError(f"no new process could be made on this node: {error.strerror}") from None
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, self._handled)
             os.close(writing)
         os.set_blocking(reading, False)
         return pid, reading
 
-    def _child(
-        self, plan: _Plan, folder: bytes, directory: bytes, environment: dict[bytes, bytes], writing: int
-    ) -> None:
+    def _child(self, plan: _Plan, folder: bytes, environment: dict[bytes, bytes], writing: int) -> None:
         """In the child: become the program, or say why not and end. Never returns."""
         stage = _OUTPUT
         try:
@@ -105,6 +100,11 @@ class ProcessRuntime:
             os.dup2(os.open(folder + b"/stdout", flags, 0o644), 1)
             os.dup2(os.open(folder + b"/stderr", flags, 0o644), 2)
             stage = _DIRECTORY
+            directory = plan.directory
+            if not directory:
+                directory = folder + b"/work"
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(directory, 0o755)  # noqa: PTH102
             os.chdir(directory)
             stage = _LIMIT
             resource.setrlimit(resource.RLIMIT_NOFILE, self._files)
@@ -150,6 +150,8 @@ class ProcessRuntime:
             return _why_not_executed(what, code, why)
         if stage == _LIMIT:
             return f"the limits of the attempt could not be set: {why}"
+        if stage == _DIRECTORY:
+            return f"the working folder of the attempt could not be made: {why}"
         return f"the files for the output could not be made: {why}"
 
     def signal(self, pid: int, number: int) -> bool:

@@ -1,0 +1,230 @@
+"""A test in the place of the center: a small real WebSocket server that speaks the protocol."""
+
+from __future__ import annotations
+
+import contextlib
+import http
+import json
+import logging
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+from websockets.sync.server import ServerConnection, serve
+
+from cress.model.reports import Ended, Started
+from cress.model.run import Run
+from cress.protocol.messages import (
+    Durable,
+    FromCenter,
+    Hello,
+    Launch,
+    Launches,
+    LogData,
+    ReadLog,
+    Refused,
+    Stop,
+    Stops,
+    Welcome,
+    decode_from_agent,
+    encode,
+)
+from tests.executor.harness import PATIENCE, kill_attempts, until
+
+TOKEN = "the-token"
+
+# What starts an agent: its settings as JSON.
+PROGRAM = """
+import json, pathlib, sys
+from cress.executor import Settings, run
+settings = json.loads(sys.argv[1])
+settings["directory"] = pathlib.Path(settings["directory"])
+sys.exit(run(Settings(**settings)))
+"""
+
+
+class Session:
+    """One connection of an agent."""
+
+    def __init__(self, connection: ServerConnection, hello: Hello) -> None:
+        self.connection = connection
+        self.hello = hello
+        self.started: dict[int, Started] = {}
+        self.ended: dict[int, Ended] = {}
+        self.logs: queue.Queue[LogData] = queue.Queue()
+        self.over = threading.Event()
+        self._take_in(hello.reports)
+
+    def send(self, order: FromCenter) -> None:
+        self.connection.send(encode(order))
+
+    def launch(self, run: Run, *attempts: int) -> None:
+        self.send(Launches(epoch=1, runs=(run,), launches=tuple(Launch(each, run.job, 0) for each in attempts)))
+
+    def stop(self, attempt: int, grace: float) -> None:
+        self.send(Stops(epoch=1, stops=(Stop(attempt, round(grace * 1e6)),)))
+
+    def wait_started(self, attempt: int) -> Started:
+        return until(lambda: self.started.get(attempt), f"the start of {attempt}")
+
+    def wait_ended(self, attempt: int) -> Ended:
+        return until(lambda: self.ended.get(attempt), f"the end of {attempt}")
+
+    def durable(self, *attempts: int) -> None:
+        self.send(Durable(attempts=attempts))
+
+    def read(
+        self, attempt: int, offset: int = 0, stream: str = "stdout", wait: float = 0.0, limit: int = 1000
+    ) -> LogData:
+        """Ask for a log, and wait for the answer."""
+        self.send(ReadLog(id=7, attempt=attempt, stream=stream, offset=offset, limit=limit, wait=round(wait * 1000)))
+        data = self.logs.get(timeout=PATIENCE)
+        assert data.id == 7
+        return data
+
+    def listen(self) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            for message in self.connection:
+                assert isinstance(message, bytes)
+                decoded = decode_from_agent(message)
+                if isinstance(decoded, LogData):
+                    self.logs.put(decoded)
+                else:
+                    assert not isinstance(decoded, Hello)
+                    self._take_in(decoded.reports)
+        self.over.set()
+
+    def _take_in(self, reports: tuple[Any, ...]) -> None:
+        for report in reports:
+            (self.started if isinstance(report, Started) else self.ended)[report.attempt] = report
+
+
+class Center:
+    """Takes agents in, or refuses them."""
+
+    def __init__(self, port: int = 0) -> None:
+        self.sessions: queue.Queue[Session] = queue.Queue()
+        self.refusal: Refused | None = None
+        self.status: http.HTTPStatus | None = None
+        quiet = logging.getLogger("tests.quiet")
+        quiet.setLevel(logging.CRITICAL)
+        self.server = serve(
+            self._serve, "127.0.0.1", port, process_request=self._check, compression=None, logger=quiet, max_size=None
+        )
+        self.port = self.server.socket.getsockname()[1]
+        self._connections: list[ServerConnection] = []
+        self._thread = threading.Thread(target=self.server.serve_forever)
+        self._thread.start()
+
+    def session(self) -> Session:
+        """The next connection that says hello."""
+        return self.sessions.get(timeout=PATIENCE)
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self._thread.join()
+        for connection in self._connections:
+            connection.close()
+
+    def _check(self, connection: ServerConnection, request: Request) -> Response | None:
+        if self.status is not None:
+            return connection.respond(self.status, "no\n")
+        if request.headers.get("Authorization") != f"Bearer {TOKEN}":
+            return connection.respond(http.HTTPStatus.UNAUTHORIZED, "no\n")
+        return None
+
+    def _serve(self, connection: ServerConnection) -> None:
+        self._connections.append(connection)
+        try:
+            hello = decode_from_agent(connection.recv())  # type: ignore[arg-type]
+        except ConnectionClosed:
+            return
+        assert isinstance(hello, Hello)
+        if self.refusal is not None:
+            connection.send(encode(self.refusal))
+            return
+        session = Session(connection, hello)
+        session.send(Welcome(epoch=1))
+        self.sessions.put(session)
+        session.listen()
+
+
+class AgentProcess:
+    """An agent, started for real."""
+
+    def __init__(self, directory: Path, port: int, **settings: Any) -> None:
+        self.directory = directory
+        everything = {
+            "name": "node1",
+            "directory": str(directory),
+            "center_url": f"ws://127.0.0.1:{port}",
+            "token": TOKEN,
+            "retry_most": 0.2,
+            **settings,
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, json.dumps(everything)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "CRESS_TOKEN": "another-secret"},
+        )
+
+    def ended(self) -> tuple[int, str]:
+        """Wait for its end: the exit code, and what it told the operator."""
+        _, said = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, said
+
+    def terminate(self) -> tuple[int, str]:
+        self.process.send_signal(signal.SIGTERM)
+        # The pipe stays open: communicate would close it, which means something else.
+        self.process.wait(PATIENCE)
+        return self.ended()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.ended()
+
+    def supervisor(self) -> int:
+        """The pid of the supervisor that it started."""
+        return until(lambda: supervisor_pid(self.directory), "a supervisor")
+
+    def close(self) -> None:
+        if self.process.returncode is None:
+            self.kill()
+
+
+def supervisor_pid(directory: Path) -> int | None:
+    """The supervisor of the directory, if it lives."""
+    with contextlib.suppress(OSError, ValueError):
+        pid = int((directory / "supervisor.lock").read_text())
+        if f"{directory}".encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return pid
+    return None
+
+
+def clean_up(directory: Path) -> None:
+    """Leave nothing of an executor behind."""
+    pid = supervisor_pid(directory)
+    if pid is not None:
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: supervisor_pid(directory) is None)
+    kill_attempts(directory)
+
+
+@contextlib.contextmanager
+def center(port: int = 0) -> Iterator[Center]:
+    """A center for a while."""
+    it = Center(port)
+    try:
+        yield it
+    finally:
+        it.close()
