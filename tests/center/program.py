@@ -29,9 +29,12 @@ import sys
 from pathlib import Path
 from cress.center.run import run_center
 from cress.center.settings import Settings
-data, port, executor_port, pipe, host = sys.argv[1:]
+from cress.model.optionparse import parse_assignments
+from cress.model.resources import Dimensions
+data, port, pipe, host, option, dimension = sys.argv[1:]
 sys.exit(run_center(Settings(
-    data=Path(data), port=int(port), executor_port=int(executor_port), parent_pipe=pipe == "pipe", host=host
+    data=Path(data), port=int(port), parent_pipe=pipe == "pipe", host=host,
+    options=parse_assignments([option] if option else []), dimensions=Dimensions((dimension,) if dimension else ()),
 )))
 """
 
@@ -45,18 +48,21 @@ def eventually(what: Callable[[], Any], patience: float = PATIENCE) -> Any:
     return found
 
 
-def run_to_end(data: Path, *, port: int = 0, host: str = "127.0.0.1") -> subprocess.CompletedProcess[str]:
+def run_to_end(
+    data: Path, *, port: int = 0, host: str = "127.0.0.1", option: str = "", dimension: str = ""
+) -> subprocess.CompletedProcess[str]:
     """A center that is expected to end by itself."""
-    command = [sys.executable, "-c", _PROGRAM, str(data), str(port), "0", "", host]
+    command = [sys.executable, "-c", _PROGRAM, str(data), str(port), "", host, option, dimension]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 class Center:
     """A center on ``data``; ends with the ``with``."""
 
-    def __init__(self, data: Path, *, pipe: bool = False) -> None:
+    def __init__(self, data: Path, *, pipe: bool = False, option: str = "", dimension: str = "") -> None:
         self.data = data
-        command = [sys.executable, "-c", _PROGRAM, str(data), "0", "0", "pipe" if pipe else "", "127.0.0.1"]
+        end = "pipe" if pipe else ""
+        command = [sys.executable, "-c", _PROGRAM, str(data), "0", end, "127.0.0.1", option, dimension]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.address = eventually(self._address)
         self.token = (data / "token").read_text().strip()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -104,9 +103,6 @@ class Engine:
         opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
         await self._in_thread(partial(begin_epoch, self.store, opened, self.clock))
         self._take_over(opened)
-        # What is there now stays for long: the collector need not look at it again and again.
-        gc.collect()
-        gc.freeze()
         self._task = asyncio.create_task(self._work(), name="engine")
 
     def leave(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import tzinfo
 
 import msgspec
@@ -12,6 +13,8 @@ from cress.center.settings import Settings
 from cress.lifecycle.inputs import Record, Restarted, decode_record, encode_record
 from cress.lifecycle.machine import VERSION, Machine
 from cress.model.errors import InputError
+from cress.model.optionparse import format_option
+from cress.model.options import Options
 from cress.store.base import Batch, Saved, Store, StoreError
 
 
@@ -95,12 +98,28 @@ def _restored(saved: Saved, settings: Settings, zone: tzinfo) -> Machine:
         machine = Machine.restore(saved.snapshot, zone)
     except ValueError as error:
         raise StoreError(f"{error}; it was left by another version of cress") from None
-    if machine.core.dimensions != settings.dimensions:
-        raise InputError(
-            f"the cluster in this data directory has the dimensions {', '.join(machine.core.dimensions.names)}",
-            hint="start it with these, or with another data directory",
-        )
+    _check_settings(machine, settings)
     for data in saved.records:
         record = decode_record(data)
         machine.step(record.now, record.utc, record.inputs)
     return machine
+
+
+def _check_settings(machine: Machine, settings: Settings) -> None:
+    """Raise InputError if something was asked for that is otherwise in this data directory."""
+    asked, stored = settings.dimensions.custom, machine.core.dimensions.custom
+    if asked and asked != stored:
+        raise InputError(
+            f"this data directory has the dimensions {', '.join(machine.core.dimensions.names)}",
+            hint="they are declared when it is new",
+            field="--dimension",
+        )
+    default = Options()
+    for each in fields(Options):
+        wanted, has = getattr(settings.options, each.name), getattr(machine.core.options, each.name)
+        if wanted not in (has, getattr(default, each.name)):
+            raise InputError(
+                f"this data directory has {each.name}={format_option(each.name, has)}",
+                hint="options are set when it is new",
+                field="--option",
+            )

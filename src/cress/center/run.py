@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import logging
 import os
@@ -31,6 +32,8 @@ FAILED, BAD_INPUT = 1, 2
 # Seconds that calls under way have when the center stops.
 GRACE = 1
 BACKLOG = 2048
+# Seconds that an idle connection is kept: longer than clients do, so that they do not write into one that ends.
+KEEP_ALIVE = 75
 
 
 def run_center(settings: Settings) -> int:
@@ -83,12 +86,16 @@ async def _run(settings: Settings, directory: DataDirectory) -> None:
             access_log=False,
             server_header=False,
             backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=GRACE,
         )
     )
     serving: asyncio.Task[None] | None = None
     try:
         await engine.start()
+        # What is there now stays for long: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
         await listener.start(doors[1])
         serving = asyncio.create_task(server.serve(sockets=[doors[0]]))
         while not server.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way

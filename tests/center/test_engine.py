@@ -1,0 +1,169 @@
+"""The engine alone, on a real store: order of things, the log and its snapshots, failing commits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from cress.center import engine as engine_module
+from cress.center.engine import Engine, NotStored
+from cress.center.settings import Settings
+from cress.lifecycle.inputs import Cancel, Cordon, Submit
+from cress.model.errors import InputError
+from cress.model.job import Job
+from cress.model.run import Run
+from cress.store.base import Batch, StoreError
+from cress.store.sqlite import SqliteStore
+
+_T = TypeVar("_T")
+
+
+class Flaky(SqliteStore):
+    """A store whose commits fail while ``failing``; ``committed`` is how many did not."""
+
+    failing = False
+    committed = 0
+
+    def commit(self, batch: Batch) -> None:
+        if self.failing:
+            raise StoreError("the disk is full")
+        super().commit(batch)
+        self.committed += 1
+
+
+def run(tmp_path: Path, story: Callable[[Engine, Flaky], Awaitable[_T]]) -> _T:
+    """Tell a story with an engine that starts before and stops after it."""
+
+    async def told() -> _T:
+        store = Flaky(tmp_path / "cress.db")
+        engine = Engine(store, Settings(data=tmp_path))
+        await engine.start()
+        try:
+            return await story(engine, store)
+        finally:
+            store.failing = False
+            await engine.stop()
+
+    return asyncio.run(told())
+
+
+async def _until(what: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not what():  # noqa: ASYNC110 – the engine tells nobody
+            await asyncio.sleep(0.01)
+
+
+def _submit(name: str = "") -> tuple[Submit, list[Run]]:
+    job = Job(id=0, group="default", request=(1000, 0, 0, 0, 0, 0, 0), name=name, user="u")
+    return Submit(jobs=(job,)), [Run(job=0, command=("true",), name=name)]
+
+
+def test_inputs_that_come_together_are_stored_together(tmp_path: Path) -> None:
+    async def story(engine: Engine, store: Flaky) -> tuple[list[tuple[int, ...]], int]:
+        before = store.committed
+        replies = await asyncio.gather(*(engine.submit(*_submit()) for _ in range(100)))
+        return replies, store.committed - before
+
+    replies, commits = run(tmp_path, story)
+    assert replies == [(number,) for number in range(1, 101)]
+    assert commits <= 3
+
+
+def test_an_input_that_is_refused_harms_none_beside_it(tmp_path: Path) -> None:
+    async def story(engine: Engine, _: Flaky) -> list[object]:
+        given = [engine.submit(*_submit()), engine.submit(Cordon(name="n9", cordoned=True)), engine.submit(*_submit())]
+        return await asyncio.gather(*given, return_exceptions=True)
+
+    first, refused, second = run(tmp_path, story)
+    assert (first, second) == ((1,), (2,))
+    assert isinstance(refused, InputError)
+
+
+def test_runs_are_kept_with_the_id_that_the_job_got(tmp_path: Path) -> None:
+    async def story(engine: Engine, _: Flaky) -> list[str]:
+        await asyncio.gather(engine.submit(*_submit("a")), engine.submit(Cancel(job=99)), return_exceptions=True)
+        await engine.submit(*_submit("b"))
+        found = [engine.run(1), engine.run(2)]
+        return [each.name for each in found if each is not None]
+
+    async def again(engine: Engine, _: Flaky) -> list[str]:
+        found = [engine.run(1), engine.run(2), engine.run(3)]
+        return [each.name if each else "none" for each in found]
+
+    assert run(tmp_path, story) == ["a", "b"]
+    assert run(tmp_path, again) == ["a", "b", "none"]
+
+
+def test_the_log_becomes_a_snapshot_before_it_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "MOST_RECORDS", 10)
+    lengths: list[int] = []
+
+    async def story(engine: Engine, store: Flaky) -> None:
+        for _ in range(35):
+            await engine.submit(*_submit())
+            lengths.append(len(store.load().records))
+
+    run(tmp_path, story)
+    assert max(lengths) < 10
+    assert lengths.count(0) == 3
+
+    async def again(engine: Engine, store: Flaky) -> tuple[int, int, int]:
+        return len(engine.machine.jobs), engine.epoch, len(store.load().records)
+
+    # A clean stop leaves a snapshot only; the next start adds its epoch.
+    assert run(tmp_path, again) == (35, 2, 1)
+
+
+def test_a_failed_commit_is_told_and_undone_and_the_next_one_counts(tmp_path: Path) -> None:
+    async def story(engine: Engine, store: Flaky) -> None:
+        assert await engine.submit(*_submit("first")) == (1,)
+        store.failing = True
+        refused = await asyncio.gather(*(engine.submit(*_submit()) for _ in range(3)), return_exceptions=True)
+        assert [str(error) for error in refused if isinstance(error, NotStored)] == ["the disk is full"] * 3
+        with pytest.raises(NotStored, match="the disk is full"):
+            await engine.submit(*_submit())
+        await _until(lambda: len(engine.machine.jobs) == 1)
+        assert engine.problem == "the disk is full"
+        store.failing = False
+        await _until(lambda: not engine.problem)
+        assert await engine.submit(*_submit("second")) == (2,)
+        assert engine.epoch == 2
+        run = engine.run(2)
+        assert run is not None
+        assert run.name == "second"
+
+    run(tmp_path, story)
+
+
+def test_a_defect_of_a_step_costs_the_step_and_not_the_center(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(engine: Engine, _: Flaky) -> None:
+        await engine.submit(*_submit())
+        monkeypatch.setattr(engine.machine, "step", lambda *_: 1 // 0)
+        with pytest.raises(NotStored, match="its log says more"):
+            await engine.submit(*_submit())
+        await _until(lambda: not engine.problem)
+        assert await engine.submit(*_submit()) == (2,)
+
+    run(tmp_path, story)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_who_watches_a_job_hears_of_it_alone(tmp_path: Path) -> None:
+    async def story(engine: Engine, _: Flaky) -> None:
+        await engine.submit(*_submit())
+        await engine.submit(*_submit())
+        mine, other = engine.watch(1), engine.watch(2)
+        await engine.submit(Cancel(job=1))
+        async with asyncio.timeout(30):
+            await mine
+        assert not other.done()
+        engine.leave()
+        assert other.done()
+
+    run(tmp_path, story)
