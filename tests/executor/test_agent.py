@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
 
 import cress
 from cress.model.errors import InputError
 from cress.model.reports import Cause
 from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
-from cress.protocol.messages import VERSION, Refused
+from cress.protocol.messages import VERSION, Refused, Welcome, encode
 from tests.executor.centers import AgentProcess, Center, center, clean_up, supervisor_pid
 from tests.executor.harness import PATIENCE, left_over, shell, until
 
@@ -231,13 +233,22 @@ def test_a_center_that_hangs_up_is_tried_again(start: Start) -> None:
     assert f"the center at {address} cannot be reached" in said
 
 
-def test_a_center_that_falls_silent_is_left(start: Start, above: Center) -> None:
-    start(ping_interval=0.1, ping_timeout=0.5)
-    session = above.session()
-    # Nobody reads what the agent sends, and no ping is answered.
-    session.connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    session.connection.recv_messages.pause()
-    until(lambda: not above.sessions.empty(), "a second session")
+def test_a_center_that_falls_silent_is_left(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(PATIENCE)
+        start(listener.getsockname()[1], ping_interval=0.1, ping_timeout=0.3)
+        first, _ = listener.accept()
+        with first:
+            # It takes the agent in, and then never says a word again.
+            protocol = ServerProtocol()
+            while not (events := protocol.events_received()):
+                protocol.receive_data(first.recv(4096))
+            assert isinstance(events[0], Request)
+            protocol.send_response(protocol.accept(events[0]))
+            protocol.send_binary(encode(Welcome(epoch=1)))
+            first.sendall(b"".join(protocol.data_to_send()))
+            second, _ = listener.accept()
+            second.close()
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
