@@ -24,7 +24,7 @@ OVER = frozenset({"succeeded", "failed", "cancelled"})
 
 
 def cancel(
-    jobs: Annotated[list[str], typer.Argument(metavar="ID…", help="The jobs to cancel.")],
+    jobs: Annotated[list[str], typer.Argument(metavar="ID", help="The jobs to cancel.")],
     as_json: Json = False,
     data: Data = None,
 ) -> None:

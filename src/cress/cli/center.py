@@ -33,7 +33,7 @@ def center(
     ] = None,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where it listens.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="For people and programs; 0: any free one.")] = 7411,
-    executor_port: Annotated[int, typer.Option(min=0, max=65535, help="For executors; 0: any free one.")] = 0,
+    executor_port: Annotated[int, typer.Option(min=0, max=65535, help="For executors; 0: any free one.")] = 7412,
     option: Annotated[
         list[str] | None,
         typer.Option(

@@ -72,7 +72,7 @@ app.command(epilog=simulate.EPILOG)(simulate.simulate)
 def main() -> None:
     """The entry point of the command."""
     try:
-        app()
+        app(prog_name="cress")  # also when it is called as python -m cress
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:

@@ -40,7 +40,7 @@ CANNOT_START, SIGNALLED, FAILED = 127, 128, 1
 
 
 def run(
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND…", help="The program and its arguments.")],
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The program and its arguments.")],
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the job. Default: the program's.")] = None,
     group: Annotated[str | None, typer.Option(metavar="GROUP", help="Group of the job. Default: default.")] = None,
     tasks: Annotated[int, typer.Option(metavar="N", help="How many copies to run.")] = 1,

@@ -46,9 +46,7 @@ PLACE = re.compile(r"jobs\[(\d+)\]\.?")
 
 
 def submit(
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE…", help="Job files in YAML or JSON; - is standard input.")
-    ],
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Job files in YAML or JSON; - is standard input.")],
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the jobs are over.")] = False,
     as_json: Json = False,
     data: Data = None,

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 GAP = "  "
 BAR_WIDTH = 20
+NARROWEST = 8  # a column that gives way keeps so many characters
 
 # A cell: its text, or its text and a style of rich for terminals.
 Cell: TypeAlias = str | tuple[str, str]
@@ -101,26 +102,35 @@ def bar(ratio: float) -> str:
 
 
 def _show_rich(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
+    # The tables of rich shorten every column alike; here only those give way that may.
+    from rich.cells import cell_len
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        # A column that does not give way keeps its whole width.
-        width = (
-            None if column.gives else max([len(column.title), *(len(_text(row[len(table.columns)])) for row in rows)])
-        )
-        table.add_column(
-            column.title,
-            justify="right" if column.right else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            min_width=width,
-        )
-    for row in rows:
-        table.add_row(*(Text(_text(cell), style=_style(cell)) for cell in row))
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    widths = [
+        max(cell_len(column.title), *(cell_len(_text(row[k])) for row in rows), 0) for k, column in enumerate(columns)
+    ]
+    _fit(widths, columns, console.width - len(GAP) * (len(columns) - 1))
+    for cells in ([(column.title, "bold") for column in columns], *rows):
+        line = Text()
+        for column, cell, width in zip(columns, cells, widths, strict=True):
+            part = Text(_text(cell), style=_style(cell))
+            part.truncate(width, overflow="ellipsis")
+            part.align("right" if column.right else "left", width)
+            line.append_text(part).append(GAP)
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+
+def _fit(widths: list[int], columns: Sequence[Column], room: int) -> None:
+    """Narrow the columns that give way, always the widest of them, until all stand side by side, or none can."""
+    able = [k for k, column in enumerate(columns) if column.gives]
+    while sum(widths) > room and able:
+        widest = max(able, key=lambda k: widths[k])
+        if widths[widest] <= NARROWEST:
+            return
+        widths[widest] -= 1
 
 
 def _text(cell: Cell) -> str:

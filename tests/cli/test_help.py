@@ -1,0 +1,129 @@
+"""Help, completion, wrong flags, and how little the command loads to say so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+HELP = """\
+Usage: cress [OPTIONS] COMMAND [ARGS]...
+
+  Cluster resource manager and job scheduler.
+
+Options:
+  --version             Show the version and exit.
+  --install-completion  Install completion for the current shell.
+  --show-completion     Show completion for the current shell, to copy it or
+                        customize the installation.
+  -h, --help            Show this message and exit.
+
+Commands:
+  submit    Submit the jobs of one or more files, all or none.
+  run       Run a command on the cluster and show what it writes.
+  jobs      List jobs, newest first.
+  job       Show everything about one job.
+  logs      Show what the tasks of a job wrote.
+  cancel    Cancel jobs.
+  groups    List groups, or change them.
+  nodes     List nodes, or keep tasks off them.
+  status    Show the cluster in a few lines.
+"""
+VERBS = (
+    "submit", "run", "jobs", "job", "logs", "cancel", "groups", "groups list", "groups show", "groups apply", "nodes",
+    "nodes list", "nodes cordon", "nodes uncordon", "status", "up", "center", "executor", "simulate",
+)  # fmt: skip
+
+
+def cress(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "cress", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "COLUMNS": "80", "CRESS_DATA": "/nonexistent", **environment},
+    )
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_lists_the_verbs_in_the_order_of_use(flag: str) -> None:
+    done = cress(flag)
+    assert done.returncode == 0
+    assert done.stdout.startswith(HELP)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb: str) -> None:
+    done = cress(*verb.split(), "-h")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: cress {verb} ")
+    if " " not in verb:
+        assert "Exit codes: 0 " in done.stdout or "Exit codes: the task's own" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["jbos"], "Error: No such command 'jbos'. Did you mean"),
+        (["groups", "aply", "f"], "Error: No such command 'aply'. Did you mean 'apply'?"),
+        (["jobs", "--state", "runing"], "Error: Invalid value for '--state': Value error, 'runing' is not one of"),
+        (["jobs", "--stat"], "Error: No such option: --stat"),
+        (["submit"], "Error: Missing argument 'FILE'"),
+        (["run"], "Error: Missing argument 'COMMAND'"),
+        (
+            ["run", "--tasks", "many", "--", "true"],
+            "Error: Invalid value for '--tasks': Input should be a valid integer",
+        ),
+        (["submit", "/nonexistent.yaml"], "cress submit: /nonexistent.yaml: cannot be read: No such file or directory"),
+        (["groups", "apply", "/"], "cress groups apply: /: cannot be read: Is a directory"),
+        (["groups", "apply", "/dev/null", "--move", "a"], "cress groups apply: --move: 'a' is not OLD=NEW"),
+        (["run", "--env", "A", "--", "true"], "cress run: --env: 'A' is not KEY=VALUE (such as --env KEY=VALUE)"),
+        (
+            ["run", "--tasks", "5000", "--", "true"],
+            "cress run: --tasks: 5000 tasks are too many to watch (at most 1000",
+        ),
+        (["executor", "--center", "http://x"], "cress executor: --center: 'http://x' is no address of a center (ws://"),
+        (["center", "--option", "grase=3s"], "cress center: "),
+    ],
+)
+def test_bad_input_is_one_sentence_and_code_2(arguments: list[str], sentence: str) -> None:
+    done = cress(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith(sentence)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["jobs", "nodes", "groups", "status", "job 1", "logs 1", "cancel 1", "run -- true"])
+def test_without_a_center_every_verb_says_how_to_start_one(verb: str) -> None:
+    done = cress(*verb.split(), CRESS_URL="")
+    name = verb.split(maxsplit=1)[0]
+    sentence = "no center runs on /nonexistent (start one with `cress up --data /nonexistent`)"
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", f"cress {name}: {sentence}\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_can_complete(shell: str) -> None:
+    instruction = {"bash": "complete_bash", "zsh": "complete_zsh", "fish": "complete_fish"}[shell]
+    words = {"COMP_WORDS": "cress gr", "COMP_CWORD": "1", "_TYPER_COMPLETE_ARGS": "cress gr"}
+    words["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
+    code = "import sys; sys.argv[0] = 'cress'; from cress.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "_CRESS_COMPLETE": instruction, **words},
+    )
+    assert "groups" in done.stdout
+    assert "nodes" not in done.stdout
+
+
+def test_help_and_the_client_verbs_load_nothing_heavy() -> None:
+    heavy = "{'httpx', 'rich', 'ruamel', 'numpy', 'fastapi', 'asyncio', 'psutil', 'websockets'}"
+    code = f"import sys, cress.cli.main; print({heavy} & {{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

@@ -1,0 +1,208 @@
+"""What people read: tables, facts, durations."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import subprocess
+import sys
+import tty
+
+import pytest
+
+from cress.cli import groups, job, jobs, nodes, status
+from cress.cli.common import count, duration, job_id, pairs, task_id
+from cress.cli.tables import Cell, bar, clean, plain
+from cress.client import AttemptView, GroupView, JobView, NodeView, StateView, TaskCounts, TaskView
+from cress.model.errors import InputError
+
+NOW = 1_000_000.0
+
+
+def job_view(id: int, name: str, state: str, tasks: TaskCounts, **more: object) -> JobView:
+    values: dict[str, object] = {
+        "group": "web",
+        "user": "ann",
+        "type": "batch",
+        "priority": 0,
+        "gang": False,
+        "resource": {"cpu": "2", "memory": "4G"},
+        "time_limit": 1800.0,
+        "submitted": NOW - 200,
+        "command": ("sh", "-c", "echo hi"),
+        **more,
+    }
+    return JobView(id=id, name=name, state=state, tasks=tasks, **values)  # type: ignore[arg-type]
+
+
+def texts(pairs: list[tuple[str, Cell]]) -> dict[str, str]:
+    return {name: value if isinstance(value, str) else value[0] for name, value in pairs}
+
+
+def test_jobs_in_a_pipe_are_plain_columns() -> None:
+    rows = [
+        job_view(12, "sweep", "running", TaskCounts(total=1000, waiting=990, running=8, failed=2), started=NOW - 65),
+        job_view(3, "a", "pending", TaskCounts(total=1, waiting=1), reason="no node has enough free"),
+        job_view(2, "done", "succeeded", TaskCounts(total=1, succeeded=1), started=NOW - 150, ended=NOW - 145.5),
+    ]
+    assert plain(jobs.COLUMNS, [jobs.row(each, NOW) for each in rows]) == [
+        "ID  NAME   GROUP  USER  STATE        DONE  RUNNING    AGE   TIME  REASON",
+        "12  sweep  web    ann   running    2/1000        8  3m20s  1m05s",
+        " 3  a      web    ann   pending       0/1        0  3m20s      -  no node has enough free",
+        " 2  done   web    ann   succeeded     1/1        0  3m20s   4.5s",
+    ]
+
+
+def test_tasks_show_their_last_attempt() -> None:
+    lost = AttemptView(id=1, node="n1", outcome="lost", placed=NOW, started=NOW - 9, ended=NOW - 8)
+    killed = AttemptView(id=2, node="n2", outcome="failed", placed=NOW, started=NOW - 9, ended=NOW - 6, code=-15)
+    rows = [
+        TaskView(index=0, state="waiting"),
+        TaskView(index=1, state="failed", attempts=(lost, killed)),
+        TaskView(index=2, state="failed", attempts=(lost,)),
+    ]
+    assert plain(job.TASKS, [job.task_row(each, NOW) for each in rows]) == [
+        "TASK  STATE    TRIES  NODE  TIME     EXIT  ERROR",
+        "   0  waiting      0  -        -        -",
+        "   1  failed       2  n2    3.0s  SIGTERM",
+        "   2  failed       1  n1    1.0s        ?",
+    ]
+
+
+def test_about_one_job() -> None:
+    view = job_view(
+        12, "etl", "running", TaskCounts(total=3, running=2, failed=1), gang=True, preempted=2, started=NOW - 70
+    )
+    facts = texts(job.about(view, NOW))
+    assert facts["Tasks"] == "3: 2 running, 1 failed (all at once or none)"
+    assert facts["Command"] == "sh -c 'echo hi'"
+    assert facts["Resource"] == "cpu 2, memory 4G"
+    assert facts["Time limit"] == "30m00s"
+    assert facts["Preempted"] == "2 times"
+    assert facts["Started"].endswith(", for 1m10s")
+
+
+def test_nodes_have_a_column_for_each_dimension_that_is_there() -> None:
+    views = [
+        NodeView(name="n1", state="up", rack="r1", capacity={"cpu": "4", "gpu": "2"}, used={"cpu": "1.5"}, running=3),
+        NodeView(name="n2", state="cordoned", capacity={"cpu": "4", "memory": "8G"}, reason="new disk"),
+    ]
+    assert plain(*nodes.table(views)) == [
+        "NAME  STATE     RACK  TASKS    CPU  GPU  MEMORY  REASON",
+        "n1    up        r1        3  1.5/4  0/2       -",
+        "n2    cordoned  -         0    0/4    -    0/8G  new disk",
+    ]
+
+
+def test_groups_say_what_they_use_of_their_quotas() -> None:
+    views = [
+        GroupView(
+            name="db",
+            quota="2",
+            used="3",
+            ratio=1.5,
+            policy="FIFO",
+            weight=1,
+            users=("ann", "bob"),
+            running=3,
+            waiting=0,
+        ),
+        GroupView(
+            name="web",
+            quota="4",
+            used="0",
+            ratio=0,
+            policy="BackFill",
+            weight=2,
+            users=("*",),
+            running=0,
+            waiting=9,
+            cooling=True,
+        ),
+    ]
+    assert plain(groups.COLUMNS, [groups.row(each) for each in views]) == [
+        "NAME  QUOTA  USED  USED/QUOTA  RUNNING  WAITING  POLICY                WEIGHT  USERS",
+        "db        2     3        1.50        3        0  FIFO                       1  ann bob",
+        "web       4     0        0.00        0        9  BackFill (cools off)       2  *",
+    ]
+
+
+def test_status_in_a_few_lines() -> None:
+    view = StateView(
+        version="1", epoch=2, started=NOW - 7200, now=NOW, nodes=3, nodes_up=2, jobs_waiting=4, jobs_running=1,
+        tasks_waiting=1000, tasks_running=5, capacity={"cpu": "8"}, used={}, problem="the disk is full",
+    )  # fmt: skip
+    facts = texts(status.about(view, "http://x"))
+    assert facts["Nodes"] == "2 of 3 up"
+    assert facts["Jobs"] == "1 job running, 4 waiting"
+    assert facts["Tasks"] == "5 tasks running, 1,000 waiting"
+    assert facts["cpu"] == "0 of 8 used"
+    assert facts["Problem"] == "the disk is full"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-1, "0.0s"), (0.04, "0.0s"), (4.25, "4.2s"), (10, "10s"), (59.9, "59s"), (60, "1m00s"), (3599, "59m59s"),
+        (3600, "1h00m"), (86399, "23h59m"), (86400, "1d00h"), (10 * 86400 + 7200, "10d02h"),
+    ],
+)  # fmt: skip
+def test_durations_have_two_units_at_most(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_small_texts() -> None:
+    assert (count(1, "task"), count(2000, "task")) == ("1 task", "2,000 tasks")
+    assert bar(0.5) == "██████████░░░░░░░░░░ "
+    assert bar(7) == "████████████████████+"
+    assert clean("a\x1b[31m\nb…") == "a\\x1b[31m\\nb…"
+    assert (job_id("12"), task_id("12.3"), task_id("12")) == (12, (12, 3), (12, None))
+    assert pairs(["A=b=c", "D="], "--env", "KEY=VALUE") == {"A": "b=c", "D": ""}
+
+
+@pytest.mark.parametrize("text", ["A", "=b", ""])
+def test_pairs_without_a_key_or_a_value(text: str) -> None:
+    with pytest.raises(InputError, match="is not KEY=VALUE"):
+        pairs([text], "--env", "KEY=VALUE")
+
+
+def on_a_terminal(code: str, **environment: str) -> str:
+    """What a program writes when its standard output is a terminal of 60 columns."""
+    ours, theirs = pty.openpty()
+    tty.setraw(theirs)
+    try:
+        known = {
+            name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FORCE_COLOR", "COLUMNS"}
+        }
+        env = {**known, "TERM": "xterm-256color", "COLUMNS": "60", **environment}
+        with subprocess.Popen([sys.executable, "-c", code], stdout=theirs, env=env):
+            os.close(theirs)
+            text = io.BytesIO()
+            # The end of a terminal is an error to the one who reads.
+            try:
+                while data := os.read(ours, 4096):
+                    text.write(data)
+            except OSError:
+                pass
+        return text.getvalue().decode()
+    finally:
+        os.close(ours)
+
+
+SHOW = """
+from cress.cli.tables import Column, show, state
+columns = [Column("ID", right=True), Column("STATE"), Column("REASON", gives=True)]
+show(columns, [["12", state("failed"), "[red]" + "very " * 30 + "long"]])
+"""
+
+
+def test_a_terminal_gets_colours_and_lines_that_fit() -> None:
+    assert on_a_terminal(SHOW).splitlines() == [
+        "\x1b[1mID\x1b[0m  \x1b[1mSTATE \x1b[0m  \x1b[1mREASON\x1b[0m",
+        "12  \x1b[31mfailed\x1b[0m  [red]very very very very very very very very ve…",
+    ]
+
+
+def test_colours_can_be_turned_off() -> None:
+    assert "\x1b[3" not in on_a_terminal(SHOW, NO_COLOR="1")

@@ -1,0 +1,73 @@
+"""A small real HTTP server that answers as it is told and remembers what it was asked."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Asked:
+    """One request."""
+
+    line: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class Server:
+    """Answers every request with ``status`` and ``body``; ``cut``: hangs up in the middle of it."""
+
+    url: str = ""
+    status: int = 200
+    body: Any = field(default_factory=dict)
+    cut: bool = False
+    hold: threading.Event | None = None
+    asked: list[Asked] = field(default_factory=list)
+
+    def content(self) -> bytes:
+        """The body as it goes over the wire."""
+        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    """A server on a free port."""
+    server = Server()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            server.asked.append(Asked(f"{self.command} {self.path}", dict(self.headers), body))
+            if server.hold is not None:
+                server.hold.wait(60)
+            content = server.content()
+            self.send_response(server.status)
+            self.send_header("Content-Length", str(len(content) + (1 if server.cut else 0)))
+            self.end_headers()
+            with suppress(BrokenPipeError, ConnectionResetError):  # it did not wait for the answer
+                self.wfile.write(content)
+            self.close_connection = server.cut
+
+        do_GET = do_POST = do_PUT = answer  # noqa: N815 – the names that the library asks for
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 – the name in the library
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as real:
+        server.url = f"http://127.0.0.1:{real.server_address[1]}"
+        thread = threading.Thread(target=real.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            real.shutdown()
+            thread.join()
