@@ -50,7 +50,7 @@ class Cluster:
 
     def start_center(self, *arguments: str) -> None:
         """Start the center and wait until it listens."""
-        self.center = self.start("center", "--port", "0", *arguments, log="center.log")
+        self.center = self.start("center", "--port", "0", "--executor-port", "0", *arguments, log="center.log")
         wait_until(lambda: (self.data / "center.json").exists() or self._ended(self.center), "a listening center")
         assert self.center.poll() is None, self.log("center.log")
 

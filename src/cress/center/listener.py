@@ -166,6 +166,9 @@ class Listener:
             async for data in wire:
                 message = _decoded(data)
                 if isinstance(message, Reports):
+                    if message.leaving:
+                        # Before the ends of its tasks: they must not start again there.
+                        engine.post(NodeLeft(name=hello.name))
                     self._reported(connection, message.reports)
                 elif isinstance(message, LogData):
                     connection.answered(message)

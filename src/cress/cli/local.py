@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -93,13 +94,7 @@ class LocalCluster:
         """Start everything and wait until all executors have joined; ``NotStarted`` when something ends instead."""
         plan = self.plan
         plan.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        center = ["center", "--data", str(plan.data), "--host", plan.host, "--port", str(plan.port)]
-        for each in plan.options:
-            center += ["--option", each]
-        for each in plan.dimensions:
-            center += ["--dimension", each]
-        child = self._spawn("center", center)
-        self.endpoint = self._endpoint_of(child)
+        self.endpoint = self._endpoint_of(self._spawn("center", self._center()))
         for name in self.names:
             self._spawn(name, self._executor(name))
         self._wait_for_nodes()
@@ -130,9 +125,10 @@ class LocalCluster:
                 continue
             self._children.remove(child)
             self._say(f"{child.name} ended ({_how(code)}); starting it again")
-            again = self._spawn(child.name, child.command)
             if child.name == "center":
-                self.endpoint = self._endpoint_of(again)
+                self.endpoint = self._endpoint_of(self._spawn(child.name, self._center()))
+            else:
+                self._spawn(child.name, child.command)
 
     def stop(self) -> None:
         """Stop the executors (their tasks get their grace), then the center; all within ten seconds."""
@@ -162,6 +158,20 @@ class LocalCluster:
                 child.process.wait()
             if child.process.stdin is not None:
                 child.process.stdin.close()
+
+    def _center(self) -> list[str]:
+        plan, ports = self.plan, [self.plan.port, 0]
+        if self.endpoint is not None:
+            # The executors and clients know where it listened.
+            urls = urlsplit(self.endpoint.url), urlsplit(self.endpoint.executor_url)
+            ports = [url.port or 0 for url in urls]
+        command = ["center", "--data", str(plan.data), "--host", plan.host]
+        command += ["--port", str(ports[0]), "--executor-port", str(ports[1])]
+        for each in plan.options:
+            command += ["--option", each]
+        for each in plan.dimensions:
+            command += ["--dimension", each]
+        return command
 
     def _executor(self, name: str) -> list[str]:
         assert self.endpoint is not None

@@ -64,11 +64,12 @@ def up(
         from cress.model.vectors import parse_vector
 
         parse_assignments(option or ())
+        dimensions = Dimensions(tuple(dimension or ()))
         if node_resource:
             try:
-                parse_vector(node_resource, Dimensions(tuple(dimension or ())))
+                parse_vector(node_resource, dimensions)
             except InputError as error:
-                raise error.at(field="--node-resource") from None
+                raise InputError(str(error), field="--node-resource") from None
         plan = Plan(
             data=data_directory(data),
             host=host,

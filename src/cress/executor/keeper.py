@@ -172,7 +172,7 @@ class Keeper:
             if run is None:
                 self._end(attempt, Cause.NOT_STARTED, None, 0, f"the order does not say how to run job {job}")
             elif self.leaving:
-                self._end(attempt, Cause.NOT_STARTED, None, 0, "the executor is being stopped")
+                self._end(attempt, Cause.SHUTDOWN, None, 0, "the executor is being stopped")
             else:
                 fresh.append(Task(Intent(attempt, job, index, run.time_limit, run.stop_grace), run))
         if not fresh:

@@ -90,6 +90,7 @@ class Supervisor:
         self.frames = Frames()
         self.waiting = bytearray()  # what the agent has not taken yet
         self.last_words: int | None = None
+        self.told_that_it_leaves = False
         self.retry_at: int | None = None
         self.stopped = False
         self.listener = self._listen()
@@ -140,10 +141,12 @@ class Supervisor:
         if not complete and self.retry_at is None:
             self.say(f"{self.journal.path} cannot be written: {self.journal.full}; it is tried again")
         self.retry_at = None if complete else self.keeper.now + RETRY
-        if self.reports:
+        leaves = self.keeper.leaving and not self.told_that_it_leaves
+        if self.reports or leaves:
             if self.agent is not None:
-                self._send(encode(Reports(reports=tuple(self.reports))))
+                self._send(encode(Reports(reports=tuple(self.reports), leaving=self.keeper.leaving)))
             self.reports = []
+            self.told_that_it_leaves = self.keeper.leaving
         if self.keeper.leaving and not self.keeper.tasks:
             if self.last_words is None:
                 self.last_words = self.keeper.now + LAST_WORDS
@@ -155,13 +158,15 @@ class Supervisor:
             # Orphans of attempts that have hidden whose they are.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, SIGKILL)
-        self._drop_agent()
         self.listener.close()
         self.folder.socket.unlink(missing_ok=True)
         self.journal.compact()
         self.journal.close()
         self.selector.close()
         self.say("the supervisor ends")
+        if self.agent is not None:
+            # The kernel hangs up when the process is gone, and not before: that is how the agent knows.
+            self.agent.detach()
 
     # --- signals and children --------------------------------------------------------------------------------------
 

@@ -40,9 +40,10 @@ class Hello(Struct, frozen=True):
 
 
 class Reports(Struct, frozen=True):
-    """What happened to attempts since the last message, in order."""
+    """What happened to attempts since the last message, in order. ``leaving``: nothing starts there any more."""
 
     reports: tuple[Report, ...]
+    leaving: bool = False
 
 
 class LogData(Struct, frozen=True):
