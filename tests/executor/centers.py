@@ -112,6 +112,7 @@ class Center:
 
     def __init__(self, port: int = 0) -> None:
         self.sessions: queue.Queue[Session] = queue.Queue()
+        self.refusals = 0
         self.refusal: Refused | None = None
         self.status: http.HTTPStatus | None = None
         quiet = logging.getLogger("tests.quiet")
@@ -136,6 +137,7 @@ class Center:
 
     def _check(self, connection: ServerConnection, request: Request) -> Response | None:
         if self.status is not None:
+            self.refusals += 1
             return connection.respond(self.status, "no\n")
         if request.headers.get("Authorization") != f"Bearer {TOKEN}":
             return connection.respond(http.HTTPStatus.UNAUTHORIZED, "no\n")
@@ -150,6 +152,7 @@ class Center:
         assert isinstance(hello, Hello)
         if self.refusal is not None:
             connection.send(encode(self.refusal))
+            self.refusals += 1
             return
         session = Session(connection, hello)
         session.send(Welcome(epoch=1))

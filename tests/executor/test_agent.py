@@ -6,7 +6,6 @@ import http
 import os
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -276,15 +275,16 @@ def test_a_refusal_for_good_is_told_and_ends_the_agent(start: Start, above: Cent
 def test_another_refusal_is_tried_again(start: Start, above: Center) -> None:
     above.refusal = Refused(what="a node of the name 'node1' is connected already")
     agent = start()
-    time.sleep(0.5)
-    assert agent.process.poll() is None
-    above.refusal = None
+    until(lambda: above.refusals >= 2)
     above.status = http.HTTPStatus.SERVICE_UNAVAILABLE
-    time.sleep(0.3)
+    above.refusal = None
+    before = above.refusals
+    until(lambda: above.refusals >= before + 3)
     above.status = None
     above.session()
     _, said = agent.terminate()
     assert "is connected already; trying again" in said
+    assert "answers with HTTP 503; trying again" in said
 
 
 def test_a_second_agent_of_a_directory_is_refused(start: Start, above: Center, tmp_path: Path) -> None:

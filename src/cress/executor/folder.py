@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from cress.executor.processes import is_alive
+
 # How long one who is about to leave is waited for, in seconds.
 PATIENCE = 5.0
 
@@ -99,12 +101,4 @@ def socket_path(path: Path) -> Iterator[str]:
 
 def _serves(pid: str) -> bool:
     """Whether the process that has the lock is one that goes on."""
-    if not pid.isdigit():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return pid.isdigit() and is_alive(int(pid))
