@@ -88,7 +88,13 @@ class Center:
         self.http.close()
         if self.process.poll() is None:
             self.process.terminate()
-        self.process.communicate(timeout=PATIENCE)
+        if self.process.stderr is not None and not self.process.stderr.closed:
+            try:
+                self.process.communicate(timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.communicate()
+                raise
 
     def stop(self) -> int:
         """Stop it cleanly; its exit code."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+from base64 import b64encode
+
 import pytest
 from websockets.exceptions import InvalidStatus
 
 from cress.model.reports import Started
-from cress.protocol.messages import Stops, Welcome
+from cress.protocol.messages import VERSION, Hello, Stops, Welcome, encode
 from tests.center.program import Center, ended, eventually, open_wire
 
 
@@ -54,6 +57,23 @@ def test_what_runs_unknown_to_the_center_is_stopped(center: Center) -> None:
         stops = executor.receive()
         assert isinstance(stops, Stops)
         assert [stop.attempt for stop in stops.stops] == [77]
+
+
+def test_a_dead_connection_makes_room_for_its_successor(center: Center) -> None:
+    hello = encode(Hello(version=VERSION, name="n1", resource="<4, 8G>", boot="b"))
+    with socket.create_connection(("127.0.0.1", int(center.address["executor_url"].rpartition(":")[2]))) as dead:
+        # Says hello and then nothing any more, not even to pings.
+        lines = (
+            "GET / HTTP/1.1", "Host: 127.0.0.1", "Upgrade: websocket", "Connection: Upgrade",
+            f"Sec-WebSocket-Key: {b64encode(bytes(16)).decode()}", "Sec-WebSocket-Version: 13",
+            f"Authorization: Bearer {center.token}", "", "",
+        )  # fmt: skip
+        dead.sendall("\r\n".join(lines).encode())
+        dead.sendall(b"\x82" + bytes([0x80 | len(hello)]) + bytes(4) + hello)
+        eventually(lambda: center.get("/v1/state")["nodes_up"] == 1)
+        with center.executor() as executor:
+            assert isinstance(executor.first, Welcome)
+            assert center.submit() == executor.launches()[0].job
 
 
 def test_one_message_carries_all_launches_for_a_node(center: Center) -> None:

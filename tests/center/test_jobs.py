@@ -192,6 +192,14 @@ def test_logs_are_read_from_the_node_and_followed_over_attempts(center: Center) 
             assert list(parts) == []
 
 
+def test_a_signal_that_reaches_nobody_is_told(center: Center) -> None:
+    with center.executor() as executor:
+        id = center.submit()
+        executor.launches()
+    eventually(lambda: center.get("/v1/nodes/n1")["state"] == "away")
+    assert "n1: the node is away" in center.post(f"/v1/jobs/{id}/signal", {"signal": "INT"}, 503)["message"]
+
+
 def test_logs_that_cannot_be_read_say_why(center: Center) -> None:
     id = center.submit()
     assert "has not been started" in center.get(f"/v1/jobs/{id}/logs", 409)["message"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import stat
@@ -16,7 +17,7 @@ import pytest
 from cress.center.clock import Clock
 from cress.model.reports import Started
 from cress.model.times import DAY, SECOND
-from tests.center.program import Center, eventually, run_to_end
+from tests.center.program import Center, eventually, lines_of, run_to_end
 
 
 def test_a_clean_stop_leaves_everything_for_the_next_start(tmp_path: Path) -> None:
@@ -173,6 +174,21 @@ def test_waiting_callers_do_not_keep_a_center_from_stopping(center: Center) -> N
         center.get("/v1/state")
         center.interrupt()
         assert center.process.wait(60) == 0
+
+
+def test_a_stop_while_somebody_follows_a_log_is_quick_and_quiet(center: Center) -> None:
+    with center.executor() as executor:
+        id = center.submit()
+        (launch,) = executor.launches()
+        executor.started(launch.attempt)
+        with lines_of(center, f"/v1/jobs/{id}/logs?follow=true") as parts:
+            executor.answer_logs(b"hello", over=False)
+            assert next(parts) == b"hello"
+            center.process.terminate()
+            with contextlib.suppress(httpx.TransportError):
+                assert list(parts) == []
+        _, told = center.process.communicate(timeout=60)
+    assert (center.process.returncode, told) == (0, "")
 
 
 # --- a full disk -------------------------------------------------------------------------------------------------

@@ -67,15 +67,14 @@ class LogReader:
             self._engine.dispatcher.connection(latest[1])
 
     async def _attempt(self, attempt: int, node: str, *, follow: bool) -> AsyncIterator[bytes]:
-        while True:
+        # Once the center stops nothing waits any more: a loop without this would never let go.
+        while not self._engine.stopping:
             live = self._engine.machine.attempts.get(attempt)
             if live is not None and not live.started:
                 # Its executor may not have heard of it.
                 if not follow:
                     return
                 await self._until_changed(attempt, started=True)
-                if self._engine.stopping:
-                    return
                 continue
             data = await self._ask(attempt, node, follow=follow)
             if data is None:
@@ -89,7 +88,7 @@ class LogReader:
                 if follow:
                     await self._until_changed(attempt, started=False)
                 return
-            if self._engine.stopping or not (data.data or follow):
+            if not (data.data or follow):
                 return
 
     async def _ask(self, attempt: int, node: str, *, follow: bool) -> LogData | None:

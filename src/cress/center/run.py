@@ -39,6 +39,8 @@ KEEP_ALIVE = 75
 def run_center(settings: Settings) -> int:
     """Run a center until it is told to stop; the exit code. What went wrong is said on standard error."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="cress center: %(message)s")
+    # A garbled request is its sender's matter.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     os.umask(0o077)
     try:
         _check_host(settings)

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from cress.center.api.bodies import SignalBody, SubmitBody, read, reply
 from cress.center.api.context import engine_of, user_of
 from cress.center.api.errors import NotFound
+from cress.center.dispatch import Away
 from cress.center.engine import Engine
 from cress.center.lookup import find_job, find_jobs, id_of, page_of_tasks, tasks_of
 from cress.center.show import job_view, task_view
@@ -132,8 +133,13 @@ async def send_signal(request: Request, id: str) -> Response:
         which = f"task {body.task}" if body.task is not None else "no task"
         what = f"{which} of job {id_of(found)} {'does not run' if body.task is not None else 'runs'}"
         raise NotAccepted(what, hint="signals reach running tasks only", field="task")
-    for attempt in targets:
-        engine.dispatcher.signal(engine.epoch, attempt.node, attempt.id, number)
+    missed = [
+        attempt.node
+        for attempt in targets
+        if not engine.dispatcher.signal(engine.epoch, attempt.node, attempt.id, number)
+    ]
+    if missed:
+        raise Away(f"the signal did not reach what runs on {', '.join(sorted(set(missed)))}: the node is away")
     return reply(job_view(engine, found))
 
 
