@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from cress.client import Client, connect
 
 # A loaded machine may take long; what waits here ends as soon as it can.
@@ -57,7 +59,7 @@ class Cluster:
     def start_executor(self, name: str = "n1", resource: str = "<4, 8G>", *arguments: str) -> None:
         """Start an executor and wait until its node is up."""
         with self.client() as client:
-            url = client_executor_url(self.data)
+            url = self.address("executor_url")
             process = self.start(
                 "executor", "--center", url, "--name", name, "--resource", resource, *arguments, log=f"{name}.log"
             )
@@ -81,6 +83,14 @@ class Cluster:
                 env=self.environment,
                 start_new_session=True,
             )
+
+    def address(self, key: str) -> str:
+        """Where the center listens: ``url`` or ``executor_url``."""
+        return str(msgspec.json.decode((self.data / "center.json").read_bytes())[key])
+
+    def port(self, key: str) -> int:
+        """The port of that address."""
+        return int(self.address(key).rpartition(":")[2])
 
     def log(self, name: str) -> str:
         """What a program has said so far."""
@@ -160,10 +170,3 @@ class Cluster:
     @staticmethod
     def _ended(process: subprocess.Popen[bytes] | None) -> bool:
         return process is not None and process.poll() is not None
-
-
-def client_executor_url(data: Path) -> str:
-    """Where the center of a data directory listens for executors."""
-    import msgspec
-
-    return str(msgspec.json.decode((data / "center.json").read_bytes())["executor_url"])

@@ -198,6 +198,23 @@ def test_an_interrupt_while_it_waits_cancels(shared: Cluster) -> None:
     wait_until(lambda: state_of(shared, blocker) == "cancelled", "the blocker being over")
 
 
+def test_run_outlives_a_center_that_is_killed_and_started_again(own: Cluster) -> None:
+    gate = own.folder / "gate"
+    script = f"echo one; while [ ! -e {gate} ]; do sleep 0.05; done; echo two; exit 5"
+    doors = [own.port("url"), own.port("executor_url")]
+    with own.running("run", "--", "sh", "-c", script) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "one\n"
+        assert own.center is not None
+        own.center.kill()
+        own.center.wait()
+        (own.data / "center.json").unlink()
+        own.start_center("--port", str(doors[0]), "--executor-port", str(doors[1]))
+        gate.touch()
+        out, err = run.communicate(timeout=60)
+    assert (run.returncode, out) == (5, "two\n"), err
+
+
 # --- looking ----------------------------------------------------------------------------------------------------------
 
 

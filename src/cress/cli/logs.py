@@ -41,7 +41,7 @@ def logs(
                 raise InputError(f"job {id} has no task {task}", hint=f"0 to {total - 1}" if total > 1 else "only 0")
             stream = "stderr" if stderr else "stdout"
             output = standard(task is None and total > 1, merged=True)
-            relay = Relay(client, id, output, (stream,), 0 if total == 1 else task)
+            relay = Relay(client, id, output, (stream,), 0 if total == 1 else task, "logs")
             if not follow:
                 for each in relay.look():
                     if each.attempts:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 from cress.cli.common import AGAIN, PATIENCE
@@ -83,12 +84,19 @@ class Relay:
     """
 
     def __init__(
-        self, client: Client, job: int, output: Output, streams: Sequence[str], task: int | None = None
+        self,
+        client: Client,
+        job: int,
+        output: Output,
+        streams: Sequence[str],
+        task: int | None = None,
+        verb: str = "run",
     ) -> None:
         self.bell = Bell()
         self._client = client
         self._job = job
         self._task = task
+        self._verb = verb
         self._output = output
         self._streams = streams
         self._seen: set[int] = set()
@@ -117,11 +125,12 @@ class Relay:
 
         if self._task is not None:
             after = self._task - 1 if self._task else None
-            return list(patiently(lambda: self._client.tasks(self._job, limit=1, after=after), "run").tasks)
+            return list(patiently(lambda: self._client.tasks(self._job, limit=1, after=after), self._verb).tasks)
         found: list[TaskView] = []
         after = None
         while True:
-            page = patiently(lambda after=after: self._client.tasks(self._job, limit=MOST_TASKS, after=after), "run")  # type: ignore[misc]
+            ask = partial(self._client.tasks, self._job, limit=MOST_TASKS, after=after)
+            page = patiently(ask, self._verb)
             found += page.tasks
             after = page.next
             if after is None or not page.tasks:
