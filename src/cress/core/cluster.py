@@ -360,10 +360,12 @@ class Cluster:
         start = REQUEST + self.k_count
         return tuple(int(x) for x in self.rows[shape.row, start : start + self.k_count])
 
-    def lacking_dimensions(self, shape: Shape) -> list[int]:
-        """Dimensions of which no usable node has enough free; if there is none, the one that the fewest have."""
-        bits = int(holding.lacking_bits(shape.row, self.rows, self.usable_count, self.k_count))
-        return [k for k in range(self.k_count) if bits & (1 << k)]
+    def count_lack(self, shape: Shape, counts: Ints) -> None:
+        """Count a job whose shape fits nowhere once for each dimension that it lacks.
+
+        These are the dimensions of which no usable node has enough free; if there is none, the one that the fewest have.
+        """
+        holding.count_lack(shape.row, self.rows, self.usable_count, counts)
 
     def ever_fits(self, request: ResourceVector) -> bool:
         """Whether some node that is there, cordoned or not, is large enough when empty."""

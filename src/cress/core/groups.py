@@ -91,6 +91,8 @@ class GroupState:
     @property
     def above_quota(self) -> bool:
         """Whether used / quota > 1 somewhere."""
+        if len(self.quota) == 1:
+            return self.used[0] > self.quota[0]
         return any(used > quota for used, quota in zip(self.used, self.quota, strict=True))
 
     def ratio(self) -> Fraction:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from datetime import UTC, tzinfo
 
+import numpy as np
+
 from cress.core.explain import why_waiting
 from cress.core.groups import GroupState
 from cress.core.invariants import broken_invariants
 from cress.core.jobs import JobState
 from cress.core.kernels.holding import FITTING
 from cress.core.ledger import Ledger
-from cress.core.policies.base import count_lack
 from cress.core.preemption import Claim, Plan, find_plan
 from cress.core.reservations import Ahead, drain_due
 from cress.core.state import State, export_state, restored
@@ -241,7 +242,7 @@ class Scheduler(Ledger):
         Jobs that their policy does not offer wait behind another one; groups that cool off, users at their limit and
         groups behind a blocked unit (``quota_only``) wait for those reasons.
         """
-        counts = [0] * len(self.dimensions)
+        counts = np.zeros(len(self.dimensions), np.int64)
         blocked = False
         for key in self.groups.order:
             group = self.groups.by_name[key[3]]
@@ -252,12 +253,12 @@ class Scheduler(Ledger):
             if group.policy.limits_users:
                 for job in group.policy.looked_at():
                     if self.within_limit(job):
-                        count_lack(self.cluster, job, counts)
+                        self.cluster.count_lack(job.shape, counts)
             else:
                 group.policy.count_lacking(self.cluster, counts)
             head = group.policy.head()
             blocked = self._quota_only and (blocked or (head is not None and not self.cluster.fitting(head.shape)))
-        return tuple(counts[k] for k in self.cluster.balanced_indices)
+        return tuple(counts[self.cluster.dims].tolist())
 
     def _first_free(self, group: GroupState, now: int) -> JobState | None:
         """The first job of the group that neither the balance gate nor a limit passes over."""

@@ -202,13 +202,17 @@ def lacking_bits(r, rows, usable, k_count):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def count_lack(r, rows, usable, found):
+    """Add 1 to ``found`` for each dimension that row ``r`` lacks, if it fits nowhere."""
+    if rows[r, FITTING] == 0:
+        bits = lacking_bits(r, rows, usable, found.shape[0])
+        for k in range(found.shape[0]):
+            found[k] += (bits >> k) & 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def count_lacks(shape_of, limit_of, first, last, gap, rows, usable, found):
-    """Per dimension, the queue positions in [first, last) whose shape fits nowhere for lack of it, into ``found``."""
-    k_count = found.shape[0]
+    """``count_lack`` for the shapes at the queue positions in [first, last)."""
     for i in range(first, last):
-        r = shape_of[i]
-        if limit_of[i] != gap and rows[r, FITTING] == 0:
-            bits = lacking_bits(r, rows, usable, k_count)
-            for k in range(k_count):
-                if bits & (1 << k):
-                    found[k] += 1
+        if limit_of[i] != gap:
+            count_lack(shape_of[i], rows, usable, found)

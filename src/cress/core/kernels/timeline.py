@@ -216,11 +216,13 @@ def earliest_among(places, request, duration, now, nodes, leases, bookings, view
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _copies_of(level, request, k_count, most):
+    if not _fits(level, request, k_count):
+        return 0
     here = most
     for k in range(k_count):
         if request[k] > 0:
             here = min(here, level[k] // request[k])
-    return max(here, 0)
+    return here
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -228,6 +230,8 @@ def _level_at(f, t, now, nodes, leases, k_count, level):
     """Fill ``level`` with what is free on ``f`` at ``t``, were there no bookings."""
     for k in range(k_count):
         level[k] = nodes[f, FREE + k]
+    if max(nodes[f, FIRST_END], now + 1) > t:
+        return
     slot = nodes[f, HEAD]
     while slot != NONE and max(leases[slot, END], now + 1) <= t:
         for k in range(k_count):
@@ -283,12 +287,13 @@ def _next_change(f, t, duration, now, nodes, leases, bookings, view):
 
     More fit when a lease or a booking ends, fewer when the start of a booking comes within ``duration``.
     """
-    soonest = np.int64(NEVER)
-    slot = nodes[f, HEAD]
-    while slot != NONE and max(leases[slot, END], now + 1) <= t:
-        slot = leases[slot, NEXT]
-    if slot != NONE:
-        soonest = min(soonest, max(leases[slot, END], now + 1))
+    soonest = max(nodes[f, FIRST_END], now + 1)
+    if soonest <= t:
+        slot = nodes[f, HEAD]
+        while slot != NONE and max(leases[slot, END], now + 1) <= t:
+            slot = leases[slot, NEXT]
+        soonest = NEVER if slot == NONE else max(leases[slot, END], now + 1)
+    soonest = min(soonest, NEVER)
     slot = nodes[f, BOOKED]
     while slot != NONE:
         if _counts(bookings, slot, view):

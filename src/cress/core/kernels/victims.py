@@ -95,6 +95,18 @@ def _yields_before(v, w, victims):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _room_on(f, nodes, leases, victims, taken, level):
+    """Add to ``level`` what would be free on ``f`` too if all victims that were not taken went."""
+    slot = nodes[f, HEAD]
+    while slot != NONE:
+        v = victims[slot, OF]
+        if v != NOBODY and not taken[v]:
+            for k in range(level.shape[0]):
+                level[k] += leases[slot, AMOUNTS + k]
+        slot = leases[slot, NEXT]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _victims_on(f, nodes, leases, victims, taken, here, amounts):
     """The victims on ``f`` that were not taken, in the order in which they yield, into ``here``; their number.
 
@@ -212,12 +224,11 @@ def cheapest_node(request, placed, levels, nodes, leases, victims, taken, spare,
         need[:] = request * (placed[f] + 1)
         if _fits(levels[f], need):
             return np.int64(f), np.int64(0)
-        n = _victims_on(f, nodes, leases, victims, taken, here, amounts)
         level[:] = levels[f]
-        for i in range(n):
-            level += amounts[i]
+        _room_on(f, nodes, leases, victims, taken, level)
         if not _fits(level, need):
             continue
+        n = _victims_on(f, nodes, leases, victims, taken, here, amounts)
         count = np.int64(-1)
         for largest_first in (False, True):
             # Small victims that yield first may use up what their group can spare, where one larger one would do.

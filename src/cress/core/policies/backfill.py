@@ -112,13 +112,10 @@ class BackfillPolicy(Policy):
         for row, bound in bounds:
             self._bound[row] = bound
 
-    def count_lacking(self, cluster: Cluster, counts: list[int]) -> None:
-        found = np.zeros(cluster.k_count, np.int64)
+    def count_lacking(self, cluster: Cluster, counts: Ints) -> None:
         count_lacks(
-            self._shape, self._limit, self.queue.first, self._last(), _GAP, cluster.rows, cluster.usable_count, found
+            self._shape, self._limit, self.queue.first, self._last(), _GAP, cluster.rows, cluster.usable_count, counts
         )
-        for k, number in enumerate(found.tolist()):
-            counts[k] += number
 
     def _last(self) -> int:
         """Position behind the last job that is looked at."""

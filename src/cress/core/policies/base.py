@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cress.core.cluster import Cluster
+from cress.core.cluster import Cluster, Ints
 from cress.core.jobs import JobState
 from cress.core.policies.queue import Queue
 
@@ -66,11 +66,11 @@ class Policy:
     def set_quota(self, quota: list[int]) -> None:
         """What the group is guaranteed, in its measures."""
 
-    def count_lacking(self, cluster: Cluster, counts: list[int]) -> None:
+    def count_lacking(self, cluster: Cluster, counts: Ints) -> None:
         """Add to ``counts``, per dimension, the offered jobs for which no node has enough of it."""
         head = self.head()
         if head is not None:
-            count_lack(cluster, head, counts)
+            cluster.count_lack(head.shape, counts)
 
     def charged(self, job: JobState, change: tuple[int, ...]) -> None:
         """The user of ``job`` holds that much more, or less."""
@@ -81,10 +81,3 @@ class Policy:
     def may_use_more(self, job: JobState, charge: tuple[int, ...], quota: list[int]) -> bool:
         """Whether the policy's own limit lets the user of ``job`` start one more unit."""
         return True
-
-
-def count_lack(cluster: Cluster, job: JobState, counts: list[int]) -> None:
-    """Count a job that fits nowhere once for each dimension that it lacks."""
-    if not cluster.fitting(job.shape):
-        for k in cluster.lacking_dimensions(job.shape):
-            counts[k] += 1

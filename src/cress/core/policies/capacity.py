@@ -6,9 +6,9 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from fractions import Fraction
 
-from cress.core.cluster import Cluster
+from cress.core.cluster import Cluster, Ints
 from cress.core.jobs import JobState
-from cress.core.policies.base import Policy, count_lack
+from cress.core.policies.base import Policy
 from cress.core.policies.queue import Queue
 
 # Products of quota and weight stay far below 2^120, so this scale keeps different shares apart.
@@ -79,9 +79,9 @@ class CapacityPolicy(Policy):
         queue = self._queues.get(job.job.user)
         return queue is not None and queue.head() is job
 
-    def count_lacking(self, cluster: Cluster, counts: list[int]) -> None:
+    def count_lacking(self, cluster: Cluster, counts: Ints) -> None:
         for head in self.looked_at():
-            count_lack(cluster, head, counts)
+            cluster.count_lack(head.shape, counts)
 
     def set_quota(self, quota: list[int]) -> None:
         if quota != self._quota:
