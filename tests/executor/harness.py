@@ -141,7 +141,7 @@ class SupervisorProcess:
 
     def start(self) -> Client:
         """Start it and connect."""
-        if self.process is not None:
+        if self.process is not None and self.process.stderr is not None and not self.process.stderr.closed:
             self.process.communicate(timeout=PATIENCE)
         self.process = self.popen()
         return until(self.connect, "the supervisor to listen")
@@ -187,7 +187,8 @@ class SupervisorProcess:
         if self.process is not None:
             if self.process.poll() is None:
                 self.process.kill()
-            self.process.communicate()
+            if self.process.stderr is not None and not self.process.stderr.closed:
+                self.process.communicate()
         kill_attempts(self.directory)
 
 

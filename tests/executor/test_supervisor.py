@@ -458,6 +458,11 @@ def test_a_shutdown_stops_all_tasks_and_tells_how(client: Client, parent: Superv
     for attempt in (5, 6, 7):
         ready(parent, attempt)
     shut_down(client, grace=1.0)
+    message = client.receive()
+    while not message.leaving:
+        message = client.receive()
+    assert message.reports == () or 7 in [report.attempt for report in message.reports], "told before the grace is over"
+    client._take_in(message.reports)
     client.wait_ended(5, 6, 7)
     assert {attempt: (end.cause, end.code) for attempt, end in client.ended.items()} == {
         5: (Cause.SHUTDOWN, 4),
@@ -498,7 +503,8 @@ def test_tasks_outlive_their_supervisor_and_are_found_again(client: Client, pare
     client.wait_ended(7)
     for attempt in (5, 8, 9):
         ready(parent, attempt)
-    client.wait_started(6)
+    for attempt in (5, 6, 8, 9):
+        client.wait_started(attempt)
     parent.kill()
     os.kill(client.started[8].pid, signal.SIGKILL)
 
