@@ -1,4 +1,4 @@
-"""Prints the table of figures and writes ``build/bench.json``; arguments choose among ``core``, ``live`` and ``simulator``."""
+"""Prints the table of figures and writes ``build/bench.json``; arguments choose among the parts: see ``PARTS``."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import core, live, simulator
+from benchmarks import core, generated, live, simulator
 from benchmarks.result import Result
 
 PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "core": core.results,
     "live": live.results,
     "simulator": simulator.results,
+    "generated": generated.results,
 }
 
 

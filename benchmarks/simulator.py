@@ -1,4 +1,4 @@
-"""Whole commands of the simulator: real logs where ``CRESS_TRACES`` points to them, and a generated workload."""
+"""Whole commands of the simulator: real logs where ``CRESS_TRACES`` points to them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from pathlib import Path
 from benchmarks.result import Result
 
 CRESS = str(Path(sys.executable).parent / "cress")
-WORKLOAD = "generated:jobs=100000,nodes=1213,groups=20"
-POLICIES = ("FIFO", "Priority", "Capacity", "BackFill", "BackFill/conservative")
 
 
 def command(*arguments: str, times: int = 3) -> tuple[float, float]:
@@ -45,6 +43,3 @@ def results() -> Iterator[Result]:
             yield Result(f"simulate {log}, peak memory", memory, "MB", 300)
     else:
         print("no real logs: set CRESS_TRACES to the folder that holds swf/", file=sys.stderr)
-    for policy in POLICIES:
-        spent, _ = command("simulate", WORKLOAD, "--policy", policy, "--seed", "1", "--out", "OUT", times=1)
-        yield Result(f"simulate generated (1,213 nodes, 100,000 jobs), {policy}", spent, "s", 30)
