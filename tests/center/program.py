@@ -29,12 +29,11 @@ import sys
 from pathlib import Path
 from cress.center.run import run_center
 from cress.center.settings import Settings
-from cress.model.optionparse import parse_assignments
 from cress.model.resources import Dimensions
 data, port, pipe, host, option, dimension = sys.argv[1:]
 sys.exit(run_center(Settings(
     data=Path(data), port=int(port), parent_pipe=pipe == "pipe", host=host,
-    options=parse_assignments([option] if option else []), dimensions=Dimensions((dimension,) if dimension else ()),
+    options=(option,) if option else (), dimensions=Dimensions((dimension,) if dimension else ()),
 )))
 """
 

@@ -139,20 +139,23 @@ def test_a_start_that_cannot_be_is_one_sentence(center: Center, tmp_path: Path) 
     assert "Traceback" not in ended.stderr
 
 
-def test_options_and_dimensions_belong_to_the_data_directory(tmp_path: Path) -> None:
+def test_options_and_dimensions_stay_with_the_data_directory(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with Center(data, option="grace=7s", dimension="gpu") as center:
+    with Center(data, option="accounting=dominant", dimension="gpu") as center:
+        center.put_groups("Name: lab\nResourceQuota: <2, 4G>\n")
         center.stop()
     for asked, says in (
-        ({"option": "grace=8s"}, "has grace=7s (options are set when it is new)"),
+        ({"option": "accounting=cpu"}, "start it with --option accounting=dominant"),
+        ({"option": "graze=8s"}, "did you mean grace"),
         ({"dimension": "npu"}, "has the dimensions cpu, memory"),
     ):
         refused = run_to_end(data, **asked)  # type: ignore[arg-type]
         assert refused.returncode == 2
         assert says in refused.stderr
         assert refused.stderr.count("\n") == 1
-    with Center(data) as center, center.executor(resource="<1, 1G, gpu=2>"):
+    with Center(data, option="grace=8s") as center, center.executor(resource="<1, 1G, gpu=2>"):
         assert center.get("/v1/nodes/n1")["capacity"]["gpu"] == "2"
+        assert "ResourceQuota: <2,4G>" in center.get("/v1/groups")["text"]
 
 
 def test_the_end_of_the_parent_is_a_clean_stop(tmp_path: Path) -> None:

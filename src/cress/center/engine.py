@@ -101,7 +101,7 @@ class Engine:
     async def start(self) -> None:
         """Take the state from the store and begin to work. Raises StoreError and InputError."""
         opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
-        await self._in_thread(partial(begin_epoch, self.store, opened, self.clock))
+        await self._in_thread(partial(begin_epoch, self.store, opened, self.settings, self.clock))
         self._take_over(opened)
         self._task = asyncio.create_task(self._work(), name="engine")
 
@@ -294,7 +294,7 @@ class Engine:
                 # Readers see what is stored, even while nothing can be added to it.
                 self.machine = opened.machine
                 self._release_watchers()
-                await self._in_thread(partial(begin_epoch, self.store, opened, self.clock))
+                await self._in_thread(partial(begin_epoch, self.store, opened, self.settings, self.clock))
             except (StoreError, InputError) as error:
                 self.problem = str(error)
             except Exception:  # noqa: BLE001 – tried again, as long as anybody has patience

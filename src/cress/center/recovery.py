@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from datetime import tzinfo
 
 import msgspec
@@ -13,7 +12,7 @@ from cress.center.settings import Settings
 from cress.lifecycle.inputs import Record, Restarted, decode_record, encode_record
 from cress.lifecycle.machine import VERSION, Machine
 from cress.model.errors import InputError
-from cress.model.optionparse import format_option
+from cress.model.optionparse import parse_assignments
 from cress.model.options import Options
 from cress.store.base import Batch, Saved, Store, StoreError
 
@@ -52,16 +51,20 @@ def load_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
     )
 
 
-def begin_epoch(store: Store, opened: Opened, clock: Clock) -> None:
-    """Make the machine go on in a new epoch, with all its nodes away. Raises StoreError.
+def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) -> None:
+    """Make the machine go on in a new epoch, with all its nodes away, and the options that were asked for.
 
-    The machine is stepped only when the store has shown that it can write.
+    The machine is stepped only when the store has shown that it can write. Raises StoreError, and InputError for
+    options that cannot hold here.
     """
+    options = parse_assignments(settings.options, opened.machine.core.options)
     opened.epoch += 1
     store.commit(Batch(meta={"epoch": msgspec.msgpack.encode(opened.epoch)}))
     now, utc = clock.now(), clock.utc()
-    inputs = (Restarted(epoch=opened.epoch),)
+    inputs = (Restarted(epoch=opened.epoch, options=None if options == opened.machine.core.options else options),)
     step = opened.machine.step(now, utc, inputs)
+    if isinstance(step.replies[0], InputError):
+        raise step.replies[0]
     batch = Batch(
         attempts=step.attempts,
         jobs=step.jobs,
@@ -85,7 +88,7 @@ def _restored(saved: Saved, settings: Settings, zone: tzinfo) -> Machine:
     if saved.snapshot is None:
         if saved.records:
             raise StoreError("the store has a log but no snapshot that it goes on from; take a backup back")
-        return Machine(settings.dimensions, settings.options, zone)
+        return Machine(settings.dimensions, Options(), zone)
     version = saved.meta.get("version")
     if version is not None and saved.records:
         left = msgspec.msgpack.decode(version, type=_Meta)
@@ -98,15 +101,15 @@ def _restored(saved: Saved, settings: Settings, zone: tzinfo) -> Machine:
         machine = Machine.restore(saved.snapshot, zone)
     except ValueError as error:
         raise StoreError(f"{error}; it was left by another version of cress") from None
-    _check_settings(machine, settings)
+    _check_dimensions(machine, settings)
     for data in saved.records:
         record = decode_record(data)
         machine.step(record.now, record.utc, record.inputs)
     return machine
 
 
-def _check_settings(machine: Machine, settings: Settings) -> None:
-    """Raise InputError if something was asked for that is otherwise in this data directory."""
+def _check_dimensions(machine: Machine, settings: Settings) -> None:
+    """Raise InputError if dimensions were asked for that are others in this data directory."""
     asked, stored = settings.dimensions.custom, machine.core.dimensions.custom
     if asked and asked != stored:
         raise InputError(
@@ -114,12 +117,3 @@ def _check_settings(machine: Machine, settings: Settings) -> None:
             hint="they are declared when it is new",
             field="--dimension",
         )
-    default = Options()
-    for each in fields(Options):
-        wanted, has = getattr(settings.options, each.name), getattr(machine.core.options, each.name)
-        if wanted not in (has, getattr(default, each.name)):
-            raise InputError(
-                f"this data directory has {each.name}={format_option(each.name, has)}",
-                hint="options are set when it is new",
-                field="--option",
-            )

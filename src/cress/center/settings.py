@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from pathlib import Path
 
-from cress.model.options import Options
 from cress.model.resources import Dimensions
 
 
@@ -17,14 +16,15 @@ class Settings:
     ``port`` is for people and programs, ``executor_port`` for executors; 0 takes any free one. ``names`` are further
     host names under which it is called. ``parent_pipe``: the end of standard input is a clean stop. Without
     ``insecure`` it listens on loopback addresses only: there is no encryption yet.
-    ``options`` and ``dimensions`` count when the data directory is new.
+    ``options`` are assignments such as ``grace=30s``; they stay with the data directory until others are given.
+    ``dimensions`` count when it is new.
     """
 
     data: Path
     host: str = "127.0.0.1"
     port: int = 0
     executor_port: int = 0
-    options: Options = field(default_factory=Options)
+    options: tuple[str, ...] = ()
     dimensions: Dimensions = field(default_factory=Dimensions)
     zone: tzinfo = UTC
     names: tuple[str, ...] = ()

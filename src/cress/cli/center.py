@@ -38,7 +38,7 @@ def center(
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE",
-            help="Set an option of the scheduler in a new data directory, such as grace=30s (docs/groups.md).",
+            help="Set an option of the scheduler, such as grace=30s (docs/groups.md); it stays until it is set again.",
         ),
     ] = None,
     dimension: Annotated[
@@ -51,7 +51,6 @@ def center(
         from cress.center.run import run_center
         from cress.center.settings import Settings
         from cress.client.config import data_directory
-        from cress.model.optionparse import parse_assignments
         from cress.model.resources import Dimensions
 
         settings = Settings(
@@ -59,7 +58,7 @@ def center(
             host=host,
             port=port,
             executor_port=executor_port,
-            options=parse_assignments(option or ()),
+            options=tuple(option or ()),
             dimensions=Dimensions(tuple(dimension or ())),
             parent_pipe=parent_pipe,
         )

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cress.cli.demo_story import CORES, NODES, QUOTAS, Check, Seen
-from cress.protocol.views import GroupView, JobView
+from cress.client import GroupView, JobView
 
 COLOURS = {"science": "dodger_blue2", "web": "dark_orange", "office": "green3"}
 WIDTH = 100

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from cress.client import Client
-from cress.protocol.views import AttemptView, GroupView, JobView, NodeView, TaskView
+from cress.client import AttemptView, Client, GroupView, JobView, NodeView, TaskView
 
 NODES, CORES = 3, 4
 RESOURCE = f"<{CORES}, 8G, 1G, 500M>"
