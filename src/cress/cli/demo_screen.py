@@ -13,8 +13,8 @@ from cress.client import GroupView, JobView
 
 COLOURS = {"science": "dodger_blue2", "web": "dark_orange", "office": "green3"}
 WIDTH = 100
-_CELL = "█████"
-_FREE = "░░░░░"
+_CELL = "███████"
+_FREE = "░░░░░░░"
 _TOTAL = NODES * CORES
 # Lines of the story, and jobs, that are shown at once.
 LINES, JOBS = 4, 6
