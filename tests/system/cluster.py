@@ -52,9 +52,28 @@ class Cluster:
 
     def start_center(self, *arguments: str) -> None:
         """Start the center and wait until it listens."""
-        self.center = self.start("center", "--port", "0", "--executor-port", "0", *arguments, log="center.log")
-        wait_until(lambda: (self.data / "center.json").exists() or self._ended(self.center), "a listening center")
-        assert self.center.poll() is None, self.log("center.log")
+        center = self.center = self.start("center", *self._ports(), *arguments, log="center.log")
+        wait_until(lambda: self._listens(center) or self._ended(center), "a listening center")
+        assert center.poll() is None, self.log("center.log")
+
+    def kill_center(self) -> None:
+        """kill -9."""
+        assert self.center is not None
+        self.center.kill()
+        self.center.wait()
+
+    def _listens(self, center: subprocess.Popen[bytes]) -> bool:
+        """Whether it is this center that has told where it listens: a killed one leaves its file behind."""
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            return int(self.address("pid")) == center.pid
+        return False
+
+    def _ports(self) -> tuple[str, ...]:
+        """Where the center shall listen: where the one before it did, if there was one."""
+        ports = [0, 0]
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            ports = [self.port("url"), self.port("executor_url")]
+        return "--port", str(ports[0]), "--executor-port", str(ports[1])
 
     def start_executor(self, name: str = "n1", resource: str = "<4, 8G>", *arguments: str) -> None:
         """Start an executor and wait until its node is up."""
