@@ -6,7 +6,6 @@ A frame is a mark, the length of its payload, the payload's crc32 and the payloa
 from __future__ import annotations
 
 import contextlib
-import os
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from cress.executor.disk import REAL_DISK, Disk
 from cress.executor.records import Known, Record, decode_records, encode_records
 
 HEADER = b"cress journal 1\n"
@@ -35,17 +35,18 @@ class Journal:
     end of the supervisor, not of the machine, where it would be worth nothing.
     """
 
-    def __init__(self, path: Path, *, compact_from: int = COMPACT_FROM) -> None:
+    def __init__(self, path: Path, *, compact_from: int = COMPACT_FROM, disk: Disk = REAL_DISK) -> None:
         self.path = path
         self.known = Known()
         self.full = ""  # why the last write failed, in the words of the system
         self._noted: list[Record] = []
         self._compact_from = compact_from
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._disk = disk
+        self._fd = disk.open(path)
         try:
             self._size = self._load()
         except BaseException:
-            os.close(self._fd)
+            disk.close(self._fd)
             raise
         self._next_compaction = max(compact_from, self._size)
 
@@ -53,7 +54,7 @@ class Journal:
         """Make these records durable, with what was noted before; OSError: none of them is in the journal."""
         self._append([*self._noted, *records])
         self._noted.clear()
-        os.fdatasync(self._fd)
+        self._disk.sync(self._fd)
         for record in records:
             self.known.apply(record)
 
@@ -78,54 +79,53 @@ class Journal:
 
     def compact(self) -> None:
         """Write the file anew with what it adds up to; when that fails, it stays as it is."""
-        new = self.path.with_suffix(".new")
+        disk, new = self._disk, self.path.with_suffix(".new")
         try:
-            fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+            fd = disk.open(new, empty=True)
         except OSError:
             self._next_compaction = self._size + self._compact_from
             return
         try:
             data = HEADER + _frame(list(self.known.records()))
-            _write_all(fd, data)
-            os.fsync(fd)
-            new.replace(self.path)
+            disk.write(fd, data)
+            disk.sync(fd)
+            disk.replace(new, self.path)
         except OSError:
-            os.close(fd)
+            disk.close(fd)
             with contextlib.suppress(OSError):
-                new.unlink()
+                disk.remove(new)
             self._next_compaction = self._size + self._compact_from
             return
-        os.close(self._fd)
+        disk.close(self._fd)
         self._fd, self._size = fd, len(data)
         self._noted = []  # the new file has them
         self._next_compaction = max(self._compact_from, 4 * self._size)
-        _sync_folder(self.path.parent)
+        disk.sync_folder(self.path.parent)
 
     def close(self) -> None:
         """Write what was noted and close the file."""
         self.flush()
-        os.close(self._fd)
+        self._disk.close(self._fd)
 
     def _append(self, records: list[Record]) -> None:
         data = _frame(records)
         try:
-            _write_all(self._fd, data)
+            self._disk.write(self._fd, data)
         except OSError:
             # A part may have been written: cut it off, or what follows could not be read.
-            os.ftruncate(self._fd, self._size)
-            os.lseek(self._fd, self._size, os.SEEK_SET)
+            self._disk.cut(self._fd, self._size)
             raise
         self._size += len(data)
 
     def _load(self) -> int:
-        data = self.path.read_bytes()
+        data = self._disk.read(self.path)
         if not data.startswith(HEADER):
             if not HEADER.startswith(data):
                 raise JournalError(_way_out(self.path, "is no journal of this version"))
-            os.ftruncate(self._fd, 0)
-            _write_all(self._fd, HEADER)
-            os.fsync(self._fd)
-            _sync_folder(self.path.parent)
+            self._disk.cut(self._fd, 0)
+            self._disk.write(self._fd, HEADER)
+            self._disk.sync(self._fd)
+            self._disk.sync_folder(self.path.parent)
             return len(HEADER)
         end = len(HEADER)
         while (found := _read_frame(data, end)) is not None:
@@ -137,11 +137,9 @@ class Journal:
             for record in records:
                 self.known.apply(record)
             end = behind
-        if end < len(data):
-            if _frame_after(data, end + 1):
-                raise JournalError(_way_out(self.path, f"is damaged at byte {end}, with whole records behind it"))
-            os.ftruncate(self._fd, end)
-        os.lseek(self._fd, end, os.SEEK_SET)
+        if end < len(data) and _frame_after(data, end + 1):
+            raise JournalError(_way_out(self.path, f"is damaged at byte {end}, with whole records behind it"))
+        self._disk.cut(self._fd, end)
         return end
 
 
@@ -176,19 +174,3 @@ def _frame_after(data: bytes, at: int) -> bool:
             return True
         at += 1
     return False
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
-def _sync_folder(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        # Some file systems cannot; then the rename is as durable as it gets.
-        with contextlib.suppress(OSError):
-            os.fsync(fd)
-    finally:
-        os.close(fd)

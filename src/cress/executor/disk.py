@@ -1,0 +1,91 @@
+"""The few things that the journal does with files, so that the simulated faults can do them with other ones."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Protocol
+
+
+class Disk(Protocol):
+    """Files for appending. Every method raises OSError as the system does."""
+
+    def open(self, path: Path, *, empty: bool = False) -> int:
+        """A descriptor for the file, which is made if it is not there; ``empty``: without what is in it."""
+
+    def read(self, path: Path) -> bytes:
+        """The whole file."""
+
+    def write(self, fd: int, data: bytes) -> None:
+        """Write all of it behind what was written before; after an OSError a part of it may be there."""
+
+    def cut(self, fd: int, size: int) -> None:
+        """Shorten the file to this size, and go on writing at its end."""
+
+    def sync(self, fd: int) -> None:
+        """Return when all that was written is durable."""
+
+    def replace(self, old: Path, new: Path) -> None:
+        """Rename ``old`` to ``new``, whose former file is gone; durable after ``sync_folder``."""
+
+    def remove(self, path: Path) -> None:
+        """Remove the file."""
+
+    def sync_folder(self, path: Path) -> None:
+        """Return when the names in the folder are durable, as far as its file system can do that."""
+
+    def close(self, fd: int) -> None:
+        """Give the descriptor back."""
+
+
+class RealDisk:
+    """The ``Disk`` of this machine."""
+
+    def open(self, path: Path, *, empty: bool = False) -> int:
+        """See ``Disk``."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | (os.O_TRUNC if empty else 0), 0o600)
+
+    def read(self, path: Path) -> bytes:
+        """See ``Disk``."""
+        return path.read_bytes()
+
+    def write(self, fd: int, data: bytes) -> None:
+        """See ``Disk``."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+
+    def cut(self, fd: int, size: int) -> None:
+        """See ``Disk``."""
+        os.ftruncate(fd, size)
+        os.lseek(fd, size, os.SEEK_SET)
+
+    def sync(self, fd: int) -> None:
+        """See ``Disk``."""
+        os.fdatasync(fd)
+
+    def replace(self, old: Path, new: Path) -> None:
+        """See ``Disk``."""
+        old.replace(new)
+
+    def remove(self, path: Path) -> None:
+        """See ``Disk``."""
+        path.unlink()
+
+    def sync_folder(self, path: Path) -> None:
+        """See ``Disk``."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            # Some file systems cannot; then the rename is as durable as it gets.
+            with contextlib.suppress(OSError):
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def close(self, fd: int) -> None:
+        """See ``Disk``."""
+        os.close(fd)
+
+
+REAL_DISK = RealDisk()
