@@ -23,6 +23,7 @@ from cress.center.engine import Engine
 from cress.center.listener import Listener
 from cress.center.security import LOCAL_NAMES
 from cress.center.settings import Settings
+from cress.core.warm import warm_up
 from cress.model.errors import InputError
 from cress.store.base import StoreError
 from cress.store.sqlite import SqliteStore
@@ -34,6 +35,8 @@ GRACE = 1
 BACKLOG = 2048
 # Seconds that an idle connection is kept: longer than clients do, so that they do not write into one that ends.
 KEEP_ALIVE = 75
+# Seconds of silence at the start before a person is told why.
+PATIENCE = 1.0
 
 
 def run_center(settings: Settings) -> int:
@@ -95,6 +98,7 @@ async def _run(settings: Settings, directory: DataDirectory) -> None:
     serving: asyncio.Task[None] | None = None
     try:
         await engine.start()
+        await _warm_up(engine)
         # What is there now stays for long: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
@@ -115,6 +119,15 @@ async def _run(settings: Settings, directory: DataDirectory) -> None:
         await engine.stop()
         for door in doors:
             door.close()
+
+
+async def _warm_up(engine: Engine) -> None:
+    """Nothing is compiled later, in the middle of work."""
+    core = engine.machine.core
+    notice = "compiling the scheduler for this machine, once after an installation\n"
+    slow = asyncio.get_running_loop().call_later(PATIENCE, sys.stderr.write, f"cress center: {notice}")
+    await asyncio.to_thread(warm_up, core.dimensions, core.options)
+    slow.cancel()
 
 
 class _Server(uvicorn.Server):

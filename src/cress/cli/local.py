@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 # How long the center may take until it listens, and the executors until they have joined, in seconds.
-PATIENCE = 60.0
+PATIENCE = 180.0
 # Everything is gone this many seconds after it was told to stop.
 STOP_WITHIN = 9.0
 # A program that ended by itself is started again; not faster than this, in seconds.

@@ -1,0 +1,89 @@
+"""Make every kernel ready before it is needed.
+
+numba compiles a kernel when it is first called, which takes seconds on a fresh installation (later it is read from the
+cache). A live cluster must not stand still in the middle of its first preemption, so a center plays a small, made-up
+story first, in which everything happens that leads to a kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cress.core.scheduler import Scheduler
+from cress.model.decisions import Start
+from cress.model.events import GroupsApplied, JobCancelled, JobSubmitted, NodeAdded, NodeCordoned, NodeLost, TaskEnded
+from cress.model.group import Group, Quota, SchedPolicy
+from cress.model.job import Job, JobType
+from cress.model.node import Node
+from cress.model.options import Options
+from cress.model.resources import Dimensions
+from cress.model.times import MINUTE, SECOND
+
+_CORES = 1000  # millicores
+_ROUNDS = 160
+
+
+def warm_up(dimensions: Dimensions, options: Options) -> None:
+    """Call every kernel that a scheduler with these dimensions and options may need, on a cluster of its own.
+
+    Both orders of looking at nodes (in rotation, all) and every policy occur, whatever the options choose.
+    """
+    for threshold, backfill in ((0.0, "easy"), (1.0, "conservative")):
+        _play(
+            dimensions,
+            replace(
+                options,
+                accounting="cpu",
+                balance_threshold=threshold,
+                backfill=backfill,
+                balance_gate="on" if threshold else "off",
+                preemption="on",
+                max_per_round=1.0,
+                cooling=0,
+                cooling_above_quota=0,
+                drain_after=SECOND,
+            ),
+        )
+
+
+def _play(dimensions: Dimensions, options: Options) -> None:
+    core = Scheduler(dimensions, options)
+    scale = tuple(_CORES if name == "cpu" else 1024 for name in dimensions.names)
+    nodes = [Node(name=f"n{i}", capacity=tuple(4 * each for each in scale)) for i in range(4)]
+    groups = [
+        Group(name=policy.value, quota=Quota(scalar=(4 - i) * _CORES), policy=policy)
+        for i, policy in enumerate((SchedPolicy.BACKFILL, SchedPolicy.FIFO, SchedPolicy.PRIORITY, SchedPolicy.CAPACITY))
+    ]
+    core.observe(0, [*map(NodeAdded, nodes), GroupsApplied(tuple(groups))])
+    running: list[int] = []
+    for number in range(1, _ROUNDS):
+        now = number * SECOND
+        # Sizes, kinds and lengths whose periods have no common divisor meet in all combinations.
+        cores = 1 + number % 4
+        tasks = 1 + number % 3
+        job = Job(
+            id=number,
+            group=groups[number * 7 % len(groups)].name,
+            request=tuple(cores * each for each in scale),
+            user=f"user{number % 2}",
+            tasks=tasks,
+            gang=number % 5 == 0,
+            priority=number % 2,
+            time_limit=None if number % 11 == 0 else number % 7 * MINUTE,
+            type=JobType.SERVICE if number % 13 == 0 else JobType.BATCH,
+            minimum=1 if number % 13 == 0 else 0,
+        )
+        core.observe(now, [JobSubmitted(job)])
+        if number % 3 == 0 and running:
+            core.observe(now, [TaskEnded(running.pop(0))])
+        if number % 17 == 0:
+            core.observe(now, [JobCancelled(number - 9)])
+        if number % 41 == 0:
+            core.observe(now, [NodeLost("n3"), NodeCordoned("n2", True)])
+        if number % 41 == 5 and number > 41:
+            core.observe(now, [NodeAdded(nodes[3]), NodeCordoned("n2", False)])
+        running += [each.attempt for each in core.decide(now).items if isinstance(each, Start)]
+        for waiting in list(core.waiting())[:4]:
+            core.veto(waiting.job.id)
+        core.fits_now(job.request)
+    core.clone().decide(_ROUNDS * SECOND)

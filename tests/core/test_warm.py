@@ -1,0 +1,40 @@
+"""A scheduler that was warmed up meets no kernel that is not compiled yet."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+_CHECK = """
+import sys
+from cress.core.kernels import balance, choice, holding, timeline, victims
+from cress.core.warm import warm_up
+from cress.model.options import Options
+from cress.model.resources import Dimensions
+from numba.core.dispatcher import Dispatcher
+from tests.core.stories import EVERYTHING, Player, seeded_operations, seeded_setting
+
+def compiled():
+    return {
+        f"{module.__name__}.{name}": set(each.signatures)
+        for module in (balance, choice, holding, timeline, victims)
+        for name, each in vars(module).items()
+        if isinstance(each, Dispatcher)
+    }
+
+met = {}
+for seed in range(12):
+    setting = seeded_setting(seed)
+    warm_up(Dimensions(setting.custom), Options(**setting.options))
+    before = compiled()
+    Player(setting, check=False).play(seeded_operations(seed, 120, EVERYTHING))
+    met |= {name: seed for name, now in compiled().items() if now - before[name]}
+print("not ready:", met)
+sys.exit(bool(met))
+"""
+
+
+def test_after_warming_up_no_kernel_is_compiled_in_the_middle_of_work() -> None:
+    # In a process of its own: other tests have called kernels already.
+    done = subprocess.run([sys.executable, "-c", _CHECK], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
