@@ -320,12 +320,16 @@ def earliest_together(request, size, duration, now, before, nodes, node_count, l
     changes = [(np.int64(NEVER), np.int64(0))]
     for f in range(node_count):
         large = nodes[f, USABLE] != 0
+        room = True
         for k in range(k_count):
             if nodes[f, FREE + k_count + k] < request[k]:
                 large = False
-        if large:
+            if nodes[f, FREE + k] < request[k]:
+                room = False
+        if large and room:
             copies[f] = copies_at(f, now, request, duration, size, now, nodes, leases, bookings, view, k_count, level)
             total += copies[f]
+        if large:
             changes.append((_next_change(f, now, duration, now, nodes, leases, bookings, view), np.int64(f)))
     heapify(changes)
     t = np.int64(now)
@@ -347,7 +351,13 @@ def total_copies_at(t, request, duration, most, now, nodes, node_count, leases, 
     total = 0
     for f in range(node_count):
         out[f] = 0
-        if total < most:
+        # Most nodes are full, and nothing fits on them before their first end.
+        possible = True
+        if max(nodes[f, FIRST_END], now + 1) > t:
+            for k in range(k_count):
+                if nodes[f, FREE + k] < request[k]:
+                    possible = False
+        if possible and total < most:
             left = most - total
             out[f] = copies_at(f, t, request, duration, left, now, nodes, leases, bookings, view, k_count, level)
             total += out[f]
