@@ -29,8 +29,10 @@ class Halt(msgspec.Struct, frozen=True, gc=False):
 class Step(msgspec.Struct):
     """What one step came to.
 
-    ``more``: deciding was cut short, the next step is due at once. ``replies`` has one entry for each input: the ids of submitted jobs, ``None``, or the ``InputError`` that refused
-    it (then it changed nothing). ``attempts`` and ``jobs`` are what finished, to be stored with the step.
+    ``more``: deciding was cut short, the next step is due at once. ``replies`` has one entry for each input: the ids of
+    submitted jobs, ``None``, or the ``InputError`` that refused it (then it changed nothing). ``attempts`` and ``jobs``
+    are what finished, to be stored with the step. ``repeated`` are the places of submits that came a second time: their
+    ids are those of the first one, and nothing of them is new.
     """
 
     replies: list[tuple[int, ...] | InputError | None]
@@ -39,3 +41,4 @@ class Step(msgspec.Struct):
     attempts: list[AttemptRecord]
     jobs: list[JobRecord]
     more: bool = False
+    repeated: set[int] = msgspec.field(default_factory=set)

@@ -10,6 +10,7 @@ from cress.model.group import Group
 from cress.model.job import Job
 from cress.model.node import Node
 from cress.model.options import Options
+from cress.model.records import JobState
 from cress.model.reports import Report
 
 
@@ -25,15 +26,31 @@ class Restarted(_Input, frozen=True):
 
 
 class Submit(_Input, frozen=True):
-    """Jobs that are accepted together or not at all; their ids are given by the machine."""
+    """Jobs that are accepted together or not at all; their ids are given by the machine.
+
+    ``known`` are the states of jobs that some of these come after and that are over already. A submit with the ``key``
+    of an earlier one is answered with the ids of that one, if ``digest``, a fingerprint of what is submitted, is its
+    too. The shell makes keys of different users differ.
+    """
 
     jobs: tuple[Job, ...]
+    known: tuple[tuple[int, JobState], ...] = ()
+    key: str = ""
+    digest: str = ""
 
 
 class Cancel(_Input, frozen=True):
     """A job is no longer wanted."""
 
     job: int
+
+
+class Hold(_Input, frozen=True):
+    """A job is to wait, or waits no longer, by the word of the user ``by``; what runs of it goes on."""
+
+    job: int
+    held: bool
+    by: str = ""
 
 
 class ApplyGroups(_Input, frozen=True):
@@ -72,7 +89,15 @@ class Cordon(_Input, frozen=True):
     reason: str = ""
 
 
-Input: TypeAlias = Restarted | Submit | Cancel | ApplyGroups | NodeJoined | NodeLeft | Reported | Cordon
+class Drain(_Input, frozen=True):
+    """An operator wants a node empty: it is cordoned, and what runs there ``deadline`` µs from now runs elsewhere."""
+
+    name: str
+    deadline: int
+    reason: str = ""
+
+
+Input: TypeAlias = Restarted | Submit | Cancel | Hold | ApplyGroups | NodeJoined | NodeLeft | Reported | Cordon | Drain
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):

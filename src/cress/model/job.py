@@ -7,6 +7,7 @@ from enum import Enum
 import msgspec
 
 from cress.model.resources import ResourceVector
+from cress.model.times import SECOND
 
 
 class JobType(Enum):
@@ -19,12 +20,31 @@ class JobType(Enum):
     DATABASE = "database"
 
 
+class OnPartition(Enum):
+    """What becomes of a task when center and node cannot reach each other for longer than the node's term."""
+
+    STOP = "stop"  # its node stops it, the center runs it elsewhere
+    KEEP = "keep"  # it goes on; nothing replaces it until its node is back, or known to be dead
+
+
+class Condition(Enum):
+    """How a job must have ended before another one may start."""
+
+    OK = "ok"  # every task succeeded
+    ANY = "any"  # it is over
+    FAILED = "failed"  # a task failed; a job that was cancelled did not fail
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One job as the core sees it.
+    """One job as the center sees it.
 
     ``id`` is unique for ever and increases with submission; ``request`` is what one task needs; a ``gang``
     (IssueAsWhole) starts all its tasks at once or none; a higher ``priority`` goes first; ``time_limit`` is
     in microseconds, ``None`` means no known end. ``minimum`` tasks of a service are never preempted.
+
+    A failed task is tried again ``retries`` times, ``backoff`` microseconds after its end, doubled each time. With
+    ``hold`` the job waits until it is released. ``after`` are the jobs that must end first, and how; in a submit,
+    ``-n`` is its nth job, from 1.
     """
 
     id: int
@@ -38,3 +58,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     time_limit: int | None = None
     type: JobType = JobType.BATCH
     minimum: int = 0
+    on_partition: OnPartition = OnPartition.STOP
+    retries: int = 0
+    backoff: int = 10 * SECOND
+    hold: bool = False
+    after: tuple[tuple[int, Condition], ...] = ()

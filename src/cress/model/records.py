@@ -45,7 +45,10 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One finished job. Counts are of tasks; times as in ``AttemptRecord``; ``request`` in the cluster's dimensions."""
+    """One finished job. Counts are of tasks; times as in ``AttemptRecord``; ``request`` in the cluster's dimensions.
+
+    ``reason`` is why the job did not run to its end, where no attempt tells it.
+    """
 
     id: int
     name: str
@@ -65,3 +68,4 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     cancelled: int
     preempted: int = 0  # attempts, not tasks
+    reason: str = ""
