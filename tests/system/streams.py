@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Self
 
 from cress.client import ClientError
 from tests.system.cluster import Cluster, wait_until
@@ -28,17 +30,19 @@ class Submits:
     """Submits one small job after the other from a thread, each under a name of its own: ``s1``, ``s2``, ….
 
     ``acknowledged`` is what the center has promised, id by name; ``under_way`` is the number that is being submitted.
+    ``script`` is what the tasks do before they write down that they ran.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, first: int = 1, script: str = "") -> None:
         self.acknowledged: dict[str, int] = {}
-        self.under_way = 0
+        self.under_way = first - 1
         self._cluster = cluster
+        self._script = script
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._submit)
 
-    def __enter__(self) -> Submits:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -60,10 +64,9 @@ class Submits:
                         "directory": str(self._cluster.folder),
                         "resource": "<0.1, 1M>",
                     }
-                    try:
+                    # When it fails nobody knows whether it was taken; the next one has another name.
+                    with contextlib.suppress(ClientError):
                         self.acknowledged[name] = client.submit([job]).jobs[0].id
-                    except ClientError:
-                        pass  # nobody knows whether it was taken; the next one has another name
                     # The machine that runs this runs the tasks too: a queue that only grows would tell nothing.
                     time.sleep(PAUSE)
         except BaseException as error:  # noqa: BLE001 – raised again where the test can see it
