@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.model.errors import InputError, InputErrors
-from cress.model.job import Job
+from cress.model.job import Job, OnPartition
 from cress.model.jobspec import (
     DEFAULT_RESOURCE,
     KEYS,
@@ -64,6 +64,7 @@ def test_the_fullest_job_says_everything() -> None:
             "directory": "/srv",
             "gang": True,
             "stop_grace": 90,
+            "on_partition": "Keep",
         },
         dimensions=DIMENSIONS,
         user="ann",
@@ -78,6 +79,7 @@ def test_the_fullest_job_says_everything() -> None:
         gang=True,
         priority=-7,
         time_limit=5 * MINUTE,
+        on_partition=OnPartition.KEEP,
     )
     assert spec.run == Run(
         job=0,
@@ -91,6 +93,7 @@ def test_the_fullest_job_says_everything() -> None:
         memory_limit=G,
         time_limit=5 * MINUTE,
         stop_grace=90 * SECOND,
+        on_partition=OnPartition.KEEP,
     )
 
 
@@ -213,6 +216,11 @@ REFUSED: list[tuple[str, dict[Any, Any], str]] = [
         "a gang of three",
         {**LEAST, "gang": 3},
         "gang: 3 is neither true nor false (true: all tasks start at once, or none)",
+    ),
+    (
+        "neither the one nor the other",
+        {**LEAST, "on_partition": "wait"},
+        "on_partition: 'wait' is neither stop nor keep (stop: run elsewhere; keep: wait for the node)",
     ),
     ("endless grace", {**LEAST, "stop_grace": "2d"}, "stop_grace: 2d is too long (at most 1h)"),
 ]

@@ -15,7 +15,7 @@ import msgspec
 
 from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.model.group import DEFAULT_GROUP, MAX_GROUP_NAME_LENGTH
-from cress.model.job import Job, JobType
+from cress.model.job import Job, JobType, OnPartition
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.run import Run
 from cress.model.times import HOUR
@@ -50,6 +50,7 @@ KEYS = (
     "directory",
     "gang",
     "stop_grace",
+    "on_partition",
 )
 ALIASES = {"issue_as_whole": "gang", "env": "environment", "dir": "directory"}
 SHELL = ("/bin/sh", "-c")
@@ -124,6 +125,7 @@ def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: st
     directory = reader.read("directory", _directory, "")
     gang = reader.read("gang", _gang, False)
     stop_grace = reader.read("stop_grace", _stop_grace, Run(job=0, command=()).stop_grace)
+    on_partition = reader.read("on_partition", _on_partition, OnPartition.STOP)
     size = sum(len(word.encode()) for word in command)
     size += sum(len(key) + len(value.encode()) for key, value in environment)
     if size > MAX_RUN_BYTES and not reader.errors:
@@ -146,6 +148,7 @@ def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: st
         priority=priority,
         time_limit=time_limit,
         type=type_,
+        on_partition=on_partition,
     )
     run = Run(
         job=0,
@@ -160,6 +163,7 @@ def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: st
         memory_limit=request[dimensions.index["memory"]] if "resource" in reader.given else 0,
         time_limit=time_limit,
         stop_grace=stop_grace,
+        on_partition=on_partition,
     )
     return JobSpec(job=job, run=run)
 
@@ -331,6 +335,16 @@ def _stop_grace(value: object) -> int:
     if grace > MAX_STOP_GRACE:
         raise InputError(f"{format_duration(grace)} is too long", hint=f"at most {format_duration(MAX_STOP_GRACE)}")
     return grace
+
+
+def _on_partition(value: object) -> OnPartition:
+    known = [each.value for each in OnPartition]
+    text = value.strip().lower() if isinstance(value, str) else value
+    if text not in known:
+        raise InputError(
+            f"{_shown(value)} is neither stop nor keep", hint="stop: run elsewhere; keep: wait for the node"
+        )
+    return OnPartition(text)
 
 
 def _environment(value: object) -> tuple[tuple[str, str], ...]:

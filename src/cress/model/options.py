@@ -104,6 +104,20 @@ class Options:
         0.1, "victims under way at once, as a share of the running tasks; one unit's victims at least", above=0, most=1
     )
 
+    # Nodes that are away
+    term: int = _option(
+        60 * SECOND,
+        "a node may go on without hearing from the center for",
+        unit="µs",
+        least=SECOND,
+    )
+    term_margin: int = _option(
+        5 * SECOND,
+        "its tasks are gone so much before the end of the term, and replaced so much after it",
+        unit="µs",
+        least=0,
+    )
+
     # Choice of nodes
     node_order: str = _option(
         "balance",
@@ -147,6 +161,12 @@ class Options:
                 f"{format_duration(self.cooling_above_quota)} is shorter than cooling ({format_duration(self.cooling)})",
                 hint="at least as long",
                 field="cooling_above_quota",
+            )
+        if 4 * self.term_margin > self.term:
+            raise InputError(
+                f"{format_duration(self.term_margin)} is too much of a term of {format_duration(self.term)}",
+                hint="at most a quarter of it",
+                field="term_margin",
             )
         if len({name for name, _ in self.initial_weights}) < len(self.initial_weights):
             raise InputError("a dimension has two initial weights", hint="each once", field="initial_weights")

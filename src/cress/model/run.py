@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from cress.model.job import OnPartition
+
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The part of a job that the scheduler does not look at; the same for all its tasks.
@@ -25,3 +27,4 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory_limit: int = 0
     time_limit: int | None = None
     stop_grace: int = 5_000_000
+    on_partition: OnPartition = OnPartition.STOP
