@@ -14,8 +14,10 @@ import msgspec
 
 from cress.center.clock import Clock
 from cress.center.dispatch import Dispatcher
+from cress.center.eventlog import EventLog
+from cress.center.events import Before, Events
 from cress.center.flight import Flight
-from cress.center.recovery import Opened, begin_epoch, load_machine
+from cress.center.recovery import Opened, begin_epoch, encode_number, load_machine
 from cress.center.settings import Settings
 from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import Input, Record, Reported, encode_record
@@ -36,6 +38,8 @@ MOST_RECORDS = 5_000
 MOST_INPUTS = 2_000
 # Timers of the event loop stand still while the computer sleeps: look at the clock this often, in seconds.
 LONGEST_SLEEP = 30.0
+# So often the store's log goes on growing because the event log cannot be written.
+MOST_POSTPONED = 2
 RETRY = 1.0
 RUNS_KEPT = 2_048
 
@@ -93,6 +97,9 @@ class Engine:
         self._runs: OrderedDict[int, Run] = OrderedDict()
         self._queue: list[_Call] = []
         self._wake = asyncio.Event()
+        self.events = Events()
+        self.log = EventLog(settings.data / "events", zone=str(settings.zone))
+        self._number = self._postponed = 0
         self._snapshot_size = self._log_size = self._log_count = 0
         self._watchers: dict[int, list[asyncio.Future[None]]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
@@ -101,7 +108,7 @@ class Engine:
     async def start(self) -> None:
         """Take the state from the store and begin to work. Raises StoreError and InputError."""
         opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
-        await self._in_thread(partial(begin_epoch, self.store, opened, self.settings, self.clock))
+        await self._in_thread(partial(self._begin, opened))
         self._take_over(opened)
         self._task = asyncio.create_task(self._work(), name="engine")
 
@@ -110,6 +117,7 @@ class Engine:
         self.stopping = True
         self._wake.set()
         self._release_watchers()
+        self.events.tell()
 
     async def stop(self) -> None:
         """Finish what is queued, leave a snapshot, close the store."""
@@ -117,14 +125,13 @@ class Engine:
         if self._task is not None:
             await self._task
         if self._task is not None and not self.problem:
-            now, utc = self.clock.now(), self.clock.utc()
-            batch = Batch(snapshot=self.machine.export(), meta={"clock": self.clock.save(now, utc)})
             try:
-                await self._in_thread(partial(self.store.commit, batch))
+                await self._snapshot()
             except StoreError as error:
                 # Nothing is lost: the log is complete without it.
                 _log.warning("no snapshot at the end: %s", error)
         self._thread.shutdown()
+        self.log.close()
         self.store.close()
 
     # --- ways in ---------------------------------------------------------------------------------------------
@@ -221,8 +228,11 @@ class Engine:
             timer.cancel()
 
     async def _round(self, calls: list[_Call]) -> None:
+        if self._snapshot_due():
+            await self._snapshot()
         now, utc = self.clock.now(), self.clock.utc()
         inputs = tuple(call.input for call in calls)
+        before = Before(self.machine, inputs)
         step = self.machine.step(now, utc, inputs)
         runs = _runs_of(calls, step)
         record = encode_record(Record(now, utc, inputs))
@@ -231,19 +241,64 @@ class Engine:
             runs=[(run.job, _encode_run(run)) for run in runs],
             jobs=step.jobs,
             attempts=step.attempts,
-            meta={"clock": self.clock.save(now, utc)},
+            meta={"clock": self.clock.save(now, utc), "records": encode_number(self._number + 1)},
         )
+        self.flight = Flight(batch, {run.job: run for run in runs})
+        await self._in_thread(partial(self._commit, batch))
+        self.flight = Flight()
+        self._number += 1
         self._log_size += len(record)
         self._log_count += 1
-        if self._log_size > max(LEAST_LOG, self._snapshot_size) or self._log_count >= MOST_RECORDS:
-            batch.snapshot, batch.records = self.machine.export(), []
-            self._log_size, self._log_count, self._snapshot_size = 0, 0, len(batch.snapshot)
-        self.flight = Flight(batch, {run.job: run for run in runs})
-        await self._in_thread(partial(self.store.commit, batch))
-        self.flight = Flight()
         for run in runs:
             self._remember(run)
         self._carry_out(calls, step)
+        self.events.step(self.machine, inputs, step, before)
+        self.events.tell()
+
+    def _commit(self, batch: Batch) -> None:
+        """Store a batch, then append its record to the event log. In the thread that commits."""
+        self.store.commit(batch)
+        for record in batch.records:
+            self.log.append(record)
+
+    def _snapshot_due(self) -> bool:
+        """Whether the store's log has become longer than the state that it leads to, or the event log's file old."""
+        long = self._log_size > max(LEAST_LOG, self._snapshot_size) or self._log_count >= MOST_RECORDS
+        return long or (self._log_count > 0 and self.log.is_old(self.clock.utc()))
+
+    async def _snapshot(self) -> None:
+        """Replace the store's log by the state, once the event log has all of it."""
+        now, utc = self.clock.now(), self.clock.utc()
+        state = self.machine.export()
+        meta = {
+            "clock": self.clock.save(now, utc),
+            "records": encode_number(self._number),
+            "events": self.events.save(),
+        }
+        batch = Batch(snapshot=state, meta=meta)
+        await self._in_thread(partial(self._commit_snapshot, batch, state, utc))
+        self._snapshot_size, self._log_size, self._log_count = len(state), 0, 0
+
+    def _commit_snapshot(self, batch: Batch, state: bytes, utc: int) -> None:
+        """Store a snapshot; not while the event log cannot take what would be gone. In the thread that commits."""
+        if not self.log.sync():
+            self._postponed += 1
+            if self._postponed <= MOST_POSTPONED:
+                _log.warning("%s; the store keeps its log meanwhile", self.log.problem)
+                return
+            _log.warning("%s; it will have a gap", self.log.problem)
+            self.log.give_up()
+        self._postponed = 0
+        if self.log.wants_new_file(utc):
+            self.log.begin(state, utc)
+        self.store.commit(batch)
+
+    def _begin(self, opened: Opened) -> None:
+        """Begin a new epoch with what was loaded. In the thread that commits."""
+        begin_epoch(self.store, opened, self.settings, self.clock)
+        self.log.open(opened.number, opened.records, opened.machine.export, self.clock.utc())
+        if self.log.problem:
+            _log.warning("%s", self.log.problem)
 
     def _carry_out(self, calls: list[_Call], step: Step) -> None:
         # First those who must hear before they get orders: a node that joined.
@@ -294,7 +349,7 @@ class Engine:
                 # Readers see what is stored, even while nothing can be added to it.
                 self.machine = opened.machine
                 self._release_watchers()
-                await self._in_thread(partial(begin_epoch, self.store, opened, self.settings, self.clock))
+                await self._in_thread(partial(self._begin, opened))
             except (StoreError, InputError) as error:
                 self.problem = str(error)
             except Exception:  # noqa: BLE001 – tried again, as long as anybody has patience
@@ -317,6 +372,8 @@ class Engine:
         self._snapshot_size = opened.snapshot_size
         self._log_size = opened.log_size
         self._log_count = opened.log_count
+        self._number = opened.number
+        self.events.take(opened.events)
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

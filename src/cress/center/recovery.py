@@ -8,6 +8,7 @@ import msgspec
 
 import cress
 from cress.center.clock import Clock
+from cress.center.events import Before, Events
 from cress.center.settings import Settings
 from cress.lifecycle.inputs import Record, Restarted, decode_record, encode_record
 from cress.lifecycle.machine import VERSION, Machine
@@ -18,14 +19,25 @@ from cress.store.base import Batch, Saved, Store, StoreError
 
 
 class Opened(msgspec.Struct):
-    """A machine as it was stored, and how much there was to read."""
+    """A machine as it was stored, and how much there was to read.
+
+    ``records`` is the store's log; ``number`` counts the records of the cluster, up to the last of these.
+    """
 
     machine: Machine
+    events: Events
+    records: list[bytes]
+    number: int
     epoch: int
     snapshot: bool
     snapshot_size: int
     log_size: int
     log_count: int
+
+
+# Numbers in the meta data of the store.
+encode_number = msgspec.msgpack.Encoder().encode
+decode_number = msgspec.msgpack.Decoder(int).decode
 
 
 class _Meta(msgspec.Struct, frozen=True, array_like=True):
@@ -39,10 +51,13 @@ def load_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
     Raises StoreError when the store cannot be read, or was left by another version.
     """
     saved = store.load()
-    machine = _restored(saved, settings, settings.zone)
+    machine, events = _restored(saved, settings, settings.zone)
     clock.resume(saved.meta.get("clock"), max(machine.now, 0))
     return Opened(
         machine=machine,
+        events=events,
+        records=saved.records,
+        number=decode_number(saved.meta["records"]) if "records" in saved.meta else len(saved.records),
         epoch=msgspec.msgpack.decode(saved.meta["epoch"], type=int) if "epoch" in saved.meta else 0,
         snapshot=saved.snapshot is not None,
         snapshot_size=len(saved.snapshot or b""),
@@ -62,33 +77,41 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
     store.commit(Batch(meta={"epoch": msgspec.msgpack.encode(opened.epoch)}))
     now, utc = clock.now(), clock.utc()
     inputs = (Restarted(epoch=opened.epoch, options=None if options == opened.machine.core.options else options),)
+    before = Before(opened.machine, inputs)
     step = opened.machine.step(now, utc, inputs)
     if isinstance(step.replies[0], InputError):
         raise step.replies[0]
+    opened.events.step(opened.machine, inputs, step, before)
+    record = encode_record(Record(now, utc, inputs)) if opened.snapshot else None
     batch = Batch(
         attempts=step.attempts,
         jobs=step.jobs,
         meta={
             "clock": clock.save(now, utc),
+            "records": encode_number(opened.number + (record is not None)),
             "version": msgspec.msgpack.encode(_Meta(VERSION, cress.__version__)),
         },
     )
-    if opened.snapshot:
-        batch.records = [encode_record(Record(now, utc, inputs))]
-        opened.log_size += len(batch.records[0])
+    if record is not None:
+        batch.records = [record]
+        opened.log_size += len(record)
         opened.log_count += 1
     else:
         # What the log is stepped from must not depend on the settings of the next start.
         batch.snapshot = opened.machine.export()
+        batch.meta["events"] = opened.events.save()
         opened.snapshot, opened.snapshot_size = True, len(batch.snapshot)
     store.commit(batch)
+    opened.records = [*opened.records, *batch.records]
+    opened.number += len(batch.records)
 
 
-def _restored(saved: Saved, settings: Settings, zone: tzinfo) -> Machine:
+def _restored(saved: Saved, settings: Settings, zone: tzinfo) -> tuple[Machine, Events]:
+    events = Events()
     if saved.snapshot is None:
         if saved.records:
             raise StoreError("the store has a log but no snapshot that it goes on from; take a backup back")
-        return Machine(settings.dimensions, Options(), zone)
+        return Machine(settings.dimensions, Options(), zone), events
     version = saved.meta.get("version")
     if version is not None and saved.records:
         left = msgspec.msgpack.decode(version, type=_Meta)
@@ -102,10 +125,13 @@ def _restored(saved: Saved, settings: Settings, zone: tzinfo) -> Machine:
     except ValueError as error:
         raise StoreError(f"{error}; it was left by another version of cress") from None
     _check_dimensions(machine, settings)
+    events.load(saved.meta.get("events"))
     for data in saved.records:
         record = decode_record(data)
-        machine.step(record.now, record.utc, record.inputs)
-    return machine
+        before = Before(machine, record.inputs)
+        step = machine.step(record.now, record.utc, record.inputs)
+        events.step(machine, record.inputs, step, before)
+    return machine, events
 
 
 def _check_dimensions(machine: Machine, settings: Settings) -> None:

@@ -174,6 +174,54 @@ class StateView(View, frozen=True):
     problem: str = ""
 
 
+class EventView(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
+    """Something that happened, as ``GET /v1/events`` tells it. ``kind`` is one of the words in docs/api.md.
+
+    ``number`` counts all events of the cluster; ``at`` is when, in seconds since the epoch. What does not go with the
+    kind is left out: ``state`` is how a task or job ended, ``code`` the exit code, ``text`` a reason or an error. A
+    ``gap`` says that events up to ``number`` are not kept any more.
+    """
+
+    number: int = 0
+    at: float = 0.0
+    kind: str = ""
+    job: int | None = None
+    task: int | None = None
+    attempt: int | None = None
+    node: str = ""
+    group: str = ""
+    name: str = ""
+    user: str = ""
+    state: str = ""
+    code: int | None = None
+    text: str = ""
+
+
+class UsageView(View, frozen=True):
+    """What a group used in one span of time that begins at ``start`` (seconds since the epoch).
+
+    ``core_seconds`` and ``byte_seconds`` are what its attempts held (their request × the time from placing to end),
+    ``cpu_seconds`` what they are measured to have computed; ``attempts`` ended in the span, ``succeeded`` of them well.
+    """
+
+    group: str
+    start: float
+    core_seconds: float = 0.0
+    byte_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    attempts: int = 0
+    succeeded: int = 0
+
+
+class UsagePage(View, frozen=True):
+    """Usage by time, then group. ``span`` is the length of one span in seconds; ``next`` goes on as ``since``."""
+
+    usage: tuple[UsageView, ...]
+    span: float
+    next: float | None = None
+    note: str = ""
+
+
 class Fault(View, frozen=True):
     """One mistake: what, where, what would be right."""
 

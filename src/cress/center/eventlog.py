@@ -1,0 +1,324 @@
+"""The event log: every record that was committed, in files that each replay by themselves.
+
+A file begins with the state from which its records go on. It is written after the store and synced before a snapshot
+empties the store's own log, so what a crash takes from the file the store still has; ``open`` puts it back.
+
+A file is a sequence of frames: length and CRC-32 of what follows (both 4 bytes, little-endian), then msgpack. The first
+frame is a ``Header``, every other one a record as in ``lifecycle.inputs``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+import cress
+from cress.lifecycle.inputs import Record, decode_record
+from cress.lifecycle.machine import VERSION
+from cress.model.errors import InputError
+from cress.model.times import DAY
+
+SUFFIX = ".events"
+FORMAT = 1
+# A new file is begun when the last one is this old or this large, at the next snapshot.
+FILE_AGE, FILE_SIZE = DAY, 16 * 2**20
+# Records that could not be written wait here up to so many bytes; beyond that a new file begins, after a gap.
+MOST_PENDING = 64 * 2**20
+
+_FRAME = struct.Struct("<II")
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """How a file begins: the ``state`` that ``Machine.restore`` takes, and what it takes to replay from it.
+
+    ``before`` is the number of the last record that is part of the state. ``created`` is wall clock, microseconds.
+    """
+
+    format: int
+    release: str
+    machine: int
+    zone: str
+    created: int
+    before: int
+    state: bytes
+
+
+class EventFile:
+    """One file as it is read: its ``header``, and its records with their numbers when it is iterated.
+
+    What a crash left half-written at the end is no part of it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _told(path), path.open("rb") as file:
+            first = next(_frames(file, path), None)
+        try:
+            self.header = msgspec.msgpack.decode(first or b"", type=Header)
+        except msgspec.MsgspecError:
+            raise InputError("is no file of an event log", hint=f"NUMBER{SUFFIX}", file=str(path)) from None
+
+    def __iter__(self) -> Iterator[tuple[int, Record]]:
+        for number, data in self.raw():
+            try:
+                yield number, decode_record(data)
+            except msgspec.MsgspecError as error:
+                what = f"record {number} was written by another version ({self.header.release}): {error}"
+                raise InputError(what, file=str(self.path)) from None
+
+    def raw(self) -> Iterator[tuple[int, bytes]]:
+        """The records as they were committed, with their numbers."""
+        with _told(self.path), self.path.open("rb") as file:
+            frames = _frames(file, self.path)
+            next(frames, None)
+            yield from enumerate(frames, self.header.before + 1)
+
+
+def read(path: Path) -> EventFile:
+    """The file at ``path``. Raises InputError when it is none, here or while it is iterated."""
+    return EventFile(path)
+
+
+def files(folder: Path) -> list[Path]:
+    """The files of a log, oldest first."""
+    found = [path for path in folder.glob(f"*{SUFFIX}") if path.stem.isdigit()]
+    return sorted(found, key=lambda path: int(path.stem))
+
+
+def prune(folder: Path, *, now: int, keep_age: int, keep_size: int) -> list[Path]:
+    """Remove what is older than ``keep_age`` (microseconds) or beyond ``keep_size`` bytes, never the newest file.
+
+    A file is as old as its last record. Returns what was removed.
+    """
+    removed: list[Path] = []
+    size = 0
+    for path in reversed(files(folder)):
+        status = path.stat()
+        size += status.st_size
+        old = now - status.st_mtime_ns // 1000 > keep_age
+        if size > status.st_size and (old or size > keep_size):
+            path.unlink(missing_ok=True)
+            removed.append(path)
+    for stray in folder.glob(f".*{SUFFIX}"):
+        if now - stray.stat().st_mtime_ns // 1000 > DAY:
+            stray.unlink(missing_ok=True)
+    return removed
+
+
+class EventLog:
+    """The log while a center writes it; one thread at a time.
+
+    A disk that takes nothing more does not hinder the center: ``problem`` says so, and what waits is written later.
+    """
+
+    def __init__(
+        self, folder: Path, *, zone: str = "UTC", file_age: int = FILE_AGE, file_size: int = FILE_SIZE
+    ) -> None:
+        self.folder = folder
+        self.problem = ""
+        self.number = 0
+        self._zone = zone
+        self._file_age, self._file_size = file_age, file_size
+        self._fd = -1
+        self._size = 0
+        self._created = 0
+        self._pending: list[bytes] = []
+        self._waiting = 0
+        self._lost = False
+
+    def open(self, number: int, records: Sequence[bytes], state: Callable[[], bytes], utc: int) -> None:
+        """Go on in the newest file; what the store has and the file has not is appended.
+
+        ``records`` are the store's log, up to record ``number``; ``state`` gives the state behind it, with which a new
+        file begins if the log cannot go on in an old one.
+        """
+        self.close()
+        self.number = number
+        try:
+            last = self._resume()
+            if last is not None and number - len(records) <= last <= number:
+                for record in records[len(records) - (number - last) :]:
+                    self._write(record)
+            else:
+                self._begin(state(), utc)
+        except OSError as error:
+            self._failed(error)
+            self.give_up()
+
+    def append(self, record: bytes) -> None:
+        """A record was committed."""
+        self.number += 1
+        if self._lost:
+            return
+        self._pending.append(record)
+        self._waiting += len(record)
+        try:
+            self._flush()
+        except OSError as error:
+            self._failed(error)
+            if self._waiting > MOST_PENDING:
+                self.give_up()
+
+    def sync(self) -> bool:
+        """Make everything durable; False: not all of it could be, so the store's log must stay."""
+        if self._lost:
+            return True
+        try:
+            self._flush()
+            os.fsync(self._fd)
+        except OSError as error:
+            self._failed(error)
+            return False
+        self.problem = ""
+        return True
+
+    def wants_new_file(self, utc: int) -> bool:
+        """Whether the next snapshot should begin a new file."""
+        return self._lost or self._size > self._file_size or self.is_old(utc)
+
+    def is_old(self, utc: int) -> bool:
+        """Whether the file is old enough to ask for a snapshot. A wall clock that was set back makes none old."""
+        return not self._lost and utc - self._created > self._file_age
+
+    def begin(self, state: bytes, utc: int) -> None:
+        """Begin a new file with the state behind the last record; where that cannot be, the old one goes on."""
+        try:
+            self._begin(state, utc)
+        except OSError as error:
+            self._failed(error)
+            self._created = utc  # asked for again when it is as old once more
+
+    def give_up(self) -> None:
+        """Write no more into this file: there is a gap until the next one begins, with the next snapshot."""
+        self._lost = True
+        self._pending, self._waiting = [], 0
+
+    def _begin(self, state: bytes, utc: int) -> None:
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        known = files(self.folder)
+        name = f"{int(known[-1].stem) + 1 if known else 1:08d}{SUFFIX}"
+        header = Header(
+            format=FORMAT,
+            release=cress.__version__,
+            machine=VERSION,
+            zone=self._zone,
+            created=utc,
+            before=self.number,
+            state=state,
+        )
+        fresh = self.folder / f".{name}"
+        fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            size = _write_all(fd, 0, _framed(msgspec.msgpack.encode(header)))
+            os.fsync(fd)
+            fresh.rename(self.folder / name)
+            _sync_folder(self.folder)
+        except BaseException:
+            os.close(fd)
+            raise
+        self.close()
+        self._fd, self._size, self._created = fd, size, utc
+        self._pending, self._waiting = [], 0
+        self._lost, self.problem = False, ""
+
+    def close(self) -> None:
+        """Give the file back; nothing is lost without."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _resume(self) -> int | None:
+        """Open the newest file behind its last whole record, and the number of that; ``None``: it cannot go on."""
+        known = files(self.folder)
+        if not known:
+            return None
+        with known[-1].open("rb") as file:
+            frames = _frames(file, known[-1], strict=False)
+            try:
+                header = msgspec.msgpack.decode(next(frames, b""), type=Header)
+            except msgspec.MsgspecError:
+                return None
+            last = header.before + sum(1 for _ in frames)
+            whole = file.tell()
+        if header.machine != VERSION or header.zone != self._zone or header.release != cress.__version__:
+            return None
+        self._fd = os.open(known[-1], os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        os.ftruncate(self._fd, whole)
+        self._size, self._created = whole, header.created
+        self._pending, self._waiting = [], 0
+        self._lost, self.problem = False, ""
+        return last
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._write(*self._pending)
+            self._pending, self._waiting = [], 0
+
+    def _write(self, *records: bytes) -> None:
+        """All of these, or none."""
+        self._size = _write_all(self._fd, self._size, b"".join(map(_framed, records)))
+
+    def _failed(self, error: OSError) -> None:
+        self.problem = f"the event log in {self.folder} cannot be written: {error.strerror}"
+
+
+def _framed(data: bytes) -> bytes:
+    return _FRAME.pack(len(data), zlib.crc32(data)) + data
+
+
+def _write_all(fd: int, at: int, data: bytes) -> int:
+    """Write at an offset; the offset behind. After an error the file is as long as it was."""
+    view, end = memoryview(data), at
+    try:
+        while view:
+            count = os.pwrite(fd, view, end)
+            view, end = view[count:], end + count
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, at)
+        raise
+    return end
+
+
+def _frames(file: BinaryIO, path: Path, *, strict: bool = True) -> Iterator[bytes]:
+    """The whole frames; afterwards the file stands behind the last of them.
+
+    A frame that is not whole is the end. One that is damaged with more behind it is an error, if ``strict``.
+    """
+    size = os.fstat(file.fileno()).st_size
+    at = 0
+    while True:
+        head = file.read(_FRAME.size)
+        length, check = _FRAME.unpack(head) if len(head) == _FRAME.size else (0, 1)
+        end = at + _FRAME.size + length
+        data = file.read(length) if end <= size else b""
+        if len(head) < _FRAME.size or len(data) < length or zlib.crc32(data) != check:
+            if strict and end < size and len(head) == _FRAME.size and head.strip(b"\0"):
+                raise InputError(f"is damaged at byte {at}", hint="what comes before can be read", file=str(path))
+            file.seek(at)
+            return
+        at = end
+        yield data
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from None
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

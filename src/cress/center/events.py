@@ -1,0 +1,230 @@
+"""Events for people and programs: derived from the machine's steps, numbered, the latest kept for those who resume.
+
+The numbers are those of the steps' order: a state that is read again from the store's log gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import msgspec
+
+from cress.lifecycle.effects import Step
+from cress.lifecycle.inputs import ApplyGroups, Cancel, Input, NodeJoined, NodeLeft, Reported, Restarted, Submit
+from cress.lifecycle.machine import Machine
+from cress.model.group import DEFAULT_GROUP
+from cress.model.reports import Report, Started
+from cress.model.times import SECOND
+from cress.protocol.views import EventView
+
+# So many are kept in memory, and so many of them over a clean stop or a snapshot.
+KEPT, SAVED = 20_000, 2_000
+
+
+class _Saved(msgspec.Struct, frozen=True, array_like=True):
+    last: int
+    events: tuple[EventView, ...]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Saved).decode
+
+
+class Before:
+    """What must be known of a machine before a step, to tell afterwards what was new in it."""
+
+    def __init__(self, machine: Machine, inputs: Sequence[Input]) -> None:
+        self.next_job = machine.next_job
+        self.starting: set[int] = set()
+        for each in inputs:
+            if isinstance(each, (Reported, NodeJoined)):
+                for report in each.reports:
+                    attempt = machine.attempts.get(report.attempt)
+                    if attempt is not None and not attempt.started:
+                        self.starting.add(report.attempt)
+        # Submits alone cordon no node, and a stream of them is what comes most often.
+        quiet = all(isinstance(each, Submit) for each in inputs)
+        self.cordons = None if quiet else _cordons(machine)
+
+
+class Events:
+    """The latest events, and those who wait for the next."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self._ring: deque[EventView] = deque(maxlen=KEPT)
+        self._next: asyncio.Future[None] | None = None
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest event that is kept; one more than ``last`` when there is none."""
+        return self.last + 1 - len(self._ring)
+
+    def save(self) -> bytes:
+        """What ``load`` needs, to be stored with a snapshot."""
+        latest = islice(self._ring, max(0, len(self._ring) - SAVED), None)
+        return _encode(_Saved(self.last, tuple(latest)))
+
+    def load(self, data: bytes | None) -> None:
+        """Go on from what was stored."""
+        saved = _decode(data) if data is not None else _Saved(0, ())
+        self.last = saved.last
+        self._ring.clear()
+        self._ring.extend(saved.events)
+
+    def step(self, machine: Machine, inputs: Sequence[Input], step: Step, before: Before) -> None:
+        """Take in what a step came to; those who wait hear of it by ``tell``."""
+        for event in _derived(machine, inputs, step, before):
+            self.last += 1
+            event.number = self.last
+            self._ring.append(event)
+
+    def take(self, other: Events) -> None:
+        """Go on as another one that read the state again."""
+        self.last = other.last
+        self._ring = other._ring
+        self.tell()
+
+    def after(self, number: int, most: int) -> list[EventView]:
+        """At most ``most`` of the kept events behind ``number``, in order."""
+        skip = max(0, number + 1 - self.first)
+        # From the nearer end: a deque has no index that is quick in its middle.
+        wanted = len(self._ring) - skip
+        if wanted <= 0:
+            return []
+        if wanted < skip:
+            latest = list(islice(reversed(self._ring), wanted))
+            latest.reverse()
+            return latest[:most]
+        return list(islice(self._ring, skip, skip + most))
+
+    def tell(self) -> None:
+        """Wake those who wait."""
+        if self._next is not None and not self._next.done():
+            self._next.set_result(None)
+        self._next = None
+
+    async def wait(self, number: int, seconds: float) -> None:
+        """Return when there is an event behind ``number``, or the time has passed, or ``tell`` was called."""
+        if self.last > number:
+            return
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+        await asyncio.wait((self._next,), timeout=seconds)
+
+
+def _cordons(machine: Machine) -> dict[str, tuple[bool, str]]:
+    return {name: (node.cordoned, node.reason) for name, node in machine.nodes.items()}
+
+
+class _Groups:
+    """The groups of jobs behind a step."""
+
+    def __init__(self, machine: Machine, step: Step) -> None:
+        self._jobs = machine.core.jobs
+        self._over = {record.id: record.group for record in step.jobs}
+
+    def __call__(self, job: int) -> str:
+        if job in self._over:
+            return self._over[job]
+        known = self._jobs.get(job)
+        return known.group.name if known is not None else ""
+
+
+def _derived(machine: Machine, inputs: Sequence[Input], step: Step, before: Before) -> Iterator[EventView]:
+    groups = _Groups(machine, step)
+    for each, reply in zip(inputs, step.replies, strict=True):
+        if not isinstance(reply, Exception):
+            yield from _of_input(machine, each, reply or (), before, groups)
+            if isinstance(each, (Reported, NodeJoined)):
+                yield from _started(machine, each.reports, before, groups, step)
+    at = machine.utc / SECOND
+    if before.cordons is not None:
+        for name, now in _cordons(machine).items():
+            if before.cordons.get(name, (False, "")) != now:
+                kind = "node.cordoned" if now[0] else "node.uncordoned"
+                yield EventView(at=at, kind=kind, node=name, text=now[1])
+    yield from _of_tasks(machine, step, groups)
+    for job in step.jobs:
+        state = job.state.value
+        yield EventView(at=at, kind="job.ended", job=job.id, group=job.group, name=job.name, user=job.user, state=state)
+
+
+def _of_input(
+    machine: Machine, each: Input, ids: tuple[int, ...], before: Before, groups: _Groups
+) -> Iterator[EventView]:
+    at = machine.utc / SECOND
+    match each:
+        case Submit():
+            for id, job in zip(ids, each.jobs, strict=True):
+                # A submit that was repeated gets the ids that it got before.
+                if id >= before.next_job:
+                    group = job.group or DEFAULT_GROUP
+                    yield EventView(at=at, kind="job.submitted", job=id, group=group, name=job.name, user=job.user)
+        case Cancel():
+            group = groups(each.job)
+            if group:
+                yield EventView(at=at, kind="job.cancelling", job=each.job, group=group)
+        case ApplyGroups():
+            yield EventView(at=at, kind="groups.applied")
+        case NodeJoined():
+            yield EventView(at=at, kind="node.joined", node=each.node.name)
+        case NodeLeft():
+            yield EventView(at=at, kind="node.left", node=each.name)
+        case Restarted():
+            yield EventView(at=at, kind="center.started", text=f"epoch {each.epoch}")
+
+
+def _of_tasks(machine: Machine, step: Step, groups: _Groups) -> Iterator[EventView]:
+    for record in step.attempts:
+        yield EventView(
+            at=record.ended / SECOND,
+            kind="task.ended",
+            job=record.job,
+            task=record.task,
+            attempt=record.attempt,
+            node=record.node,
+            group=groups(record.job),
+            state=record.outcome.value,
+            code=record.code,
+            text=record.error,
+        )
+    for launch in step.launches:
+        attempt = machine.attempts.get(launch.attempt)
+        # An order that is repeated to a node that came back is no news.
+        if attempt is not None and attempt.placed == machine.utc:
+            yield EventView(
+                at=machine.utc / SECOND,
+                kind="task.placed",
+                job=launch.job,
+                task=launch.task,
+                attempt=launch.attempt,
+                node=launch.node,
+                group=groups(launch.job),
+            )
+
+
+def _started(
+    machine: Machine, reports: Iterable[Report], before: Before, groups: _Groups, step: Step
+) -> Iterator[EventView]:
+    if not before.starting:
+        return
+    ended = {record.attempt: record for record in step.attempts if record.attempt in before.starting}
+    for report in reports:
+        if not isinstance(report, Started) or report.attempt not in before.starting:
+            continue
+        before.starting.discard(report.attempt)
+        known = machine.attempts.get(report.attempt) or ended.get(report.attempt)
+        if known is not None:
+            yield EventView(
+                at=report.at / SECOND,
+                kind="task.started",
+                job=known.job,
+                task=known.task,
+                attempt=report.attempt,
+                node=known.node,
+                group=groups(known.job),
+            )
