@@ -1,0 +1,238 @@
+"""The event log: what was committed is in its files once, whatever was cut off when; and each file replays."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cress.center import engine as engine_module
+from cress.center import eventlog
+from cress.center.engine import Engine
+from cress.center.eventlog import EventLog, files, prune, read
+from cress.center.settings import Settings
+from cress.lifecycle.inputs import Submit, decode_record
+from cress.lifecycle.machine import Machine
+from cress.model.errors import InputError
+from cress.model.job import Job
+from cress.model.options import Options
+from cress.model.resources import Dimensions
+from cress.model.run import Run
+from cress.model.times import DAY, HOUR
+from cress.store.base import Batch, StoreError
+from cress.store.sqlite import SqliteStore
+from tests.center.test_engine import run
+
+STATE = Machine(Dimensions(), Options()).export()
+
+
+class Killed(Exception):
+    """The center is gone."""
+
+
+class Store(SqliteStore):
+    """Remembers what was committed; dies before or behind a commit when it is told to."""
+
+    committed: list[bytes]
+    die_before = die_behind = False
+
+    def commit(self, batch: Batch) -> None:
+        if self.die_before:
+            raise StoreError("killed before")
+        super().commit(batch)
+        self.committed += batch.records
+        if self.die_behind:
+            raise StoreError("killed behind")
+
+
+async def _life(folder: Path, committed: list[bytes], submits: int, end: str) -> None:
+    """A center that takes so many submits and ends in this way."""
+    store = Store(folder / "cress.db")
+    store.committed = committed
+    engine = Engine(store, Settings(data=folder))
+    await engine.start()
+    for _ in range(submits):
+        job = Job(id=0, group="default", request=(1000, 0, 0, 0, 0, 0, 0), user="u")
+        await engine.submit(Submit(jobs=(job,)), [Run(job=0, command=("true",))])
+    if end == "clean":
+        await engine.stop()
+        return
+    store.die_before, store.die_behind = end == "before the commit", end == "behind the commit"
+    assert engine._task is not None
+    if end != "killed":
+        # What would come next never does, as after kill -9.
+        engine._reload = _gone  # type: ignore[method-assign,assignment]
+        job = Job(id=0, group="default", request=(1000, 0, 0, 0, 0, 0, 0), user="u")
+        engine.post(Submit(jobs=(job,)))
+        await asyncio.wait({engine._task}, timeout=60)
+    engine._task.cancel()
+    await asyncio.gather(engine._task, return_exceptions=True)
+    engine._thread.shutdown()
+    engine.log.close()
+    store.close()
+
+
+async def _gone(*_: object) -> None:
+    raise Killed
+
+
+def _all_records(folder: Path) -> list[tuple[int, bytes]]:
+    return [each for path in files(folder / "events") for each in read(path).raw()]
+
+
+ENDS = st.sampled_from(["clean", "killed", "before the commit", "behind the commit"])
+LIVES = st.lists(st.tuples(st.integers(0, 12), ENDS, st.integers(0, 2_000)), min_size=1, max_size=5)
+
+
+@given(lives=LIVES, snapshot=st.integers(2, 9), new_file=st.booleans())
+@settings(max_examples=15)
+def test_what_was_committed_is_there_once_after_any_crash(
+    lives: list[tuple[int, str, int]], snapshot: int, new_file: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        folder = Path(name)
+        patch.setattr(engine_module, "MOST_RECORDS", snapshot)
+        synced: dict[int, int] = {}
+        patch.setattr(os, "fsync", lambda fd: synced.update({os.fstat(fd).st_ino: os.fstat(fd).st_size}))
+        patch.setattr(eventlog.EventLog, "wants_new_file", lambda *_: new_file)
+        committed: list[bytes] = []
+        for submits, end, cut in lives:
+            asyncio.run(_life(folder, committed, submits, end))
+            if end != "clean":
+                # The power went too: what was not synced is lost, and a record may be half there.
+                newest = files(folder / "events")[-1]
+                size = newest.stat().st_size
+                os.truncate(newest, max(size - cut, synced[newest.stat().st_ino]))
+        asyncio.run(_life(folder, committed, 1, "clean"))
+        found = _all_records(folder)
+        assert [number for number, _ in found] == list(range(1, len(committed) + 1))
+        assert [record for _, record in found] == committed
+        for one, following in zip(files(folder / "events"), files(folder / "events")[1:], strict=False):
+            assert _replayed(one) == read(following).header.state
+
+
+def _replayed(path: Path) -> bytes:
+    file = read(path)
+    machine = Machine.restore(file.header.state, UTC)
+    for _, record in file:
+        machine.step(record.now, record.utc, record.inputs)
+    return machine.export()
+
+
+def test_a_machine_that_is_stepped_through_a_file_is_the_one_that_ran(tmp_path: Path) -> None:
+    async def story(engine: Engine, _: SqliteStore) -> bytes:
+        for _each in range(20):
+            job = Job(id=0, group="default", request=(1000, 0, 0, 0, 0, 0, 0), user="u", tasks=3)
+            await engine.submit(Submit(jobs=(job,)), [Run(job=0, command=("true",))])
+        return engine.machine.export()
+
+    state = run(tmp_path, story)
+    (path,) = files(tmp_path / "events")
+    assert _replayed(path) == state
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_new_file_begins_when_the_old_one_is_old(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events", file_age=HOUR)
+    log.open(0, [], lambda: STATE, utc=DAY)
+    assert not log.is_old(DAY + HOUR)
+    assert log.is_old(DAY + HOUR + 1)
+    log.append(b"one")
+    assert log.sync()
+    log.begin(STATE, DAY + 2 * HOUR)
+    log.append(b"two")
+    log.close()
+    assert _all_records(tmp_path) == [(1, b"one"), (2, b"two")]
+    assert [read(path).header.before for path in files(tmp_path / "events")] == [0, 1]
+
+
+def test_a_store_that_went_back_gets_a_file_of_its_own(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events")
+    log.open(0, [], lambda: STATE, utc=DAY)
+    for _ in range(5):
+        log.append(b"x")
+    log.open(3, [b"x", b"x"], lambda: STATE, utc=DAY)
+    log.append(b"y")
+    log.close()
+    assert [list(read(path).raw()) for path in files(tmp_path / "events")][1] == [(4, b"y")]
+
+
+def test_a_gap_in_the_log_begins_a_new_file(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events")
+    log.open(0, [], lambda: STATE, utc=DAY)
+    log.append(b"x")
+    log.open(9, [b"8", b"9"], lambda: STATE, utc=DAY)
+    log.append(b"10")
+    log.close()
+    assert _all_records(tmp_path) == [(1, b"x"), (10, b"10")]
+
+
+def test_a_disk_that_is_full_costs_the_center_nothing_and_the_log_a_gap_at_most(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events")
+    log.open(0, [], lambda: STATE, utc=DAY)
+    fd, log._fd = log._fd, os.open("/dev/full", os.O_WRONLY)
+    log.append(b"one")
+    assert not log.sync()
+    assert "No space left" in log.problem
+    os.close(log._fd)
+    log._fd = fd
+    log.append(b"two")
+    assert log.sync()
+    assert log.problem == ""
+    log.close()
+    assert _all_records(tmp_path) == [(1, b"one"), (2, b"two")]
+
+
+def test_old_files_go_and_the_newest_stays(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events")
+    log.open(0, [], lambda: STATE, utc=DAY)
+    for _ in range(3):
+        log.append(b"x" * 1000)
+        log.begin(STATE, DAY)
+    log.close()
+    folder = tmp_path / "events"
+    paths = files(folder)
+    for path, age in zip(paths, (9, 5, 1, 9), strict=True):
+        os.utime(path, (age * 86400, age * 86400))
+    now = 12 * DAY
+    size = sum(path.stat().st_size for path in paths[1:])
+    assert prune(folder, now=now, keep_age=20 * DAY, keep_size=size) == paths[:1]
+    assert prune(folder, now=now, keep_age=8 * DAY, keep_size=10 * size) == paths[2:3]
+    assert prune(folder, now=now + 99 * DAY, keep_age=DAY, keep_size=0) == paths[1:2]
+    assert files(folder) == paths[3:]
+
+
+def test_damage_in_the_middle_is_told_with_its_place(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events")
+    log.open(0, [], lambda: STATE, utc=DAY)
+    for _ in range(3):
+        log.append(b"x" * 100)
+    log.close()
+    (path,) = files(tmp_path / "events")
+    data = bytearray(path.read_bytes())
+    data[-150] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"is damaged at byte \d+ \(what comes before can be read\)"):
+        list(read(path).raw())
+    path.write_bytes(b"something else")
+    with pytest.raises(InputError, match="is no file of an event log"):
+        read(path)
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        read(tmp_path / "00000009.events")
+
+
+def test_records_that_are_read_are_those_that_were_written(tmp_path: Path) -> None:
+    async def story(_: Engine, store: SqliteStore) -> list[bytes]:
+        return store.load().records
+
+    run(tmp_path, story)
+    records = run(tmp_path, story)
+    assert len(records) == 1
+    last = [record for path in files(tmp_path / "events") for _, record in read(path)][-1]
+    assert last == decode_record(records[0])
