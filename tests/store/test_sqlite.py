@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,7 +13,7 @@ import pytest
 
 from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord, JobState
-from cress.store.base import Batch, StoreError
+from cress.store.base import Batch, Damaged, StoreError
 from cress.store.sqlite import SqliteStore
 
 
@@ -115,7 +115,7 @@ def test_attempts_of_some_tasks(store: SqliteStore) -> None:
 def test_a_damaged_file_is_refused_with_its_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "cress.db"
     path.write_bytes(content)
-    with pytest.raises(StoreError, match=r"cress\.db cannot be (opened|read)"):
+    with pytest.raises(StoreError, match=r"cress\.db is damaged: .* \(`cress store check` says more"):
         SqliteStore(path).load()
     assert path.read_bytes() == content
 
@@ -155,3 +155,74 @@ def test_a_full_disk_refuses_a_batch_and_loses_nothing(tmp_path: Path) -> None:
         again.close()
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+def left_by_a_kill(path: Path) -> None:
+    """A store as a killed center leaves it: open, the last batches in the write-ahead file only."""
+    original = path.with_name("original.db")
+    store = SqliteStore(original)
+    store.commit(Batch(records=[b"one"], snapshot=b"state", runs=[(1, b"run")], meta={"epoch": b"1"}))
+    store._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    store.commit(Batch(records=[b"two"]))
+    for ending in ("", "-wal", ".mark"):
+        path.with_name(path.name + ending).write_bytes(original.with_name(original.name + ending).read_bytes())
+    store.close()
+
+
+def test_what_a_kill_leaves_is_whole(tmp_path: Path) -> None:
+    left_by_a_kill(path := tmp_path / "cress.db")
+    store = SqliteStore(path)
+    assert store.load().records == [b"two"]
+    store.close()
+    assert (tmp_path / "cress.db.mark").read_text() == "closed\n"
+    SqliteStore(path).close()
+
+
+@pytest.mark.parametrize(
+    ("harm", "says"),
+    [
+        (
+            lambda path: path.with_name("cress.db-wal").unlink(),
+            "cress.db-wal is gone, and with it what was stored last",
+        ),
+        (lambda path: (path.with_name("cress.db-wal").unlink(), path.unlink()), "cress.db is gone; without"),
+        (lambda path: (path.with_name("cress.db-wal").unlink(), path.write_bytes(b"")), "cress.db is empty; without"),
+        (lambda path: (path.with_name("cress.db-wal").write_bytes(b""), path.write_bytes(b"")), "cress.db is empty; "),
+        (lambda path: os.truncate(path, 5000), "is damaged: "),
+        (lambda path: (path.unlink(), path.mkdir()), "cress.db is a directory"),
+    ],
+    ids=["no write-ahead file", "gone", "truncated to nothing", "both truncated", "cut off", "a directory"],
+)
+def test_a_store_that_lost_something_is_not_taken_for_another_one(
+    tmp_path: Path, harm: Callable[[Path], object], says: str
+) -> None:
+    left_by_a_kill(path := tmp_path / "cress.db")
+    harm(path)
+    with pytest.raises(Damaged) as told:
+        SqliteStore(path).load()
+    assert says in str(told.value)
+    assert "`cress store restore" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("UPDATE log SET record = x'00000000616263'", "record 1 of the log is not as it was stored"),
+        ("UPDATE log SET record = 'text'", "record 1 of the log is not as it was stored"),
+        ("UPDATE snapshot SET state = x''", "the snapshot is not as it was stored"),
+        ("UPDATE meta SET value = x'0000000032'", "the note 'epoch' is not as it was stored"),
+    ],
+)
+def test_what_is_not_as_it_was_stored_is_noticed(tmp_path: Path, sql: str, says: str) -> None:
+    left_by_a_kill(path := tmp_path / "cress.db")
+    connection = sqlite3.connect(path)
+    connection.execute(sql)
+    connection.commit()
+    store = SqliteStore(path)
+    with pytest.raises(Damaged, match=says):
+        store.load()
+    connection.close()
+    store.close()

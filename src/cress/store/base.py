@@ -8,9 +8,18 @@ import msgspec
 
 from cress.model.records import AttemptRecord, JobRecord
 
+WAY_OUT = "`cress store check` says more, `cress store restore FILE` takes a backup back"
+
 
 class StoreError(Exception):
     """The store cannot do what it was asked; the sentence says what, where and what would help."""
+
+
+class Damaged(StoreError):
+    """What was stored is not there any more, or not as it was stored."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} ({WAY_OUT})")
 
 
 class Batch(msgspec.Struct, kw_only=True):

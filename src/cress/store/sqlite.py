@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord, JobState
-from cress.store.base import Batch, Saved, StoreError
+from cress.store.base import Batch, Damaged, Saved, StoreError
 
-SCHEMA = 2
+SCHEMA = 3
+# The ending of the file that tells whether a store was closed.
+MARK = ".mark"
+# What SQLite says when a file is not what it wrote.
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -44,15 +50,21 @@ class SqliteStore:
     """A ``Store`` in the file ``path``, made if it does not exist.
 
     One connection writes, another one reads: a reader never waits for a commit, and sees whole batches.
+
+    Beside the file stands its mark, which says ``open`` or ``closed``: by it a store that was there and is gone, or has
+    lost its write-ahead file, is not taken for a new one. What decisions depend on is stored with a checksum: SQLite
+    notices damage to its own structure only.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with self._told("cannot be opened"):
+        with told(path, "cannot be opened"):
+            check_place(path)
             self._writer = self._connect()
             try:
                 self._prepare()
                 self._reader = self._connect()
+                write_mark(path, "open")
             except BaseException:
                 self._writer.close()
                 raise
@@ -71,31 +83,20 @@ class SqliteStore:
         (version,) = self._writer.execute("PRAGMA user_version").fetchone()
         if version not in (0, SCHEMA):
             raise StoreError(f"{self.path} was written by another version of Cress (schema {version}, not {SCHEMA})")
+        if version == 0 and beside(self.path, MARK).exists():
+            raise Damaged(_begins_anew(self.path, "empty"))
         if version == 0:
             self._writer.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version={SCHEMA}; COMMIT;")
 
-    @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            raise StoreError(f"the store {self.path} {what}: {error}") from error
-
     def load(self) -> Saved:
         """Everything that a center needs to go on."""
-        with self._told("cannot be read"):
-            execute = self._writer.execute
-            snapshot = execute("SELECT state FROM snapshot").fetchone()
-            return Saved(
-                snapshot=None if snapshot is None else snapshot[0],
-                records=[record for (record,) in execute("SELECT record FROM log ORDER BY seq")],
-                meta=dict(execute("SELECT key, value FROM meta").fetchall()),
-            )
+        with told(self.path, "cannot be read"):
+            return load(self._writer)
 
     def commit(self, batch: Batch) -> None:
         """Store all of the batch durably, or nothing."""
         writer = self._writer
-        with self._told("cannot be written"):
+        with told(self.path, "cannot be written"):
             try:
                 writer.execute("BEGIN IMMEDIATE")
                 _write(writer, batch)
@@ -107,13 +108,13 @@ class SqliteStore:
 
     def run(self, job: int) -> bytes | None:
         """How to run this job, as it was stored."""
-        with self._told("cannot be read"):
+        with told(self.path, "cannot be read"):
             row = self._reader.execute("SELECT run FROM runs WHERE job = ?", (job,)).fetchone()
-        return None if row is None else row[0]
+            return None if row is None else _opened(row[0], f"how to run job {job}")
 
     def job(self, job: int) -> JobRecord | None:
         """A finished job."""
-        with self._told("cannot be read"):
+        with told(self.path, "cannot be read"):
             row = self._reader.execute(f"SELECT {_JOB_COLUMNS} FROM jobs WHERE id = ?", (job,)).fetchone()  # noqa: S608
         return None if row is None else _job(row)
 
@@ -127,7 +128,7 @@ class SqliteStore:
         values = [*wanted.values(), *([before] if before is not None else []), limit]
         sql = f"SELECT {_JOB_COLUMNS} FROM jobs"  # noqa: S608 (our own names; values are bound)
         sql += (" WHERE " + " AND ".join(where) if where else "") + " ORDER BY id DESC LIMIT ?"
-        with self._told("cannot be read"):
+        with told(self.path, "cannot be read"):
             return [_job(row) for row in self._reader.execute(sql, values)]
 
     def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
@@ -136,30 +137,124 @@ class SqliteStore:
             f"SELECT {_ATTEMPT_COLUMNS} FROM attempts "  # noqa: S608 (our own names)
             "WHERE job = ? AND task BETWEEN ? AND ? ORDER BY task, attempt"
         )
-        with self._told("cannot be read"):
+        with told(self.path, "cannot be read"):
             return [_attempt(row) for row in self._reader.execute(sql, (job, first, last))]
 
     def close(self) -> None:
         """Give the file back; nothing is lost without."""
         self._reader.close()
         self._writer.close()
+        # The last connection takes the write-ahead file in and removes it, if it can.
+        if not beside(self.path, "-wal").exists():
+            with suppress(OSError):
+                write_mark(self.path, "closed")
+
+
+@contextmanager
+def told(path: Path, what: str) -> Iterator[None]:
+    """Errors of the store in ``path`` as StoreError; ``what`` was tried."""
+    try:
+        yield
+    except _Spoilt as error:
+        raise Damaged(f"the store {path} is damaged: {error}") from None
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:
+            raise Damaged(f"the store {path} is damaged: {error}") from error
+        raise StoreError(f"the store {path} {what}: {error}") from error
+    except OSError as error:
+        raise StoreError(f"the store {path} {what}: {error.strerror}") from error
+
+
+def load(connection: sqlite3.Connection) -> Saved:
+    """Everything that a center needs to go on, with its checksums looked at."""
+    execute = connection.execute
+    snapshot = execute("SELECT state FROM snapshot").fetchone()
+    log = execute("SELECT seq, record FROM log ORDER BY seq")
+    return Saved(
+        snapshot=None if snapshot is None else _opened(snapshot[0], "the snapshot"),
+        records=[_opened(record, f"record {seq} of the log") for seq, record in log],
+        meta={key: _opened(value, f"the note {key!r}") for key, value in execute("SELECT key, value FROM meta")},
+    )
+
+
+def check_place(path: Path) -> None:
+    """Raise StoreError if what stands at ``path`` cannot be the store that the mark beside it speaks of."""
+    if path.is_dir():
+        raise Damaged(f"the store {path} is a directory")
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        raise StoreError(f"the store {path} may not be read and written by this user (see its owner and mode)")
+    mark, log = beside(path, MARK), beside(path, "-wal")
+    if not mark.exists():
+        return
+    if not path.exists():
+        raise Damaged(_begins_anew(path, "gone"))
+    if path.stat().st_size == 0 and not log.exists():
+        raise Damaged(_begins_anew(path, "empty"))
+    if mark.read_text(encoding="ascii", errors="replace").strip() == "open" and not log.exists():
+        raise Damaged(f"{log} is gone, and with it what was stored last; `cress store restore {path}` goes on without")
+
+
+def write_mark(path: Path, word: str) -> None:
+    """Say durably that the store in ``path`` is ``open`` or ``closed``."""
+    mark, fresh = beside(path, MARK), beside(path, f"{MARK}.new")
+    if mark.exists() and mark.read_text(encoding="ascii", errors="replace").strip() == word:
+        return
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(handle, f"{word}\n".encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    fresh.replace(mark)
+
+
+def beside(path: Path, ending: str) -> Path:
+    """The file that has the name of ``path`` and this ending."""
+    return path.with_name(path.name + ending)
+
+
+def _begins_anew(path: Path, how: str) -> str:
+    return f"the store {path} is {how}; without {beside(path, MARK)} an empty cluster begins there"
+
+
+class _Spoilt(Exception):
+    """Something is not as it was stored; the sentence says what."""
+
+
+def _sealed(data: bytes) -> bytes:
+    return zlib.crc32(data).to_bytes(4, "little") + data
+
+
+def _opened(sealed: object, what: str) -> bytes:
+    if isinstance(sealed, bytes) and len(sealed) > 4:
+        data = sealed[4:]
+        if zlib.crc32(data) == int.from_bytes(sealed[:4], "little"):
+            return data
+    raise _Spoilt(f"{what} is not as it was stored")
 
 
 def _write(writer: sqlite3.Connection, batch: Batch) -> None:
     """Everything of the batch, inside a transaction."""
     if batch.snapshot is None:
-        writer.executemany("INSERT INTO log (record) VALUES (?)", ((record,) for record in batch.records))
+        writer.executemany("INSERT INTO log (record) VALUES (?)", ((_sealed(record),) for record in batch.records))
     else:
         writer.execute("DELETE FROM log")
-        writer.execute("INSERT OR REPLACE INTO snapshot (one, state) VALUES (1, ?)", (batch.snapshot,))
+        writer.execute("INSERT OR REPLACE INTO snapshot (one, state) VALUES (1, ?)", (_sealed(batch.snapshot),))
     if batch.runs:
-        writer.executemany("INSERT INTO runs (job, run) VALUES (?, ?)", batch.runs)
+        writer.executemany(
+            "INSERT INTO runs (job, run) VALUES (?, ?)", ((job, _sealed(run)) for job, run in batch.runs)
+        )
     if batch.jobs:
         writer.executemany(_INSERT_JOB, _rows(batch.jobs))
     if batch.attempts:
         writer.executemany(_INSERT_ATTEMPT, _rows(batch.attempts))
     if batch.meta:
-        writer.executemany("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", batch.meta.items())
+        writer.executemany("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", _notes(batch.meta))
+
+
+def _notes(meta: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    for key, value in meta.items():
+        yield key, _sealed(value)
 
 
 def _rows(records: Iterable[JobRecord | AttemptRecord]) -> Iterator[list[object]]:
