@@ -55,6 +55,7 @@ class Events:
 
     def __init__(self) -> None:
         self.last = 0
+        self.readers = 0
         self._ring: deque[EventView] = deque(maxlen=KEPT)
         self._next: asyncio.Future[None] | None = None
 
@@ -74,6 +75,11 @@ class Events:
         self.last = saved.last
         self._ring.clear()
         self._ring.extend(saved.events)
+
+    def skip_to(self, last: int) -> None:
+        """Forget what there was, and go on behind number ``last``: those who resume are told of a gap."""
+        self.last = last
+        self._ring.clear()
 
     def step(self, machine: Machine, inputs: Sequence[Input], step: Step, before: Before) -> None:
         """Take in what a step came to; those who wait hear of it by ``tell``."""

@@ -44,6 +44,8 @@ def run_center(settings: Settings) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="cress center: %(message)s")
     # A garbled request is its sender's matter.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    # Nor is it news that a reader of events was let go.
+    logging.getLogger("uvicorn.error").addFilter(lambda record: "without completing response" not in str(record.msg))
     os.umask(0o077)
     try:
         _check_host(settings)

@@ -16,6 +16,7 @@ from cress.client.errors import ClientError, NotFound, Refused, Unauthorized, Un
 from cress.protocol.views import (
     Applied,
     ErrorView,
+    EventView,
     Fault,
     GroupsPage,
     JobsPage,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
+# The center gives a sign of life every 15 s to those who follow its events.
+EVENT_SECONDS = 45.0
 # More connections than this at once only wait for each other.
 CONNECTIONS = 100
 # The center reads no more, and hangs up in the middle of it.
@@ -164,6 +167,25 @@ class Client:
     def state(self) -> StateView:
         """The cluster in a few numbers."""
         return self._call(StateView, "GET", "/v1/state")
+
+    def events(
+        self, *, after: int | None = None, job: int | None = None, group: str = "", follow: bool = True
+    ) -> Iterator[EventView]:
+        """What happens, from now on or behind event ``after``; without ``follow`` what is kept, and then it ends.
+
+        When the connection breaks off (``Unreachable``), go on with the ``number`` of the last one as ``after``.
+        """
+        import httpx
+
+        query = _query({"after": after, "job": job, "group": group, "follow": "true" if follow else "false"})
+        patience = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=EVENT_SECONDS)
+        with self._told(), self._http.stream("GET", "/v1/events", params=query, timeout=patience) as answer:
+            if answer.status_code != httpx.codes.OK:
+                answer.read()
+                raise _refusal(answer)
+            for line in answer.iter_lines():
+                if line.startswith("data: "):
+                    yield msgspec.json.decode(line.removeprefix("data: "), type=EventView)
 
     def health(self) -> dict[str, Any]:
         """Whether the center is well; it answers this without a token too."""

@@ -14,6 +14,7 @@ from cress.center.api.bodies import CordonBody, GroupsBody, SignalBody, SubmitBo
 from cress.protocol.views import (
     Applied,
     ErrorView,
+    EventView,
     GroupsPage,
     JobsPage,
     JobView,
@@ -42,6 +43,7 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("get", "/v1/nodes/{name}"): (None, NodeView),
     ("post", "/v1/nodes/{name}/cordon"): (CordonBody, NodeView),
     ("post", "/v1/nodes/{name}/uncordon"): (CordonBody, NodeView),
+    ("get", "/v1/events"): (None, EventView),
     ("get", "/v1/state"): (None, StateView),
     ("get", "/v1/health"): (None, None),
 }
@@ -85,6 +87,8 @@ def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[t
     content: dict[str, Any] = {_JSON: {"schema": by_kind[gives] if gives else {"type": "object"}}}
     if path.endswith("/logs"):
         content = {"text/plain": {"schema": {"type": "string", "format": "binary"}}}
+    if path == "/v1/events":
+        content = {"text/event-stream": {"schema": {"type": "string"}, "itemSchema": by_kind[EventView]}}
     done = "201" if (method, path) == ("post", "/v1/jobs") else "200"
     responses: dict[str, Any] = {done: {"description": "done", "content": content}}
     if path == "/v1/health":
