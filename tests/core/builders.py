@@ -28,7 +28,9 @@ from cress.model.events import (
     ClockSet,
     Event,
     GroupsApplied,
+    JobAfter,
     JobCancelled,
+    JobHeld,
     JobSubmitted,
     NodeAdded,
     NodeCordoned,
@@ -295,25 +297,34 @@ class World:
         return self
 
     def finish(
-        self, name: str, *tasks: int, outcome: Outcome = Outcome.SUCCEEDED, again: bool = False, decide: bool = True
+        self,
+        name: str,
+        *tasks: int,
+        outcome: Outcome = Outcome.SUCCEEDED,
+        again: bool = False,
+        after: float = 0,
+        decide: bool = True,
     ) -> list[Decision]:
-        """The running tasks of this job (all, or those with these numbers) end; decide unless told not to."""
+        """The running tasks of this job (all, or those with these numbers) end; decide unless told not to.
+
+        With ``again`` they are tried again, ``after`` so many seconds.
+        """
         ended = [
             start
             for start in self.running.values()
             if start.job == self.ids[name] and (not tasks or start.task in tasks)
         ]
         assert ended, f"{name} does not run"
-        self.end(ended, outcome, again=again)
+        self.end(ended, outcome, again=again, after=seconds(after))
         return self.decide() if decide else []
 
-    def end(self, starts: Iterable[Start], outcome: Outcome, *, again: bool = False) -> World:
+    def end(self, starts: Iterable[Start], outcome: Outcome, *, again: bool = False, after: int = 0) -> World:
         """These attempts end."""
         starts = list(starts)
         for start in starts:
             del self.running[start.attempt]
             self.told.pop(start.attempt, None)
-        return self.observe(TaskEnded(start.attempt, outcome, again) for start in starts)
+        return self.observe(TaskEnded(start.attempt, outcome, again, after) for start in starts)
 
     def yield_victims(self, *, decide: bool = True) -> list[Decision]:
         """Everything that was told to stop stops."""
@@ -326,6 +337,13 @@ class World:
 
     def cancel(self, name: str) -> World:
         return self.observe([JobCancelled(self.ids[name])])
+
+    def hold(self, name: str, held: bool = True) -> World:
+        return self.observe([JobHeld(self.ids[name], held)])
+
+    def come_after(self, name: str, behind: str | None) -> World:
+        """The job is not offered before the job ``behind`` is over; None: it is from now on."""
+        return self.observe([JobAfter(self.ids[name], None if behind is None else self.ids[behind])])
 
     def add_node(self, each: NodeBuilder) -> World:
         return self.observe([NodeAdded(each.build(self.dimensions))])

@@ -52,6 +52,10 @@ class Account:
         self.running: dict[int, Running] = {}
         self.waiting: dict[int, set[int]] = {}
         self.cancelled: set[int] = set()
+        self.on_hold: set[int] = set()
+        self.behind: dict[int, int] = {}
+        # Tasks that are tried again, and not before that time.
+        self.not_before: dict[tuple[int, int], int] = {}
 
     # events
 
@@ -82,6 +86,9 @@ class Account:
         job = self.jobs[start.job]
         assert start.attempt not in self.running
         assert start.task in self.waiting[job.id], f"{start} does not wait"
+        assert job.id not in self.on_hold | self.behind.keys(), f"{start} is not to be offered"
+        later = {task for (each, task), time in self.not_before.items() if each == job.id and time > now}
+        assert not later if job.gang else start.task not in later, f"{start} before its time"
         assert start.node not in self.lost | self.cordoned, f"{start} on a node that takes nothing"
         if job.gang:
             assert all(self.running[each].since == now for each in self.running_of(job.id)), f"{start} beside others"
@@ -90,10 +97,11 @@ class Account:
         self.running[start.attempt] = Running(job, start.task, start.node, now, until)
         assert all(amount >= 0 for amount in self.free(start.node)), f"{start.node} holds more than it has"
 
-    def end(self, attempt: int, again: bool) -> None:
+    def end(self, attempt: int, again: bool, not_before: int = 0) -> None:
         gone = self.running.pop(attempt)
         if again and gone.job.id not in self.cancelled:
             self.waiting[gone.job.id].add(gone.task)
+            self.not_before[gone.job.id, gone.task] = not_before
 
     def preempt(self, decision: Preempt, core: Scheduler, now: int) -> None:
         """Enter a preemption; the victim's group must not fall below its quota by it."""
@@ -174,7 +182,9 @@ class Account:
             assert all(amount >= 0 for amount in self.free(name)), f"{name} holds more than it has"
         for job, tasks in self.waiting.items():
             state = core.jobs.get(job)
-            known = 0 if state is None else state.waiting + sum(len(claim.tasks) for claim in state.claims)
+            known = 0
+            if state is not None:
+                known = state.waiting + len(state.later) + sum(len(claim.tasks) for claim in state.claims)
             assert known == len(tasks), f"job {job}: {known} tasks wait, {len(tasks)} should"
         for group in core.groups:
             assert group.used == self.used(group.name, core), f"{group.name} uses {group.used}"

@@ -23,7 +23,9 @@ from cress.model.events import (
     ClockSet,
     Event,
     GroupsApplied,
+    JobAfter,
     JobCancelled,
+    JobHeld,
     JobSubmitted,
     NodeAdded,
     NodeCordoned,
@@ -48,7 +50,8 @@ GROUPS = ("batch", "games", "media")
 # How often each kind of operation comes, in the stories in which everything may happen.
 EVERYTHING = {
     "submit": 12, "burst": 8, "end": 3, "fail": 2, "cancel": 3, "wait": 6, "wake": 4,
-    "lose": 1, "back": 2, "add": 1, "cordon": 1, "uncordon": 3, "groups": 1, "clock": 1,
+    "lose": 1, "back": 2, "add": 1, "cordon": 1, "uncordon": 3, "groups": 1, "clock": 1, "hold": 2, "release": 3,
+    "come_after": 2, "free": 3,
 }  # fmt: skip
 # Only jobs and time.
 PLAIN = {"submit": 8, "burst": 2, "end": 3, "wait": 6, "wake": 2}
@@ -379,14 +382,15 @@ class Player:
                 break
         self.now = max(self.now, time)
 
-    def end(self, attempt: int, outcome: Outcome | None = None, again: bool = False) -> None:
-        """An attempt is over."""
+    def end(self, attempt: int, outcome: Outcome | None = None, again: bool = False, after: int = 0) -> None:
+        """An attempt is over; with ``again`` its task is tried again ``after`` µs."""
         happened = outcome or self.due[attempt][1]
         victim = attempt in self.told and happened is not Outcome.SUCCEEDED
         again_really = again or victim or happened in (Outcome.PREEMPTED, Outcome.LOST)
+        told = attempt in self.told or happened in (Outcome.PREEMPTED, Outcome.LOST)
         self._forget(attempt)
-        self.account.end(attempt, again_really)
-        self.happen(TaskEnded(attempt, happened, again))
+        self.account.end(attempt, again_really, 0 if told else self.now + after)
+        self.happen(TaskEnded(attempt, happened, again, after))
 
     def _forget(self, attempt: int) -> None:
         del self.due[attempt]
@@ -429,7 +433,7 @@ class Player:
     def _op_fail(self, rng: Random) -> None:
         untold = sorted(self.due.keys() - self.told)
         if untold:
-            self.end(rng.choice(untold), Outcome.FAILED, again=rng.random() < 0.7)
+            self.end(rng.choice(untold), Outcome.FAILED, rng.random() < 0.7, rng.choice((0, 1, 2, 20)) * SECOND)
 
     def _op_cancel(self, rng: Random) -> None:
         alive = sorted(self.account.alive())
@@ -440,6 +444,32 @@ class Player:
             self._stop_soon(attempt, 5 * SECOND, Outcome.CANCELLED)
         self.account.cancel(job)
         self.happen(JobCancelled(job))
+
+    def _op_hold(self, rng: Random) -> None:
+        alive = sorted(self.account.alive())
+        if alive:
+            job = rng.choice(alive)
+            self.account.on_hold.add(job)
+            self.happen(JobHeld(job))
+
+    def _op_release(self, rng: Random) -> None:
+        if self.account.on_hold:
+            job = rng.choice(sorted(self.account.on_hold))
+            self.account.on_hold.discard(job)
+            self.happen(JobHeld(job, False))
+
+    def _op_come_after(self, rng: Random) -> None:
+        alive = sorted(self.account.alive())
+        if len(alive) > 1:
+            job, behind = rng.sample(alive, 2)
+            self.account.behind[job] = behind
+            self.happen(JobAfter(job, behind))
+
+    def _op_free(self, rng: Random) -> None:
+        if self.account.behind:
+            job = rng.choice(sorted(self.account.behind))
+            del self.account.behind[job]
+            self.happen(JobAfter(job))
 
     def _op_wait(self, rng: Random) -> None:
         self.wait_until(self.now + rng.choice((1, SECOND, 3 * SECOND, 15 * SECOND, 40 * SECOND)))

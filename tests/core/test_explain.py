@@ -32,6 +32,41 @@ def gang_ends() -> World:
     return world
 
 
+def somebody_holds_it() -> World:
+    world = World(group("g", 9), nodes=nodes(1, cpu=4))
+    world.submit(job("waits").group("g")).hold("waits").decide()
+    return world
+
+
+def another_comes_first() -> World:
+    world = World(group("g", 9), nodes=nodes(1, cpu=4))
+    world.run(job("first").group("g"))
+    world.submit(job("waits").group("g")).come_after("waits", "first").decide()
+    return world
+
+
+def it_failed() -> World:
+    world = World(group("g", 9), nodes=nodes(1, cpu=4))
+    world.run(job("waits").tasks(3).group("g"))
+    world.finish("waits", 1, outcome=Outcome.FAILED, again=True, after=20)
+    world.wait(5).finish("waits", 2, outcome=Outcome.FAILED, again=True, after=20)
+    return world
+
+
+def the_gang_failed() -> World:
+    world = World(group("g", 9), nodes=nodes(1, cpu=4))
+    world.run(job("waits").tasks(2).gang().group("g"))
+    world.finish("waits", 1, outcome=Outcome.FAILED, again=True, after=20)
+    world.wait(5).finish("waits", 0, outcome=Outcome.FAILED, again=True)
+    return world
+
+
+def no_node_takes_tasks() -> World:
+    world = World(group("g", 9), nodes=nodes(2, cpu=4))
+    world.cordon("n1").cordon("n2").submit(job("waits").group("g")).decide()
+    return world
+
+
 def cools_off() -> World:
     world = World(group("old", 2), group("new", 9), nodes=nodes(1, cpu=3))
     world.run(job("waits").tasks(3).group("old"))
@@ -124,6 +159,11 @@ def beside_a_reservation() -> World:
 
 SITUATIONS = [
     (too_large, Verdict.NEVER, "no node of this cluster is large enough for it, even when empty"),
+    (somebody_holds_it, Verdict.HELD, "it is held"),
+    (another_comes_first, Verdict.AFTER, "it comes after job 1 of group g, which is not over"),
+    (it_failed, Verdict.BACKOFF, "a task of it failed and is tried again later"),
+    (the_gang_failed, Verdict.BACKOFF, "a task of it failed and is tried again later"),
+    (no_node_takes_tasks, Verdict.NO_ROOM, "no node takes tasks at the moment"),
     (room_is_made, Verdict.VICTIMS, "tasks of other groups are making room for it on n1"),
     (
         gang_ends,
@@ -180,6 +220,8 @@ def test_every_kind_of_veto_has_a_situation() -> None:
     [
         pytest.param(room_is_made, 25, id="when the grace is over"),
         pytest.param(cools_off, 20, id="when the group takes part again"),
+        pytest.param(it_failed, 20, id="when the first task is tried again"),
+        pytest.param(the_gang_failed, 20, id="when the gang starts again"),
         pytest.param(held_by_the_gate, 65, id="when the gate lets it go"),
         pytest.param(planned, 70, id="the planned start"),
     ],

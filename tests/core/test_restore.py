@@ -42,6 +42,9 @@ def in_the_middle_of(core: Scheduler) -> set[str]:
         "drains": any(each.drain for each in core.jobs.values()),
         "leaving": bool(core.leaving),
         "retries": any(each.again for each in core.jobs.values()),
+        "backoffs": bool(core.later),
+        "holds": any(each.held for each in core.jobs.values()),
+        "dependencies": any(each.behind is not None for each in core.jobs.values()),
         "timetable": core.groups.wall_offset is not None,
         "rotation": core.balance.cursor > 0,
         "lost nodes": any(core.cluster.lost),
@@ -72,7 +75,7 @@ def test_restored_at_any_moment_it_goes_on_alike() -> None:
     check()
     assert not {
         "claims", "cooling", "reservations", "plans", "gates", "drains", "leaving", "retries", "timetable", "rotation",
-        "lost nodes", "cordoned nodes",
+        "lost nodes", "cordoned nodes", "backoffs", "holds", "dependencies",
     } - seen.keys()  # fmt: skip
 
 

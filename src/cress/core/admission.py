@@ -11,7 +11,9 @@ from cress.model.events import (
     ClockSet,
     Event,
     GroupsApplied,
+    JobAfter,
     JobCancelled,
+    JobHeld,
     JobSubmitted,
     NodeAdded,
     NodeCordoned,
@@ -33,7 +35,7 @@ _NAME = re.compile(r"[A-Za-z0-9_]+")
 def check_events(core: Ledger, events: Sequence[Event]) -> None:
     """Raise ``InputError`` if one of these events cannot be applied after those before it; changes nothing.
 
-    Ends of unknown attempts and cancels of unknown jobs are fine: reports come twice, and late. Who may submit to a
+    Ends of unknown attempts and words about unknown jobs are fine: reports come twice, and late. Who may submit to a
     group is for the caller to check.
     """
     groups: Container[str] = core.groups.by_name
@@ -42,7 +44,10 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
     there: dict[str, bool] = {}
     for event in events:
         match event:
-            case TaskEnded() | JobCancelled() | ClockSet():
+            case TaskEnded():
+                if event.after < 0:
+                    raise InputError(f"a backoff of {event.after} µs", hint="0 or more", field="after")
+            case JobCancelled() | JobHeld() | JobAfter() | ClockSet():
                 pass
             case JobSubmitted():
                 check_job(event.job, core.dimensions)
@@ -83,6 +88,10 @@ def check_job(job: Job, dimensions: Dimensions) -> None:
         raise InputError(f"a time limit of {job.time_limit} µs", hint="0 or more, or none", field="time_limit")
     if not 0 <= job.minimum <= job.tasks:
         raise InputError(f"a minimum of {job.minimum} of {job.tasks} tasks", hint="0 to the tasks", field="minimum")
+    if job.retries < 0:
+        raise InputError(f"{job.retries} retries", hint="0 or more", field="retries")
+    if job.backoff < 0:
+        raise InputError(f"a backoff of {job.backoff} µs", hint="0 or more", field="backoff")
 
 
 def _amounts(vector: ResourceVector, dimensions: Dimensions, field: str) -> None:

@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 def why_waiting(core: Scheduler, job_id: int) -> Veto | None:
     """The first gate of the cycle that holds the next unit of the job; ``None`` if nothing of it waits."""
     job = core.jobs.get(job_id)
-    if job is None or not (job.waiting or job.claims):
+    if job is None or not (job.waiting or job.claims or job.later):
         return None
     group = job.group
+    if job.held:
+        return _veto(job, Verdict.HELD)
+    if job.behind is not None:
+        return _veto(job, Verdict.AFTER, behind=core.jobs.get(job.behind))
     if core.never_fits(job.job):
         one_fits = core.cluster.ever_fits(job.job.request)
         kind = Verdict.NEVER_TOGETHER if one_fits else Verdict.NEVER
@@ -28,6 +32,9 @@ def why_waiting(core: Scheduler, job_id: int) -> Veto | None:
         claim = job.claims[0]
         places = tuple(core.cluster.names[f] for f, _ in claim.reservation.nodes)
         return _veto(job, Verdict.VICTIMS, until=claim.expected, places=places)
+    if job.later and not job.queued and not (job.job.gang and job.attempts):
+        times = job.later.values()
+        return _veto(job, Verdict.BACKOFF, until=max(times) if job.job.gang else min(times))
     if not job.queued:
         return _veto(job, Verdict.GANG_RUNS)
     if group.preempted_at is not None and core.now < group.cools_until():
@@ -107,6 +114,8 @@ def _lacking(cluster: Cluster, dimensions: Dimensions, job: JobState) -> tuple[t
 
 def sentence(veto: Veto) -> str:
     """The veto for a person."""
+    if not veto.nodes and veto.kind in (Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER):
+        return "no node takes tasks at the moment"
     blocker = f"job {veto.behind} of group {veto.behind_group}" if veto.behind is not None else "an earlier unit"
     return _SENTENCES[veto.kind].format(
         group=veto.group,
@@ -119,6 +128,9 @@ def sentence(veto: Veto) -> str:
 
 _SENTENCES = {
     Verdict.PLACED: "it was placed",
+    Verdict.HELD: "it is held",
+    Verdict.AFTER: "it comes after {blocker}, which is not over",
+    Verdict.BACKOFF: "a task of it failed and is tried again later",
     Verdict.NEVER: "no node of this cluster is large enough for it, even when empty",
     Verdict.NEVER_TOGETHER: "all nodes of this cluster together are too small for all its tasks at once",
     Verdict.VICTIMS: "tasks of other groups are making room for it on {places}",

@@ -120,10 +120,13 @@ def _usage(core: Scheduler) -> Iterator[str]:
 
 
 def _tasks(core: Scheduler) -> Iterator[str]:
+    timers = sorted((time, job.job.id, task) for job in core.jobs.values() for task, time in job.later.items())
+    if timers != sorted(core.later) or any(time <= core.now for time, _, _ in timers):
+        yield "a task that is to be queued again has no time, or one that has passed"
     for job in core.jobs.values():
         running = [attempt.task for attempt in job.attempts.values()]
         claimed = [task for claim in job.claims for task in claim.tasks]
-        busy = running + claimed + job.again
+        busy = running + claimed + job.again + list(job.later)
         if len(set(busy)) != len(busy):
             yield f"job {job.job.id} has a task twice"
         fresh = 0 if job.cancelled else job.job.tasks - job.next_task

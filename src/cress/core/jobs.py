@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class JobState:
     """A job with tasks that wait or run. An array is one object, whatever its length, until its tasks start.
 
-    Tasks that never started are ``next_task`` … ``tasks - 1``; ``again`` is a heap of those queued again.
+    Tasks that never started are ``next_task`` … ``tasks - 1``; ``again`` is a heap of those queued again, ``later`` the
+    tasks that are queued again at a time (µs). Neither ``held`` jobs nor those ``behind`` another one are offered.
     ``since`` is when the job last got a task into its queue; ``submitted`` fixes its place in the order.
     """
 
@@ -25,14 +26,17 @@ class JobState:
         "again",
         "arrived",
         "attempts",
+        "behind",
         "cancelled",
         "claims",
         "cpu_charge",
         "drain",
         "group",
+        "held",
         "held_since",
         "job",
         "key",
+        "later",
         "limit",
         "next_task",
         "queued",
@@ -43,7 +47,7 @@ class JobState:
         "would_preempt",
     )
 
-    def __init__(self, job: Job, group: GroupState, shape: Shape, submitted: int) -> None:
+    def __init__(self, job: Job, group: GroupState, shape: Shape, submitted: int, behind: int | None = None) -> None:
         self.job = job
         self.group = group
         self.shape = shape
@@ -54,6 +58,9 @@ class JobState:
         self.cpu_charge = (job.request[0],)
         self.next_task = 0
         self.again: list[int] = []
+        self.later: dict[int, int] = {}
+        self.held = job.hold
+        self.behind = behind
         self.waiting = job.tasks
         self.queued = False
         self.key: tuple[int, int] = (submitted, job.id)
@@ -85,7 +92,7 @@ class JobState:
     @property
     def over(self) -> bool:
         """Whether nothing of the job waits or runs any more."""
-        return not self.waiting and not self.attempts and not self.claims
+        return not self.waiting and not self.attempts and not self.claims and not self.later
 
     def __repr__(self) -> str:
         return f"<job {self.job.id}: {self.waiting} waiting, {len(self.attempts)} running>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
+from heapq import heapify, heappop, heappush
 
 from cress.core.admission import check_events
 from cress.core.balance import Balance
@@ -22,7 +23,9 @@ from cress.model.events import (
     ClockSet,
     Event,
     GroupsApplied,
+    JobAfter,
     JobCancelled,
+    JobHeld,
     JobSubmitted,
     NodeAdded,
     NodeCordoned,
@@ -59,6 +62,8 @@ class Ledger:
         self.claims: list[Claim] = []
         self.next_attempt = 1
         self.pass_number = 0
+        # Tasks that are queued again at a time: a heap of time, job, task.
+        self.later: list[tuple[int, int, int]] = []
         # Decisions that events led to, handed out by the next ``decide``.
         self.outbox: list[Decision] = []
         self.wake = NEVER
@@ -77,9 +82,11 @@ class Ledger:
                 case TaskEnded():
                     self._task_ended(event)
                 case JobSubmitted():
-                    self._submitted(event.job)
+                    self._submitted(event)
                 case JobCancelled():
                     self._cancelled(event.job)
+                case JobHeld() | JobAfter():
+                    self._let_wait(event)
                 case NodeAdded():
                     self.cluster.add_node(event.node)
                     nodes_changed = True
@@ -104,17 +111,23 @@ class Ledger:
         self.now = now
         if now >= self.groups.next_quota_change:
             self._refresh_quotas()
+        while self.later and self.later[0][0] <= now:
+            _, number, task = heappop(self.later)
+            self._queue_again(self.jobs[number], task)
 
     def _check_time(self, now: int) -> None:
         if now < self.now:
             raise InputError(f"time went back from {self.now} to {now} µs", hint="a clock that never does")
 
-    def _submitted(self, job: Job) -> None:
+    def _submitted(self, event: JobSubmitted) -> None:
+        job = event.job
         group = self.groups.get(job.group)
-        state = JobState(job, group, self.cluster.shape(job.request, job.tasks if job.gang else 1), self.now)
+        shape = self.cluster.shape(job.request, job.tasks if job.gang else 1)
+        state = JobState(job, group, shape, self.now, event.behind)
         self.jobs[job.id] = state
         group.jobs += 1
-        self.enqueue(state)
+        if self.can_wait(state):
+            self.enqueue(state)
 
     def _cancelled(self, job_id: int) -> None:
         job = self.jobs.get(job_id)
@@ -127,6 +140,10 @@ class Ledger:
             self._dequeue(job)
         job.waiting = 0
         job.again.clear()
+        if job.later:
+            self.later = [each for each in self.later if each[1] != job_id]
+            heapify(self.later)
+            job.later.clear()
         for attempt in job.attempts.values():
             if not attempt.stopping:
                 self.leave(attempt, self.now + job.group.options.grace)
@@ -134,16 +151,35 @@ class Ledger:
                 self.outbox.append(Stop(attempt.id, job.job.id, attempt.task, name))
         self._maybe_over(job)
 
+    def _let_wait(self, event: JobHeld | JobAfter) -> None:
+        """A job has a reason not to be offered, or has it no longer."""
+        job = self.jobs.get(event.job)
+        if job is None or job.cancelled:
+            return
+        if isinstance(event, JobHeld):
+            job.held = event.held
+        else:
+            job.behind = event.behind
+        if self.can_wait(job):
+            if not job.queued:
+                self.enqueue(job)
+        elif job.held or job.behind is not None:
+            for claim in list(job.claims):
+                self._drop_claim(claim, again=True)
+            if job.queued:
+                self._dequeue(job)
+
     def _task_ended(self, event: TaskEnded) -> None:
         attempt = self.attempts.get(event.attempt)
         if attempt is None:
             # Reported twice, or its node was declared lost before.
             return
-        again = event.again or event.outcome in (Outcome.PREEMPTED, Outcome.LOST)
-        if attempt.stopping and event.outcome is not Outcome.SUCCEEDED:
-            # A victim is always queued again, however its end is called; a cancelled job takes nothing back.
-            again = True
-        self._give_back(attempt, again)
+        again, after = event.again, event.after
+        # A victim is always queued again, however its end is called; a cancelled job takes nothing back.
+        victim = attempt.stopping and event.outcome is not Outcome.SUCCEEDED
+        if victim or event.outcome in (Outcome.PREEMPTED, Outcome.LOST):
+            again, after = True, 0
+        self._give_back(attempt, again, after)
 
     def _node_lost(self, name: str) -> None:
         f = self.cluster.index[name]
@@ -221,7 +257,9 @@ class Ledger:
 
     def can_wait(self, job: JobState) -> bool:
         """Whether a unit of the job may be offered: a gang only when nothing of it runs any more."""
-        return job.waiting > 0 and not (job.job.gang and (job.attempts or job.claims))
+        if not job.waiting or job.held or job.behind is not None:
+            return False
+        return not (job.job.gang and (job.attempts or job.claims or job.later))
 
     def enqueue(self, job: JobState) -> None:
         """A unit of the job waits from now on."""
@@ -247,6 +285,15 @@ class Ledger:
         if not len(job.group.policy):
             self.groups.reorder(job.group)
 
+    def _queue_again(self, job: JobState, task: int) -> None:
+        """The time of a task has come: it waits like any other."""
+        del job.later[task]
+        job.put_back(task)
+        if job.queued:
+            job.since = self.now
+        elif self.can_wait(job):
+            self.enqueue(job)
+
     def _maybe_over(self, job: JobState) -> None:
         if job.over:
             del self.jobs[job.job.id]
@@ -271,8 +318,8 @@ class Ledger:
         group.add_used(job, charge)
         return Start(number, job.job.id, task, self.cluster.names[f])
 
-    def _give_back(self, attempt: Attempt, again: bool) -> None:
-        """An attempt is over: its lease and charge are given back, its task is done or waits again."""
+    def _give_back(self, attempt: Attempt, again: bool, after: int = 0) -> None:
+        """An attempt is over: its lease and charge are given back, its task is done or waits again, ``after`` µs."""
         job = attempt.job
         group = job.group
         del self.attempts[attempt.id]
@@ -284,11 +331,15 @@ class Ledger:
             del self.leaving[attempt.id]
             _add(group.leaving, tuple(-amount for amount in attempt.charge))
         if again and not job.cancelled:
-            job.put_back(attempt.task)
+            if after:
+                job.later[attempt.task] = self.now + after
+                heappush(self.later, (self.now + after, job.job.id, attempt.task))
+            else:
+                job.put_back(attempt.task)
             if job.job.gang:
                 self._stop_rest(job)
         if job.queued:
-            job.since = self.now if again else job.since
+            job.since = self.now if again and not after else job.since
         elif self.can_wait(job):
             self.enqueue(job)
         elif not job.attempts:
@@ -365,7 +416,7 @@ class Ledger:
 
     def waiting(self) -> Iterator[JobState]:
         """All jobs with a task that waits, by id."""
-        return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims)
+        return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims or job.later)
 
     def never_fits(self, job: Job) -> bool:
         """Whether no node that is there could ever hold a task of ``job``, or not all nodes together its gang."""

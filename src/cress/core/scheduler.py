@@ -428,7 +428,8 @@ class Scheduler(Ledger):
 
     def next_wakeup(self) -> int | None:
         """The earliest time at which something changes by itself, as far as the last ``decide`` knows."""
-        wake = min(self.wake, self.groups.next_quota_change)
+        retry = self.later[0][0] if self.later else NEVER
+        wake = min(self.wake, self.groups.next_quota_change, retry)
         return None if wake >= NEVER else wake
 
     # --- explanations and state ------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields
 from datetime import UTC, tzinfo
+from heapq import heapify
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 State: TypeAlias = dict[str, Any]
 
-VERSION = 1
+VERSION = 2
 
 
 def export_state(core: Scheduler) -> State:
@@ -111,6 +112,7 @@ def restore_state(core: Scheduler, state: State) -> None:
         core.groups.get(name).preempted_at = at
     for entry in state["jobs"]:
         _restore_job(core, entry)
+    heapify(core.later)
     for entry in state["attempts"]:
         _restore_attempt(core, entry)
     for job in core.jobs.values():
@@ -176,6 +178,9 @@ def _job(job: JobState) -> State:
         "since": job.since,
         "next_task": job.next_task,
         "again": list(job.again),
+        "later": [[task, time] for task, time in job.later.items()],
+        "held": job.held,
+        "behind": job.behind,
         "waiting": job.waiting,
         "cancelled": job.cancelled,
         "held_since": job.held_since,
@@ -189,8 +194,12 @@ def _restore_job(core: Scheduler, entry: State) -> None:
     spec = msgspec.convert(entry["job"], Job)
     group = core.groups.get(entry["group"])
     job = JobState(spec, group, core.cluster.shape(spec.request, spec.tasks if spec.gang else 1), entry["submitted"])
-    for name in ("since", "next_task", "waiting", "cancelled", "held_since", "would_preempt", "arrived"):
+    for name in (
+        "since", "next_task", "waiting", "cancelled", "held", "behind", "held_since", "would_preempt", "arrived",
+    ):  # fmt: skip
         setattr(job, name, entry[name])
+    job.later = dict(entry["later"])
+    core.later += ((time, spec.id, task) for task, time in job.later.items())
     job.again = list(entry["again"])
     job.drain = [(f, count) for f, count in entry["drain"]]
     core.jobs[spec.id] = job

@@ -11,6 +11,9 @@ class Verdict(Enum):
     """What a pass came to for a group, and the kind of a veto."""
 
     PLACED = "placed"
+    HELD = "held"  # somebody holds the job
+    AFTER = "after"  # a job that comes before it is not over
+    BACKOFF = "backoff"  # its failed task is tried again at a time
     UNVISITED = "unvisited"  # the passes ended before they reached the group
     COOLING = "cooling"  # the group was preempted a short time ago
     QUOTA = "quota"  # an earlier group is blocked, and this one is not below its quota

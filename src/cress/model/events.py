@@ -23,9 +23,13 @@ class Outcome(Enum):
 
 
 class JobSubmitted(msgspec.Struct, frozen=True, tag=True):
-    """A job was accepted, by someone who checked its user's rights; it waits from now on."""
+    """A job was accepted, by someone who checked its user's rights; it waits from now on.
+
+    It is offered unless its ``hold`` says otherwise, or it comes after the job ``behind``.
+    """
 
     job: Job
+    behind: int | None = None
 
 
 class JobCancelled(msgspec.Struct, frozen=True, tag=True):
@@ -34,16 +38,31 @@ class JobCancelled(msgspec.Struct, frozen=True, tag=True):
     job: int
 
 
+class JobHeld(msgspec.Struct, frozen=True, tag=True):
+    """A job is not offered any more, or is again, in its old place; what runs of it goes on."""
+
+    job: int
+    held: bool = True
+
+
+class JobAfter(msgspec.Struct, frozen=True, tag=True):
+    """A job is not offered as long as it comes after the job ``behind``; with ``None`` it is."""
+
+    job: int
+    behind: int | None = None
+
+
 class TaskEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
     """An attempt ended and has given back what it held.
 
-    ``again`` queues the task again with its original place in the order (a retry). A preempted or lost
-    attempt is always queued again, whatever ``again`` says.
+    ``again`` queues the task again with its original place in the order (a retry), ``after`` microseconds from now. A
+    preempted or lost attempt is always queued again, at once, whatever ``again`` and ``after`` say.
     """
 
     attempt: int
     outcome: Outcome = Outcome.SUCCEEDED
     again: bool = False
+    after: int = 0
 
 
 class NodeAdded(msgspec.Struct, frozen=True, tag=True):
@@ -80,5 +99,14 @@ class ClockSet(msgspec.Struct, frozen=True, tag=True):
 
 
 Event: TypeAlias = (
-    JobSubmitted | JobCancelled | TaskEnded | NodeAdded | NodeLost | NodeCordoned | GroupsApplied | ClockSet
+    JobSubmitted
+    | JobCancelled
+    | JobHeld
+    | JobAfter
+    | TaskEnded
+    | NodeAdded
+    | NodeLost
+    | NodeCordoned
+    | GroupsApplied
+    | ClockSet
 )
