@@ -79,7 +79,7 @@ class Session:
         return until(lambda: self.ended.get(attempt), f"the end of {attempt}")
 
     def durable(self, *attempts: int) -> None:
-        self.send(Durable(attempts=attempts))
+        self.send(Durable(epoch=1, attempts=attempts))
 
     def read(
         self, attempt: int, offset: int = 0, stream: str = "stdout", wait: float = 0.0, limit: int = 1000

@@ -84,8 +84,8 @@ class Client:
     def stop(self, attempt: int, grace: float = 5.0, epoch: int = 1) -> None:
         self.send(Stops(epoch=epoch, stops=(Stop(attempt, round(grace * 1e6)),)))
 
-    def durable(self, *attempts: int) -> None:
-        self.send(Durable(attempts=attempts))
+    def durable(self, *attempts: int, epoch: int = 1) -> None:
+        self.send(Durable(epoch=epoch, attempts=attempts))
 
     def receive(self) -> Any:
         while not self.messages:

@@ -157,8 +157,8 @@ class Listener:
                 connection.close("refused")
             elif not connection.closed:
                 engine.dispatcher.connections[hello.name] = connection
-                connection.put(Welcome(epoch=engine.epoch, cluster=engine.settings.cluster))
-                _durable(connection, hello.reports)
+                connection.put(Welcome(epoch=engine.epoch, name=engine.settings.cluster))
+                _durable(connection, engine.epoch, hello.reports)
 
         try:
             if not engine.post(NodeJoined(node=node, boot=hello.boot, reports=hello.reports), joined):
@@ -185,7 +185,7 @@ class Listener:
     def _reported(self, connection: Connection, reports: tuple[Report, ...]) -> None:
         def stored(reply: Reply) -> None:
             if not isinstance(reply, InputError):
-                _durable(connection, reports)
+                _durable(connection, self._engine.epoch, reports)
 
         if reports and not self._engine.post(Reported(node=connection.name, reports=reports), stored):
             connection.close("the center cannot store it; try again")
@@ -200,10 +200,10 @@ class Listener:
             engine.post(NodeLeft(name=name))
 
 
-def _durable(connection: Connection, reports: tuple[Report, ...]) -> None:
+def _durable(connection: Connection, epoch: int, reports: tuple[Report, ...]) -> None:
     ended = tuple(report.attempt for report in reports if isinstance(report, Ended))
     if ended:
-        connection.put(Durable(attempts=ended))
+        connection.put(Durable(epoch=epoch, attempts=ended))
 
 
 async def _refuse(wire: ServerConnection, error: InputError, *, permanent: bool) -> None:

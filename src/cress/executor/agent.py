@@ -2,7 +2,10 @@
 
 A session is one connection to each side: the supervisor's inventory opens it and becomes the reports of ``Hello``,
 every message after it is handed on in order. So what the center has heard is exact, whatever was lost before; when
-either side is gone, both connections are closed and the next session begins.
+either side is gone, both connections are closed and the next session begins. The supervisor comes first: even while no
+center can be reached somebody must be there to stop tasks when their time or the node's term is over.
+
+Beats carry the clock that the supervisor reads too; the center's answers are for the supervisor.
 """
 
 from __future__ import annotations
@@ -26,9 +29,10 @@ from cress.executor.folder import FolderInUseError, Lock, make
 from cress.executor.frames import FrameError
 from cress.executor.link import Link, SupervisorError, Supervisors
 from cress.executor.settings import Settings
+from cress.model.node import Supervisor
 from cress.model.reports import Report, Started
 from cress.protocol.messages import (
-    VERSION,
+    Beat,
     Hello,
     Launches,
     ReadLog,
@@ -50,6 +54,10 @@ LAST_WORDS = 1.8
 MOST_MESSAGE = 256 * 1024 * 1024
 # Requests for logs that may wait at a time.
 MOST_READS = 1_000
+# Beats in one term, so that several may be late.
+BEATS = 6
+# For trials: the machine seems to be another one than the center's, so that terms hold for its executors.
+PRETENDED_BOOT = "CRESS_PRETENDED_BOOT"
 
 
 class RefusedError(Exception):
@@ -93,6 +101,7 @@ class Agent:
                 except (RefusedError, SupervisorError) as error:
                     self._say(f"{error}" if error.permanent else f"{error}; trying again")
                     if error.permanent:
+                        await self._shut_down_alone(idle=True)
                         return REFUSED
                 # Spread out, so that a restarted center does not get all its executors in the same moment.
                 with contextlib.suppress(TimeoutError):
@@ -104,6 +113,7 @@ class Agent:
 
     async def _session(self) -> bool:
         """Connect to both sides and hand on until one is gone; whether the center took us."""
+        link = await self.supervisors.connect()
         try:
             async with connect(
                 self.settings.center_url,
@@ -116,7 +126,7 @@ class Agent:
                 compression=None,
                 proxy=None,
             ) as center:
-                return await self._register(center)
+                return await self._register(center, link)
         except InvalidStatus as error:
             raise self._refusal(error) from None
         except InvalidURI:
@@ -125,6 +135,8 @@ class Agent:
             ) from None
         except (OSError, InvalidHandshake, EOFError) as error:
             self._say(f"the center at {self.settings.center_url} cannot be reached ({_why(error)}); trying again")
+        finally:
+            link.close()
         return False
 
     def _refusal(self, error: InvalidStatus) -> RefusedError:
@@ -137,8 +149,7 @@ class Agent:
             )
         return RefusedError(f"the center at {self.settings.center_url} answers with HTTP {code}", permanent=False)
 
-    async def _register(self, center: ClientConnection) -> bool:
-        link = await self.supervisors.connect()
+    async def _register(self, center: ClientConnection, link: Link) -> bool:
         try:
             self._take_in(link.inventory.reports)
             await center.send(encode(self._hello(link)))
@@ -158,24 +169,40 @@ class Agent:
             await link.send(answer)
             if self.leaving.is_set() and not self.keep:
                 await link.send(self._shutdown())
-            await _first_of(self._from_center(center, link), self._from_supervisor(center, link))
+            await _first_of(
+                self._from_center(center, link), self._from_supervisor(center, link), self._beat(center, answer.term)
+            )
             if not self.leaving.is_set():
                 self._say("the connection is gone; trying again")
             return True
         finally:
             self._link = None
-            link.close()
 
     def _hello(self, link: Link) -> Hello:
+        known = link.inventory
         return Hello(
-            version=VERSION,
+            version=known.version,
             name=self.settings.name,
             resource=self.settings.resource or facts.resource(),
-            boot=link.inventory.boot,
+            boot=os.environ.get(PRETENDED_BOOT, known.boot),
             rack=self.settings.rack,
             attributes={**facts.attributes(), **self.settings.attributes},
-            reports=link.inventory.reports,
+            reports=known.reports,
+            sent=_boottime(),
+            bound=known.bound,
+            epoch=known.epoch,
+            cluster=known.cluster,
+            supervisor=Supervisor(known.pid, known.ticks, known.attempts),
         )
+
+    async def _beat(self, center: ClientConnection, term: int) -> None:
+        """Ask for terms, often enough; where none holds, never."""
+        if not term:
+            await asyncio.Event().wait()
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await asyncio.sleep(term / 1e6 / BEATS)
+                await center.send(encode(Beat(sent=_boottime())))
 
     async def _from_center(self, center: ClientConnection, link: Link) -> None:
         """Hand orders on; answer what is for the agent itself."""
@@ -270,13 +297,19 @@ class Agent:
             self._say("the supervisor still waits for tasks to end; it goes on doing so")
         return OK
 
-    async def _shut_down_alone(self) -> None:
-        """The same without a center; its supervisor keeps what it has to say for the next time."""
+    async def _shut_down_alone(self, *, idle: bool = False) -> None:
+        """The same without a center; its supervisor keeps what it has to say for the next time.
+
+        ``idle``: only if it has nothing to do and nothing to say.
+        """
         try:
             link = await self.supervisors.connect(start=False)
         except SupervisorError:
             return
         with contextlib.suppress(OSError, FrameError):
+            if idle and link.inventory.reports:
+                link.close()
+                return
             await link.send(self._shutdown())
             while await link.receive() is not None:
                 pass
@@ -309,6 +342,11 @@ def main(settings: Settings) -> int:
         return asyncio.run(run())
     finally:
         lock.give()
+
+
+def _boottime() -> int:
+    """Microseconds since the machine was started, time asleep included: the supervisor's clock."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
 async def _receive(center: ClientConnection) -> bytes:

@@ -11,17 +11,30 @@ from collections import deque
 from enum import Enum
 from typing import Protocol
 
-from cress.executor.records import Boot, End, Epoch, Forget, Intent, Known, Record, Start
+from cress.executor.records import Boot, Cluster, Deadline, End, Epoch, Forget, Intent, Known, Record, Start
 from cress.executor.runtimes.base import StartError
+from cress.model.job import OnPartition
 from cress.model.reports import Cause, Ended, Report, Started, Usage
 from cress.model.run import Run
-from cress.model.times import MILLISECOND
-from cress.protocol.messages import Launches, Signal, Stops
+from cress.model.times import MILLISECOND, SECOND
+from cress.protocol.messages import (
+    Durable,
+    Launches,
+    Signal,
+    Stops,
+    Term,
+    ToSupervisor,
+    Welcome,
+)
 
 SIGTERM, SIGKILL = 15, 9
 
 # How long to wait before looking again whether what was killed is gone: at first, and at most (microseconds).
 SWEEP_FIRST, SWEEP_MOST = 2 * MILLISECOND, 100 * MILLISECOND
+
+# At the end of a term tasks have their grace, but at most this part of the term: a center that is away for less than
+# most of it is to be noticed by nobody.
+GRACE_OF_TERM = 4
 
 REBOOTED = "the machine was restarted"
 UNSEEN = "its end was not seen: the supervisor was not running"
@@ -41,8 +54,8 @@ class Task:
     """An attempt that is under way. Times are the keeper's clock; ``at`` is the wall clock. All in microseconds."""
 
     __slots__ = (
-        "adopted", "at", "attempt", "cause", "code", "grace", "job", "kill_at", "limit", "pause", "pid", "run",
-        "seen", "since", "stage", "task", "usage",
+        "adopted", "at", "attempt", "cause", "code", "error", "grace", "job", "keep", "kill_at", "limit", "pause", "pid",
+        "run", "seen", "since", "stage", "task", "usage",
     )  # fmt: skip
 
     def __init__(self, intent: Intent, run: Run | None) -> None:
@@ -51,12 +64,14 @@ class Task:
         self.task = intent.task
         self.limit = intent.limit
         self.grace = intent.grace
+        self.keep = intent.keep
         self.run = run
         self.stage = Stage.QUEUED
         self.pid = 0
         self.since = 0
         self.at = 0
         self.cause: Cause | None = None  # why we are ending it
+        self.error = ""  # and more about it
         self.kill_at: int | None = None
         self.adopted = False
         self.seen = False  # whether ``code`` and ``usage`` come from the kernel
@@ -106,6 +121,7 @@ class Keeper:
         self.leaving = False
         self._queue: deque[Task] = deque()
         self._due: list[tuple[int, int, int]] = []  # time, a count that keeps the order, attempt
+        self._term_due: int | None = None  # when somebody may have to stop because the term ends
         self._count = 0
 
     # --- what was before -------------------------------------------------------------------------------------------
@@ -121,6 +137,8 @@ class Keeper:
                 open_ones.append(attempt)
         if self.known.boot != boot:
             self.hands.note(Boot(boot))
+            if self.known.until:
+                self.hands.note(Deadline(0, 0))  # of a clock that has begun anew
         return open_ones
 
     def adopt(self, attempt: int, pid: int, ticks: int) -> Task:
@@ -134,6 +152,7 @@ class Keeper:
         task.pid, task.since, task.at, task.adopted = pid, start.since, start.at, True
         self.tasks[attempt] = task
         self._run(task)
+        self._watch_term()
         return task
 
     def lost(self, attempt: int) -> None:
@@ -153,9 +172,51 @@ class Keeper:
         running = [Started(attempt=task.attempt, at=task.at, pid=task.pid) for task in self.tasks.values() if task.at]
         return (*running, *self.known.ends.values())
 
+    @property
+    def bound(self) -> bool:
+        """Whether a term holds for everything that runs here."""
+        return self.known.until > 0 or not self.tasks
+
+    def obey(self, order: ToSupervisor) -> None:
+        """Do what the agent or the center says."""
+        if isinstance(order, Launches):
+            self.launches(order)
+        elif isinstance(order, Stops):
+            self.stops(order)
+        elif isinstance(order, Term):
+            if self._accepts(order.epoch):
+                self.grant(order.sent, order.term)
+        elif isinstance(order, Durable):
+            if self._accepts(order.epoch):
+                self.durable(order.attempts)
+        elif isinstance(order, Signal):
+            self.send(order)
+        elif isinstance(order, Welcome):
+            self._welcome(order)
+        elif not order.keep:
+            self.leave(order.grace)
+
     def welcome(self, epoch: int) -> None:
         """The agent speaks for a center of this epoch."""
         self._accepts(epoch)
+
+    def _welcome(self, order: Welcome) -> None:
+        if not self._accepts(order.epoch):
+            return
+        if order.cluster and order.cluster != self.known.cluster:
+            self.hands.note(Cluster(order.cluster))
+        if order.term:
+            self.grant(order.sent, order.term)
+        elif self.known.until:
+            self.hands.note(Deadline(0, 0))
+            self._term_due = None
+
+    def grant(self, sent: int, term: int) -> None:
+        """The center was alive after ``sent``: tasks that do not keep may run for ``term`` from then on."""
+        until = min(sent, self.now) + term
+        if until > self.known.until:
+            self.hands.note(Deadline(until, term))
+            self._watch_term()
 
     def launches(self, order: Launches) -> None:
         """Start these attempts, once."""
@@ -174,11 +235,12 @@ class Keeper:
             elif self.leaving:
                 self._end(attempt, Cause.SHUTDOWN, None, 0, "the executor is being stopped")
             else:
-                fresh.append(Task(Intent(attempt, job, index, run.time_limit, run.stop_grace), run))
+                keep = run.on_partition is OnPartition.KEEP
+                fresh.append(Task(Intent(attempt, job, index, run.time_limit, run.stop_grace, keep), run))
         if not fresh:
             return
         try:
-            self.hands.write([Intent(t.attempt, t.job, t.task, t.limit, t.grace) for t in fresh])
+            self.hands.write([Intent(t.attempt, t.job, t.task, t.limit, t.grace, t.keep) for t in fresh])
         except OSError as error:
             why = f"the executor's journal cannot be written: {error.strerror}"
             if error.errno == errno.ENOSPC:
@@ -190,6 +252,8 @@ class Keeper:
         for task in fresh:
             self.tasks[task.attempt] = task
         self._queue.extend(fresh)
+        # An order that was under way for longer than the term starts nothing any more.
+        self._watch_term()
 
     def stops(self, order: Stops) -> None:
         """Stop these attempts; those never heard of never start."""
@@ -258,6 +322,8 @@ class Keeper:
 
     def tick(self) -> None:
         """Do what is due by now."""
+        if self._term_due is not None and self._term_due <= self.now:
+            self._end_term()
         while self._due and self._due[0][0] <= self.now:
             _, _, attempt = heapq.heappop(self._due)
             task = self.tasks.get(attempt)
@@ -271,7 +337,8 @@ class Keeper:
 
     def next_due(self) -> int | None:
         """When ``tick`` has something to do next."""
-        return self._due[0][0] if self._due else None
+        dues = [due for due in (self._due[0][0] if self._due else None, self._term_due) if due is not None]
+        return min(dues, default=None)
 
     # --- the steps -------------------------------------------------------------------------------------------------
 
@@ -282,8 +349,33 @@ class Keeper:
             )
             return False
         if epoch > self.known.epoch:
-            self.hands.note(Epoch(epoch))
+            try:
+                # Durable: not even a crash of the machine brings the older center back.
+                self.hands.write([Epoch(epoch)])
+            except OSError:
+                self.hands.note(Epoch(epoch))
         return True
+
+    def _watch_term(self) -> None:
+        """Look at the tasks when the first of them may have to be told that the term ends."""
+        self._term_due = None
+        if self.known.until and self.tasks:
+            self._term_due = self.known.until - self.known.term // GRACE_OF_TERM
+
+    def _end_term(self) -> None:
+        """Stop everyone who would not be gone at the end of the term otherwise, as late as possible."""
+        until, most = self.known.until, self.known.term // GRACE_OF_TERM
+        silent = f"the center was not heard of for {max(0, self.now - until + self.known.term) // SECOND} s"
+        self._term_due = None
+        for task in list(self.tasks.values()):
+            if task.keep or (task.stage is Stage.SWEEPING and task.kill_at is None):
+                continue
+            last = until - min(task.grace, most)
+            if last > self.now:
+                self._term_due = last if self._term_due is None else min(last, self._term_due)
+            elif task.kill_at is None or task.kill_at > until:
+                task.error = task.error if task.cause else silent
+                self._stop(task, Cause.TERM, until - self.now)
 
     def _repeat(self, attempt: int) -> bool:
         """Report again how an attempt stands that is known; False: it is not."""
@@ -352,7 +444,7 @@ class Keeper:
 
     def _over(self, task: Task, cause: Cause, error: str = "") -> None:
         del self.tasks[task.attempt]
-        self._end(task.attempt, cause, task.code, task.at, error, task.usage)
+        self._end(task.attempt, cause, task.code, task.at, error or task.error, task.usage)
 
     def _end(
         self, attempt: int, cause: Cause, code: int | None, started: int, error: str = "", usage: Usage | None = None

@@ -30,14 +30,31 @@ class Epoch(_Record, frozen=True):
     epoch: int
 
 
+class Cluster(_Record, frozen=True):
+    """The epochs and attempts are those of the cluster with this id."""
+
+    id: str
+
+
+class Deadline(_Record, frozen=True):
+    """What does not ``keep`` is gone at ``until`` (CLOCK_BOOTTIME; 0: no term holds), ``term`` after the last word."""
+
+    until: int
+    term: int
+
+
 class Intent(_Record, frozen=True):
-    """The attempt is going to be started; durable before it is. ``limit`` and ``grace`` are microseconds."""
+    """The attempt is going to be started; durable before it is. ``limit`` and ``grace`` are microseconds.
+
+    ``keep``: it goes on when the term of the executor is over.
+    """
 
     attempt: int
     job: int
     task: int
     limit: int | None
     grace: int
+    keep: bool = False
 
 
 class Start(_Record, frozen=True):
@@ -65,7 +82,7 @@ class Forget(_Record, frozen=True):
     attempts: tuple[int, ...]
 
 
-Record: TypeAlias = Boot | Epoch | Intent | Start | End | Forget
+Record: TypeAlias = Boot | Epoch | Cluster | Deadline | Intent | Start | End | Forget
 
 encode_records = msgspec.msgpack.Encoder().encode
 decode_records = msgspec.msgpack.Decoder(list[Record]).decode
@@ -85,12 +102,16 @@ class Entry:
 class Known:
     """What the records so far add up to: attempts that are under way, ends that are not durable yet, what is over.
 
-    ``running`` and ``ends`` are by attempt, in the order in which they came in.
+    ``running`` and ``ends`` are by attempt, in the order in which they came in. ``until`` and ``term`` as in
+    ``Deadline``.
     """
 
     def __init__(self) -> None:
         self.boot = ""
         self.epoch = 0
+        self.cluster = ""
+        self.until = 0
+        self.term = 0
         self.running: dict[int, Entry] = {}
         self.ends: dict[int, Ended] = {}
         self.forgotten: dict[int, None] = {}
@@ -113,6 +134,10 @@ class Known:
                 self._forget(attempt)
         elif isinstance(record, Epoch):
             self.epoch = max(self.epoch, record.epoch)
+        elif isinstance(record, Deadline):
+            self.until, self.term = record.until, record.term
+        elif isinstance(record, Cluster):
+            self.cluster = record.id
         else:
             self.boot = record.boot
 
@@ -123,6 +148,8 @@ class Known:
     def records(self) -> Iterable[Record]:
         """The fewest records that add up to this; intents of another boot must have ended before."""
         yield Epoch(self.epoch)
+        yield Cluster(self.cluster)
+        yield Deadline(self.until, self.term)
         yield Forget(tuple(self.forgotten))
         boot = ""
         for entry in self.running.values():

@@ -34,14 +34,8 @@ from cress.executor.runtimes.base import Spawn
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.model.reports import Report, Usage
 from cress.protocol.messages import (
-    Durable,
     Inventory,
-    Launches,
     Reports,
-    Shutdown,
-    Signal,
-    Stops,
-    Welcome,
     decode_to_supervisor,
     encode,
 )
@@ -369,7 +363,21 @@ class Supervisor:
         self.selector.register(connection, selectors.EVENT_READ, self._on_agent)
         # The inventory has it all; what happened before in this turn would come twice.
         self.reports = []
-        self._send(encode(Inventory(boot=self.boot, pid=os.getpid(), reports=self.keeper.inventory())))
+        pid = os.getpid()
+        self._send(
+            encode(
+                Inventory(
+                    boot=self.boot,
+                    pid=pid,
+                    ticks=processes.start_ticks(pid) or 0,
+                    attempts=os.fsdecode(self.attempts),
+                    reports=self.keeper.inventory(),
+                    bound=self.keeper.bound,
+                    epoch=self.journal.known.epoch,
+                    cluster=self.journal.known.cluster,
+                )
+            )
+        )
 
     def _drop_agent(self) -> None:
         if self.agent is not None:
@@ -397,25 +405,10 @@ class Supervisor:
             self._reap()
         try:
             for message in self.frames.feed(data):
-                self._obey(message)
+                self.keeper.obey(decode_to_supervisor(message))
         except (FrameError, msgspec.DecodeError) as error:
             self.say(f"the agent sent what is no message, and was cut off: {error}")
             self._drop_agent()
-
-    def _obey(self, message: bytes) -> None:
-        order = decode_to_supervisor(message)
-        if isinstance(order, Launches):
-            self.keeper.launches(order)
-        elif isinstance(order, Stops):
-            self.keeper.stops(order)
-        elif isinstance(order, Durable):
-            self.keeper.durable(order.attempts)
-        elif isinstance(order, Signal):
-            self.keeper.send(order)
-        elif isinstance(order, Welcome):
-            self.keeper.welcome(order.epoch)
-        elif isinstance(order, Shutdown) and not order.keep:
-            self.keeper.leave(order.grace)
 
     def _send(self, message: bytes) -> None:
         self.waiting += frame(message)

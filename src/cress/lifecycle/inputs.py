@@ -8,7 +8,7 @@ import msgspec
 
 from cress.model.group import Group
 from cress.model.job import Job
-from cress.model.node import Node
+from cress.model.node import Local, Node
 from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Report
@@ -61,17 +61,37 @@ class ApplyGroups(_Input, frozen=True):
 
 
 class NodeJoined(_Input, frozen=True):
-    """An executor connected. ``reports`` is all that it knows: what is not in there does not run on it."""
+    """An executor connected. ``reports`` is all that it knows: what is not in there does not run on it.
+
+    ``terms``: its supervisor keeps terms, for everything that runs there. ``local``: how the center can look by itself
+    whether anything of it is left.
+    """
 
     node: Node
     boot: str
     reports: tuple[Report, ...] = ()
+    terms: bool = False
+    local: Local | None = None
 
 
 class NodeLeft(_Input, frozen=True):
-    """The connection to an executor is gone; its tasks may go on."""
+    """The connection to an executor is gone; its tasks may go on.
+
+    ``granted`` is the end of the last term that was granted over it, on the clock of the steps; 0: there was none.
+    """
 
     name: str
+    granted: int = 0
+
+
+class NodeDead(_Input, frozen=True):
+    """Nothing runs any more on a node that is away: the center has looked, or an operator says so.
+
+    ``forget``: it is no node of the cluster any more, until it joins again.
+    """
+
+    name: str
+    forget: bool = False
 
 
 class Reported(_Input, frozen=True):
@@ -97,7 +117,9 @@ class Drain(_Input, frozen=True):
     reason: str = ""
 
 
-Input: TypeAlias = Restarted | Submit | Cancel | Hold | ApplyGroups | NodeJoined | NodeLeft | Reported | Cordon | Drain
+Input: TypeAlias = (
+    Restarted | Submit | Cancel | Hold | ApplyGroups | NodeJoined | NodeLeft | NodeDead | Reported | Cordon | Drain
+)
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):

@@ -14,6 +14,7 @@ class Cause(Enum):
     EXITED = "exited"  # by itself: with a code, or by a signal that we did not send
     STOPPED = "stopped"  # the center asked for it
     TIME_LIMIT = "time_limit"  # it ran for longer than its job allows
+    TERM = "term"  # its node had not heard from the center for too long
     SHUTDOWN = "shutdown"  # the executor was stopped, and its tasks with it
     NOT_STARTED = "not_started"  # the program could not be started; ``error`` says why
     UNKNOWN = "unknown"  # it is gone and nobody saw how: never taken for a success

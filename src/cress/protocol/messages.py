@@ -10,10 +10,11 @@ from typing import TypeAlias
 
 import msgspec
 
+from cress.model.node import Supervisor
 from cress.model.reports import Report
 from cress.model.run import Run
 
-VERSION = 1
+VERSION = 2
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
@@ -28,6 +29,9 @@ class Hello(Struct, frozen=True):
 
     ``resource`` as in a node file (``<4, 8G, 1G, 500M>``). ``boot`` is the boot id of the machine. ``reports`` holds
     ``Started`` for every attempt that runs and ``Ended`` for every one whose end is not known to be durable.
+
+    ``sent`` as in ``Beat``. ``bound``: a term holds for everything that runs there. ``epoch`` is the highest that it
+    has had orders of, from the cluster with the id ``cluster`` (empty: none yet).
     """
 
     version: int
@@ -37,6 +41,17 @@ class Hello(Struct, frozen=True):
     rack: str = ""
     attributes: dict[str, str] = {}
     reports: tuple[Report, ...] = ()
+    sent: int = 0
+    bound: bool = False
+    epoch: int = 0
+    cluster: str = ""
+    supervisor: Supervisor | None = None
+
+
+class Beat(Struct, frozen=True):
+    """A sign of life, answered with a ``Term``: ``sent`` is the executor's CLOCK_BOOTTIME in microseconds."""
+
+    sent: int
 
 
 class Reports(Struct, frozen=True):
@@ -62,10 +77,29 @@ class LogData(Struct, frozen=True):
 
 
 class Welcome(Struct, frozen=True):
-    """The node is registered. ``epoch`` is the center's: orders of an older one are refused from now on."""
+    """The node is registered. ``epoch`` is the center's: orders of an older one are refused from now on.
+
+    ``cluster`` is its id, ``name`` what people call it. ``sent`` and ``term`` as in ``Term``; a ``term`` of 0: none
+    holds there, the center looks by itself.
+    """
 
     epoch: int
     cluster: str = ""
+    name: str = ""
+    sent: int = 0
+    term: int = 0
+
+
+class Term(Struct, frozen=True):
+    """The answer to the ``Beat`` (or ``Hello``) of the time ``sent``, on the executor's clock.
+
+    Unless another one follows, tasks of jobs that stop in a partition are gone ``term`` microseconds after ``sent``;
+    the margin is taken off already.
+    """
+
+    epoch: int
+    sent: int
+    term: int
 
 
 class Refused(Struct, frozen=True):
@@ -117,6 +151,7 @@ class Signal(Struct, frozen=True):
 class Durable(Struct, frozen=True):
     """The ends of these attempts are stored: their reports need not be kept any longer."""
 
+    epoch: int
     attempts: tuple[int, ...]
 
 
@@ -145,16 +180,22 @@ class Shutdown(Struct, frozen=True):
 
 
 class Inventory(Struct, frozen=True):
-    """First message of the supervisor to an agent that connects: as ``reports`` in ``Hello``."""
+    """First message of the supervisor to an agent that connects: what ``Hello`` and ``Supervisor`` say about it."""
 
     boot: str
     pid: int
+    ticks: int = 0
+    attempts: str = ""
+    version: int = VERSION
     reports: tuple[Report, ...] = ()
+    bound: bool = False
+    epoch: int = 0
+    cluster: str = ""
 
 
-FromAgent: TypeAlias = Hello | Reports | LogData
-FromCenter: TypeAlias = Welcome | Refused | Launches | Stops | Signal | Durable | ReadLog
-ToSupervisor: TypeAlias = Welcome | Launches | Stops | Signal | Durable | Shutdown
+FromAgent: TypeAlias = Hello | Beat | Reports | LogData
+FromCenter: TypeAlias = Welcome | Refused | Term | Launches | Stops | Signal | Durable | ReadLog
+ToSupervisor: TypeAlias = Welcome | Term | Launches | Stops | Signal | Durable | Shutdown
 FromSupervisor: TypeAlias = Inventory | Reports
 
 encode = msgspec.msgpack.Encoder().encode
