@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cress.model.job import Job
-from cress.model.node import Node
+from cress.model.node import Local, Node
 
 
 class LiveAttempt(msgspec.Struct, kw_only=True):
@@ -56,10 +56,15 @@ class LiveJob(msgspec.Struct, kw_only=True):
 
 
 class LiveNode(msgspec.Struct, kw_only=True):
-    """A node that registered at some time. ``cordoned`` is an operator's word, with ``reason``."""
+    """A node that registered at some time. ``cordoned`` is an operator's word, with ``reason``.
+
+    ``terms`` and ``local`` as in ``NodeJoined``.
+    """
 
     node: Node
     boot: str
+    terms: bool = False
+    local: Local | None = None
     connected: bool = True
     cordoned: bool = False
     reason: str = ""

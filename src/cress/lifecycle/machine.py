@@ -21,6 +21,7 @@ from cress.lifecycle.inputs import (
     Cancel,
     Cordon,
     Input,
+    NodeDead,
     NodeJoined,
     NodeLeft,
     Reported,
@@ -28,6 +29,7 @@ from cress.lifecycle.inputs import (
     Submit,
 )
 from cress.lifecycle.live import LiveAttempt, LiveJob, LiveNode
+from cress.lifecycle.terms import Terms
 from cress.model.decisions import Preempt, Start, WouldPreempt
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import (
@@ -43,7 +45,7 @@ from cress.model.events import (
     TaskEnded,
 )
 from cress.model.group import DEFAULT_GROUP
-from cress.model.job import Job
+from cress.model.job import Job, OnPartition
 from cress.model.jobspec import below
 from cress.model.options import Options
 from cress.model.records import AttemptRecord, JobRecord, JobState
@@ -62,6 +64,9 @@ BUDGET = 2_048
 CLOCK_STEP = SECOND
 
 AWAY = "its executor is not connected"
+UNKNOWN_THERE = "its executor does not know it any more"
+SILENT = "its node was not heard of for longer than a term"
+DEAD = "its node is dead"
 
 
 class Machine:
@@ -80,6 +85,7 @@ class Machine:
         self.jobs: dict[int, LiveJob] = {}
         self.attempts: dict[int, LiveAttempt] = {}
         self.nodes: dict[str, LiveNode] = {}
+        self.terms = Terms()
         self._more = False
         self._wall_offset: int | None = None
         self._step = Step([], [], [], [], [])
@@ -101,13 +107,17 @@ class Machine:
                 step.replies.append(self._take(each))
             except InputError as error:
                 step.replies.append(error)
+        for name in self.terms.run_out(now):
+            self._lose(name, SILENT, kept=False)
         self._decide()
         step.more = self._more
         return step
 
     def next_wakeup(self) -> int | None:
         """When a step is due even if nothing comes in; ``None``: never."""
-        return self.now if self._more else self.core.next_wakeup()
+        if self._more:
+            return self.now
+        return min((at for at in (self.core.next_wakeup(), self.terms.next()) if at is not None), default=None)
 
     def check_submit(self, jobs: Sequence[Job]) -> None:
         """Raise ``InputError`` if one of these jobs makes no sense, ``NotAccepted`` if it may not or can never run."""
@@ -145,9 +155,9 @@ class Machine:
             case NodeJoined():
                 self._joined(each)
             case NodeLeft():
-                if each.name in self.nodes:
-                    self.nodes[each.name].connected = False
-                    self._tell_cordon(each.name)
+                self._left(each)
+            case NodeDead():
+                self._dead(each)
             case Cordon():
                 node = self._node(each.name)
                 node.cordoned, node.reason = each.cordoned, each.reason
@@ -155,14 +165,20 @@ class Machine:
             case ApplyGroups():
                 self._observe(GroupsApplied(each.groups, each.moves))
             case Restarted():
-                if each.options is not None and each.options != self.core.options:
-                    self._configure(each.options)
-                self.epoch = each.epoch
-                for name, node in self.nodes.items():
-                    if node.connected:
-                        node.connected = False
-                        self._tell_cordon(name)
+                self._restarted(each)
         return None
+
+    def _restarted(self, restarted: Restarted) -> None:
+        before = self.core.options
+        if restarted.options is not None and restarted.options != before:
+            self._configure(restarted.options)
+        self.epoch = restarted.epoch
+        for name, node in self.nodes.items():
+            if node.connected:
+                node.connected = False
+                self._tell_cordon(name)
+        away = [name for name, node in self.nodes.items() if node.terms]
+        self.terms.restarted(away, self.now, before, self.core.options)
 
     def _submit(self, jobs: Sequence[Job]) -> tuple[int, ...]:
         self.check_submit(jobs)
@@ -212,10 +228,12 @@ class Machine:
         mine = [attempt for attempt in self.attempts.values() if attempt.node == name]
         if known is None:
             self._observe(NodeAdded(joined.node))
-            self.nodes[name] = LiveNode(node=joined.node, boot=joined.boot)
+            known = self.nodes[name] = LiveNode(node=joined.node, boot=joined.boot)
         else:
             known.connected, known.boot = True, joined.boot
             self._tell_cordon(name)
+        known.terms, known.local = joined.terms, joined.local
+        self.terms.joined(name)
         told = {report.attempt for report in joined.reports}
         for report in joined.reports:
             self._reported(name, report)
@@ -224,13 +242,13 @@ class Machine:
                 continue
             if attempt.started:
                 # It ran, and the executor knows nothing of it: its journal is gone, or the machine was made anew.
-                self._ended(attempt, Outcome.LOST, _unseen(attempt.id, self.utc))
+                self._lost(attempt, UNKNOWN_THERE)
             elif not attempt.halted:
                 self._step.launches.append(Launch(attempt.id, attempt.job, attempt.task, name))
         for attempt in mine:
             if attempt.halted and attempt.id in self.attempts:
                 self._step.halts.append(Halt(attempt.id, attempt.job, name, attempt.grace))
-        if known is not None and known.node != joined.node:
+        if known.node != joined.node:
             self._resize(known, joined)
 
     def _resize(self, known: LiveNode, joined: NodeJoined) -> None:
@@ -246,6 +264,39 @@ class Machine:
         known.node = joined.node
         self._observe(NodeLost(name))
         self._observe(NodeAdded(joined.node))
+
+    def _left(self, left: NodeLeft) -> None:
+        node = self.nodes.get(left.name)
+        if node is None:
+            return
+        node.connected = False
+        self._tell_cordon(left.name)
+        if node.terms:
+            self.terms.left(left.name, self.now, left.granted, self.core.options.term_margin)
+
+    def _dead(self, dead: NodeDead) -> None:
+        """Nothing of a node is left: what it ran is lost, whatever its jobs say about partitions."""
+        node = self._node(dead.name)
+        if node.connected:
+            raise NotAccepted(
+                f"node {dead.name} is connected, so it is not dead", hint="`cress nodes cordon` keeps new tasks off it"
+            )
+        self.terms.forget(dead.name)
+        self._lose(dead.name, DEAD, kept=True)
+        if dead.forget:
+            del self.nodes[dead.name]
+            self._observe(NodeLost(dead.name))
+
+    def _lose(self, name: str, why: str, *, kept: bool) -> None:
+        """The attempts on a node are not waited for any more; those of jobs that keep theirs only if ``kept``."""
+        for attempt in [each for each in self.attempts.values() if each.node == name]:
+            if kept or self.jobs[attempt.job].job.on_partition is OnPartition.STOP:
+                self._lost(attempt, why)
+
+    def _lost(self, attempt: LiveAttempt, why: str) -> None:
+        outcome = Outcome.CANCELLED if self.jobs[attempt.job].cancelling else Outcome.LOST
+        report = Ended(attempt=attempt.id, cause=Cause.UNKNOWN, code=None, started=0, at=self.utc, error=why)
+        self._ended(attempt, outcome, report)
 
     # --- attempts --------------------------------------------------------------------------------------------
 
@@ -382,6 +433,7 @@ class Machine:
             "jobs": [msgspec.structs.replace(job, attempts={}) for job in self.jobs.values()],
             "attempts": list(self.attempts.values()),
             "nodes": list(self.nodes.values()),
+            "terms": self.terms.export(),
             "core": self.core.export(),
         }
         return msgspec.msgpack.encode(state)
@@ -402,6 +454,7 @@ class Machine:
         for attempt in msgspec.convert(state["attempts"], list[LiveAttempt]):
             machine.attempts[attempt.id] = attempt
             machine.jobs[attempt.job].attempts[attempt.id] = attempt
+        machine.terms = Terms.restore(state["terms"])
         machine.nodes = {node.node.name: node for node in msgspec.convert(state["nodes"], list[LiveNode])}
         return machine
 
@@ -427,17 +480,6 @@ def _outcome(attempt: LiveAttempt, job: LiveJob, report: Ended) -> Outcome:
         return Outcome.CANCELLED
     if attempt.halted or report.cause is Cause.STOPPED:
         return Outcome.PREEMPTED
-    if report.cause in (Cause.SHUTDOWN, Cause.UNKNOWN):
+    if report.cause in (Cause.SHUTDOWN, Cause.TERM, Cause.UNKNOWN):
         return Outcome.LOST
     return Outcome.FAILED
-
-
-def _unseen(attempt: int, utc: int) -> Ended:
-    return Ended(
-        attempt=attempt,
-        cause=Cause.UNKNOWN,
-        code=None,
-        started=0,
-        at=utc,
-        error="its executor does not know it any more",
-    )

@@ -1,0 +1,70 @@
+"""Terms: until when a node that is away may still run what must not run twice, and from when on it is lost.
+
+A node's supervisor stops such tasks when it has not heard from the center for a term, minus a margin. The center counts
+from the last answer that it gave, which is later than the question that the supervisor counts from, and adds the margin
+again. So whatever the clocks of the two say, nothing is called lost that still runs, as long as they tick alike: over
+one term they may differ by twice the margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cress.model.options import Options
+
+
+class Terms:
+    """The terms that were granted, by name of node; all times are the machine's clock, in microseconds.
+
+    ``granted`` is the end of the last one that is known here: while a node is connected its connection knows better.
+    ``lost_at`` is when the tasks of a node that is away are lost.
+    """
+
+    def __init__(self) -> None:
+        self.granted: dict[str, int] = {}
+        self.lost_at: dict[str, int] = {}
+
+    def restarted(self, names: Iterable[str], now: int, before: Options, options: Options) -> None:
+        """Nobody knows what was granted to these: at most a term, by the options that held until now."""
+        for name in names:
+            self.left(name, now, now + max(before.term, options.term), max(before.term_margin, options.term_margin))
+
+    def left(self, name: str, now: int, granted: int, margin: int) -> None:
+        """The node is away. ``granted`` is the end of the last term over this connection, 0 if there was none.
+
+        A connection that was gone before it was granted anything does not shorten what an earlier one was.
+        """
+        end = self.granted[name] = max(now, granted, self.granted.get(name, 0))
+        self.lost_at[name] = max(end + margin, self.lost_at.get(name, 0))
+
+    def joined(self, name: str) -> None:
+        """The node is back."""
+        self.lost_at.pop(name, None)
+
+    def forget(self, name: str) -> None:
+        """Nothing runs there any more."""
+        self.granted.pop(name, None)
+        self.lost_at.pop(name, None)
+
+    def run_out(self, now: int) -> list[str]:
+        """The nodes whose tasks are lost by now; each is named once, the longest away first."""
+        over = sorted((at, name) for name, at in self.lost_at.items() if at <= now)
+        for _, name in over:
+            self.forget(name)
+        return [name for _, name in over]
+
+    def next(self) -> int | None:
+        """When ``run_out`` has a name next."""
+        return min(self.lost_at.values(), default=None)
+
+    def export(self) -> dict[str, Any]:
+        """What ``restore`` makes the same of."""
+        return {"granted": self.granted, "lost_at": self.lost_at}
+
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> Terms:
+        """The terms that ``export`` wrote."""
+        terms = cls()
+        terms.granted, terms.lost_at = state["granted"], state["lost_at"]
+        return terms
