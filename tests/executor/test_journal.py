@@ -86,9 +86,7 @@ def test_a_torn_tail_loses_the_torn_batch_and_nothing_else(
     whole = sum(end <= cut for end in ends[1:])
     content = path.read_bytes()[:cut]
     # A crash may also leave zeros where data should be.
-    path.write_bytes(content + bytes(data.draw(st.integers(0, 20)) if cut not in (0, *ends) else 0))
-    if cut < len(HEADER):
-        path.write_bytes(content)
+    path.write_bytes(content + bytes(data.draw(st.integers(0, max(0, len(HEADER) - cut) or 20))))
     journal = Journal(path)
     assert meaning(journal.known) == meaning(replayed(batches[:whole]))
     # And it goes on from there.
@@ -98,6 +96,17 @@ def test_a_torn_tail_loses_the_torn_batch_and_nothing_else(
     assert again.known.epoch == 10
     assert again.known.ends == replayed(batches[:whole]).ends
     again.close()
+
+
+@pytest.mark.parametrize("length", [4, 8, 12])
+def test_a_mark_with_zeros_behind_it_is_no_frame(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "journal"
+    (before, end) = written(path, [[Epoch(3)]])
+    path.write_bytes(path.read_bytes() + path.read_bytes()[before : before + 4] + bytes(length))
+    journal = Journal(path)
+    assert journal.known.epoch == 3
+    assert path.stat().st_size == end
+    journal.close()
 
 
 @given(batches=BATCHES.filter(lambda batches: len(batches) >= 2), where=st.integers(0, 10_000), bit=st.integers(0, 7))

@@ -120,7 +120,7 @@ class Journal:
     def _load(self) -> int:
         data = self._disk.read(self.path)
         if not data.startswith(HEADER):
-            if not HEADER.startswith(data):
+            if len(data) > len(HEADER) or not HEADER.startswith(data.rstrip(b"\0")):
                 raise JournalError(_way_out(self.path, "is no journal of this version"))
             self._disk.cut(self._fd, 0)
             self._disk.write(self._fd, HEADER)
@@ -160,6 +160,8 @@ def _read_frame(data: bytes, at: int) -> tuple[bytes, int] | None:
     if len(data) - at < _HEAD.size:
         return None
     mark, length, crc = _HEAD.unpack_from(data, at)
+    if not length:
+        return None  # a mark, and zeros where a power failure has left nothing else: the crc32 of nothing is 0
     start = at + _HEAD.size
     payload = data[start : start + length]
     if mark != MARK or len(payload) != length or zlib.crc32(payload) != crc:
