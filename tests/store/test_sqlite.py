@@ -226,3 +226,13 @@ def test_what_is_not_as_it_was_stored_is_noticed(tmp_path: Path, sql: str, says:
         store.load()
     connection.close()
     store.close()
+
+
+def test_what_was_moved_goes_with_its_run_and_the_rest_stays(store: SqliteStore) -> None:
+    attempts = [attempt(number, job, 0) for number, job in ((1, 1), (2, 1), (3, 2))]
+    store.commit(Batch(jobs=[record(1), record(2)], attempts=attempts, runs=[(1, b"one"), (2, b"two"), (3, b"three")]))
+    assert store.finished(2) == ([], attempts[:2])
+    assert store.finished(9) == ([record(1), record(2)], attempts)
+    store.commit(Batch(moved_jobs=[1], moved_attempts=[(1, 0, 1), (1, 0, 2)]))
+    assert store.finished(9) == ([record(2)], attempts[2:])
+    assert [store.run(job) for job in (1, 2, 3)] == [None, b"two", b"three"]

@@ -27,6 +27,7 @@ class Batch(msgspec.Struct, kw_only=True):
 
     ``records`` go to the end of the log. A ``snapshot`` replaces the whole log, with the ``records`` of this batch.
     ``runs`` are how to run a job, by job id; ``jobs`` and ``attempts`` are finished; ``meta`` replaces by key.
+    ``moved_jobs`` (with their runs) and ``moved_attempts`` (job, task, attempt) are in the history now and go.
     """
 
     records: list[bytes] = []
@@ -35,6 +36,8 @@ class Batch(msgspec.Struct, kw_only=True):
     jobs: list[JobRecord] = []
     attempts: list[AttemptRecord] = []
     meta: dict[str, bytes] = {}
+    moved_jobs: list[int] = []
+    moved_attempts: list[tuple[int, int, int]] = []
 
 
 class Saved(msgspec.Struct, kw_only=True):
@@ -71,6 +74,9 @@ class Store(Protocol):
 
     def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
         """The finished attempts of the tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""
+
+    def finished(self, most: int) -> tuple[list[JobRecord], list[AttemptRecord]]:
+        """Up to ``most`` finished attempts, by job; then, when there are fewer, up to ``most`` finished jobs."""
 
     def close(self) -> None:
         """Give the store back; nothing is lost without."""

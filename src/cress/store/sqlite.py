@@ -110,13 +110,13 @@ class SqliteStore:
         """How to run this job, as it was stored."""
         with told(self.path, "cannot be read"):
             row = self._reader.execute("SELECT run FROM runs WHERE job = ?", (job,)).fetchone()
-            return None if row is None else _opened(row[0], f"how to run job {job}")
+            return None if row is None else opened(row[0], f"how to run job {job}")
 
     def job(self, job: int) -> JobRecord | None:
         """A finished job."""
         with told(self.path, "cannot be read"):
             row = self._reader.execute(f"SELECT {_JOB_COLUMNS} FROM jobs WHERE id = ?", (job,)).fetchone()  # noqa: S608
-        return None if row is None else _job(row)
+        return None if row is None else job_of(row)
 
     def jobs(
         self, *, limit: int, before: int | None = None, group: str = "", user: str = "", state: str = "", name: str = ""
@@ -129,7 +129,7 @@ class SqliteStore:
         sql = f"SELECT {_JOB_COLUMNS} FROM jobs"  # noqa: S608 (our own names; values are bound)
         sql += (" WHERE " + " AND ".join(where) if where else "") + " ORDER BY id DESC LIMIT ?"
         with told(self.path, "cannot be read"):
-            return [_job(row) for row in self._reader.execute(sql, values)]
+            return [job_of(row) for row in self._reader.execute(sql, values)]
 
     def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
         """The finished attempts of the tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""
@@ -138,7 +138,17 @@ class SqliteStore:
             "WHERE job = ? AND task BETWEEN ? AND ? ORDER BY task, attempt"
         )
         with told(self.path, "cannot be read"):
-            return [_attempt(row) for row in self._reader.execute(sql, (job, first, last))]
+            return [attempt_of(row) for row in self._reader.execute(sql, (job, first, last))]
+
+    def finished(self, most: int) -> tuple[list[JobRecord], list[AttemptRecord]]:
+        """Up to ``most`` finished attempts, by job; then, when there are fewer, up to ``most`` finished jobs."""
+        with told(self.path, "cannot be read"):
+            rows = self._reader.execute(f"SELECT {_ATTEMPT_COLUMNS} FROM attempts LIMIT ?", (most,)).fetchall()  # noqa: S608
+            if len(rows) == most:
+                return [], [attempt_of(row) for row in rows]
+            # What ended between the two looks may go before its last attempts do; the next look finds those.
+            jobs = self._reader.execute(f"SELECT {_JOB_COLUMNS} FROM jobs ORDER BY id LIMIT ?", (most,)).fetchall()  # noqa: S608
+        return [job_of(row) for row in jobs], [attempt_of(row) for row in rows]
 
     def close(self) -> None:
         """Give the file back; nothing is lost without."""
@@ -171,9 +181,9 @@ def load(connection: sqlite3.Connection) -> Saved:
     snapshot = execute("SELECT state FROM snapshot").fetchone()
     log = execute("SELECT seq, record FROM log ORDER BY seq")
     return Saved(
-        snapshot=None if snapshot is None else _opened(snapshot[0], "the snapshot"),
-        records=[_opened(record, f"record {seq} of the log") for seq, record in log],
-        meta={key: _opened(value, f"the note {key!r}") for key, value in execute("SELECT key, value FROM meta")},
+        snapshot=None if snapshot is None else opened(snapshot[0], "the snapshot"),
+        records=[opened(record, f"record {seq} of the log") for seq, record in log],
+        meta={key: opened(value, f"the note {key!r}") for key, value in execute("SELECT key, value FROM meta")},
     )
 
 
@@ -225,7 +235,8 @@ def _sealed(data: bytes) -> bytes:
     return zlib.crc32(data).to_bytes(4, "little") + data
 
 
-def _opened(sealed: object, what: str) -> bytes:
+def opened(sealed: object, what: str) -> bytes:
+    """What was stored, its checksum taken off; call it inside ``told``."""
     if isinstance(sealed, bytes) and len(sealed) > 4:
         data = sealed[4:]
         if zlib.crc32(data) == int.from_bytes(sealed[:4], "little"):
@@ -248,6 +259,11 @@ def _write(writer: sqlite3.Connection, batch: Batch) -> None:
         writer.executemany(_INSERT_JOB, _rows(batch.jobs))
     if batch.attempts:
         writer.executemany(_INSERT_ATTEMPT, _rows(batch.attempts))
+    if batch.moved_attempts:
+        writer.executemany("DELETE FROM attempts WHERE job = ? AND task = ? AND attempt = ?", batch.moved_attempts)
+    for job in batch.moved_jobs:
+        writer.execute("DELETE FROM jobs WHERE id = ?", (job,))
+        writer.execute("DELETE FROM runs WHERE job = ?", (job,))
     if batch.meta:
         writer.executemany("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", _notes(batch.meta))
 
@@ -270,7 +286,8 @@ def _cell(value: object) -> object:
     return value
 
 
-def _job(row: tuple[object, ...]) -> JobRecord:
+def job_of(row: tuple[object, ...]) -> JobRecord:
+    """A row of the table ``jobs``."""
     values = dict(zip(_JOB, row, strict=True))
     values["request"] = tuple(map(int, str(values["request"]).split()))
     values["state"] = JobState(values["state"])
@@ -278,7 +295,8 @@ def _job(row: tuple[object, ...]) -> JobRecord:
     return JobRecord(**values)  # type: ignore[arg-type]
 
 
-def _attempt(row: tuple[object, ...]) -> AttemptRecord:
+def attempt_of(row: tuple[object, ...]) -> AttemptRecord:
+    """A row of the table ``attempts``."""
     values = dict(zip(_ATTEMPT, row, strict=True))
     values["outcome"] = Outcome(values["outcome"])
     values["final"] = bool(values["final"])

@@ -1,0 +1,319 @@
+"""The history: finished jobs and attempts, and what groups used by the hour, in any database that SQLAlchemy knows.
+
+Everything here takes its time and is called in threads. Adding the same work twice does no harm.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from typing import Any, NamedTuple, TypeVar, get_args
+
+import msgspec
+import sqlalchemy as sql
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from cress.model.errors import InputError
+from cress.model.events import Outcome
+from cress.model.records import AttemptRecord, JobRecord
+from cress.store.base import StoreError
+
+HOUR = 3600
+_SECOND = 1_000_000
+# An attempt whose clocks say that it took longer took this long, in hours.
+MOST_HOURS = 24 * 366
+# Jobs whose attempts are removed together.
+PRUNED = 200
+# Seconds that a query may take, and a connection.
+QUERY, CONNECT = 30, 5
+
+_Big = sql.BigInteger().with_variant(sql.Integer, "sqlite")
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+
+def _columns(kind: type[msgspec.Struct]) -> Iterator[sql.Column[Any]]:
+    """A column for each field of a record; all but the key may be empty, so that later versions can add some."""
+    for field in msgspec.structs.fields(kind):
+        wanted = field.type
+        if isinstance(wanted, types.UnionType):
+            wanted = next(each for each in get_args(wanted) if each is not types.NoneType)
+        column_type: Any = sql.Text
+        if wanted is int:
+            column_type = _Big
+        elif wanted is bool:
+            column_type = sql.Boolean
+        yield sql.Column(field.name, column_type)
+
+
+_tables = sql.MetaData()
+_jobs = sql.Table("jobs", _tables, *_columns(JobRecord), sql.Column("run", sql.LargeBinary))
+_attempts = sql.Table("attempts", _tables, *_columns(AttemptRecord))
+_usage = sql.Table(
+    "usage",
+    _tables,
+    sql.Column("hour", _Big, primary_key=True),  # its beginning, in seconds since the epoch
+    sql.Column("group", sql.Text, primary_key=True),
+    sql.Column("core_seconds", sql.Double, nullable=False),
+    sql.Column("byte_seconds", sql.Double, nullable=False),
+    sql.Column("cpu_seconds", sql.Double, nullable=False),
+    sql.Column("attempts", _Big, nullable=False),
+    sql.Column("succeeded", _Big, nullable=False),
+)
+for _table, _key in ((_jobs, "id"), (_attempts, "attempt")):
+    _table.append_constraint(sql.PrimaryKeyConstraint(_key))
+sql.Index("jobs_ended", _jobs.c.ended)
+sql.Index("jobs_submitted", _jobs.c.submitted)
+sql.Index("jobs_group", _jobs.c.group, _jobs.c.id)
+sql.Index("jobs_user", _jobs.c.user, _jobs.c.id)
+sql.Index("jobs_name", _jobs.c.name, _jobs.c.id)
+sql.Index("attempts_task", _attempts.c.job, _attempts.c.task)
+
+
+class Weight(NamedTuple):
+    """What an attempt of a job holds: the ``group`` that pays, ``cpu`` in millicores, ``memory`` in bytes."""
+
+    group: str
+    cpu: int
+    memory: int
+
+
+class Used(msgspec.Struct):
+    """What was used in a span of time; the units are those of ``protocol.views.UsageView``."""
+
+    core_seconds: float = 0.0
+    byte_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    attempts: int = 0
+    succeeded: int = 0
+
+
+Usage = dict[tuple[int, str], Used]
+
+
+def check_url(url: str) -> str:
+    """The address of a database as SQLAlchemy takes it; raises InputError."""
+    hint = "such as postgresql://user@host/cress, or sqlite:////srv/cress/history.db"
+    try:
+        parsed = sql.make_url(url)
+        if parsed.drivername in ("postgresql", "postgres"):
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        parsed.get_dialect().import_dbapi()
+    except (ArgumentError, NoSuchModuleError):
+        raise InputError(f"{url!r} is no address of a database", hint=hint, field="--history") from None
+    except ModuleNotFoundError as error:
+        extra = "cress[postgres]" if error.name == "psycopg" else error.name
+        raise InputError(f"{error.name} is not installed", hint=f"pip install '{extra}'", field="--history") from None
+    return parsed.render_as_string(hide_password=False)
+
+
+def add_usage(usage: Usage, weight: Weight, begin: int, end: int, cpu: int) -> int:
+    """Add what an attempt held from ``begin`` to ``end`` (µs) to the hours; the last hour (its beginning, in s).
+
+    ``cpu`` is the processor time that it was measured to need, in microseconds.
+    """
+    last = end // _SECOND // HOUR * HOUR
+    begin = max(begin, end - MOST_HOURS * HOUR * _SECOND)
+    length = max(1, end - begin)
+    for hour in range(begin // _SECOND // HOUR * HOUR, last + 1, HOUR):
+        inside = min(end, (hour + HOUR) * _SECOND) - max(begin, hour * _SECOND)
+        if inside <= 0 and hour != last:
+            continue
+        used = usage.setdefault((hour, weight.group), Used())
+        used.core_seconds += weight.cpu / 1000 * max(0, inside) / _SECOND
+        used.byte_seconds += weight.memory * max(0, inside) / _SECOND
+        used.cpu_seconds += cpu / _SECOND * (max(0, inside) / length if end > begin else 1)
+    return last
+
+
+class History:
+    """A history database, for use by several threads. Raises StoreError, with a sentence."""
+
+    def __init__(self, url: str) -> None:
+        parsed = sql.make_url(url)
+        self.name = parsed.render_as_string(hide_password=True)
+        arguments: dict[str, Any] = {}
+        if parsed.get_backend_name() == "postgresql":
+            arguments = {"connect_timeout": CONNECT, "options": f"-c statement_timeout={QUERY * 1000}"}
+        self._engine = sql.create_engine(parsed, connect_args=arguments, pool_pre_ping=True)
+        if parsed.get_backend_name() == "sqlite":
+            sql.event.listen(self._engine, "connect", _prepare_sqlite)
+        try:
+            with self._told("cannot be opened"):
+                self._prepare()
+        except BaseException:
+            self._engine.dispose()
+            raise
+
+    def _prepare(self) -> None:
+        """Make what is missing: tables, and columns that a later version added."""
+        with self._engine.begin() as connection:
+            _tables.create_all(connection)
+            inspector = sql.inspect(connection)
+            for table in _tables.sorted_tables:
+                there = {column["name"] for column in inspector.get_columns(table.name)}
+                for column in table.columns:
+                    if column.name not in there:
+                        words = sql.schema.CreateColumn(column).compile(dialect=connection.dialect)
+                        connection.execute(sql.text(f'ALTER TABLE "{table.name}" ADD COLUMN {words}'))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except SQLAlchemyError as error:
+            cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+            raise StoreError(f"the history {self.name} {what}: {cause}") from error
+
+    # --- adding and removing -----------------------------------------------------------------------------------
+
+    def add(
+        self,
+        jobs: Sequence[tuple[JobRecord, bytes | None]],
+        attempts: Sequence[AttemptRecord],
+        weights: Mapping[int, Weight],
+    ) -> None:
+        """Add finished work that is not there yet, and what it used; ``weights`` by job, for all the attempts."""
+        with self._told("cannot be written"), self._engine.begin() as connection:
+            known = _known(connection, _attempts.c.attempt, [each.attempt for each in attempts])
+            fresh = [each for each in attempts if each.attempt not in known]
+            if fresh:
+                connection.execute(sql.insert(_attempts), [_row(each) for each in fresh])
+                _add_to_usage(connection, fresh, weights)
+            known = _known(connection, _jobs.c.id, [job.id for job, _ in jobs])
+            rows = [_row(job) | {"run": run} for job, run in jobs if job.id not in known]
+            if rows:
+                connection.execute(sql.insert(_jobs), rows)
+
+    def prune(self, before: int) -> int:
+        """Remove up to 200 of the jobs that ended before that time (µs since the epoch), with all of theirs."""
+        with self._told("cannot be written"), self._engine.begin() as connection:
+            old = sql.select(_jobs.c.id).where(_jobs.c.ended < before).order_by(_jobs.c.ended).limit(PRUNED)
+            ids = list(connection.scalars(old))
+            if ids:
+                connection.execute(sql.delete(_attempts).where(_attempts.c.job.in_(ids)))
+                connection.execute(sql.delete(_jobs).where(_jobs.c.id.in_(ids)))
+            return len(ids)
+
+    def prune_usage(self, before: int) -> int:
+        """Remove the hours before that time (µs since the epoch); how many rows those were."""
+        with self._told("cannot be written"), self._engine.begin() as connection:
+            return connection.execute(sql.delete(_usage).where(_usage.c.hour < before // _SECOND - HOUR)).rowcount
+
+    # --- looking up --------------------------------------------------------------------------------------------
+
+    def job(self, id: int) -> tuple[JobRecord, bytes | None] | None:
+        """A job, and how it was run."""
+        found = self._select(sql.select(_jobs).where(_jobs.c.id == id))
+        return _job(found[0]) if found else None
+
+    def jobs(
+        self,
+        *,
+        limit: int,
+        before: int | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        **filters: str,
+    ) -> list[tuple[JobRecord, bytes | None]]:
+        """Jobs with an id below ``before``, submitted from ``since`` on and before ``until`` (µs), newest first.
+
+        ``filters`` are values of columns; an empty one lets all pass.
+        """
+        query = sql.select(_jobs).order_by(_jobs.c.id.desc()).limit(limit)
+        for name, value in filters.items():
+            if value:
+                query = query.where(_jobs.c[name] == value)
+        if before is not None:
+            query = query.where(_jobs.c.id < before)
+        if since is not None:
+            query = query.where(_jobs.c.submitted >= since)
+        if until is not None:
+            query = query.where(_jobs.c.submitted < until)
+        return [_job(row) for row in self._select(query)]
+
+    def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
+        """The attempts of the tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""
+        query = sql.select(_attempts).where(_attempts.c.job == job, _attempts.c.task.between(first, last))
+        rows = self._select(query.order_by(_attempts.c.task, _attempts.c.attempt))
+        return [_record(AttemptRecord, row) for row in rows]
+
+    def usage(self, *, since: int, until: int, group: str = "") -> Usage:
+        """What groups used in the hours that begin from ``since`` on and before ``until`` (seconds since the epoch)."""
+        query = sql.select(_usage).where(_usage.c.hour >= since, _usage.c.hour < until)
+        if group:
+            query = query.where(_usage.c.group == group)
+        found: Usage = {}
+        for row in self._select(query.order_by(_usage.c.hour, _usage.c.group)):
+            key = row["hour"], row["group"]
+            found[key] = Used(**{name: row[name] for name in Used.__struct_fields__})
+        return found
+
+    def _select(self, query: sql.Select[Any]) -> Sequence[sql.RowMapping]:
+        with self._told("cannot be read"), self._engine.connect() as connection:
+            return connection.execute(query).mappings().all()
+
+
+def _prepare_sqlite(connection: Any, _: object) -> None:
+    # What was moved here is removed from the store: it must be as durable as it was there.
+    for words in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000"):
+        connection.execute(f"PRAGMA {words}")
+
+
+def _known(connection: sql.Connection, column: sql.Column[Any], values: Sequence[int]) -> set[int]:
+    """Which of these values are in the column."""
+    found: set[int] = set()
+    for first in range(0, len(values), 500):
+        found.update(connection.scalars(sql.select(column).where(column.in_(values[first : first + 500]))))
+    return found
+
+
+def _add_to_usage(connection: sql.Connection, attempts: Iterable[AttemptRecord], weights: Mapping[int, Weight]) -> None:
+    usage: Usage = {}
+    for each in attempts:
+        weight = weights[each.job]
+        hour = add_usage(usage, weight, each.placed, max(each.placed, each.ended), each.cpu)
+        last = usage[hour, weight.group]
+        last.attempts += 1
+        last.succeeded += each.outcome is Outcome.SUCCEEDED
+    for (hour, group), used in sorted(usage.items()):
+        values = msgspec.structs.asdict(used)
+        here = (_usage.c.hour == hour) & (_usage.c.group == group)
+        more = {name: _usage.c[name] + value for name, value in values.items()}
+        if not connection.execute(sql.update(_usage).where(here).values(more)).rowcount:
+            connection.execute(sql.insert(_usage).values(hour=hour, group=group, **values))
+
+
+def _row(record: msgspec.Struct) -> dict[str, Any]:
+    return {name: _cell(getattr(record, name)) for name in record.__struct_fields__}
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return msgspec.json.encode(value).decode()
+    # No database keeps this character; it comes from programs' errors.
+    return value.replace("\0", "\ufffd") if isinstance(value, str) else value
+
+
+def _job(row: sql.RowMapping) -> tuple[JobRecord, bytes | None]:
+    run = row["run"]
+    return _record(JobRecord, row), None if run is None else bytes(run)
+
+
+def _record(kind: type[_T], row: Mapping[Any, Any]) -> _T:
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        value = row[field.name]
+        if value is None and not field.required:
+            continue
+        if getattr(field.type, "__origin__", None) is tuple:
+            value = msgspec.json.decode(value)
+        values[field.name] = value
+    return msgspec.convert(values, kind)

@@ -1,0 +1,205 @@
+"""The history: what is added can be looked up, twice is once, usage adds up, what is old goes. On real databases."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cress.model.errors import InputError
+from cress.model.events import Outcome
+from cress.model.records import AttemptRecord, JobRecord, JobState
+from cress.model.times import HOUR, SECOND
+from cress.store.base import StoreError
+from cress.store.history import History, Usage, Used, Weight, add_usage, check_url
+from tests.store.test_sqlite import attempt, record
+
+WEIGHT = Weight("lab", 2000, 1024)
+
+
+@pytest.fixture(
+    params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)],
+)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/history.db"
+        return
+    yield from _postgresql()
+
+
+def _postgresql() -> Iterator[str]:
+    """A server of Debian's PostgreSQL of the test's own, as the user whom its package made."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not programs or os.geteuid() != 0 or shutil.which("runuser") is None:
+        pytest.skip("no PostgreSQL (apt install postgresql, run as root): the history was not tried on it")
+    folder = Path(tempfile.mkdtemp(prefix="cress-pg-"))
+    shutil.chown(folder, "postgres")
+    programs_in = programs[-1].parent
+
+    def as_postgres(*command: str) -> None:
+        told = subprocess.run(
+            ["runuser", "-u", "postgres", "--", *command], capture_output=True, text=True, check=False, cwd="/"
+        )
+        assert told.returncode == 0, told.stdout + told.stderr
+
+    data = folder / "data"
+    as_postgres(str(programs_in / "initdb"), "-D", str(data), "-A", "trust", "--no-sync")
+    options = f"-k {folder} -c listen_addresses='' -F"
+    as_postgres(str(programs_in / "pg_ctl"), "-D", str(data), "-w", "-l", str(folder / "log"), "-o", options, "start")
+    try:
+        yield check_url(f"postgresql://postgres@/postgres?host={folder}")
+    finally:
+        as_postgres(str(programs_in / "pg_ctl"), "-D", str(data), "-w", "-m", "immediate", "stop")
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def history(url: str) -> Iterator[History]:
+    opened = History(url)
+    yield opened
+    opened.close()
+
+
+def test_what_is_added_can_be_looked_up(history: History) -> None:
+    job = record(7, time_limit=5, gang=True, name="ünï ☂", priority=-3)
+    attempts = [attempt(1, 7, 0, Outcome.LOST), attempt(2, 7, 0), attempt(3, 7, 1)]
+    history.add([(job, b"run")], attempts, {7: WEIGHT})
+    assert history.job(7) == (job, b"run")
+    assert history.job(8) is None
+    assert history.attempts(7, 0, 0) == attempts[:2]
+    assert history.attempts(7, 1, 9) == attempts[2:]
+
+
+def test_a_character_that_databases_refuse_is_replaced(history: History) -> None:
+    history.add([], [msgspec.structs.replace(attempt(1, 7, 0), error="a\0b")], {7: WEIGHT})
+    assert history.attempts(7, 0, 0)[0].error == "a\ufffdb"
+
+
+def test_jobs_by_filters_newest_first(history: History) -> None:
+    jobs = [
+        record(1, group="web", submitted=10),
+        record(2, user="bob", submitted=20),
+        record(3, state=JobState.FAILED, submitted=30),
+        record(4, name="x", submitted=40),
+    ]
+    history.add([(job, None) for job in jobs], [], {})
+
+    def ids(
+        limit: int = 9, before: int | None = None, since: int | None = None, until: int | None = None, **filters: str
+    ) -> list[int]:
+        found = history.jobs(limit=limit, before=before, since=since, until=until, **filters)
+        return [job.id for job, _ in found]
+
+    assert ids() == [4, 3, 2, 1]
+    assert ids(limit=2) == [4, 3]
+    assert ids(before=3) == [2, 1]
+    assert ids(group="web", user="") == [1]
+    assert ids(user="bob") == [2]
+    assert ids(state="failed") == [3]
+    assert ids(name="x") == [4]
+    assert ids(since=20, until=40) == [3, 2]
+
+
+def test_the_same_twice_is_there_once_and_is_used_once(history: History) -> None:
+    attempts = [_ran(1, 0, HOUR), _ran(2, HOUR, 2 * HOUR)]
+    for _ in range(2):
+        history.add([(record(7), None)], attempts, {7: WEIGHT})
+    history.add([], [*attempts, _ran(3, 0, HOUR)], {7: WEIGHT})
+    assert [each.attempt for each in history.attempts(7, 0, 9)] == [1, 2, 3]
+    usage = history.usage(since=0, until=10**9)
+    assert sum(used.core_seconds for used in usage.values()) == pytest.approx(3 * 3600 * 2)
+    assert sum(used.attempts for used in usage.values()) == 3
+
+
+def test_usage_by_hour_and_group(history: History) -> None:
+    half = HOUR // 2
+    history.add([], [_ran(1, half, 2 * HOUR + half, cpu=600 * SECOND)], {7: WEIGHT})
+    history.add([], [_ran(2, HOUR, HOUR + half, outcome=Outcome.FAILED, job=8)], {8: Weight("web", 500, 0)})
+    assert history.usage(since=0, until=9 * 3600) == {
+        (0, "lab"): Used(3600.0, 1800.0 * 1024, 150.0),
+        (3600, "lab"): Used(7200.0, 3600.0 * 1024, 300.0),
+        (3600, "web"): Used(900.0, 0.0, 0.0, 1, 0),
+        (7200, "lab"): Used(3600.0, 1800.0 * 1024, 150.0, 1, 1),
+    }
+    assert list(history.usage(since=3600, until=7200, group="web")) == [(3600, "web")]
+
+
+def test_what_is_old_goes_with_all_of_its(history: History) -> None:
+    for id in range(1, 251):
+        history.add([(record(id, ended=id), None)], [attempt(id, id, 0)], {id: WEIGHT})
+    assert history.prune(before=231) == 200
+    assert history.prune(before=231) == 30
+    assert history.prune(before=231) == 0
+    assert [job.id for job, _ in history.jobs(limit=999)] == list(range(250, 230, -1))
+    assert history.attempts(230, 0, 0) == []
+    assert len(history.attempts(231, 0, 0)) == 1
+    assert history.prune_usage(HOUR) == 0
+    assert history.prune_usage(3 * HOUR) == 1
+    assert history.usage(since=0, until=10**9) == {}
+
+
+def test_a_history_is_opened_again_and_gets_columns_that_are_new(url: str) -> None:
+    first = History(url)
+    first.add([(record(1), b"x")], [attempt(1, 1, 0)], {1: WEIGHT})
+    with first._engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE attempts DROP COLUMN memory")
+    first.close()
+    again = History(url)
+    assert again.attempts(1, 0, 0) == [attempt(1, 1, 0)]
+    assert again.job(1) == (record(1), b"x")
+    again.close()
+
+
+def _ran(
+    id: int, begin: int, end: int, *, job: int = 7, outcome: Outcome = Outcome.SUCCEEDED, cpu: int = 0
+) -> AttemptRecord:
+    return AttemptRecord(
+        attempt=id, job=job, task=0, node="n", outcome=outcome, final=True, placed=begin, started=begin, ended=end,
+        cpu=cpu,
+    )  # fmt: skip
+
+
+@given(begin=st.integers(0, 10 * HOUR), length=st.integers(0, 30 * HOUR), cpu=st.integers(0, HOUR))
+def test_the_parts_of_the_hours_are_the_whole(begin: int, length: int, cpu: int) -> None:
+    usage: Usage = {}
+    last = add_usage(usage, Weight("g", 1000, 1), begin, begin + length, cpu)
+    assert (last, "g") in usage
+    assert sum(used.core_seconds for used in usage.values()) == pytest.approx(length / SECOND)
+    assert sum(used.cpu_seconds for used in usage.values()) == pytest.approx(cpu / SECOND)
+    assert all(used.core_seconds <= 3600 for used in usage.values())
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("somewhere", "'somewhere' is no address of a database"),
+        ("oraculum://x", "is no address of a database"),
+        ("mysql://x/y", "is not installed"),
+    ],
+)
+def test_addresses_that_are_none(url: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        check_url(url)
+
+
+def test_a_database_that_is_away_is_told_with_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"the history postgresql.*\*\*\*.* cannot be opened: connection"):
+        History(check_url(f"postgresql://cress:secret@/cress?host={tmp_path}"))
+
+
+def test_records_survive_with_every_field(history: History) -> None:
+    job = JobRecord(
+        id=2**52, name="n", group="g", user="u", type="batch", tasks=10**7, gang=False, priority=-(10**9),
+        time_limit=2**60, request=(1, 2**60, 3), state=JobState.CANCELLED, submitted=2**51, started=0, ended=2**51,
+        succeeded=1, failed=2, cancelled=3, preempted=4,
+    )  # fmt: skip
+    history.add([(job, None)], [], {})
+    assert history.job(job.id) == (job, None)
