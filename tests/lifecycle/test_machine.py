@@ -8,6 +8,7 @@ from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
     Cordon,
+    NodeDead,
     NodeJoined,
     Record,
     Restarted,
@@ -197,6 +198,16 @@ def test_what_nobody_ordered_is_stopped() -> None:
     world = World()
     step = world.join("n1", reports=(started(77), ended(78)))
     assert [(each.attempt, each.node, each.grace) for each in step.halts] == [(77, "n1", 0)]
+
+
+def test_a_node_that_was_forgotten_and_joins_again_is_a_node_like_any_other() -> None:
+    world = World()
+    world.join("n1")
+    world.leave("n1")
+    world.step(NodeDead(name="n1", forget=True))
+    world.submit(job())
+    assert not world.last.launches
+    assert len(world.join("n1").launches) == 1
 
 
 def test_two_executors_cannot_have_one_name() -> None:

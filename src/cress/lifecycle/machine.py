@@ -229,9 +229,9 @@ class Machine:
         if known is None:
             self._observe(NodeAdded(joined.node))
             known = self.nodes[name] = LiveNode(node=joined.node, boot=joined.boot)
-        else:
-            known.connected, known.boot = True, joined.boot
-            self._tell_cordon(name)
+        known.connected, known.boot = True, joined.boot
+        # Also for a new one: the scheduler remembers the cordon of a node of that name that was forgotten.
+        self._tell_cordon(name)
         known.terms, known.local = joined.terms, joined.local
         self.terms.joined(name)
         told = {report.attempt for report in joined.reports}
