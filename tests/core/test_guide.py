@@ -47,7 +47,15 @@ def test_every_policy_and_every_option_is_explained() -> None:
     # The weights and shares of a file of groups are explained in docs/groups.md, with all options in one table.
     elsewhere = {"accounting", "default_group_quota", "balance_dimensions", "balance_weights", "initial_weights"}
     # And these are none of the core's business.
-    elsewhere |= {"term", "term_margin", "backoff_most", "start_tries", "start_backoff", "start_failures"}
+    elsewhere |= {
+        "term",
+        "term_margin",
+        "backoff_most",
+        "start_tries",
+        "start_backoff",
+        "start_rest_most",
+        "start_failures",
+    }
     named = set(re.findall(r"`(\w+)(?:=\w+)?`", GUIDE))
     missing = {option.name for option in fields(Options)} - named - elsewhere
     assert missing == set()

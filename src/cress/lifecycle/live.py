@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from cress.model.job import Job
+from cress.model.job import Condition, Job
 from cress.model.node import Local, Node
+
+AWAY = "its executor is not connected"
 
 
 class LiveAttempt(msgspec.Struct, kw_only=True):
     """An attempt that was decided and has not ended. Times are wall clock in µs; ``started`` is 0 until it runs.
 
-    ``halted`` says why it was told to stop: ``cancelled``, ``preempted`` or ``gang``; empty if it was not.
+    ``halted`` says why it was told to stop: ``cancelled``, ``preempted``, ``gang`` or ``drained``; empty if it was not.
     ``grace`` goes with it, in µs; ``None``: what the job says.
     """
 
@@ -27,7 +29,12 @@ class LiveAttempt(msgspec.Struct, kw_only=True):
 
 
 class LiveJob(msgspec.Struct, kw_only=True):
-    """A job with tasks that wait or run. Counts are of tasks, ``preempted`` of attempts; times as in ``LiveAttempt``."""
+    """A job with tasks that wait or run. Counts are of tasks, ``preempted`` of attempts; times as in ``LiveAttempt``.
+
+    A job that is ``cancelling`` or ``failing`` ends as a whole, for ``reason``. ``held_by`` is the user who holds it.
+    ``unmet`` are the jobs that must be over first, and how. ``failures`` are counted by task (by -1 for a gang, which
+    fails as a whole), ``unstarted`` by task since a program of it ran, ``start_failures`` until the first one ran.
+    """
 
     job: Job
     submitted: int
@@ -37,6 +44,14 @@ class LiveJob(msgspec.Struct, kw_only=True):
     cancelled: int = 0
     preempted: int = 0
     cancelling: bool = False
+    failing: bool = False
+    reason: str = ""
+    held: bool = False
+    held_by: str = ""
+    unmet: list[tuple[int, Condition]] = msgspec.field(default_factory=list)
+    failures: dict[int, int] = msgspec.field(default_factory=dict)
+    unstarted: dict[int, int] = msgspec.field(default_factory=dict)
+    start_failures: int = 0
     attempts: dict[int, LiveAttempt] = msgspec.field(default_factory=dict)
 
     @property
@@ -51,14 +66,22 @@ class LiveJob(msgspec.Struct, kw_only=True):
 
     @property
     def waiting(self) -> int:
-        """How many tasks wait for a node."""
+        """How many tasks wait for a node, or for their time."""
         return self.job.tasks - self.over - len(self.attempts)
+
+    @property
+    def ending(self) -> bool:
+        """Whether no task of it is started any more."""
+        return self.cancelling or self.failing
 
 
 class LiveNode(msgspec.Struct, kw_only=True):
-    """A node that registered at some time. ``cordoned`` is an operator's word, with ``reason``.
+    """A node that registered at some time.
 
-    ``terms`` and ``local`` as in ``NodeJoined``.
+    ``cordoned`` is an operator's word, with ``reason``; ``draining``: it is to get empty too. ``rest`` is why the machine
+    itself keeps tasks off it for a while. ``failures`` are the starts in a row that failed there, of the jobs
+    ``failed_jobs`` (two are kept), and ``rests`` how often it rested meanwhile. ``terms`` and ``local`` as in
+    ``NodeJoined``.
     """
 
     node: Node
@@ -68,3 +91,20 @@ class LiveNode(msgspec.Struct, kw_only=True):
     connected: bool = True
     cordoned: bool = False
     reason: str = ""
+    draining: bool = False
+    rest: str = ""
+    rests: int = 0
+    failures: int = 0
+    failed_jobs: list[int] = msgspec.field(default_factory=list)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no new tasks."""
+        return self.cordoned or bool(self.rest) or not self.connected
+
+    @property
+    def why(self) -> str:
+        """Why it takes no new tasks, as far as anybody said; empty if it does."""
+        if self.cordoned:
+            return self.reason
+        return self.rest if self.connected else AWAY

@@ -118,6 +118,29 @@ class Options:
         least=0,
     )
 
+    # What becomes of tasks that fail
+    backoff_most: int = _option(
+        10 * MINUTE,
+        "a failed task is tried again after its job's backoff, doubled each time, at most",
+        unit="µs",
+        least=0,
+    )
+    start_tries: int = _option(
+        3, "a task whose program could not be started is failed after so many tries", unit="tries", least=1
+    )
+    start_backoff: int = _option(
+        SECOND, "and is tried again after; its node rests for twice as long", unit="µs", least=0
+    )
+    start_rest_most: int = _option(
+        MINUTE, "the rest of a node doubles with every failed start in a row up to", unit="µs", least=0
+    )
+    start_failures: int = _option(
+        5,
+        "so many failed starts in a row close a node if they were of several jobs, and fail a job that never ran",
+        unit="starts",
+        least=1,
+    )
+
     # Choice of nodes
     node_order: str = _option(
         "balance",

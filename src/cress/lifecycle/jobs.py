@@ -1,0 +1,104 @@
+"""What people say about jobs that were accepted, and how a job comes to its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cress.lifecycle.inputs import Hold
+from cress.lifecycle.live import LiveJob
+from cress.model.errors import InputError, NotAccepted
+from cress.model.events import JobCancelled, JobHeld
+from cress.model.group import DEFAULT_GROUP
+from cress.model.records import JobRecord, JobState
+
+if TYPE_CHECKING:
+    from cress.lifecycle.machine import Machine
+
+
+def cancel(machine: Machine, number: int, reason: str = "") -> None:
+    """A job is no longer wanted; one that is over stays as it is."""
+    job = _job(machine, number)
+    if job is None or job.cancelling:
+        return
+    if job.failing:
+        # What was counted as failed stays so.
+        return
+    job.cancelling, job.reason = True, reason
+    job.cancelled += job.waiting
+    _end(machine, job)
+
+
+def fail(machine: Machine, job: LiveJob, reason: str) -> None:
+    """None of the job's tasks can do any good: all that wait have failed."""
+    job.failing, job.reason = True, reason
+    job.failed += job.waiting
+    _end(machine, job)
+
+
+def _end(machine: Machine, job: LiveJob) -> None:
+    # Those that were told to stop already are cancelled from now on, not tried again.
+    for attempt in job.attempts.values():
+        if attempt.halted:
+            attempt.halted = "cancelled"
+    machine.observe(JobCancelled(job.job.id))
+    maybe_over(machine, job)
+
+
+def hold(machine: Machine, word: Hold) -> None:
+    """A job is to wait, or waits no longer."""
+    job = _job(machine, word.job)
+    if job is None:
+        raise NotAccepted(f"job {word.job} is over", hint="only jobs that wait or run can be held or released")
+    if job.ending:
+        raise NotAccepted(f"job {word.job} is ending", hint="only jobs that wait or run can be held or released")
+    job.held, job.held_by = word.held, word.by if word.held else ""
+    machine.observe(JobHeld(word.job, word.held))
+
+
+def _job(machine: Machine, number: int) -> LiveJob | None:
+    """The job, ``None`` if it is over; raises ``InputError`` if there never was one."""
+    job = machine.jobs.get(number)
+    if job is None and not 0 < number < machine.next_job:
+        raise InputError(f"there is no job {number}", hint="see `cress jobs`")
+    return job
+
+
+def maybe_over(machine: Machine, job: LiveJob) -> None:
+    """A job of which nothing waits or runs is over: its record is written, and those that come after it hear of it."""
+    number = job.job.id
+    if job.attempts or job.over < job.job.tasks or number not in machine.jobs:
+        return
+    del machine.jobs[number]
+    record = _record(machine, job)
+    machine.out.jobs.append(record)
+    machine.over.append((number, record.state))
+
+
+def _record(machine: Machine, job: LiveJob) -> JobRecord:
+    spec = job.job
+    state = JobState.SUCCEEDED
+    if job.failed:
+        state = JobState.FAILED
+    if job.cancelled:
+        state = JobState.CANCELLED
+    return JobRecord(
+        id=spec.id,
+        name=spec.name,
+        group=spec.group or DEFAULT_GROUP,
+        user=spec.user,
+        type=spec.type.value,
+        tasks=spec.tasks,
+        gang=spec.gang,
+        priority=spec.priority,
+        time_limit=spec.time_limit,
+        request=spec.request,
+        state=state,
+        submitted=job.submitted,
+        started=job.started,
+        ended=machine.utc,
+        succeeded=job.succeeded,
+        failed=job.failed,
+        cancelled=job.cancelled,
+        preempted=job.preempted,
+        reason=job.reason,
+    )

@@ -1,0 +1,115 @@
+"""Nodes: executors that join, leave, come back with what they know, or are known to be dead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cress.lifecycle import cordons
+from cress.lifecycle.attempts import lost, reported
+from cress.lifecycle.effects import Halt, Launch
+from cress.lifecycle.inputs import NodeDead, NodeJoined, NodeLeft
+from cress.lifecycle.live import LiveAttempt, LiveNode
+from cress.lifecycle.timers import DRAIN, REST
+from cress.model.errors import NotAccepted
+from cress.model.events import NodeAdded, NodeLost
+from cress.model.job import OnPartition
+
+if TYPE_CHECKING:
+    from cress.lifecycle.machine import Machine
+
+UNKNOWN_THERE = "its executor does not know it any more"
+SILENT = "its node was not heard of for longer than a term"
+DEAD = "its node is dead"
+
+
+def joined(machine: Machine, word: NodeJoined) -> None:
+    """An executor connected: what it knows and what should be are made one again."""
+    name = word.node.name
+    known = machine.nodes.get(name)
+    if known is not None and known.connected:
+        raise NotAccepted(f"node {name} is connected already", hint="a name of its own for every executor")
+    mine = [attempt for attempt in machine.attempts.values() if attempt.node == name]
+    if known is None:
+        machine.observe(NodeAdded(word.node))
+        known = machine.nodes[name] = LiveNode(node=word.node, boot=word.boot)
+    known.connected, known.boot = True, word.boot
+    known.terms, known.local = word.terms, word.local
+    machine.terms.joined(name)
+    cordons.tell(machine, name)
+    for report in word.reports:
+        reported(machine, name, report)
+    _repair(machine, mine, {report.attempt for report in word.reports})
+    if known.node != word.node:
+        _resize(machine, known, word)
+
+
+def _repair(machine: Machine, mine: list[LiveAttempt], told: set[int]) -> None:
+    """Order again what its executor has not heard of; give up what ran and is not known there any more."""
+    for attempt in mine:
+        if attempt.id in told or attempt.id not in machine.attempts:
+            continue
+        if attempt.started:
+            # It ran, and the executor knows nothing of it: its journal is gone, or the machine was made anew.
+            lost(machine, attempt, UNKNOWN_THERE)
+        elif not attempt.halted:
+            machine.out.launches.append(Launch(attempt.id, attempt.job, attempt.task, attempt.node))
+    for attempt in mine:
+        if attempt.halted and attempt.id in machine.attempts:
+            machine.out.halts.append(Halt(attempt.id, attempt.job, attempt.node, attempt.grace))
+
+
+def _resize(machine: Machine, known: LiveNode, word: NodeJoined) -> None:
+    """A node came back with other resources: possible only while nothing runs on it."""
+    name = word.node.name
+    if any(attempt.node == name for attempt in machine.attempts.values()):
+        known.connected = False
+        cordons.tell(machine, name)
+        raise NotAccepted(
+            f"node {name} offers other resources than before while tasks run on it",
+            hint="what it offered before, until they have ended",
+        )
+    known.node = word.node
+    machine.observe(NodeLost(name))
+    machine.observe(NodeAdded(word.node))
+
+
+def left(machine: Machine, word: NodeLeft) -> None:
+    """The connection to an executor is gone; its tasks may go on."""
+    node = machine.nodes.get(word.name)
+    if node is None:
+        return
+    node.connected = False
+    cordons.tell(machine, word.name)
+    if node.terms:
+        machine.terms.left(word.name, machine.now, word.granted, machine.core.options.term_margin)
+
+
+def dead(machine: Machine, word: NodeDead) -> None:
+    """Nothing of a node is left: what it ran is lost, whatever its jobs say about partitions."""
+    node = cordons.node_of(machine, word.name)
+    if node.connected:
+        raise NotAccepted(
+            f"node {word.name} is connected, so it is not dead", hint="`cress nodes cordon` keeps new tasks off it"
+        )
+    machine.terms.forget(word.name)
+    lose(machine, word.name, DEAD, kept=True)
+    if word.forget:
+        del machine.nodes[word.name]
+        for kind in (REST, DRAIN):
+            machine.timers.drop(kind, word.name)
+        machine.observe(NodeLost(word.name))
+
+
+def lose(machine: Machine, name: str, why: str, *, kept: bool) -> None:
+    """The attempts on a node are not waited for any more; those of jobs that keep theirs only if ``kept``."""
+    for attempt in [each for each in machine.attempts.values() if each.node == name]:
+        if kept or machine.jobs[attempt.job].job.on_partition is OnPartition.STOP:
+            lost(machine, attempt, why)
+
+
+def all_away(machine: Machine) -> None:
+    """Another center took over: no executor is connected to it yet."""
+    for name, node in machine.nodes.items():
+        if node.connected:
+            node.connected = False
+            cordons.tell(machine, name)

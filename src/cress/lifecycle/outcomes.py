@@ -1,0 +1,53 @@
+"""What an end means for the task: done, failed, or to be run again."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cress.lifecycle.live import LiveAttempt, LiveJob
+from cress.model.events import Outcome
+from cress.model.options import Options
+from cress.model.reports import Cause, Ended
+
+# The place in ``LiveJob.failures`` of a gang: it fails, and is tried again, as a whole.
+WHOLE = -1
+
+
+class Judgement(NamedTuple):
+    """The outcome of an attempt, and whether its task is tried again, ``after`` so many µs."""
+
+    outcome: Outcome
+    again: bool = False
+    after: int = 0
+
+
+def judge(job: LiveJob, attempt: LiveAttempt, report: Ended, options: Options, *, stopping: bool) -> Judgement:
+    """What the end of an attempt means; ``stopping``: it was to be told to stop."""
+    if report.cause is Cause.EXITED and report.code == 0:
+        return Judgement(Outcome.SUCCEEDED)
+    if job.ending:
+        return Judgement(Outcome.CANCELLED)
+    if report.cause is Cause.UNKNOWN:
+        return Judgement(Outcome.LOST, again=True)
+    if attempt.halted or stopping or report.cause is Cause.STOPPED:
+        return Judgement(Outcome.PREEMPTED, again=True)
+    if report.cause in (Cause.SHUTDOWN, Cause.TERM):
+        return Judgement(Outcome.LOST, again=True)
+    if report.cause is Cause.NOT_STARTED:
+        tries = job.unstarted.get(attempt.task, 0) + 1
+        return Judgement(Outcome.FAILED, again=tries < options.start_tries, after=options.start_backoff)
+    failures = job.failures.get(place_of(job, attempt), 0)
+    if failures < job.job.retries:
+        return Judgement(Outcome.FAILED, again=True, after=backoff(job.job.backoff, failures, options.backoff_most))
+    return Judgement(Outcome.FAILED)
+
+
+def place_of(job: LiveJob, attempt: LiveAttempt) -> int:
+    """Where the failures of the attempt's task are counted."""
+    return WHOLE if job.job.gang else attempt.task
+
+
+def backoff(first: int, failures: int, most: int) -> int:
+    """The wait before a task is tried again that failed ``failures`` times before: doubled each time, at most ``most``."""
+    # A number of more than 63 bits is of no use to anybody, and slow to make.
+    return min(first << min(failures, 63), most)

@@ -1,0 +1,108 @@
+"""Submits: what is accepted, and what happens to one that comes twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cress.core.admission import check_job
+from cress.lifecycle import dependencies
+from cress.lifecycle.inputs import Submit
+from cress.lifecycle.jobs import cancel
+from cress.lifecycle.live import LiveJob
+from cress.model.errors import InputError, NotAccepted
+from cress.model.events import JobSubmitted
+from cress.model.group import DEFAULT_GROUP
+from cress.model.job import Job
+from cress.model.jobspec import below
+from cress.model.records import JobState
+from cress.model.times import DAY
+from cress.model.units import one_of
+
+if TYPE_CHECKING:
+    from cress.lifecycle.machine import Machine
+
+# A client that has not asked again for so long has its answer.
+REMEMBERED = DAY
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """What a submit with a key was answered, and when (the machine's clock)."""
+
+    digest: str
+    ids: tuple[int, ...]
+    at: int
+
+
+def submit(machine: Machine, request: Submit) -> tuple[int, ...]:
+    """Accept jobs, together or not at all; their ids. The same request again gets the same answer."""
+    if request.key:
+        known = _remembered(machine, request)
+        if known is not None:
+            machine.out.repeated.add(len(machine.out.replies))
+            return known.ids
+    states = _states(machine, request.known)
+    check(machine, request.jobs, states)
+    first = machine.next_job
+    ids = tuple(range(first, first + len(request.jobs)))
+    machine.next_job = first + len(ids)
+    for number, job in zip(ids, request.jobs, strict=True):
+        after = tuple((each if each > 0 else first - each - 1, condition) for each, condition in job.after)
+        accepted = msgspec.structs.replace(job, id=number, after=after)
+        live = LiveJob(job=accepted, submitted=machine.utc, held=job.hold, held_by=job.user if job.hold else "")
+        dependencies.enter(machine, live, states)
+        machine.jobs[number] = live
+    lives = [machine.jobs[number] for number in ids]
+    machine.observe(*(JobSubmitted(live.job, dependencies.behind(live)) for live in lives))
+    for live in lives:
+        if live.reason:
+            cancel(machine, live.job.id, live.reason)
+    if request.key:
+        machine.answers[request.key] = Answer(request.digest, ids, machine.now)
+    return ids
+
+
+def _remembered(machine: Machine, request: Submit) -> Answer | None:
+    """The answer to an earlier submit with the key of this one."""
+    answers = machine.answers
+    for key in list(answers):
+        if answers[key].at + REMEMBERED > machine.now:
+            break
+        del answers[key]
+    known = answers.get(request.key)
+    if known is not None and known.digest != request.digest:
+        raise NotAccepted("the key was used for another submit", hint="a key of its own for every submit", field="key")
+    return known
+
+
+def _states(machine: Machine, known: Sequence[tuple[int, JobState]]) -> dict[int, JobState]:
+    """The states of jobs that are over: what the shell knows, and what ended in this very step."""
+    return dict(known) | {record.id: record.state for record in machine.out.jobs}
+
+
+def check(machine: Machine, jobs: Sequence[Job], known: Mapping[int, JobState]) -> None:
+    """Raise ``InputError`` if one of these jobs makes no sense, ``NotAccepted`` if it may not or can never run."""
+    for number, job in enumerate(jobs):
+        try:
+            _check_job(machine, job)
+        except InputError as error:
+            raise below(error, f"jobs[{number}]") if len(jobs) > 1 else error from None
+    dependencies.check(machine, jobs, known)
+
+
+def _check_job(machine: Machine, job: Job) -> None:
+    core = machine.core
+    check_job(job, core.dimensions)
+    name = job.group or DEFAULT_GROUP
+    groups = core.groups.by_name
+    if name not in groups:
+        raise InputError(f"there is no group {name!r}", hint=one_of(name, groups), field="group")
+    if not groups[name].spec.admits(job.user):
+        allowed = ", ".join(groups[name].spec.users)
+        raise NotAccepted(f"{job.user} may not submit to group {name}", hint=f"its users: {allowed}", field="group")
+    if machine.nodes and core.never_fits(job):
+        alone = not core.cluster.ever_fits(job.request)
+        what = "one task is larger than every node" if alone else "all nodes together are too small for the gang"
+        raise NotAccepted(what, hint="see `cress nodes` for what the nodes offer", field="resource")
