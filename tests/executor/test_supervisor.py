@@ -179,8 +179,9 @@ def test_a_task_starts_clean(client: Client, parent: SupervisorProcess) -> None:
     assert found["nofile"] == list(resource.getrlimit(resource.RLIMIT_NOFILE))
     assert found["umask"] == 0o022
     assert found["blocked"] == 0
-    # Python itself ignores SIGPIPE and SIGXFSZ.
-    assert int(found["ignored"], 16) == 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)
+    # Python itself ignores SIGPIPE and SIGXFSZ; 32 and 33 belong to the C library.
+    ignored = int(found["ignored"], 16) & ~(0b11 << 31)
+    assert ignored == 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)
     assert parent.output(5, "stderr") == "complaint\n"
 
 

@@ -64,13 +64,20 @@ def submit(
                 page = client.submit(mappings)
             except Refused as error:
                 raise placed(error, entries) from None
-            if not as_json:
-                for job in page.jobs:
-                    print(f"job {job.id} ({clean(job.name)}) submitted" + (f"; {clean(job.note)}" if job.note else ""))
-            elif not wait:
-                print_json(page)
-            if wait:
-                _wait(client, [job.id for job in page.jobs], as_json)
+            ids = [job.id for job in page.jobs]
+            try:
+                if not as_json:
+                    for job in page.jobs:
+                        note = f"; {clean(job.note)}" if job.note else ""
+                        print(f"job {job.id} ({clean(job.name)}) submitted{note}")
+                elif not wait:
+                    print_json(page)
+                if wait:
+                    _wait(client, ids, as_json)
+            except KeyboardInterrupt:
+                listed = " ".join(map(str, ids[:10])) + (" …" if len(ids) > 10 else "")
+                goes = "the job goes on" if len(ids) == 1 else "the jobs go on"
+                raise Interrupted(f"interrupted; {goes} (stop: cress cancel {listed})") from None
 
 
 def in_directory(mapping: dict[str, object]) -> dict[str, object]:
@@ -107,12 +114,7 @@ def placed(refused: Refused, entries: Sequence[Entry]) -> Exception:
 def _wait(client: Client, ids: list[int], as_json: bool) -> None:
     from cress.cli.progress import line, wait_for
 
-    try:
-        views = wait_for(client, ids, "submit")
-    except KeyboardInterrupt:
-        listed = " ".join(map(str, ids[:10])) + (" …" if len(ids) > 10 else "")
-        goes = "the job goes on" if len(ids) == 1 else "the jobs go on"
-        raise Interrupted(f"interrupted; {goes} (stop: cress cancel {listed})") from None
+    views = wait_for(client, ids, "submit")
     if as_json:
         print_json({"jobs": views})
     else:
