@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import tzinfo
-
 import msgspec
 
 import cress
@@ -15,7 +13,7 @@ from cress.lifecycle.machine import VERSION, Machine
 from cress.model.errors import InputError
 from cress.model.optionparse import parse_assignments
 from cress.model.options import Options
-from cress.store.base import Batch, Saved, Store, StoreError
+from cress.store.base import Batch, Damaged, Saved, Store, StoreError
 
 
 class Opened(msgspec.Struct):
@@ -51,7 +49,7 @@ def load_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
     Raises StoreError when the store cannot be read, or was left by another version.
     """
     saved = store.load()
-    machine, events = _restored(saved, settings, settings.zone)
+    machine, events = restored(saved, settings)
     clock.resume(saved.meta.get("clock"), max(machine.now, 0))
     return Opened(
         machine=machine,
@@ -89,7 +87,7 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
         meta={
             "clock": clock.save(now, utc),
             "records": encode_number(opened.number + (record is not None)),
-            "version": msgspec.msgpack.encode(_Meta(VERSION, cress.__version__)),
+            "version": version_note(),
         },
     )
     if record is not None:
@@ -106,8 +104,14 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
     opened.number += len(batch.records)
 
 
-def _restored(saved: Saved, settings: Settings, zone: tzinfo) -> tuple[Machine, Events]:
-    events = Events()
+def version_note() -> bytes:
+    """What is kept with the store about who wrote its log."""
+    return msgspec.msgpack.encode(_Meta(VERSION, cress.__version__))
+
+
+def restored(saved: Saved, settings: Settings) -> tuple[Machine, Events]:
+    """The machine that was stored, stepped through its log. Raises StoreError and InputError."""
+    events, zone = Events(), settings.zone
     if saved.snapshot is None:
         if saved.records:
             raise StoreError("the store has a log but no snapshot that it goes on from; take a backup back")
@@ -122,16 +126,24 @@ def _restored(saved: Saved, settings: Settings, zone: tzinfo) -> tuple[Machine, 
             )
     try:
         machine = Machine.restore(saved.snapshot, zone)
-    except ValueError as error:
-        raise StoreError(f"{error}; it was left by another version of cress") from None
+        events.load(saved.meta.get("events"))
+    except (ValueError, LookupError, TypeError, AttributeError, msgspec.MsgspecError) as error:
+        raise StoreError(f"the store was left by another version of cress: {_said(error)}") from error
     _check_dimensions(machine, settings)
-    events.load(saved.meta.get("events"))
-    for data in saved.records:
-        record = decode_record(data)
-        before = Before(machine, record.inputs)
-        step = machine.step(record.now, record.utc, record.inputs)
-        events.step(machine, record.inputs, step, before)
+    for number, data in enumerate(saved.records, 1):
+        try:
+            record = decode_record(data)
+            before = Before(machine, record.inputs)
+            step = machine.step(record.now, record.utc, record.inputs)
+            events.step(machine, record.inputs, step, before)
+        except Exception as error:
+            which = f"record {number} of {len(saved.records)} in the log of the store"
+            raise Damaged(f"{which} cannot be taken in: {_said(error)}") from error
     return machine, events
+
+
+def _said(error: Exception) -> str:
+    return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
 
 
 def _check_dimensions(machine: Machine, settings: Settings) -> None:

@@ -10,7 +10,23 @@ import typer
 from typer.core import TyperGroup
 
 import cress
-from cress.cli import cancel, center, demo, executor, groups, job, jobs, logs, nodes, run, simulate, status, submit, up
+from cress.cli import (
+    cancel,
+    center,
+    demo,
+    executor,
+    groups,
+    job,
+    jobs,
+    logs,
+    nodes,
+    run,
+    simulate,
+    status,
+    store,
+    submit,
+    up,
+)
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
@@ -19,7 +35,7 @@ class InOrder(TyperGroup):
     """Verbs in the order in which they are needed: users', operators', the programs, the simulator."""
 
     order = (
-        "submit run jobs job logs cancel groups nodes status up center executor demo simulate".split()
+        "submit run jobs job logs cancel groups nodes status up center executor store demo simulate".split()
     )  # a verb that is not in it comes last
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -65,6 +81,7 @@ app.command(epilog=status.EPILOG)(status.status)
 app.command(epilog=up.EPILOG)(up.up)
 app.command(epilog=center.EPILOG)(center.center)
 app.command(epilog=executor.EPILOG)(executor.executor)
+app.add_typer(store.app, name="store")
 app.command(epilog=demo.EPILOG)(demo.demo)
 app.command(epilog=simulate.EPILOG)(simulate.simulate)
 

@@ -60,14 +60,21 @@ class SqliteStore:
         self.path = path
         with told(path, "cannot be opened"):
             check_place(path)
-            self._writer = self._connect()
             try:
-                self._prepare()
-                self._reader = self._connect()
-                write_mark(path, "open")
+                self._open()
             except BaseException:
-                self._writer.close()
+                self._note_end()
                 raise
+
+    def _open(self) -> None:
+        self._writer = self._connect()
+        try:
+            self._prepare()
+            self._reader = self._connect()
+            write_mark(self.path, "open")
+        except BaseException:
+            self._writer.close()
+            raise
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=5)
@@ -154,8 +161,11 @@ class SqliteStore:
         """Give the file back; nothing is lost without."""
         self._reader.close()
         self._writer.close()
+        self._note_end()
+
+    def _note_end(self) -> None:
         # The last connection takes the write-ahead file in and removes it, if it can.
-        if not beside(self.path, "-wal").exists():
+        if beside(self.path, MARK).exists() and not beside(self.path, "-wal").exists():
             with suppress(OSError):
                 write_mark(self.path, "closed")
 

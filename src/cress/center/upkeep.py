@@ -1,0 +1,181 @@
+"""What is done with the store of a center that has no API for it: checked as a whole, and put back from a backup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from cress.center.datadir import DataDirectory
+from cress.center.events import Events
+from cress.center.recovery import decode_number, encode_number, restored, version_note
+from cress.center.settings import Settings
+from cress.lifecycle.machine import Machine
+from cress.model.errors import InputError
+from cress.model.run import Run
+from cress.store.base import Batch, Saved, StoreError
+from cress.store.sqlite import MARK, SqliteStore, beside
+from cress.store.tools import put_in_place, reading
+
+STORE = "cress.db"
+# How far numbers jump when nobody knows how many were given away since a backup.
+JUMP_JOBS = JUMP_EPOCHS = 1_000_000
+JUMP = 1_000_000_000
+
+_decode_run = msgspec.msgpack.Decoder(Run).decode
+
+
+class Checked(msgspec.Struct, kw_only=True):
+    """What a store holds, and in ``problems`` what is wrong with it, each a sentence."""
+
+    size: int = 0
+    snapshot: int = 0
+    records: int = 0
+    jobs: int = 0
+    attempts: int = 0
+    nodes: int = 0
+    finished_jobs: int = 0
+    finished_attempts: int = 0
+    problems: list[str] = []
+
+
+class Replaced(msgspec.Struct, kw_only=True):
+    """What a restore put in place, and the folder into which it moved what was there (``None``: nothing was)."""
+
+    jobs: int
+    attempts: int
+    kept: Path | None
+    jumped: bool
+
+
+class _Numbers(msgspec.Struct):
+    """What is given away once and never again."""
+
+    job: int
+    attempt: int
+    epoch: int
+    record: int
+    event: int
+
+
+def check(path: Path) -> Checked:
+    """Read everything in the store at ``path``, as one moment of it, and step through its log.
+
+    Raises StoreError when there is no store that could be read at all.
+    """
+    found = Checked(size=path.stat().st_size if path.is_file() else 0)
+    with reading(path) as store:
+        found.problems += store.damage()
+        try:
+            saved = store.saved()
+            found.snapshot, found.records = len(saved.snapshot or b""), len(saved.records)
+            machine, _ = restored(saved, Settings(data=path.parent))
+            found.jobs, found.attempts, found.nodes = len(machine.jobs), len(machine.attempts), len(machine.nodes)
+            found.problems += machine.validate()
+            runs = {job for job, data in store.runs() if _decode_run(data).command}
+            found.problems += [f"how to run job {job} is missing" for job in machine.jobs if job not in runs]
+            found.finished_jobs = sum(1 for _ in store.jobs())
+            found.finished_attempts = sum(1 for _ in store.attempts())
+        except (StoreError, InputError) as error:
+            found.problems.append(str(error))
+        except msgspec.MsgspecError as error:
+            found.problems.append(f"how to run a job cannot be read: {error}")
+    return found
+
+
+def backup(path: Path, target: Path) -> int:
+    """Copy the store at ``path``, as one moment of it, to the new file ``target``; how many bytes it has.
+
+    Raises StoreError, also when the store is damaged, and InputError.
+    """
+    if target.exists():
+        raise InputError("is there already", hint="a backup overwrites nothing", file=str(target))
+    with reading(path) as store:
+        for problem in store.damage():
+            raise StoreError(f"the store {path} is damaged, and a copy would be too: {problem}")
+        store.copy_to(target)
+    return target.stat().st_size
+
+
+def restore(data: Path, file: Path) -> Replaced:
+    """Make ``file`` the store of the data directory ``data``; what was there is moved into a folder beside it.
+
+    Numbers of jobs and attempts go on behind all that were given away since the backup: executors remember attempts,
+    and must not take a new one for an old one. Raises StoreError and InputError, also when a center runs there.
+    """
+    directory = DataDirectory(data)
+    try:
+        path = data / STORE
+        fresh = beside(path, ".restored")
+        # First: a look at what has lost its write-ahead file makes a new one.
+        given = _given_away(path)
+        for ending in ("", MARK, "-wal", "-shm"):
+            beside(fresh, ending).unlink(missing_ok=True)
+        with reading(file, as_it_is=True) as source:
+            for problem in source.damage():
+                raise StoreError(f"{file} is damaged: {problem}")
+            saved = source.saved()
+            source.copy_to(fresh)
+        machine, events = restored(saved, Settings(data=data))
+        numbers = _numbers(saved, machine, events)
+        numbers = _behind(numbers, given) if given else _far_behind(numbers)
+        _renumber(fresh, machine, events, numbers)
+        kept = put_in_place(fresh, path)
+        return Replaced(jobs=len(machine.jobs), attempts=len(machine.attempts), kept=kept, jumped=given is None)
+    finally:
+        directory.close()
+
+
+def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) -> None:
+    """Make a snapshot of ``machine`` the whole state of the store ``fresh``, going on behind ``numbers``."""
+    machine.next_job, machine.core.next_attempt, machine.epoch = numbers.job, numbers.attempt, numbers.epoch
+    events.skip_to(numbers.event)
+    store = SqliteStore(fresh)
+    try:
+        meta = {
+            "epoch": encode_number(numbers.epoch),
+            "records": encode_number(numbers.record),
+            "events": events.save(),
+            "version": version_note(),
+        }
+        store.commit(Batch(snapshot=machine.export(), meta=meta))
+    finally:
+        store.close()
+        beside(fresh, MARK).unlink(missing_ok=True)
+
+
+def _given_away(path: Path) -> _Numbers | None:
+    """The numbers that the store in place has come to; ``None``: it cannot be trusted to know."""
+    try:
+        with reading(path) as store:
+            if store.damage():
+                return None
+            saved = store.saved()
+        machine, events = restored(saved, Settings(data=path.parent))
+    except (StoreError, InputError):
+        return None
+    return _numbers(saved, machine, events)
+
+
+def _numbers(saved: Saved, machine: Machine, events: Events) -> _Numbers:
+    def noted(key: str) -> int:
+        return decode_number(saved.meta[key]) if key in saved.meta else 0
+
+    return _Numbers(machine.next_job, machine.core.next_attempt, noted("epoch"), noted("records"), events.last)
+
+
+def _behind(one: _Numbers, other: _Numbers) -> _Numbers:
+    # One record more: the event log must see that this is no state that it has been in.
+    return _Numbers(
+        max(one.job, other.job),
+        max(one.attempt, other.attempt),
+        max(one.epoch, other.epoch),
+        max(one.record, other.record) + 1,
+        max(one.event, other.event) + 1,
+    )
+
+
+def _far_behind(one: _Numbers) -> _Numbers:
+    return _Numbers(
+        one.job + JUMP_JOBS, one.attempt + JUMP, one.epoch + JUMP_EPOCHS, one.record + JUMP, one.event + JUMP
+    )

@@ -1,0 +1,114 @@
+"""``cress store``: whether what a center keeps is whole, copies of it, and the way back from one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cress.cli.common import count
+from cress.cli.errors import told
+from cress.cli.tables import facts
+
+EPILOG = """\
+\b
+Examples:
+  cress store check                      read everything, step through the log, say what is there
+  cress store backup /backup/monday.db   copy it, while the center runs
+  cress store restore /backup/monday.db  take it back, while no center runs; what was there is kept beside it
+
+\b
+Exit codes: 0 done (check: all is well), 1 it is damaged or cannot be read, 2 bad input (a center runs, say).
+"""
+DAMAGED = 1
+
+Directory = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        envvar="CRESS_DATA",
+        help="Data directory of the center. Default: ~/.local/share/cress.",
+    ),
+]
+
+app = typer.Typer(
+    no_args_is_help=True, help="Check, copy or put back what a center keeps.", epilog=EPILOG, rich_markup_mode=None
+)
+
+
+@app.command()
+def check(data: Directory = None) -> None:
+    """Read everything that is stored, also while the center runs."""
+    with _told("check"):
+        from cress.center import upkeep
+        from cress.client.config import data_directory
+
+        path = data_directory(data) / upkeep.STORE
+        found = upkeep.check(path)
+        facts(
+            [
+                ("store", f"{path}, {found.size:,} bytes"),
+                ("state", f"snapshot of {found.snapshot:,} bytes and {count(found.records, 'record')} since"),
+                (
+                    "alive",
+                    f"{count(found.jobs, 'job')}, {count(found.attempts, 'attempt')}, {count(found.nodes, 'node')}",
+                ),
+                ("finished", f"{count(found.finished_jobs, 'job')}, {count(found.finished_attempts, 'attempt')}"),
+            ]
+        )
+        for problem in found.problems:
+            typer.echo(f"cress store check: {problem}", err=True)
+        if found.problems:
+            typer.echo("cress store check: take a backup back with `cress store restore FILE`", err=True)
+            raise typer.Exit(DAMAGED)
+        print("all is well")
+
+
+@app.command()
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; it must not exist yet.")],
+    data: Directory = None,
+) -> None:
+    """Copy the store into a file, also while the center runs."""
+    with _told("backup"):
+        from cress.center import upkeep
+        from cress.client.config import data_directory
+
+        size = upkeep.backup(data_directory(data) / upkeep.STORE, file)
+        print(f"{file}: {size:,} bytes")
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")],
+    data: Directory = None,
+) -> None:
+    """Put a backup in the place of the store; no center may run on it."""
+    with _told("restore"):
+        from cress.center import upkeep
+        from cress.client.config import data_directory
+
+        place = data_directory(data)
+        done = upkeep.restore(place, file)
+        alive = f"{count(done.jobs, 'job')} and {count(done.attempts, 'attempt')} alive in it"
+        print(f"{place / upkeep.STORE} is {file} now, with {alive}")
+        if done.kept is not None:
+            print(f"what was there is in {done.kept}")
+        if done.jumped:
+            print("numbers of new jobs and attempts begin much higher: nobody knows which were given away since")
+
+
+@contextmanager
+def _told(verb: str) -> Iterator[None]:
+    with told(f"store {verb}", "center"):
+        from cress.store.base import StoreError
+
+        try:
+            yield
+        except StoreError as error:
+            typer.echo(f"cress store {verb}: {error}", err=True)
+            raise typer.Exit(DAMAGED) from None

@@ -1,0 +1,139 @@
+"""What an operator does with a SQLite store: see whether it is whole, copy it while it is used, put a copy in its place."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from cress.model.records import AttemptRecord, JobRecord
+from cress.store.base import Damaged, Saved, StoreError
+from cress.store.sqlite import MARK, SCHEMA, attempt_of, beside, check_place, job_of, load, opened, told
+
+# Folders into which `restore` moves what it replaces.
+REPLACED = "replaced"
+_MOST_TOLD = 10
+
+
+class Reading:
+    """One moment of a store, which may be written meanwhile; use it in a ``with reading(path)``."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+
+    def damage(self) -> list[str]:
+        """What SQLite finds wrong with the file, each a sentence; empty if it is whole."""
+        with told(self.path, "cannot be read"):
+            found = self._connection.execute(f"PRAGMA integrity_check({_MOST_TOLD})").fetchall()
+        return [] if found == [("ok",)] else [str(each).replace("\n", " ") for (each,) in found]
+
+    def saved(self) -> Saved:
+        """What a center would load, with its checksums looked at."""
+        with told(self.path, "cannot be read"):
+            return load(self._connection)
+
+    def runs(self) -> Iterator[tuple[int, bytes]]:
+        """How to run each job, by id."""
+        with told(self.path, "cannot be read"):
+            for job, sealed in self._connection.execute("SELECT job, run FROM runs ORDER BY job"):
+                yield job, opened(sealed, f"how to run job {job}")
+
+    def jobs(self) -> Iterator[JobRecord]:
+        """The finished jobs."""
+        for row in self._rows("jobs", JobRecord.__struct_fields__):
+            with _sensible(self.path, "jobs"):
+                yield job_of(row)
+
+    def attempts(self) -> Iterator[AttemptRecord]:
+        """The finished attempts."""
+        for row in self._rows("attempts", AttemptRecord.__struct_fields__):
+            with _sensible(self.path, "attempts"):
+                yield attempt_of(row)
+
+    def _rows(self, table: str, fields: tuple[str, ...]) -> Iterator[tuple[object, ...]]:
+        columns = ", ".join(f'"{name}"' for name in fields)
+        with told(self.path, "cannot be read"):
+            yield from self._connection.execute(f"SELECT {columns} FROM {table}")  # noqa: S608 (our own names)
+
+    def copy_to(self, target: Path) -> None:
+        """Copy this moment into a new file, durably, for its owner only."""
+        fresh = beside(target, f".{os.getpid()}")
+        try:
+            with told(target, "cannot be written"):
+                os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+                with closing(sqlite3.connect(fresh, isolation_level=None)) as copy:
+                    self._connection.backup(copy)
+                    # One file, without anything beside it.
+                    copy.execute("PRAGMA journal_mode=DELETE")
+                _sync(fresh)
+                fresh.replace(target)
+                _sync(target.parent)
+        finally:
+            fresh.unlink(missing_ok=True)
+
+
+@contextmanager
+def reading(path: Path, *, as_it_is: bool = False) -> Iterator[Reading]:
+    """One moment of the store in ``path``. Raises StoreError.
+
+    ``as_it_is``: also a store that has lost its write-ahead file.
+    """
+    if not as_it_is:
+        check_place(path)
+    if not path.is_file():
+        raise StoreError(f"there is no store {path}")
+    with told(path, "cannot be read"):
+        connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, isolation_level=None)
+    with closing(connection):
+        with told(path, "cannot be read"):
+            connection.execute("BEGIN")
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version != SCHEMA:
+            what = f"schema {version}, not {SCHEMA}" if version else "there is nothing of Cress in it"
+            raise StoreError(f"{path} is no store of this version of Cress ({what})")
+        yield Reading(path, connection)
+
+
+@contextmanager
+def _sensible(path: Path, table: str) -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise Damaged(f"the store {path} is damaged: a row of {table} makes no sense: {error}") from None
+
+
+def put_in_place(fresh: Path, path: Path) -> Path | None:
+    """Make the file ``fresh`` the store in ``path``; the folder into which the one before was moved, if there was one.
+
+    Nobody may use either. Interrupted at any point, both are still there.
+    """
+    with told(path, "cannot be replaced"):
+        there = [old for ending in ("", "-wal", "-shm", MARK) if (old := beside(path, ending)).exists()]
+        folder = _unused(path.parent) if there else None
+        if folder is not None:
+            folder.mkdir(mode=0o700)
+            for old in there:
+                old.rename(folder / old.name)
+            _sync(folder)
+        fresh.rename(path)
+        _sync(path.parent)
+    return folder
+
+
+def _unused(parent: Path) -> Path:
+    number = 1
+    while (folder := parent / f"{REPLACED}-{number}").exists():
+        number += 1
+    return folder
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
