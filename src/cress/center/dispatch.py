@@ -22,11 +22,18 @@ class Away(Exception):
 
 
 class Connection:
-    """One executor: what waits to be sent to it, and the answers that are awaited from it."""
+    """One executor: what waits to be sent to it, and the answers that are awaited from it.
+
+    ``terms``: it runs what it runs from term to term; ``granted`` is the end of the last one, on the engine's clock
+    (0: none yet). ``leaving``: it is granted no more.
+    """
 
     def __init__(self, name: str, attributes: dict[str, str]) -> None:
         self.name = name
         self.attributes = attributes
+        self.terms = False
+        self.granted = 0
+        self.leaving = False
         self.closed = False
         self.reason = ""
         self._orders: list[bytes] = []

@@ -79,7 +79,7 @@ class _Call:
 class Engine:
     """Owns the machine. Reads look at ``machine``, ``flight`` and ``store``; changes go through ``submit``.
 
-    ``problem`` is empty while all is well, else why nothing can be stored.
+    ``problem`` is empty while all is well, else why nothing can be stored. ``cluster`` is the id of the cluster.
     """
 
     machine: Machine
@@ -90,10 +90,12 @@ class Engine:
         self.clock = clock or Clock()
         self.dispatcher = Dispatcher(self.run)
         self.epoch = 0
+        self.cluster = ""
         self.problem = ""
         self.started = self.clock.utc()
         self.flight = Flight()
         self.stopping = False
+        self._stepped_back = ""
         self._runs: OrderedDict[int, Run] = OrderedDict()
         self._queue: list[_Call] = []
         self._wake = asyncio.Event()
@@ -133,6 +135,15 @@ class Engine:
         self._thread.shutdown()
         self.log.close()
         self.store.close()
+
+    def step_back(self, sentence: str) -> None:
+        """Another center is in charge: give no orders and take nothing in any more; what is stored can be read."""
+        _log.error("%s", sentence)
+        self.problem = self._stepped_back = sentence
+        waiting, self._queue = self._queue, []
+        for call in waiting:
+            call.refuse(sentence)
+        self.dispatcher.drop_all(sentence)
 
     # --- ways in ---------------------------------------------------------------------------------------------
 
@@ -216,7 +227,7 @@ class Engine:
 
     async def _until_needed(self) -> None:
         while not self._queue and not self.stopping:
-            due = self.machine.next_wakeup()
+            due = None if self._stepped_back else self.machine.next_wakeup()
             delay = LONGEST_SLEEP if due is None else min(LONGEST_SLEEP, (due - self.clock.now()) / SECOND)
             if delay <= 0:
                 # Others get their turn even when one step leads to the next.
@@ -356,7 +367,7 @@ class Engine:
                 _log.exception("the state cannot be loaded")
             else:
                 self._take_over(opened)
-                self.problem = ""
+                self.problem = self._stepped_back
                 return
             await self._pause(RETRY)
 

@@ -15,19 +15,23 @@ from websockets.http11 import Request, Response
 
 from cress.center.dispatch import Connection
 from cress.center.engine import Engine, Reply
+from cress.center.local import Locals, recognise
 from cress.lifecycle.inputs import NodeJoined, NodeLeft, Reported
-from cress.model.errors import InputError
+from cress.model.errors import InputError, NotAccepted
 from cress.model.node import Node
 from cress.model.reports import Ended, Report
+from cress.model.times import SECOND
 from cress.model.vectors import parse_vector
 from cress.protocol.messages import (
     VERSION,
+    Beat,
     Durable,
     FromAgent,
     Hello,
     LogData,
     Refused,
     Reports,
+    Term,
     Welcome,
     decode_from_agent,
     encode,
@@ -36,6 +40,8 @@ from cress.protocol.messages import (
 # Seconds that an executor has for its first message, and for the answer to a ping.
 HELLO_TIMEOUT = 10.0
 ALIVE_TIMEOUT = 2.0
+# Seconds between two pings to an executor; less where terms are short, so that one that is gone is not waited for.
+PING, LEAST_PING = 20.0, 2.0
 MOST_BYTES = 64 * 2**20
 MOST_NAME = 253
 # WebSocket close codes.
@@ -52,12 +58,14 @@ class Listener:
         self._token = f"Bearer {token}".encode()
         self._sockets: dict[str, ServerConnection] = {}
         self._server: Server | None = None
+        self._locals: asyncio.Task[None] | None = None
 
     async def start(self, sock: socket.socket) -> None:
         """Serve on a bound socket."""
         # The library tells of every garbled handshake; a port scan must not fill the log.
         quiet = logging.getLogger("cress.executors.wire")
         quiet.setLevel(logging.CRITICAL)
+        ping = max(LEAST_PING, min(PING, self._engine.machine.core.options.term / SECOND / 3))
         self._server = await serve(
             self._serve,
             sock=sock,
@@ -68,10 +76,15 @@ class Listener:
             server_header=None,
             logger=quiet,
             close_timeout=1,
+            ping_interval=ping,
+            ping_timeout=ping,
         )
+        self._locals = asyncio.create_task(Locals(self._engine).run(), name="executors of this machine")
 
     async def stop(self) -> None:
         """Close every connection."""
+        if self._locals is not None:
+            self._locals.cancel()
         self._engine.dispatcher.drop_all("the center stops")
         if self._server is not None:
             self._server.close()
@@ -95,7 +108,9 @@ class Listener:
             except InputError as error:
                 await _refuse(wire, error, permanent=True)
                 return
+            assert isinstance(hello, Hello)
             try:
+                self._in_charge(hello)
                 await self._only_one(node.name)
             except InputError as error:
                 await _refuse(wire, error, permanent=False)
@@ -105,8 +120,16 @@ class Listener:
         except ConnectionClosed:
             pass
         else:
-            assert isinstance(hello, Hello)
             await self._converse(wire, hello, node)
+
+    def _in_charge(self, hello: Hello) -> None:
+        """Raise NotAccepted if another center has given orders to this executor since this one began."""
+        ours = self._engine.epoch
+        if hello.epoch > ours:
+            sentence = f"this center (epoch {ours}) is not in charge any more: node {hello.name} has had orders"
+            sentence += f" from another one (epoch {hello.epoch})"
+            self._engine.step_back(sentence)
+            raise NotAccepted(sentence, hint="the address of the center that is in charge; this one is to be stopped")
 
     def _node(self, hello: FromAgent) -> Node:
         if not isinstance(hello, Hello):
@@ -118,6 +141,11 @@ class Listener:
             )
         if not hello.name or len(hello.name) > MOST_NAME or not hello.name.isprintable() or "/" in hello.name:
             raise InputError(f"{hello.name[:MOST_NAME]!r} is no name of a node", hint="its host name, for instance")
+        if hello.cluster and self._engine.cluster and hello.cluster != self._engine.cluster:
+            raise InputError(
+                "the executor's directory belongs to another cluster, whose tasks may still run there",
+                hint="another directory for it, or the center of that cluster",
+            )
         try:
             capacity = parse_vector(hello.resource, self._engine.machine.core.dimensions)
         except InputError as error:
@@ -149,6 +177,8 @@ class Listener:
             await wire.close(TRY_AGAIN, "two at once")
             return
         self._sockets[hello.name] = wire
+        local = recognise(hello)
+        connection.terms = local is None
         writer = asyncio.create_task(_write(wire, connection), name=f"orders to {hello.name}")
 
         def joined(reply: Reply) -> None:
@@ -157,21 +187,18 @@ class Listener:
                 connection.close("refused")
             elif not connection.closed:
                 engine.dispatcher.connections[hello.name] = connection
-                connection.put(Welcome(epoch=engine.epoch, name=engine.settings.cluster))
+                name, term = engine.settings.cluster, self._grant(connection)
+                welcome = Welcome(epoch=engine.epoch, cluster=engine.cluster, name=name, sent=hello.sent, term=term)
+                connection.put(welcome)
                 _durable(connection, engine.epoch, hello.reports)
 
         try:
-            if not engine.post(NodeJoined(node=node, boot=hello.boot, reports=hello.reports), joined):
+            terms = connection.terms and hello.bound
+            joining = NodeJoined(node=node, boot=hello.boot, reports=hello.reports, terms=terms, local=local)
+            if not engine.post(joining, joined):
                 connection.close("the center cannot store it; try again")
             async for data in wire:
-                message = _decoded(data)
-                if isinstance(message, Reports):
-                    if message.leaving:
-                        # Before the ends of its tasks: they must not start again there.
-                        engine.post(NodeLeft(name=hello.name))
-                    self._reported(connection, message.reports)
-                elif isinstance(message, LogData):
-                    connection.answered(message)
+                self._heard(connection, _decoded(data))
         except InputError as error:
             _log.warning("node %s: %s", hello.name, error)
             connection.close(str(error))
@@ -181,6 +208,29 @@ class Listener:
             connection.close("gone")
             self._leave(hello.name, wire, connection)
             await writer
+
+    def _heard(self, connection: Connection, message: FromAgent) -> None:
+        engine = self._engine
+        if isinstance(message, Beat):
+            # Without the engine: that a disk is slow is no reason to stop a task.
+            if connection.granted and not connection.leaving:
+                connection.put(Term(epoch=engine.epoch, sent=message.sent, term=self._grant(connection)))
+        elif isinstance(message, Reports):
+            if message.leaving:
+                # Before the ends of its tasks: they must not start again there.
+                connection.leaving = True
+                engine.post(NodeLeft(name=connection.name, granted=connection.granted))
+            self._reported(connection, message.reports)
+        elif isinstance(message, LogData):
+            connection.answered(message)
+
+    def _grant(self, connection: Connection) -> int:
+        """Grant a term from now on; what the executor may use of it, from its own question on. 0: none holds."""
+        if not connection.terms:
+            return 0
+        options = self._engine.machine.core.options
+        connection.granted = self._engine.clock.now() + options.term
+        return options.term - options.term_margin
 
     def _reported(self, connection: Connection, reports: tuple[Report, ...]) -> None:
         def stored(reply: Reply) -> None:
@@ -197,7 +247,8 @@ class Listener:
             if connection is not None and engine.dispatcher.connections.get(name) is connection:
                 del engine.dispatcher.connections[name]
             # Even if it was never welcomed: its NodeJoined may be on its way.
-            engine.post(NodeLeft(name=name))
+            granted = 0 if connection is None else connection.granted
+            engine.post(NodeLeft(name=name, granted=granted))
 
 
 def _durable(connection: Connection, epoch: int, reports: tuple[Report, ...]) -> None:
