@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.model.errors import InputError, InputErrors
-from cress.model.job import Job, OnPartition
+from cress.model.job import Condition, Job, OnPartition
 from cress.model.jobspec import (
     DEFAULT_RESOURCE,
     KEYS,
@@ -65,6 +65,10 @@ def test_the_fullest_job_says_everything() -> None:
             "gang": True,
             "stop_grace": 90,
             "on_partition": "Keep",
+            "retries": 3,
+            "backoff": "30s",
+            "hold": "yes",
+            "after": {12: "Any", "13": "failed"},
         },
         dimensions=DIMENSIONS,
         user="ann",
@@ -80,6 +84,10 @@ def test_the_fullest_job_says_everything() -> None:
         priority=-7,
         time_limit=5 * MINUTE,
         on_partition=OnPartition.KEEP,
+        retries=3,
+        backoff=30 * SECOND,
+        hold=True,
+        after=((12, Condition.ANY), (13, Condition.FAILED)),
     )
     assert spec.run == Run(
         job=0,
@@ -105,6 +113,46 @@ def test_keys_are_read_without_capitals_and_underscores(key: str) -> None:
 @pytest.mark.parametrize("key", ["gang", "issue_as_whole", "IssueAsWhole"])
 def test_a_gang_has_the_name_of_the_source_paper_too(key: str) -> None:
     assert read(**{key: "true"}).job.gang
+
+
+@pytest.mark.parametrize(
+    ("after", "jobs"),
+    [
+        (7, [(7, Condition.OK)]),
+        ([7, "8"], [(7, Condition.OK), (8, Condition.OK)]),
+        ({"7": "failed"}, [(7, Condition.FAILED)]),
+        ([], []),
+    ],
+)
+def test_a_job_comes_after_others(after: object, jobs: list[tuple[int, Condition]]) -> None:
+    assert list(read(after=after).job.after) == jobs
+
+
+def test_jobs_of_one_submit_name_each_other() -> None:
+    entries = [
+        {**LEAST, "name": "load", "after": ["prepare"]},
+        {**LEAST, "name": "prepare", "after": {3: "any"}},
+        {**LEAST, "name": "alarm", "after": {"load": "failed", "prepare": "failed"}},
+    ]
+    load, prepare, alarm = (spec.job.after for spec in parse_jobs(entries, dimensions=DIMENSIONS, user="ann"))
+    assert load == ((-2, Condition.OK),)
+    assert prepare == ((3, Condition.ANY),)
+    assert alarm == ((-1, Condition.FAILED), (-2, Condition.FAILED))
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (["load", "other"], "jobs[1].after: no job of this submit is called prepare"),
+        (["prepare", "other", "prepare"], "jobs[1].after: 2 jobs of this submit are called prepare"),
+    ],
+)
+def test_a_name_must_be_that_of_one_job_of_the_submit(names: list[str], sentence: str) -> None:
+    entries: list[dict[str, object]] = [{**LEAST, "name": name} for name in names]
+    entries[1]["after"] = "prepare"
+    with pytest.raises(InputError) as caught:
+        parse_jobs(entries, dimensions=DIMENSIONS, user="ann")
+    assert str(caught.value).startswith(sentence)
 
 
 def test_memory_is_limited_only_when_it_was_asked_for() -> None:
@@ -211,6 +259,41 @@ REFUSED: list[tuple[str, dict[Any, Any], str]] = [
         "a relative directory",
         {**LEAST, "directory": "data"},
         "directory: 'data' is not absolute (a path that begins with /)",
+    ),
+    (
+        "half a retry",
+        {**LEAST, "retries": 0.5},
+        "retries: '0.5' is no whole number (a whole number from 0 to 1000)",
+    ),
+    (
+        "a retry a year later",
+        {**LEAST, "backoff": "365d"},
+        "backoff: 365d is too long (at most 1d)",
+    ),
+    (
+        "held by somebody",
+        {**LEAST, "hold": "ann"},
+        "hold: 'ann' is neither true nor false (true: it waits until it is released)",
+    ),
+    (
+        "after a mapping of nothing known",
+        {**LEAST, "after": {7: "done"}},
+        "after: 'done' is no condition (ok: it succeeded; any: it is over; failed: a task of it failed)",
+    ),
+    (
+        "after itself twice",
+        {**LEAST, "after": [7, "7"]},
+        "after: job 7 is named twice (one condition for each job)",
+    ),
+    (
+        "after job 0",
+        {**LEAST, "after": [0]},
+        "after: 0 is no id of a job (one that `cress jobs` shows)",
+    ),
+    (
+        "after a list in a list",
+        {**LEAST, "after": [[7]]},
+        "after: a list is no job (a list of ids and names, or `id: condition` for each)",
     ),
     (
         "a gang of three",

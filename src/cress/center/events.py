@@ -37,7 +37,6 @@ class Before:
     """What must be known of a machine before a step, to tell afterwards what was new in it."""
 
     def __init__(self, machine: Machine, inputs: Sequence[Input]) -> None:
-        self.next_job = machine.next_job
         self.starting: set[int] = set()
         for each in inputs:
             if isinstance(each, (Reported, NodeJoined)):
@@ -123,7 +122,10 @@ class Events:
 
 
 def _cordons(machine: Machine) -> dict[str, tuple[bool, str]]:
-    return {name: (node.cordoned, node.reason) for name, node in machine.nodes.items()}
+    return {
+        name: (node.cordoned or bool(node.rest), node.reason if node.cordoned else node.rest)
+        for name, node in machine.nodes.items()
+    }
 
 
 class _Groups:
@@ -142,9 +144,9 @@ class _Groups:
 
 def _derived(machine: Machine, inputs: Sequence[Input], step: Step, before: Before) -> Iterator[EventView]:
     groups = _Groups(machine, step)
-    for each, reply in zip(inputs, step.replies, strict=True):
-        if not isinstance(reply, Exception):
-            yield from _of_input(machine, each, reply or (), before, groups)
+    for place, (each, reply) in enumerate(zip(inputs, step.replies, strict=True)):
+        if not isinstance(reply, Exception) and place not in step.repeated:
+            yield from _of_input(machine, each, reply or (), groups)
             if isinstance(each, (Reported, NodeJoined)):
                 yield from _started(machine, each.reports, before, groups, step)
     at = machine.utc / SECOND
@@ -159,17 +161,13 @@ def _derived(machine: Machine, inputs: Sequence[Input], step: Step, before: Befo
         yield EventView(at=at, kind="job.ended", job=job.id, group=job.group, name=job.name, user=job.user, state=state)
 
 
-def _of_input(
-    machine: Machine, each: Input, ids: tuple[int, ...], before: Before, groups: _Groups
-) -> Iterator[EventView]:
+def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Groups) -> Iterator[EventView]:
     at = machine.utc / SECOND
     match each:
         case Submit():
             for id, job in zip(ids, each.jobs, strict=True):
-                # A submit that was repeated gets the ids that it got before.
-                if id >= before.next_job:
-                    group = job.group or DEFAULT_GROUP
-                    yield EventView(at=at, kind="job.submitted", job=id, group=group, name=job.name, user=job.user)
+                group = job.group or DEFAULT_GROUP
+                yield EventView(at=at, kind="job.submitted", job=id, group=group, name=job.name, user=job.user)
         case Cancel():
             group = groups(each.job)
             if group:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from cress.lifecycle.inputs import Hold
@@ -10,6 +11,10 @@ from cress.model.errors import InputError, NotAccepted
 from cress.model.events import JobCancelled, JobHeld
 from cress.model.group import DEFAULT_GROUP
 from cress.model.records import JobRecord, JobState
+from cress.model.times import SECOND
+
+# For so long (µs) the shell may not know that a job is over.
+REMEMBERED = 10 * SECOND
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine
@@ -72,6 +77,15 @@ def maybe_over(machine: Machine, job: LiveJob) -> None:
     record = _record(machine, job)
     machine.out.jobs.append(record)
     machine.over.append((number, record.state))
+    _remember(machine, number, record.state)
+
+
+def _remember(machine: Machine, number: int, state: JobState) -> None:
+    for old in list(islice(machine.ended, 2)):
+        # Two leave for one that comes: they never pile up, and no step has to look at many.
+        if machine.ended[old][1] + REMEMBERED <= machine.now:
+            del machine.ended[old]
+    machine.ended[number] = (state, machine.now)
 
 
 def _record(machine: Machine, job: LiveJob) -> JobRecord:

@@ -64,7 +64,8 @@ class Machine:
     Times: ``now`` is the shell's clock, which never goes back; ``utc`` the wall clock, only shown and handed to quota
     timetables; both in microseconds. ``out`` is what the step under way has come to so far; ``over`` the jobs that
     ended in it and that those behind them have not heard of; ``behind`` the jobs that come after a job that is alive;
-    ``answers`` what submits with a key were answered, oldest first.
+    ``answers`` what submits with a key were answered, oldest first; ``ended`` the jobs that ended a moment ago, with
+    state and time: the shell may not have seen that yet when somebody submits a job that comes after one of them.
     """
 
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
@@ -80,6 +81,7 @@ class Machine:
         self.timers = Timers()
         self.answers: dict[str, Answer] = {}
         self.behind: dict[int, list[int]] = {}
+        self.ended: dict[int, tuple[JobState, int]] = {}
         self.over: deque[tuple[int, JobState]] = deque()
         self.out = Step([], [], [], [], [])
         self._more = False
@@ -205,7 +207,7 @@ class Machine:
 
         ``known`` as in ``Submit``.
         """
-        submits.check(self, jobs, dict(known))
+        submits.check(self, jobs, submits.states_of(self, jobs, known))
 
     def reason(self, job: int, now: int | None = None) -> str:
         """Why tasks of a job wait, as a sentence; empty when none does."""
@@ -234,6 +236,7 @@ class Machine:
             "timers": [[*key, time] for key, time in self.timers.times.items()],
             "answers": self.answers,
             "behind": self.behind,
+            "ended": self.ended,
             "core": self.core.export(),
         }
         return msgspec.msgpack.encode(state)
@@ -259,4 +262,5 @@ class Machine:
         machine.timers.times = {(kind, name): time for kind, name, time in state["timers"]}
         machine.answers = msgspec.convert(state["answers"], dict[str, Answer])
         machine.behind = state["behind"]
+        machine.ended = msgspec.convert(state["ended"], dict[int, tuple[JobState, int]])
         return machine

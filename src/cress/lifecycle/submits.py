@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -43,7 +43,7 @@ def submit(machine: Machine, request: Submit) -> tuple[int, ...]:
         if known is not None:
             machine.out.repeated.add(len(machine.out.replies))
             return known.ids
-    states = _states(machine, request.known)
+    states = states_of(machine, request.jobs, request.known)
     check(machine, request.jobs, states)
     first = machine.next_job
     ids = tuple(range(first, first + len(request.jobs)))
@@ -77,9 +77,14 @@ def _remembered(machine: Machine, request: Submit) -> Answer | None:
     return known
 
 
-def _states(machine: Machine, known: Sequence[tuple[int, JobState]]) -> dict[int, JobState]:
-    """The states of jobs that are over: what the shell knows, and what ended in this very step."""
-    return dict(known) | {record.id: record.state for record in machine.out.jobs}
+def states_of(machine: Machine, jobs: Iterable[Job], known: Iterable[tuple[int, JobState]]) -> dict[int, JobState]:
+    """The states of jobs that are over and that these come after: what the shell knows, and what ended a moment ago."""
+    states = dict(known)
+    for job in jobs:
+        for number, _ in job.after:
+            if number in machine.ended:
+                states[number], _ = machine.ended[number]
+    return states
 
 
 def check(machine: Machine, jobs: Sequence[Job], known: Mapping[int, JobState]) -> None:

@@ -15,10 +15,10 @@ import msgspec
 
 from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.model.group import DEFAULT_GROUP, MAX_GROUP_NAME_LENGTH
-from cress.model.job import Job, JobType, OnPartition
+from cress.model.job import Condition, Job, JobType, OnPartition
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.run import Run
-from cress.model.times import HOUR
+from cress.model.times import DAY, HOUR
 from cress.model.units import format_duration, one_of, parse_count, parse_duration
 from cress.model.vectors import parse_vector
 
@@ -30,6 +30,9 @@ MAX_NAME_LENGTH = 128
 MAX_VARIABLE_LENGTH = 1000
 MAX_DIRECTORY_LENGTH = 4095  # PATH_MAX of Linux, without the zero at the end
 MAX_STOP_GRACE = HOUR
+MAX_RETRIES = 1_000
+MAX_BACKOFF = DAY
+MAX_AFTER = 1_000
 # Linux takes no argument and no variable of 128 KiB or more (MAX_ARG_STRLEN), and 2 MB of all together by default.
 MAX_WORD_BYTES = 128 * 1024 - 1
 MAX_RUN_BYTES = 1_000_000
@@ -51,6 +54,10 @@ KEYS = (
     "gang",
     "stop_grace",
     "on_partition",
+    "retries",
+    "backoff",
+    "hold",
+    "after",
 )
 ALIASES = {"issue_as_whole": "gang", "env": "environment", "dir": "directory"}
 SHELL = ("/bin/sh", "-c")
@@ -64,6 +71,7 @@ _WORDS = {True: ("true", "yes", "on"), False: ("false", "no", "off")}
 
 _NO_COMMAND: tuple[str, ...] = ()
 _NO_VARIABLES: tuple[tuple[str, str], ...] = ()
+_NO_JOBS: tuple[tuple[int | str, Condition], ...] = ()
 _T = TypeVar("_T")
 
 
@@ -75,10 +83,14 @@ _PLAIN_KEYS = {_plain(key): key for key in KEYS} | {_plain(alias): key for alias
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One job as submitted: what the scheduler sees of it, and how to run it. Both ids are 0: the center gives them."""
+    """One job as submitted: what the scheduler sees of it, and how to run it. Both ids are 0: the center gives them.
+
+    ``behind`` are the jobs of the same submit that it comes after, by name; ``parse_jobs`` has made places of them.
+    """
 
     job: Job
     run: Run
+    behind: tuple[tuple[str, Condition], ...] = ()
 
 
 def parse_jobs(entries: object, *, dimensions: Dimensions, user: str) -> list[JobSpec]:
@@ -104,7 +116,33 @@ def parse_jobs(entries: object, *, dimensions: Dimensions, user: str) -> list[Jo
         except InputError as error:
             errors += [below(each, place) for each in _each(error)]
     _raise(errors)
-    return specs
+    return _resolved(specs)
+
+
+def _resolved(specs: list[JobSpec]) -> list[JobSpec]:
+    """Names of jobs of this submit as their places, in the way of ``Job.after``: ``-1`` is the first one."""
+    places: dict[str, list[int]] = {}
+    for position, spec in enumerate(specs):
+        places.setdefault(spec.job.name, []).append(position)
+    resolved = []
+    errors: list[InputError] = []
+    for position, spec in enumerate(specs):
+        after = list(spec.job.after)
+        for name, condition in spec.behind:
+            found = places.get(name, [])
+            if len(found) == 1:
+                after.append((-found[0] - 1, condition))
+                continue
+            if found:
+                what, hint = f"{len(found)} jobs of this submit are called {name}", "a name of its own for each"
+            else:
+                what = f"no job of this submit is called {name}"
+                hint = "a job that was submitted before by its id; " + one_of(name, places)
+            errors.append(InputError(what, hint=hint, field=f"jobs[{position}].after"))
+        job = msgspec.structs.replace(spec.job, after=tuple(after))
+        resolved.append(msgspec.structs.replace(spec, job=job, behind=()))
+    _raise(errors)
+    return resolved
 
 
 def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str) -> JobSpec:
@@ -123,9 +161,13 @@ def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: st
     time_limit = reader.read("time_limit", _time_limit, None)
     environment = reader.read("environment", _environment, _NO_VARIABLES)
     directory = reader.read("directory", _directory, "")
-    gang = reader.read("gang", _gang, False)
+    gang = reader.read("gang", lambda value: _truth(value, "all tasks start at once, or none"), False)
     stop_grace = reader.read("stop_grace", _stop_grace, Run(job=0, command=()).stop_grace)
     on_partition = reader.read("on_partition", _on_partition, OnPartition.STOP)
+    retries = reader.read("retries", _retries, 0)
+    backoff = reader.read("backoff", _backoff, Job(id=0, group="", request=()).backoff)
+    hold = reader.read("hold", lambda value: _truth(value, "it waits until it is released"), False)
+    after = reader.read("after", _after, _NO_JOBS)
     size = sum(len(word.encode()) for word in command)
     size += sum(len(key) + len(value.encode()) for key, value in environment)
     if size > MAX_RUN_BYTES and not reader.errors:
@@ -149,6 +191,10 @@ def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: st
         time_limit=time_limit,
         type=type_,
         on_partition=on_partition,
+        retries=retries,
+        backoff=backoff,
+        hold=hold,
+        after=tuple((each, condition) for each, condition in after if isinstance(each, int)),
     )
     run = Run(
         job=0,
@@ -165,7 +211,8 @@ def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: st
         stop_grace=stop_grace,
         on_partition=on_partition,
     )
-    return JobSpec(job=job, run=run)
+    behind = tuple((each, condition) for each, condition in after if isinstance(each, str))
+    return JobSpec(job=job, run=run, behind=behind)
 
 
 def below(error: InputError, field: str) -> InputError:
@@ -382,13 +429,61 @@ def _directory(value: object) -> str:
     return directory
 
 
-def _gang(value: object) -> bool:
+def _truth(value: object, meaning: str) -> bool:
     if isinstance(value, bool):
         return value
     for answer, words in _WORDS.items():
         if isinstance(value, str) and value.strip().lower() in words:
             return answer
-    raise InputError(f"{_shown(value)} is neither true nor false", hint="true: all tasks start at once, or none")
+    raise InputError(f"{_shown(value)} is neither true nor false", hint=f"true: {meaning}")
+
+
+def _retries(value: object) -> int:
+    return parse_count(_number(value), least=0, most=MAX_RETRIES)
+
+
+def _backoff(value: object) -> int:
+    backoff = parse_duration(_number(value))
+    if backoff > MAX_BACKOFF:
+        raise InputError(f"{format_duration(backoff)} is too long", hint=f"at most {format_duration(MAX_BACKOFF)}")
+    return backoff
+
+
+def _after(value: object) -> tuple[tuple[int | str, Condition], ...]:
+    """Ids and names of jobs, each with its condition."""
+    if isinstance(value, Mapping):
+        pairs = [(_job_named(each), _condition(word)) for each, word in value.items()]
+    else:
+        jobs = value if isinstance(value, (list, tuple)) else [value]
+        pairs = [(_job_named(each), Condition.OK) for each in jobs]
+    if len(pairs) > MAX_AFTER:
+        raise InputError(f"{len(pairs)} jobs are too many", hint=f"at most {MAX_AFTER}")
+    named = [each for each, _ in pairs]
+    if len(set(named)) < len(named):
+        twice = next(each for each in named if named.count(each) > 1)
+        raise InputError(f"job {twice} is named twice", hint="one condition for each job")
+    return tuple(pairs)
+
+
+def _job_named(value: object) -> int | str:
+    if isinstance(value, (Mapping, list, tuple, bool, float)):
+        raise InputError(f"{_shown(value)} is no job", hint="a list of ids and names, or `id: condition` for each")
+    text = _text(value).strip()
+    if text.isascii() and text.isdigit():
+        if len(text) > 18 or not int(text):
+            raise InputError(f"{_shown(value)} is no id of a job", hint="one that `cress jobs` shows")
+        return int(text)
+    return _name(text)
+
+
+def _condition(value: object) -> Condition:
+    known = [each.value for each in Condition]
+    text = value.strip().lower() if isinstance(value, str) else value
+    if text not in known:
+        raise InputError(
+            f"{_shown(value)} is no condition", hint="ok: it succeeded; any: it is over; failed: a task of it failed"
+        )
+    return Condition(text)
 
 
 def _text(value: object) -> str:
