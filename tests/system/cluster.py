@@ -44,6 +44,7 @@ class Cluster:
         self.data = self.folder / "d"
         self.center: subprocess.Popen[bytes] | None = None
         self.executors: dict[str, subprocess.Popen[bytes]] = {}
+        self._ports = (0, 0)
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("CRESS_", "NO_COLOR"))
         } | {"CRESS_DATA": str(self.data)}
@@ -52,9 +53,12 @@ class Cluster:
 
     def start_center(self, *arguments: str) -> None:
         """Start the center and wait until it listens."""
-        center = self.center = self.start("center", *self._ports(), *arguments, log="center.log")
+        # Where the one before listened, if there was one: executors and clients know that address.
+        ports = "--port", str(self._ports[0]), "--executor-port", str(self._ports[1])
+        center = self.center = self.start("center", *ports, *arguments, log="center.log")
         wait_until(lambda: self._listens(center) or self._ended(center), "a listening center")
         assert center.poll() is None, self.log("center.log")
+        self._ports = self.port("url"), self.port("executor_url")
 
     def kill_center(self) -> None:
         """kill -9."""
@@ -67,13 +71,6 @@ class Cluster:
         with contextlib.suppress(OSError, msgspec.DecodeError):
             return int(self.address("pid")) == center.pid
         return False
-
-    def _ports(self) -> tuple[str, ...]:
-        """Where the center shall listen: where the one before it did, if there was one."""
-        ports = [0, 0]
-        with contextlib.suppress(OSError, msgspec.DecodeError):
-            ports = [self.port("url"), self.port("executor_url")]
-        return "--port", str(ports[0]), "--executor-port", str(ports[1])
 
     def start_executor(self, name: str = "n1", resource: str = "<4, 8G>", *arguments: str) -> None:
         """Start an executor and wait until its node is up."""
