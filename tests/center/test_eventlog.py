@@ -87,13 +87,14 @@ def _all_records(folder: Path) -> list[tuple[int, bytes]]:
 
 
 ENDS = st.sampled_from(["clean", "killed", "before the commit", "behind the commit"])
-LIVES = st.lists(st.tuples(st.integers(0, 12), ENDS, st.integers(0, 2_000)), min_size=1, max_size=5)
+ZEROS = st.sampled_from([0, 0, 3, 8, 100])
+LIVES = st.lists(st.tuples(st.integers(0, 12), ENDS, st.integers(0, 2_000), ZEROS), min_size=1, max_size=5)
 
 
 @given(lives=LIVES, snapshot=st.integers(2, 9), new_file=st.booleans())
 @settings(max_examples=15)
 def test_what_was_committed_is_there_once_after_any_crash(
-    lives: list[tuple[int, str, int]], snapshot: int, new_file: bool
+    lives: list[tuple[int, str, int, int]], snapshot: int, new_file: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         folder = Path(name)
@@ -102,13 +103,15 @@ def test_what_was_committed_is_there_once_after_any_crash(
         patch.setattr(os, "fsync", lambda fd: synced.update({os.fstat(fd).st_ino: os.fstat(fd).st_size}))
         patch.setattr(eventlog.EventLog, "wants_new_file", lambda *_: new_file)
         committed: list[bytes] = []
-        for submits, end, cut in lives:
+        for submits, end, cut, zeros in lives:
             asyncio.run(_life(folder, committed, submits, end))
             if end != "clean":
                 # The power went too: what was not synced is lost, and a record may be half there.
                 newest = files(folder / "events")[-1]
                 size = newest.stat().st_size
                 os.truncate(newest, max(size - cut, synced[newest.stat().st_ino]))
+                if zeros:
+                    os.truncate(newest, newest.stat().st_size + zeros)
         asyncio.run(_life(folder, committed, 1, "clean"))
         found = _all_records(folder)
         assert [number for number, _ in found] == list(range(1, len(committed) + 1))

@@ -19,7 +19,8 @@ from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.model.times import HOUR, SECOND
 from cress.store.base import StoreError
-from cress.store.history import History, Usage, Used, Weight, add_usage, check_url
+from cress.store.history import History, check_url
+from cress.store.usage import Usage, Used, Weight, add_usage
 from tests.store.test_sqlite import attempt, record
 
 WEIGHT = Weight("lab", 2000, 1024)

@@ -17,6 +17,7 @@ from cress.center.dispatch import Dispatcher
 from cress.center.eventlog import EventLog
 from cress.center.events import Before, Events
 from cress.center.flight import Flight
+from cress.center.past import Past
 from cress.center.recovery import Opened, begin_epoch, encode_number, load_machine
 from cress.center.settings import Settings
 from cress.lifecycle.effects import Step
@@ -101,6 +102,7 @@ class Engine:
         self._wake = asyncio.Event()
         self.events = Events()
         self.log = EventLog(settings.data / "events", zone=str(settings.zone))
+        self.past = Past(settings.data, settings.history)
         self._number = self._postponed = 0
         self._snapshot_size = self._log_size = self._log_count = 0
         self._watchers: dict[int, list[asyncio.Future[None]]] = {}
@@ -109,6 +111,7 @@ class Engine:
 
     async def start(self) -> None:
         """Take the state from the store and begin to work. Raises StoreError and InputError."""
+        self.past.check()
         opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
         await self._in_thread(partial(self._begin, opened))
         self._take_over(opened)
@@ -133,6 +136,7 @@ class Engine:
                 # Nothing is lost: the log is complete without it.
                 _log.warning("no snapshot at the end: %s", error)
         self._thread.shutdown()
+        self.past.close()
         self.log.close()
         self.store.close()
 
@@ -168,6 +172,12 @@ class Engine:
             return False
         self._put(_Call(what, (), None, then))
         return True
+
+    async def tidy(self, batch: Batch) -> None:
+        """Store something that the machine knows nothing of, between its steps. Raises StoreError and NotStored."""
+        if self.problem or self.stopping:
+            raise NotStored(self.problem or "the center is stopping; try again")
+        await self._in_thread(partial(self.store.commit, batch))
 
     def watch(self, job: int) -> asyncio.Future[None]:
         """Done when something about this job changed, or the center stops."""
@@ -380,6 +390,7 @@ class Engine:
     def _take_over(self, opened: Opened) -> None:
         self.machine = opened.machine
         self.epoch = opened.epoch
+        self.cluster = opened.cluster
         self._snapshot_size = opened.snapshot_size
         self._log_size = opened.log_size
         self._log_count = opened.log_count
@@ -393,7 +404,7 @@ class Engine:
 def _runs_of(calls: list[_Call], step: Step) -> list[Run]:
     """The runs of the jobs that were accepted, with their ids."""
     runs: list[Run] = []
-    for call, reply in zip(calls, step.replies, strict=True):
-        if call.runs and isinstance(reply, tuple):
+    for place, (call, reply) in enumerate(zip(calls, step.replies, strict=True)):
+        if call.runs and isinstance(reply, tuple) and place not in step.repeated:
             runs += (msgspec.structs.replace(run, job=id) for id, run in zip(reply, call.runs, strict=True))
     return runs

@@ -299,7 +299,8 @@ def _frames(file: BinaryIO, path: Path, *, strict: bool = True) -> Iterator[byte
         length, check = _FRAME.unpack(head) if len(head) == _FRAME.size else (0, 1)
         end = at + _FRAME.size + length
         data = file.read(length) if end <= size else b""
-        if len(head) < _FRAME.size or len(data) < length or zlib.crc32(data) != check:
+        # Lost power can leave zeros: they would be whole frames of nothing, whose CRC is 0.
+        if not length or len(data) < length or zlib.crc32(data) != check:
             if strict and end < size and len(head) == _FRAME.size and head.strip(b"\0"):
                 raise InputError(f"is damaged at byte {at}", hint="what comes before can be read", file=str(path))
             file.seek(at)

@@ -21,15 +21,22 @@ PATIENCE = 10.0
 LOOK_AGAIN = 2.0
 
 
-class LogReader:
-    """Reads one stream of one task from byte ``offset`` of its last attempt on."""
+class NoAttempt(Exception):
+    """There is no such attempt of the task."""
 
-    def __init__(self, engine: Engine, job: int, task: int, stream: str, offset: int) -> None:
+
+class LogReader:
+    """Reads one stream of one task from byte ``offset`` of its last attempt on, or of ``attempt`` alone."""
+
+    def __init__(
+        self, engine: Engine, job: int, task: int, stream: str, offset: int, attempt: int | None = None
+    ) -> None:
         self._engine = engine
         self._job = job
         self._task = task
         self._stream = stream
         self._offset = offset
+        self._only = attempt
 
     async def read(self, *, follow: bool) -> AsyncIterator[bytes]:
         """The bytes; with ``follow`` until the task is over, attempt by attempt.
@@ -40,10 +47,10 @@ class LogReader:
         while True:
             change = self._engine.watch(self._job)
             try:
-                task = self._now()
-                latest = _latest(task)
+                task = await self._now()
+                latest = self._wanted(task)
                 if latest is None or latest[0] == attempt:
-                    if not follow or self._over(task) or self._engine.stopping:
+                    if not follow or self._only or await self._over(task) or self._engine.stopping:
                         if latest is None and attempt == 0:
                             raise NotAccepted(f"task {self._task} of job {self._job} has not been started yet")
                         return
@@ -59,11 +66,16 @@ class LogReader:
             if not follow:
                 return
 
-    def check(self) -> None:
-        """Raise Away if the task has ended on a node that is not connected: there is nothing to wait for."""
-        task = self._now()
-        latest = _latest(task)
-        if latest is not None and task.live is None and self._over(task):
+    async def check(self) -> None:
+        """Raise Away if the task has ended on a node that is not connected: there is nothing to wait for.
+
+        Raises NoAttempt when the task has none of the number that is asked for.
+        """
+        task = await self._now()
+        latest = self._wanted(task)
+        if latest is None and self._only is not None:
+            raise NoAttempt(f"task {self._task} of job {self._job} has no attempt {self._only}")
+        if latest is not None and (task.live is None or task.live.id != latest[0]) and await self._over(task):
             self._engine.dispatcher.connection(latest[1])
 
     async def _attempt(self, attempt: int, node: str, *, follow: bool) -> AsyncIterator[bytes]:
@@ -121,27 +133,29 @@ class LogReader:
             finally:
                 self._engine.unwatch(self._job, change)
 
-    def _now(self) -> Task:
-        return next(find_tasks(self._engine, self._job, self._task, self._task))
+    async def _now(self) -> Task:
+        (task,) = await find_tasks(self._engine, self._job, self._task, self._task)
+        return task
 
-    def _over(self, task: Task) -> bool:
+    async def _over(self, task: Task) -> bool:
         if task.live is not None:
             return False
-        return task.state != "waiting" or not isinstance(find_job(self._engine, self._job), LiveJob)
+        return task.state != "waiting" or not isinstance(await find_job(self._engine, self._job), LiveJob)
+
+    def _wanted(self, task: Task) -> tuple[int, str] | None:
+        """The attempt to read now, and its node."""
+        known = [(each.attempt, each.node) for each in task.finished]
+        if task.live is not None:
+            known.append((task.live.id, task.live.node))
+        if self._only is not None:
+            known = [each for each in known if each[0] == self._only]
+        return known[-1] if known else None
 
 
 async def _settled(change: asyncio.Future[None]) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LOOK_AGAIN):
             await asyncio.shield(change)
-
-
-def _latest(task: Task) -> tuple[int, str] | None:
-    if task.live is not None:
-        return task.live.id, task.live.node
-    if task.finished:
-        return task.finished[-1].attempt, task.finished[-1].node
-    return None
 
 
 async def answered(reader: LogReader, *, follow: bool) -> AsyncIterator[bytes]:
@@ -151,9 +165,8 @@ async def answered(reader: LogReader, *, follow: bool) -> AsyncIterator[bytes]:
     """
     parts = reader.read(follow=follow)
     first = b""
-    if follow:
-        reader.check()
-    else:
+    await reader.check()
+    if not follow:
         with contextlib.suppress(StopAsyncIteration):
             first = await anext(parts)
 

@@ -1,20 +1,32 @@
-"""Live and finished work as one: what the machine has, what is on its way into the store, what the store has."""
+"""Live and finished work as one: the machine's, what is on its way into the store, the store's, the history's.
+
+Work moves in that order, and the functions that look at the history wait for it: they look at the others once more
+behind it, so that nothing is out of sight while it moves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
+
+import msgspec
 
 from cress.center.engine import Engine
 from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.model.records import AttemptRecord, JobRecord, JobState
+from cress.store.base import StoreError
 
 # Tasks that one call looks at when it filters by state: a page may be short, ``next`` says that there is more.
 MOST_SCANNED = 20_000
 CHUNK = 2_000
 
 
-def find_job(engine: Engine, number: int) -> LiveJob | JobRecord | None:
+async def find_job(engine: Engine, number: int) -> LiveJob | JobRecord | None:
     """The job, alive or over."""
+    return recent_job(engine, number) or await engine.past.job(number)
+
+
+def recent_job(engine: Engine, number: int) -> LiveJob | JobRecord | None:
+    """The job, unless it has left the store."""
     return engine.machine.jobs.get(number) or engine.flight.jobs.get(number) or engine.store.job(number)
 
 
@@ -25,32 +37,58 @@ def state_of(job: LiveJob | JobRecord) -> JobState:
     return JobState.RUNNING if job.running else JobState.PENDING
 
 
-def find_jobs(
-    engine: Engine, *, limit: int, before: int | None, group: str, user: str, state: str, name: str
-) -> list[LiveJob | JobRecord]:
-    """Jobs that pass the filters, newest first, at most ``limit``; an empty filter lets all pass."""
+class Filters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs are asked for; what is empty lets all pass. Submitted from ``since`` on, before ``until`` (µs)."""
 
-    def passes(job: LiveJob | JobRecord) -> bool:
-        spec = job.job if isinstance(job, LiveJob) else job
-        return (
-            (before is None or spec.id < before)
-            and (not group or group_of(engine, job) == group)
-            and (not user or spec.user == user)
-            and (not name or spec.name == name)
-            and (not state or state_of(job).value == state)
-        )
+    group: str = ""
+    user: str = ""
+    state: str = ""
+    name: str = ""
+    since: int | None = None
+    until: int | None = None
 
+
+class Found(msgspec.Struct):
+    """Jobs that were found; ``problem`` says why there may be more that could not be asked for."""
+
+    jobs: list[LiveJob | JobRecord]
+    problem: str = ""
+
+
+async def find_jobs(engine: Engine, filters: Filters, *, limit: int, before: int | None) -> Found:
+    """Jobs that pass the filters, newest first, at most ``limit``."""
     live: list[LiveJob | JobRecord] = []
     for job in reversed(engine.machine.jobs.values()):
-        if passes(job):
+        if _passes(engine, job, filters, before):
             live.append(job)
             if len(live) == limit:
                 break
-    live += filter(passes, engine.flight.jobs.values())
-    live += engine.store.jobs(limit=limit, before=before, group=group, user=user, state=state, name=name)
-    # A job that is on its way into the store may be there already.
+    live += (job for job in engine.flight.jobs.values() if _passes(engine, job, filters, before))
+    words = {name: getattr(filters, name) for name in ("group", "user", "state", "name")}
+    stored = engine.store.jobs(limit=limit, before=before, **words)
+    live += (job for job in stored if _passes(engine, job, filters, before))
+    problem = ""
+    # Ids grow with time, but the history may have any of them: an old job can outlive many younger ones.
+    try:
+        live += await engine.past.jobs(limit=limit, before=before, since=filters.since, until=filters.until, **words)
+    except StoreError as error:
+        problem = str(error)
+    # One that is on its way may be there twice: the first place counts.
     found = {id_of(job): job for job in reversed(live)}
-    return [found[number] for number in sorted(found, reverse=True)[:limit]]
+    return Found([found[number] for number in sorted(found, reverse=True)[:limit]], problem)
+
+
+def _passes(engine: Engine, job: LiveJob | JobRecord, filters: Filters, before: int | None) -> bool:
+    spec = job.job if isinstance(job, LiveJob) else job
+    return (
+        (before is None or spec.id < before)
+        and (not filters.group or group_of(engine, job) == filters.group)
+        and (not filters.user or spec.user == filters.user)
+        and (not filters.name or spec.name == filters.name)
+        and (not filters.state or state_of(job).value == filters.state)
+        and (filters.since is None or job.submitted >= filters.since)
+        and (filters.until is None or job.submitted < filters.until)
+    )
 
 
 def group_of(engine: Engine, job: LiveJob | JobRecord) -> str:
@@ -88,36 +126,44 @@ class Task:
             self.state = "cancelled" if dropped else "waiting"
 
 
-def find_tasks(engine: Engine, number: int, first: int, last: int) -> Iterator[Task]:
+async def find_tasks(engine: Engine, number: int, first: int, last: int) -> list[Task]:
     """The tasks ``first`` … ``last`` (included) of a job that exists."""
-    job = find_job(engine, number)
+    finished: dict[int, dict[int, AttemptRecord]] = {}
+
+    def take(records: Iterable[AttemptRecord]) -> None:
+        for record in records:
+            if first <= record.task <= last:
+                finished.setdefault(record.task, {})[record.attempt] = record
+
+    take(engine.store.attempts(number, first, last))
+    take(await engine.past.attempts(number, first, last))
+    job = await find_job(engine, number)
     live: dict[int, LiveAttempt] = {}
     dropped = True
     if isinstance(job, LiveJob):
         live = {attempt.task: attempt for attempt in job.attempts.values()}
-        dropped = job.cancelling
-    finished: dict[int, dict[int, AttemptRecord]] = {}
-    for record in engine.store.attempts(number, first, last):
-        finished.setdefault(record.task, {})[record.attempt] = record
-    for record in engine.flight.attempts.get(number, ()):
-        finished.setdefault(record.task, {})[record.attempt] = record
+        dropped = job.ending
+    # Once more: what ended meanwhile is not live any more.
+    take(engine.store.attempts(number, first, last))
+    take(engine.flight.attempts.get(number, ()))
+    tasks = []
     for index in range(first, last + 1):
         attempts = finished.get(index, {})
-        yield Task(index, [attempts[id] for id in sorted(attempts)], live.get(index), dropped=dropped)
+        tasks.append(Task(index, [attempts[id] for id in sorted(attempts)], live.get(index), dropped=dropped))
+    return tasks
 
 
-def page_of_tasks(
+async def page_of_tasks(
     engine: Engine, number: int, tasks: int, *, limit: int, after: int, state: str
 ) -> tuple[list[Task], int | None]:
     """Tasks behind ``after`` in that state (empty: any), at most ``limit``; and what to pass on as ``after``."""
     if not state:
         last = min(tasks - 1, after + limit)
-        found = list(find_tasks(engine, number, after + 1, last))
-        return found, last if last < tasks - 1 else None
+        return await find_tasks(engine, number, after + 1, last), last if last < tasks - 1 else None
     found = []
     end = min(tasks - 1, after + MOST_SCANNED)
     for first in range(after + 1, end + 1, CHUNK):
-        for task in find_tasks(engine, number, first, min(end, first + CHUNK - 1)):
+        for task in await find_tasks(engine, number, first, min(end, first + CHUNK - 1)):
             if task.state == state:
                 found.append(task)
                 if len(found) == limit:

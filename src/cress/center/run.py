@@ -21,6 +21,7 @@ from cress.center.auth import ensure_token, owner
 from cress.center.datadir import Address, DataDirectory
 from cress.center.engine import Engine
 from cress.center.listener import Listener
+from cress.center.mover import Mover
 from cress.center.security import LOCAL_NAMES
 from cress.center.settings import Settings
 from cress.core.warm import warm_up
@@ -109,9 +110,12 @@ async def _run(settings: Settings, directory: DataDirectory) -> None:
         while not server.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way
             await asyncio.sleep(0.002)
         directory.announce(_address(settings.host, *doors))
+        mover = asyncio.create_task(Mover(engine).run(), name="mover")
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait((stopped, serving), return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
+        mover.cancel()
+        await asyncio.wait((mover,))
     finally:
         server.should_exit = True
         engine.leave()

@@ -7,6 +7,7 @@ from datetime import UTC, tzinfo
 from pathlib import Path
 
 from cress.model.resources import Dimensions
+from cress.model.times import DAY
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,7 +18,9 @@ class Settings:
     host names under which it is called. ``parent_pipe``: the end of standard input is a clean stop. Without
     ``insecure`` it listens on loopback addresses only: there is no encryption yet.
     ``options`` are assignments such as ``grace=30s``; they stay with the data directory until others are given.
-    ``dimensions`` count when it is new.
+    ``dimensions`` count when it is new. ``history`` is the address of a database, empty: a file in ``data``.
+    Finished work stays in it for ``keep_history``, usage by the hour for ``keep_usage``, files of the event log for
+    ``keep_events``, and at most ``keep_events_size`` bytes of them; durations are microseconds.
     """
 
     data: Path
@@ -31,3 +34,8 @@ class Settings:
     cluster: str = ""
     parent_pipe: bool = False
     insecure: bool = False
+    history: str = ""
+    keep_history: int = 90 * DAY
+    keep_usage: int = 1100 * DAY
+    keep_events: int = 30 * DAY
+    keep_events_size: int = 2**30

@@ -5,10 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 
 from cress.center.engine import Engine
-from cress.center.lookup import Task, group_of, id_of, state_of
-from cress.core.explain import sentence
+from cress.center.lookup import Task, group_of, state_of
+from cress.center.past import PastJob
 from cress.core.groups import GroupState
-from cress.lifecycle.live import LiveAttempt, LiveJob, LiveNode
+from cress.lifecycle.live import AWAY, LiveAttempt, LiveJob, LiveNode
 from cress.model.quotatext import SCALE, format_resource_quota
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.resources import Dimensions, ResourceVector
@@ -44,7 +44,7 @@ def job_view(engine: Engine, job: LiveJob | JobRecord) -> JobView:
     """A job, alive or over."""
     if isinstance(job, LiveJob):
         return _live_job(engine, job)
-    run = engine.run(job.id)
+    run = job.run if isinstance(job, PastJob) else engine.run(job.id)
     return JobView(
         id=job.id,
         name=job.name,
@@ -61,6 +61,7 @@ def job_view(engine: Engine, job: LiveJob | JobRecord) -> JobView:
         started=moment(job.started),
         ended=moment(job.ended),
         preempted=job.preempted,
+        reason=job.reason,
         command=run.command if run else (),
         environment=dict(run.environment) if run else {},
         directory=run.directory if run else "",
@@ -92,21 +93,14 @@ def _live_job(engine: Engine, job: LiveJob) -> JobView:
         submitted=job.submitted / SECOND,
         started=moment(job.started),
         preempted=job.preempted,
-        reason=reason(engine, job),
+        reason=engine.machine.reason(spec.id, engine.clock.now()),
+        held=job.held,
+        retries=spec.retries,
+        after=tuple(f"{number} {condition.value}" for number, condition in spec.after),
         command=run.command if run else (),
         environment=dict(run.environment) if run else {},
         directory=run.directory if run else "",
     )
-
-
-def reason(engine: Engine, job: LiveJob) -> str:
-    """Why tasks of a job wait; empty when none does."""
-    if not job.waiting:
-        return ""
-    if not any(is_up(engine, node) for node in engine.machine.nodes.values()):
-        return "no executor is connected"
-    veto = engine.machine.core.veto(id_of(job))
-    return "" if veto is None else sentence(veto)
 
 
 def task_view(task: Task) -> TaskView:
@@ -169,10 +163,10 @@ def _node(engine: Engine, node: LiveNode, running: int) -> NodeView:
     used = used_of(engine, node)
     connection = engine.dispatcher.connections.get(node.node.name)
     state, why = "up", ""
-    if node.cordoned:
-        state, why = "cordoned", node.reason
+    if node.closed:
+        state, why = "cordoned", node.why
     if not is_up(engine, node):
-        state, why = "away", "its executor is not connected"
+        state, why = "away", AWAY
     return NodeView(
         name=node.node.name,
         state=state,

@@ -29,7 +29,10 @@ class TaskCounts(View, frozen=True):
 
 
 class JobView(View, frozen=True):
-    """A job. ``reason`` says why it waits, empty when nothing of it does."""
+    """A job. ``reason`` says why it waits, empty when nothing of it does; of one that is over, why it was not run.
+
+    ``held``: it waits until it is released. ``after``: the jobs that must end first, and how, as long as it is alive.
+    """
 
     id: int
     name: str
@@ -47,6 +50,9 @@ class JobView(View, frozen=True):
     ended: float | None = None
     preempted: int = 0
     reason: str = ""
+    held: bool = False
+    retries: int = 0
+    after: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     environment: dict[str, str] = {}
     directory: str = ""
@@ -122,10 +128,14 @@ class SubmittedPage(View, frozen=True):
 
 
 class JobsPage(View, frozen=True):
-    """Jobs, newest first. ``next`` is what to pass on as ``before``; ``None``: the end."""
+    """Jobs, newest first. ``next`` is what to pass on as ``before``; ``None``: the end.
+
+    ``problem`` says why older ones, which may be there, are missing.
+    """
 
     jobs: tuple[JobView, ...]
     next: int | None = None
+    problem: str = ""
 
 
 class TasksPage(View, frozen=True):
@@ -219,7 +229,6 @@ class UsagePage(View, frozen=True):
     usage: tuple[UsageView, ...]
     span: float
     next: float | None = None
-    note: str = ""
 
 
 class Fault(View, frozen=True):

@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 import sqlalchemy as sql
@@ -18,12 +18,10 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from cress.model.errors import InputError
 from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord
+from cress.model.times import HOUR, SECOND
 from cress.store.base import StoreError
+from cress.store.usage import Usage, Used, Weight, add_usage
 
-HOUR = 3600
-_SECOND = 1_000_000
-# An attempt whose clocks say that it took longer took this long, in hours.
-MOST_HOURS = 24 * 366
 # Jobs whose attempts are removed together.
 PRUNED = 200
 # Seconds that a query may take, and a connection.
@@ -71,27 +69,6 @@ sql.Index("jobs_name", _jobs.c.name, _jobs.c.id)
 sql.Index("attempts_task", _attempts.c.job, _attempts.c.task)
 
 
-class Weight(NamedTuple):
-    """What an attempt of a job holds: the ``group`` that pays, ``cpu`` in millicores, ``memory`` in bytes."""
-
-    group: str
-    cpu: int
-    memory: int
-
-
-class Used(msgspec.Struct):
-    """What was used in a span of time; the units are those of ``protocol.views.UsageView``."""
-
-    core_seconds: float = 0.0
-    byte_seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    attempts: int = 0
-    succeeded: int = 0
-
-
-Usage = dict[tuple[int, str], Used]
-
-
 def check_url(url: str) -> str:
     """The address of a database as SQLAlchemy takes it; raises InputError."""
     hint = "such as postgresql://user@host/cress, or sqlite:////srv/cress/history.db"
@@ -106,25 +83,6 @@ def check_url(url: str) -> str:
         extra = "cress[postgres]" if error.name == "psycopg" else error.name
         raise InputError(f"{error.name} is not installed", hint=f"pip install '{extra}'", field="--history") from None
     return parsed.render_as_string(hide_password=False)
-
-
-def add_usage(usage: Usage, weight: Weight, begin: int, end: int, cpu: int) -> int:
-    """Add what an attempt held from ``begin`` to ``end`` (µs) to the hours; the last hour (its beginning, in s).
-
-    ``cpu`` is the processor time that it was measured to need, in microseconds.
-    """
-    last = end // _SECOND // HOUR * HOUR
-    begin = max(begin, end - MOST_HOURS * HOUR * _SECOND)
-    length = max(1, end - begin)
-    for hour in range(begin // _SECOND // HOUR * HOUR, last + 1, HOUR):
-        inside = min(end, (hour + HOUR) * _SECOND) - max(begin, hour * _SECOND)
-        if inside <= 0 and hour != last:
-            continue
-        used = usage.setdefault((hour, weight.group), Used())
-        used.core_seconds += weight.cpu / 1000 * max(0, inside) / _SECOND
-        used.byte_seconds += weight.memory * max(0, inside) / _SECOND
-        used.cpu_seconds += cpu / _SECOND * (max(0, inside) / length if end > begin else 1)
-    return last
 
 
 class History:
@@ -203,7 +161,9 @@ class History:
     def prune_usage(self, before: int) -> int:
         """Remove the hours before that time (µs since the epoch); how many rows those were."""
         with self._told("cannot be written"), self._engine.begin() as connection:
-            return connection.execute(sql.delete(_usage).where(_usage.c.hour < before // _SECOND - HOUR)).rowcount
+            return connection.execute(
+                sql.delete(_usage).where(_usage.c.hour < before // SECOND - HOUR // SECOND)
+            ).rowcount
 
     # --- looking up --------------------------------------------------------------------------------------------
 

@@ -50,6 +50,13 @@ class CordonBody(Body, frozen=True):
     reason: str = ""
 
 
+class DrainBody(Body, frozen=True):
+    """Why a node is to be empty, and after how many seconds at the latest."""
+
+    deadline: float
+    reason: str = ""
+
+
 async def read(request: Request, kind: type[_T]) -> _T:
     """The body as a struct; without one its defaults. Raises InputError and TooLarge."""
     parts: list[bytes] = []

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import signal
+from collections.abc import Sequence
 from typing import Annotated
 
+import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from cress.center.api.bodies import SignalBody, SubmitBody, read, reply
@@ -13,13 +16,15 @@ from cress.center.api.context import engine_of, user_of
 from cress.center.api.errors import NotFound
 from cress.center.dispatch import Away
 from cress.center.engine import Engine
-from cress.center.lookup import find_job, find_jobs, id_of, page_of_tasks, tasks_of
+from cress.center.lookup import Filters, find_job, find_jobs, find_tasks, id_of, page_of_tasks, tasks_of
 from cress.center.show import job_view, task_view
-from cress.lifecycle.inputs import Cancel, Submit
+from cress.lifecycle.inputs import Cancel, Hold, Submit
 from cress.lifecycle.live import LiveJob
 from cress.model.errors import InputError, NotAccepted
+from cress.model.job import Job
 from cress.model.jobspec import parse_jobs
 from cress.model.records import JobRecord, JobState
+from cress.model.times import SECOND
 from cress.model.units import one_of
 from cress.protocol.views import JobsPage, Submitted, SubmittedPage, TasksPage
 
@@ -27,6 +32,9 @@ MOST_WAIT = 3600.0
 # Seconds until it is looked whether somebody who waits is still there.
 LOOK_AGAIN = 10.0
 MOST_JOBS = 1_000
+# The year 9999, in seconds since the epoch; characters of a key.
+MOST_TIME = 253_402_300_799
+MOST_KEY = 200
 MOST_TASKS = 10_000
 TASK_STATES = ("waiting", "starting", "running", "succeeded", "failed", "cancelled")
 
@@ -35,13 +43,17 @@ router = APIRouter(prefix="/v1/jobs")
 
 @router.post("")
 async def submit(request: Request) -> Response:
-    """Submit jobs, together or not at all. They are stored when the answer comes."""
-    engine = engine_of(request)
+    """Submit jobs, together or not at all. They are stored when the answer comes.
+
+    With the header ``Idempotency-Key`` the same submit can be sent again, for a day: it gets the same answer.
+    """
+    engine, user = engine_of(request), user_of(request)
+    key = _key(request)
     body = await read(request, SubmitBody)
-    specs = parse_jobs(body.jobs, dimensions=engine.machine.core.dimensions, user=user_of(request))
+    specs = parse_jobs(body.jobs, dimensions=engine.machine.core.dimensions, user=user)
     jobs = tuple(spec.job for spec in specs)
-    engine.machine.check_submit(jobs)
-    ids = await engine.submit(Submit(jobs=jobs), [spec.run for spec in specs])
+    what = Submit(jobs=jobs, known=await _known(engine, jobs), key=key and f"{user} {key}", digest=_digest(key, body))
+    ids = await engine.submit(what, [spec.run for spec in specs])
     accepted = zip(ids, jobs, strict=True)
     return reply(SubmittedPage(jobs=tuple(Submitted(id=id, name=job.name) for id, job in accepted)), 201)
 
@@ -55,14 +67,28 @@ async def jobs(
     user: str = "",
     state: str = "",
     name: str = "",
+    since: Annotated[float | None, Query(ge=0, le=MOST_TIME)] = None,
+    until: Annotated[float | None, Query(ge=0, le=MOST_TIME)] = None,
 ) -> Response:
-    """Jobs, newest first; ``next`` of a page is ``before`` of the following one."""
+    """Jobs, newest first; ``next`` of a page is ``before`` of the following one.
+
+    ``since`` and ``until`` are about the submit, in seconds since the epoch.
+    """
     _check_word(state, [each.value for each in JobState], "state")
     engine = engine_of(request)
-    found = find_jobs(engine, limit=limit + 1, before=before, group=group, user=user, state=state, name=name)
-    page = found[:limit]
-    more = id_of(page[-1]) if len(found) > limit else None
-    return reply(JobsPage(jobs=tuple(job_view(engine, job) for job in page), next=more))
+    filters = Filters(
+        group=group,
+        user=user,
+        state=state,
+        name=name,
+        since=None if since is None else round(since * SECOND),
+        until=None if until is None else round(until * SECOND),
+    )
+    found = await find_jobs(engine, filters, limit=limit + 1, before=before)
+    page = found.jobs[:limit]
+    more = id_of(page[-1]) if len(found.jobs) > limit else None
+    views = tuple(job_view(engine, job) for job in page)
+    return reply(JobsPage(jobs=views, next=more, problem=found.problem))
 
 
 @router.get("/{id}")
@@ -71,7 +97,7 @@ async def job(
 ) -> Response:
     """One job; with ``wait`` (seconds) the answer comes when it is over, or when the time has passed."""
     engine = engine_of(request)
-    found = _job(engine, id)
+    found = await _job(engine, id)
     deadline = asyncio.get_running_loop().time() + wait
     while isinstance(found, LiveJob) and not engine.stopping:
         left = deadline - asyncio.get_running_loop().time()
@@ -85,7 +111,7 @@ async def job(
             engine.unwatch(number, change)
         if await request.is_disconnected():
             break
-        found = _job(engine, id)
+        found = await _job(engine, id)
     return reply(job_view(engine, found))
 
 
@@ -103,19 +129,48 @@ async def tasks(
     """
     _check_word(state, TASK_STATES, "state")
     engine = engine_of(request)
-    found = _job(engine, id)
-    page, more = page_of_tasks(engine, id_of(found), tasks_of(found), limit=limit, after=after, state=state)
+    found = await _job(engine, id)
+    page, more = await page_of_tasks(engine, id_of(found), tasks_of(found), limit=limit, after=after, state=state)
     return reply(TasksPage(tasks=tuple(task_view(task) for task in page), next=more))
+
+
+@router.get("/{id}/tasks/{task}")
+async def task(request: Request, id: str, task: str) -> Response:
+    """One task with all its attempts, oldest first."""
+    engine = engine_of(request)
+    found = await _job(engine, id)
+    number = int(task) if task.isascii() and task.isdigit() and len(task) < 19 else -1
+    check_task(found, number, task)
+    return reply(task_view((await find_tasks(engine, id_of(found), number, number))[0]))
 
 
 @router.post("/{id}/cancel")
 async def cancel(request: Request, id: str) -> Response:
     """Stop a job and all its tasks; one that is over stays as it is."""
     engine = engine_of(request)
-    number = id_of(_job(engine, id))
+    number = id_of(await _job(engine, id))
     if number in engine.machine.jobs:
         await engine.submit(Cancel(job=number))
-    return reply(job_view(engine, _job(engine, id)))
+    return reply(job_view(engine, await _job(engine, id)))
+
+
+@router.post("/{id}/hold")
+async def hold(request: Request, id: str) -> Response:
+    """Start nothing more of a job until it is released; what runs of it goes on."""
+    return await _hold(request, id, held=True)
+
+
+@router.post("/{id}/release")
+async def release(request: Request, id: str) -> Response:
+    """Let a job that was held start."""
+    return await _hold(request, id, held=False)
+
+
+async def _hold(request: Request, id: str, *, held: bool) -> Response:
+    engine = engine_of(request)
+    number = id_of(await _job(engine, id))
+    await engine.submit(Hold(job=number, held=held, by=user_of(request)))
+    return reply(job_view(engine, await _job(engine, id)))
 
 
 @router.post("/{id}/signal")
@@ -124,7 +179,7 @@ async def send_signal(request: Request, id: str) -> Response:
     engine = engine_of(request)
     body = await read(request, SignalBody)
     number = signal_number(body.signal)
-    found = _job(engine, id)
+    found = await _job(engine, id)
     if body.task is not None:
         check_task(found, body.task)
     live = found.attempts.values() if isinstance(found, LiveJob) else ()
@@ -156,18 +211,18 @@ def signal_number(word: str | int) -> int:
     return names[plain]
 
 
-def check_task(job: LiveJob | JobRecord, task: int) -> None:
-    """Raise NotFound unless the job has this task."""
+def check_task(job: LiveJob | JobRecord, task: int, written: str = "") -> None:
+    """Raise NotFound unless the job has this task, which was ``written`` so."""
     count = tasks_of(job)
     if not 0 <= task < count:
         known = "only task 0" if count == 1 else f"tasks 0 to {count - 1}"
-        raise NotFound(f"job {id_of(job)} has no task {task} ({known})")
+        raise NotFound(f"job {id_of(job)} has no task {written[:40] or task} ({known})")
 
 
-def job_by_id(engine: Engine, id: str) -> LiveJob | JobRecord:
+async def job_by_id(engine: Engine, id: str) -> LiveJob | JobRecord:
     """The job that an address names; raises NotFound."""
     number = int(id) if id.isascii() and id.isdigit() and len(id) < 19 else 0
-    found = find_job(engine, number) if number else None
+    found = await find_job(engine, number) if number else None
     if found is None:
         last = engine.machine.next_job - 1
         known = f"ids are 1 to {last}" if last else "no job has been submitted yet"
@@ -176,6 +231,33 @@ def job_by_id(engine: Engine, id: str) -> LiveJob | JobRecord:
 
 
 _job = job_by_id
+
+
+def _key(request: Request) -> str:
+    key = request.headers.get("idempotency-key", "")
+    if len(key) > MOST_KEY or not (key.isascii() and key.isprintable()):
+        raise InputError(
+            f"{key[:40]!r} is no key", hint=f"at most {MOST_KEY} characters of ASCII", field="Idempotency-Key"
+        )
+    return key
+
+
+def _digest(key: str, body: SubmitBody) -> str:
+    """What says whether two submits are the same."""
+    if not key:
+        return ""
+    return hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
+
+
+async def _known(engine: Engine, jobs: Sequence[Job]) -> tuple[tuple[int, JobState], ...]:
+    """The states of the finished jobs that these come after."""
+    wanted = {number for job in jobs for number, _ in job.after if number > 0 and number not in engine.machine.jobs}
+    known = []
+    for number in sorted(wanted):
+        found = await find_job(engine, number)
+        if isinstance(found, JobRecord):
+            known.append((number, found.state))
+    return tuple(known)
 
 
 def _check_word(word: str, known: list[str] | tuple[str, ...], field: str) -> None:

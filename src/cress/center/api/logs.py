@@ -8,8 +8,9 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from cress.center.api.context import engine_of
+from cress.center.api.errors import NotFound
 from cress.center.api.jobs import check_task, job_by_id
-from cress.center.logs import LogReader, answered
+from cress.center.logs import LogReader, NoAttempt, answered
 from cress.center.lookup import id_of
 from cress.model.errors import InputError
 from cress.model.units import one_of
@@ -27,15 +28,20 @@ async def logs(
     stream: str = "stdout",
     offset: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     follow: bool = False,
+    attempt: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
 ) -> Response:
-    """What the last attempt of a task wrote, from byte ``offset`` on.
+    """What the last attempt of a task wrote, or this ``attempt``, from byte ``offset`` on.
 
     With ``follow`` the answer goes on until the task is over, and with the next attempt when it is tried again.
     """
     engine = engine_of(request)
     if stream not in STREAMS:
         raise InputError(f"{stream[:40]!r} is no stream", hint=one_of(stream, STREAMS), field="stream")
-    job = job_by_id(engine, id)
+    job = await job_by_id(engine, id)
     check_task(job, task)
-    reader = LogReader(engine, id_of(job), task, stream, offset)
-    return StreamingResponse(await answered(reader, follow=follow), media_type="text/plain; charset=utf-8")
+    reader = LogReader(engine, id_of(job), task, stream, offset, attempt)
+    try:
+        parts = await answered(reader, follow=follow)
+    except NoAttempt as error:
+        raise NotFound(str(error)) from None
+    return StreamingResponse(parts, media_type="text/plain; charset=utf-8")

@@ -5,18 +5,21 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 import cress
-from cress.center.api.bodies import CordonBody, read, reply
+from cress.center.api.bodies import CordonBody, DrainBody, read, reply
 from cress.center.api.context import engine_of
 from cress.center.api.errors import NotFound
 from cress.center.engine import Engine
 from cress.center.show import is_up, node_views, resources, used_of
-from cress.lifecycle.inputs import Cordon
+from cress.lifecycle.inputs import Cordon, Drain
 from cress.lifecycle.live import LiveNode
-from cress.model.times import SECOND
+from cress.model.errors import InputError
+from cress.model.times import SECOND, seconds
 from cress.model.units import one_of
 from cress.protocol.views import NodesPage, StateView
 
 MOST_REASON = 1_000
+# Seconds: a year.
+MOST_DEADLINE = 366 * 86_400
 
 router = APIRouter(prefix="/v1")
 
@@ -45,6 +48,18 @@ async def cordon(request: Request, name: str) -> Response:
 async def uncordon(request: Request, name: str) -> Response:
     """Let tasks start on a node again."""
     return await _cordon(request, name, cordoned=False)
+
+
+@router.post("/nodes/{name}/drain")
+async def drain(request: Request, name: str) -> Response:
+    """Keep new tasks off a node; what still runs there at the deadline is stopped and runs elsewhere."""
+    engine = engine_of(request)
+    body = await read(request, DrainBody)
+    _node(engine, name)
+    if not 0 <= body.deadline <= MOST_DEADLINE:
+        raise InputError(f"{body.deadline:g} is no deadline", hint=f"0 to {MOST_DEADLINE} seconds", field="deadline")
+    await engine.submit(Drain(name=name, deadline=seconds(body.deadline), reason=body.reason[:MOST_REASON]))
+    return reply(node_views(engine, [_node(engine, name)])[0])
 
 
 @router.get("/state")

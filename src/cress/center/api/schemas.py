@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 import cress
-from cress.center.api.bodies import CordonBody, GroupsBody, SignalBody, SubmitBody
+from cress.center.api.bodies import CordonBody, DrainBody, GroupsBody, SignalBody, SubmitBody
 from cress.protocol.views import (
     Applied,
     ErrorView,
@@ -23,10 +23,18 @@ from cress.protocol.views import (
     StateView,
     SubmittedPage,
     TasksPage,
+    TaskView,
+    UsagePage,
 )
 
 _JSON = "application/json"
 _REF = "#/components/schemas/{name}"
+
+
+def _header(name: str, description: str, most: int) -> dict[str, Any]:
+    schema = {"type": "string", "maxLength": most}
+    return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
+
 
 # (method, path): the body that it takes, what it answers with.
 CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
@@ -34,7 +42,10 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("get", "/v1/jobs"): (None, JobsPage),
     ("get", "/v1/jobs/{id}"): (None, JobView),
     ("get", "/v1/jobs/{id}/tasks"): (None, TasksPage),
+    ("get", "/v1/jobs/{id}/tasks/{task}"): (None, TaskView),
     ("post", "/v1/jobs/{id}/cancel"): (None, JobView),
+    ("post", "/v1/jobs/{id}/hold"): (None, JobView),
+    ("post", "/v1/jobs/{id}/release"): (None, JobView),
     ("post", "/v1/jobs/{id}/signal"): (SignalBody, JobView),
     ("get", "/v1/jobs/{id}/logs"): (None, None),
     ("get", "/v1/groups"): (None, GroupsPage),
@@ -43,9 +54,16 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("get", "/v1/nodes/{name}"): (None, NodeView),
     ("post", "/v1/nodes/{name}/cordon"): (CordonBody, NodeView),
     ("post", "/v1/nodes/{name}/uncordon"): (CordonBody, NodeView),
+    ("post", "/v1/nodes/{name}/drain"): (DrainBody, NodeView),
+    ("get", "/v1/usage"): (None, UsagePage),
     ("get", "/v1/events"): (None, EventView),
     ("get", "/v1/state"): (None, StateView),
     ("get", "/v1/health"): (None, None),
+}
+# Headers that count.
+_HEADERS = {
+    ("post", "/v1/jobs"): [_header("Idempotency-Key", "the same submit with the same key gets the same answer", 200)],
+    ("get", "/v1/events"): [_header("Last-Event-ID", "go on behind this event; counts for more than after", 18)],
 }
 # What a call can be refused with, besides what every call can.
 _EVERY = {"401": "no token, or a wrong one", "403": "the Host is not the center's"}
@@ -84,6 +102,7 @@ def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[t
     if takes is not None:
         required = takes is not CordonBody
         operation["requestBody"] = {"required": required, "content": {_JSON: {"schema": by_kind[takes]}}}
+    operation.setdefault("parameters", []).extend(_HEADERS.get((method, path), ()))
     content: dict[str, Any] = {_JSON: {"schema": by_kind[gives] if gives else {"type": "object"}}}
     if path.endswith("/logs"):
         content = {"text/plain": {"schema": {"type": "string", "format": "binary"}}}

@@ -1,0 +1,79 @@
+"""What groups used over time."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+
+from cress.center.api.bodies import reply
+from cress.center.api.context import engine_of
+from cress.center.engine import Engine
+from cress.center.lookup import group_of
+from cress.model.errors import InputError
+from cress.model.times import SECOND
+from cress.model.units import one_of
+from cress.protocol.views import UsagePage, UsageView
+from cress.store.usage import Usage, Used, Weight, add_usage
+
+# Seconds of a span, and how many of them are shown unless somebody says since when.
+SPANS = {"hour": 3600, "day": 86_400}
+DEFAULT_SPANS = {"hour": 24, "day": 30}
+MOST_TIME = 253_402_300_799
+# Hours that one answer is read from; what lies behind is the next page.
+MOST_HOURS = 24 * 62
+
+router = APIRouter(prefix="/v1")
+
+
+@router.get("/usage")
+async def usage(
+    request: Request,
+    group: str = "",
+    since: Annotated[float | None, Query(ge=0, le=MOST_TIME)] = None,
+    until: Annotated[float | None, Query(ge=0, le=MOST_TIME)] = None,
+    by: str = "hour",
+) -> Response:
+    """What groups used by hour or day (UTC): the spans that touch the time from ``since`` to ``until``.
+
+    Times are seconds since the epoch; without them, up to now, the last 24 hours or 30 days. ``next`` of a page is
+    ``since`` of the following one.
+    """
+    if by not in SPANS:
+        raise InputError(f"{by[:40]!r} is no span of time", hint=one_of(by, SPANS), field="by")
+    engine = engine_of(request)
+    span = SPANS[by]
+    end = engine.clock.utc() / SECOND if until is None else until
+    begin = end - DEFAULT_SPANS[by] * span if since is None else since
+    first = int(begin // span) * span
+    last = max(first, -int(-end // span) * span)
+    page = min(last, first + MOST_HOURS * 3600 // span * span)
+    found = await engine.past.usage(since=first, until=page, group=group)
+    total: Usage = {}
+    for usage in (found, running(engine, group)):
+        for (hour, name), used in usage.items():
+            if first <= hour < page:
+                total.setdefault((hour // span * span, name), Used()).add(used)
+    views = (
+        UsageView(start=float(start), group=name, **msgspec.structs.asdict(total[start, name]))
+        for start, name in sorted(total)
+    )
+    return reply(UsagePage(usage=tuple(views), span=float(span), next=float(page) if page < last else None))
+
+
+def running(engine: Engine, group: str) -> Usage:
+    """What the attempts that run have held so far, by hour."""
+    usage: Usage = {}
+    index = engine.machine.core.dimensions.index
+    utc = engine.clock.utc()
+    for job in engine.machine.jobs.values():
+        if not job.attempts:
+            continue
+        name = group_of(engine, job)
+        if group and name != group:
+            continue
+        weight = Weight(name, job.job.request[index["cpu"]], job.job.request[index["memory"]])
+        for attempt in job.attempts.values():
+            add_usage(usage, weight, attempt.placed, max(utc, attempt.placed), 0)
+    return usage

@@ -1,0 +1,107 @@
+"""The mover: takes finished work out of the store into the history, a little at a time, and lets go of what is old."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+
+from cress.center import eventlog
+from cress.center.engine import Engine, NotStored
+from cress.center.lookup import group_of
+from cress.lifecycle.live import LiveJob
+from cress.model.records import AttemptRecord, JobRecord
+from cress.store.base import Batch, StoreError
+from cress.store.usage import Weight
+
+# Attempts that are moved together, and seconds between: the engine's commits come in between too.
+BATCH, PAUSE = 500, 0.1
+# Seconds between two looks, and after the history could not be written.
+INTERVAL, RETRY = 10.0, 30.0
+# Seconds between two looks for what is old.
+RETENTION = 600.0
+
+_log = logging.getLogger("cress.center")
+
+
+class Mover:
+    """Moves and removes as long as ``run`` runs. ``problem`` says why the history cannot be written."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.problem = ""
+        self._next_retention = 0.0
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            await asyncio.sleep(RETRY if self.problem else INTERVAL)
+            try:
+                await self.work()
+            except (StoreError, NotStored, OSError) as error:
+                if self.problem != str(error):
+                    _log.warning("finished work stays in the store: %s", error)
+                self.problem = str(error)
+            except Exception:  # noqa: BLE001 – tried again as long as the center runs
+                self.problem = "the mover failed; the center's log says more"
+                _log.exception(self.problem)
+            else:
+                self.problem = ""
+
+    async def work(self) -> None:
+        """Move all that is there, then remove what is old if that is due."""
+        while await self.move():  # noqa: ASYNC110 – the pause makes room, it waits for nothing
+            await asyncio.sleep(PAUSE)
+        now = asyncio.get_running_loop().time()
+        if now >= self._next_retention:
+            await self.retain()
+            self._next_retention = now + RETENTION
+
+    async def move(self) -> bool:
+        """Copy one batch into the history, then remove it from the store; whether there was anything."""
+        engine = self._engine
+        jobs, attempts = await asyncio.to_thread(engine.store.finished, BATCH)
+        if not jobs and not attempts:
+            return False
+        weights: dict[int, Weight] = {}
+        over = {job.id: job for job in jobs}
+        for each in attempts:
+            if each.job not in weights:
+                weights[each.job] = await self._weight(each, over)
+        runs = await asyncio.to_thread(lambda: [(job, engine.store.run(job.id)) for job in jobs])
+        await engine.past.add(runs, attempts, weights)
+        await engine.tidy(
+            Batch(
+                moved_jobs=[job.id for job in jobs],
+                moved_attempts=[(each.job, each.task, each.attempt) for each in attempts],
+            )
+        )
+        return True
+
+    async def _weight(self, attempt: AttemptRecord, over: dict[int, JobRecord]) -> Weight:
+        """What an attempt of this job holds."""
+        engine = self._engine
+        index = engine.machine.core.dimensions.index
+        live = engine.machine.jobs.get(attempt.job)
+        found: LiveJob | JobRecord | None = live or over.get(attempt.job) or engine.flight.jobs.get(attempt.job)
+        found = found or await asyncio.to_thread(engine.store.job, attempt.job)
+        if found is None:
+            found = await engine.past.job(attempt.job)
+        if found is None:
+            return Weight("", 0, 0)
+        request = found.job.request if isinstance(found, LiveJob) else found.request
+        return Weight(group_of(engine, found), request[index["cpu"]], request[index["memory"]])
+
+    async def retain(self) -> None:
+        """Remove what is older than the settings say: history, usage, files of the event log."""
+        settings, utc = self._engine.settings, self._engine.clock.utc()
+        while await self._engine.past.prune(utc - settings.keep_history, utc - settings.keep_usage):  # noqa: ASYNC110
+            await asyncio.sleep(PAUSE)
+        prune = partial(
+            eventlog.prune,
+            self._engine.log.folder,
+            now=utc,
+            keep_age=settings.keep_events,
+            keep_size=settings.keep_events_size,
+        )
+        await asyncio.to_thread(prune)

@@ -1,0 +1,146 @@
+"""Work that is over and has left the store: the history, asked in threads, so that nothing waits for a slow database."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from cress.model.records import AttemptRecord, JobRecord
+from cress.model.run import Run
+from cress.store.base import StoreError
+
+if TYPE_CHECKING:
+    from cress.store.history import History
+    from cress.store.usage import Usage, Weight
+
+FILE = "history.db"
+# Questions at a time; more wait for each other.
+THREADS = 4
+# Seconds in which a database that could not be reached is not tried again by those who only want to read.
+REST = 5.0
+
+_T = TypeVar("_T")
+_decode_run = msgspec.msgpack.Decoder(Run).decode
+
+
+class PastJob(JobRecord, frozen=True, kw_only=True):
+    """A job of the history, and how it was run."""
+
+    run: Run | None
+
+
+class Past:
+    """The history of a center: opened when it is first needed, since most of its work comes without."""
+
+    def __init__(self, data: Path, url: str = "") -> None:
+        self.url = url
+        self._file = data / FILE
+        self._history: History | None = None
+        self._opening = threading.Lock()
+        self._failed: tuple[float, StoreError] | None = None
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="history")
+        self._closed = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can be in it: it is a file, and there is none."""
+        return self._history is None and not self.url and not self._file.exists()
+
+    def check(self) -> None:
+        """Raise InputError if the address is none."""
+        if self.url:
+            from cress.store.history import check_url
+
+            check_url(self.url)
+
+    def close(self) -> None:
+        """Give the database back."""
+        self._closed = True
+        self._threads.shutdown(cancel_futures=True)
+        if self._history is not None:
+            self._history.close()
+
+    async def job(self, id: int) -> PastJob | None:
+        """A job, and how it was run. Raises StoreError, as everything here."""
+        if self.is_empty:
+            return None
+        found = await self._ask(lambda history: history.job(id))
+        return _past(*found) if found else None
+
+    async def jobs(
+        self, *, limit: int, before: int | None, since: int | None, until: int | None, **filters: str
+    ) -> list[PastJob]:
+        """Jobs, newest first; see ``History.jobs``."""
+        if self.is_empty:
+            return []
+        found = await self._ask(
+            lambda history: history.jobs(limit=limit, before=before, since=since, until=until, **filters)
+        )
+        return [_past(record, run) for record, run in found]
+
+    async def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
+        """The attempts of some tasks of a job, by task, oldest first."""
+        if self.is_empty:
+            return []
+        return await self._ask(lambda history: history.attempts(job, first, last))
+
+    async def usage(self, *, since: int, until: int, group: str) -> Usage:
+        """What groups used, by hour (seconds since the epoch)."""
+        if self.is_empty:
+            return {}
+        return await self._ask(lambda history: history.usage(since=since, until=until, group=group))
+
+    async def add(
+        self,
+        jobs: Sequence[tuple[JobRecord, bytes | None]],
+        attempts: Sequence[AttemptRecord],
+        weights: Mapping[int, Weight],
+    ) -> None:
+        """Add finished work; see ``History.add``."""
+        await self._ask(lambda history: history.add(jobs, attempts, weights), patient=True)
+
+    async def prune(self, before: int, usage_before: int) -> int:
+        """Remove some of what is older; how many jobs, 0 when nothing older is left."""
+
+        def work(history: History) -> int:
+            count = history.prune(before)
+            if not count:
+                history.prune_usage(usage_before)
+            return count
+
+        return 0 if self.is_empty else await self._ask(work, patient=True)
+
+    async def _ask(self, question: Callable[[History], _T], *, patient: bool = False) -> _T:
+        loop = asyncio.get_running_loop()
+        if self._failed is not None and not patient and loop.time() < self._failed[0]:
+            raise self._failed[1]
+        try:
+            found = await loop.run_in_executor(self._threads, partial(self._answer, question))
+        except StoreError as error:
+            self._failed = loop.time() + REST, error
+            raise
+        except RuntimeError:
+            if not self._closed:
+                raise
+            raise StoreError("the center is stopping; try again") from None
+        self._failed = None
+        return found
+
+    def _answer(self, question: Callable[[History], _T]) -> _T:
+        from cress.store.history import History, check_url
+
+        with self._opening:
+            if self._history is None:
+                self._history = History(check_url(self.url) if self.url else f"sqlite:///{self._file}")
+        return question(self._history)
+
+
+def _past(record: JobRecord, run: bytes | None) -> PastJob:
+    return PastJob(**msgspec.structs.asdict(record), run=None if run is None else _decode_run(run))

@@ -1,0 +1,63 @@
+"""What groups used by the hour, and how an attempt adds to it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from cress.model.times import SECOND
+
+# Seconds.
+HOUR = 3600
+# An attempt whose clocks say that it took longer took this long, in hours.
+MOST_HOURS = 24 * 366
+
+
+class Weight(NamedTuple):
+    """What an attempt of a job holds: the ``group`` that pays, ``cpu`` in millicores, ``memory`` in bytes."""
+
+    group: str
+    cpu: int
+    memory: int
+
+
+class Used(msgspec.Struct):
+    """What was used in a span of time; the units are those of ``protocol.views.UsageView``."""
+
+    core_seconds: float = 0.0
+    byte_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    attempts: int = 0
+    succeeded: int = 0
+
+    def add(self, other: Used) -> None:
+        """Take in what another span used."""
+        self.core_seconds += other.core_seconds
+        self.byte_seconds += other.byte_seconds
+        self.cpu_seconds += other.cpu_seconds
+        self.attempts += other.attempts
+        self.succeeded += other.succeeded
+
+
+# By the beginning of the span in seconds since the epoch, and the group.
+Usage: TypeAlias = dict[tuple[int, str], Used]
+
+
+def add_usage(usage: Usage, weight: Weight, begin: int, end: int, cpu: int) -> int:
+    """Add what an attempt held from ``begin`` to ``end`` (µs) to the hours; the last hour (its beginning, in s).
+
+    ``cpu`` is the processor time that it was measured to need, in microseconds.
+    """
+    last = end // SECOND // HOUR * HOUR
+    begin = max(begin, end - MOST_HOURS * HOUR * SECOND)
+    length = max(1, end - begin)
+    for hour in range(begin // SECOND // HOUR * HOUR, last + 1, HOUR):
+        inside = min(end, (hour + HOUR) * SECOND) - max(begin, hour * SECOND)
+        if inside <= 0 and hour != last:
+            continue
+        used = usage.setdefault((hour, weight.group), Used())
+        used.core_seconds += weight.cpu / 1000 * max(0, inside) / SECOND
+        used.byte_seconds += weight.memory * max(0, inside) / SECOND
+        used.cpu_seconds += cpu / SECOND * (max(0, inside) / length if end > begin else 1)
+    return last
