@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 import msgspec
 
 import cress
@@ -20,6 +22,7 @@ class Opened(msgspec.Struct):
     """A machine as it was stored, and how much there was to read.
 
     ``records`` is the store's log; ``number`` counts the records of the cluster, up to the last of these.
+    ``cluster`` is its id, empty before its first epoch.
     """
 
     machine: Machine
@@ -27,6 +30,7 @@ class Opened(msgspec.Struct):
     records: list[bytes]
     number: int
     epoch: int
+    cluster: str
     snapshot: bool
     snapshot_size: int
     log_size: int
@@ -57,6 +61,7 @@ def load_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
         records=saved.records,
         number=decode_number(saved.meta["records"]) if "records" in saved.meta else len(saved.records),
         epoch=msgspec.msgpack.decode(saved.meta["epoch"], type=int) if "epoch" in saved.meta else 0,
+        cluster=saved.meta.get("cluster", b"").decode("ascii"),
         snapshot=saved.snapshot is not None,
         snapshot_size=len(saved.snapshot or b""),
         log_size=sum(map(len, saved.records)),
@@ -72,7 +77,9 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
     """
     options = parse_assignments(settings.options, opened.machine.core.options)
     opened.epoch += 1
-    store.commit(Batch(meta={"epoch": msgspec.msgpack.encode(opened.epoch)}))
+    # Attempts and epochs of one cluster mean nothing in another: executors are told apart by this.
+    opened.cluster = opened.cluster or secrets.token_hex(8)
+    store.commit(Batch(meta={"epoch": msgspec.msgpack.encode(opened.epoch), "cluster": opened.cluster.encode("ascii")}))
     now, utc = clock.now(), clock.utc()
     inputs = (Restarted(epoch=opened.epoch, options=None if options == opened.machine.core.options else options),)
     before = Before(opened.machine, inputs)
