@@ -150,6 +150,12 @@ def no_room_together() -> World:
     return world
 
 
+def room_for_some_of_a_gang() -> World:
+    world = World(group("g", 9), nodes=nodes(2, cpu=4))
+    world.cordon("n2").submit(job("waits").cpu(3).tasks(2).gang().group("g")).decide()
+    return world
+
+
 def beside_a_reservation() -> World:
     world = World(group("g", 9, "BackFill"), nodes=nodes(1, cpu=4))
     world.run(job("runs").cpu(3).limit(50).group("g"))
@@ -196,6 +202,11 @@ SITUATIONS = [
         no_room_together,
         Verdict.NO_ROOM_TOGETHER,
         "not enough nodes have enough free for all its tasks; of 2 nodes 1 lack cpu",
+    ),
+    (
+        room_for_some_of_a_gang,
+        Verdict.NO_ROOM_TOGETHER,
+        "not enough nodes have enough free for all its tasks; of 1 nodes each has room for some of them only",
     ),
     (beside_a_reservation, Verdict.RESERVED, "it fits, but would delay job 2 of group g"),
 ]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cress.lifecycle.effects import Halt, Launch, Step
-from cress.lifecycle.inputs import Cancel, Input, NodeJoined, NodeLeft, Reported, Restarted, Submit
+from cress.lifecycle.inputs import Cancel, Hold, Input, NodeJoined, NodeLeft, Reported, Restarted, Submit
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
 from cress.model.group import Group, Quota
-from cress.model.job import Job
+from cress.model.job import Condition, Job
 from cress.model.node import Node
 from cress.model.options import Options
+from cress.model.records import JobRecord
 from cress.model.reports import Cause, Ended, Report, Started
 from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
@@ -18,14 +21,15 @@ DIMENSIONS = Dimensions()
 UTC_AT_START = 1_700_000_000_000_000
 
 
-def job(
-    tasks: int = 1, *, cpus: int = 1, group: str = "", gang: bool = False, user: str = "ann", priority: int = 0
-) -> Job:
+def job(tasks: int = 1, *, cpus: int = 1, group: str = "", user: str = "ann", **more: Any) -> Job:
     """A job as a user submits it, not numbered yet."""
-    request = parse_vector(f"<{cpus}, 1G>", DIMENSIONS)
-    return Job(
-        id=0, group=group, request=request, tasks=tasks, gang=gang, user=user, priority=priority, name=f"job of {tasks}"
-    )
+    values: dict[str, Any] = {"name": f"job of {tasks}", "tasks": tasks, "group": group, "user": user, **more}
+    return Job(id=0, request=parse_vector(f"<{cpus}, 1G>", DIMENSIONS), **values)
+
+
+def after(*numbers: int, condition: Condition = Condition.OK) -> tuple[tuple[int, Condition], ...]:
+    """That these jobs must end first; negative numbers are places in the same submit."""
+    return tuple((number, condition) for number in numbers)
 
 
 def group(name: str, cores: int, users: tuple[str, ...] = ("*",)) -> Group:
@@ -39,13 +43,13 @@ def node(name: str, cpus: int = 4) -> Node:
 
 
 class World:
-    """A machine and a clock. ``said`` collects every step that was taken, for replaying."""
+    """A machine and a clock. ``said`` collects every step that was taken, for replaying; ``over`` the jobs that ended."""
 
     def __init__(self, options: Options | None = None) -> None:
         self.machine = Machine(DIMENSIONS, options or Options())
         self.now = 0
         self.said: list[tuple[int, int, tuple[Input, ...]]] = []
-        self.refused: InputError | None = None
+        self.over: dict[int, JobRecord] = {}
         self.last = self.step(Restarted(epoch=1))
 
     def step(self, *inputs: Input, after: int = 1000) -> Step:
@@ -58,8 +62,13 @@ class World:
             self.said.append((*self.said[-1][:2], ()))
             self.last.launches += rest.launches
             self.last.halts += rest.halts
+            self.last.jobs += rest.jobs
+            self.last.attempts += rest.attempts
             self.last.more = rest.more
         assert self.machine.validate() == []
+        for record in self.last.jobs:
+            assert record.id not in self.over, f"job {record.id} ends twice"
+            self.over[record.id] = record
         return self.last
 
     def join(self, name: str, cpus: int = 4, *, reports: tuple[Report, ...] = (), boot: str = "b1") -> Step:
@@ -82,6 +91,28 @@ class World:
 
     def cancel(self, number: int) -> Step:
         return self.step(Cancel(job=number))
+
+    def hold(self, number: int, held: bool = True, by: str = "eve") -> Step:
+        return self.step(Hold(job=number, held=held, by=by))
+
+    def wake(self) -> Step:
+        """A step at the time at which the machine wants one."""
+        wakeup = self.machine.next_wakeup()
+        assert wakeup is not None, "nothing changes by itself"
+        return self.step(after=max(0, wakeup - self.now))
+
+    def cannot_start(self, *attempts: int, error: str = "no such file") -> Step:
+        """The programs of these attempts cannot be started, as their nodes say."""
+        by_node: dict[str, list[Report]] = {}
+        for each in attempts:
+            report = Ended(attempt=each, cause=Cause.NOT_STARTED, code=None, started=0, at=self.now, error=error)
+            by_node.setdefault(self.machine.attempts[each].node, []).append(report)
+        return self.step(*(Reported(node=name, reports=tuple(said)) for name, said in by_node.items()))
+
+    def finish(self, number: int, code: int = 0) -> Step:
+        """All running tasks of a job end with this exit code."""
+        attempts = list(self.machine.jobs[number].attempts.values())
+        return self.step(*(Reported(node=each.node, reports=(ended(each.id, code),)) for each in attempts))
 
     def report(self, node: str, *reports: Report) -> Step:
         return self.step(Reported(node=node, reports=reports))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
+    Cordon,
+    Drain,
+    Hold,
     Input,
     NodeJoined,
     NodeLeft,
@@ -21,13 +25,23 @@ from cress.lifecycle.inputs import (
     encode_record,
 )
 from cress.lifecycle.machine import Machine
+from cress.model.job import Condition, Job
 from cress.model.options import Options
+from cress.model.records import JobState
 from cress.model.reports import Cause, Report
 from cress.model.times import SECOND
 from tests.lifecycle.builders import World, ended, group, job, node, started
 
 NODES = ("n1", "n2")
-OPTIONS = Options(grace=SECOND, cooling=2 * SECOND, cooling_above_quota=4 * SECOND, max_per_round=0.5)
+OPTIONS = Options(
+    grace=SECOND,
+    cooling=2 * SECOND,
+    cooling_above_quota=4 * SECOND,
+    max_per_round=0.5,
+    start_failures=4,
+    start_backoff=SECOND // 2,
+    backoff_most=8 * SECOND,
+)
 
 
 class Executors:
@@ -39,6 +53,9 @@ class Executors:
         self.known: dict[str, dict[int, Report]] = {name: {} for name in NODES}
         self.stopped: dict[str, set[int]] = {name: set() for name in NODES}
         self.connected: set[str] = set()
+        # How likely it is that a program cannot be started there.
+        self.broken = {name: random.choice([0.0, 0.0, 0.2, 1.0]) for name in NODES}
+        self.keyed: dict[str, tuple[Submit, tuple[int, ...]]] = {}
 
     def obey(self, world: World) -> None:
         """Orders reach those who are connected; the others never hear of them."""
@@ -51,13 +68,16 @@ class Executors:
             key = (launch.job, launch.task)
             others = [a for name in NODES for a in self.running[name] if self._key(machine, a) == key]
             assert not others, f"task {key} runs twice"
+            if self.random.random() < self.broken[launch.node]:
+                self.known[launch.node][launch.attempt] = ended(launch.attempt, None, Cause.NOT_STARTED, ran=False)
+                continue
             self.running[launch.node].add(launch.attempt)
             self.known[launch.node][launch.attempt] = started(launch.attempt)
         for halt in world.last.halts:
             if halt.node in self.connected:
                 self.stopped[halt.node].add(halt.attempt)
                 if halt.attempt in self.running[halt.node]:
-                    self._end(halt.node, halt.attempt, -15, Cause.STOPPED)
+                    self.end(halt.node, halt.attempt, -15, Cause.STOPPED)
                 else:
                     self.known[halt.node].setdefault(halt.attempt, ended(halt.attempt, None, Cause.STOPPED, ran=False))
 
@@ -65,30 +85,42 @@ class Executors:
         live = machine.attempts.get(attempt)
         return None if live is None else (live.job, live.task)
 
-    def _end(self, name: str, attempt: int, code: int, cause: Cause) -> None:
+    def end(self, name: str, attempt: int, code: int, cause: Cause) -> None:
         self.running[name].discard(attempt)
         self.known[name][attempt] = ended(attempt, code, cause)
 
     def some_end(self, name: str) -> None:
         for attempt in sorted(self.running[name]):
             if self.random.random() < 0.5:
-                code = self.random.choice([0, 0, 1])
-                self._end(name, attempt, code, Cause.EXITED)
+                code = self.random.choice([0, 0, 1, 1])
+                self.end(name, attempt, code, Cause.EXITED)
 
     def next_input(self, world: World) -> Input:
         random = self.random
         name = random.choice(NODES)
         roll = random.random()
+        some_job = random.randrange(1, world.machine.next_job + 1)
         if roll < 0.3:
-            return Submit(jobs=(job(random.randint(1, 5), cpus=random.randint(1, 3), group=random.choice(["a", "b"])),))
-        if roll < 0.4:
-            return Cancel(job=random.randrange(1, world.machine.next_job + 1))
-        if roll < 0.5 and name in self.connected:
+            return self.submit(world)
+        if roll < 0.36:
+            return Cancel(job=some_job)
+        if roll < 0.43:
+            return Hold(job=some_job, held=random.random() < 0.4, by="eve")
+        if roll < 0.47:
+            return Drain(name=name, deadline=random.choice([0, SECOND, 3 * SECOND]), reason="disk")
+        if roll < 0.53:
+            return Cordon(name=name, cordoned=random.random() < 0.2)
+        if roll < 0.6 and name in self.connected:
             self.connected.discard(name)
             return NodeLeft(name=name)
-        if roll < 0.53:
+        if roll < 0.62:
             self.connected.clear()
             return Restarted(epoch=world.machine.epoch + 1)
+        if roll < 0.65:
+            # The jobs of the group that is removed go to the other one.
+            names = random.choice([("a", "b"), ("a",), ("b",)])
+            moves = tuple((each, names[0]) for each in ("a", "b") if each not in names)
+            return ApplyGroups(groups=tuple(group(each, 4) for each in names), moves=moves)
         if name not in self.connected:
             self.connected.add(name)
             return NodeJoined(node=node(name), boot="b", reports=tuple(self.known[name].values()))
@@ -96,10 +128,90 @@ class Executors:
         reports = [report for report in self.known[name].values() if random.random() < 0.9]
         return Reported(node=name, reports=tuple(reports))
 
+    def submit(self, world: World) -> Submit:
+        """One to three jobs, some after others; now and then a submit that was sent before."""
+        random = self.random
+        if self.keyed and random.random() < 0.2:
+            return self.keyed[random.choice(sorted(self.keyed))][0]
+        count = random.choice([1, 1, 2, 3])
+        jobs = tuple(self.some_job(world, place, count) for place in range(count))
+        known = tuple((number, record.state) for number, record in sorted(world.over.items()))
+        key = f"key {len(self.keyed)}" if random.random() < 0.3 else ""
+        submit = Submit(jobs=jobs, known=known, key=key, digest=key)
+        if key:
+            self.keyed[key] = (submit, ())
+        return submit
 
-@given(seed=st.integers(0, 10_000), cut=st.integers(1, 60))
-def test_histories(seed: int, cut: int) -> None:
+    def some_job(self, world: World, place: int, count: int) -> Job:
+        random = self.random
+        tasks = random.randint(1, 5)
+        after: dict[int, Condition] = {}
+        for _ in range(random.choice([0, 0, 1, 2])):
+            # Mostly in the order of the submit, sometimes in a circle; or a job of an earlier one.
+            others = [-other - 1 for other in range(count) if other < place or random.random() < 0.1]
+            others += random.sample(range(1, world.machine.next_job), min(2, world.machine.next_job - 1))
+            if others:
+                after[random.choice(others)] = random.choice([Condition.OK, Condition.ANY, Condition.FAILED])
+        return job(
+            tasks,
+            cpus=random.randint(1, 3),
+            group=random.choice([each.name for each in world.machine.core.groups.configured]),
+            gang=tasks * 3 <= 6 and random.random() < 0.4,
+            retries=random.choice([0, 0, 1, 3]),
+            backoff=random.choice([0, SECOND, 3 * SECOND]),
+            hold=random.random() < 0.1,
+            after=tuple(after.items()),
+        )
+
+    def remember(self, world: World, each: Input) -> None:
+        """A submit that was sent before is answered as before."""
+        reply = world.last.replies[0]
+        if isinstance(each, Submit) and each.key:
+            if not isinstance(reply, tuple):
+                del self.keyed[each.key]
+                return
+            before = self.keyed[each.key][1]
+            assert before in ((), reply), f"{each.key}: {before}, then {reply}"
+            assert bool(before) == bool(world.last.repeated)
+            self.keyed[each.key] = (each, reply)
+
+
+# What the histories came by.
+seen: Counter[str] = Counter()
+
+
+def under_way(machine: Machine) -> set[str]:
+    """What is under way, of the things that a state must not forget."""
+    return {
+        name
+        for name, there in {
+            "backoff": bool(machine.core.later),
+            "hold": any(job.held for job in machine.jobs.values()),
+            "after": bool(machine.behind),
+            "rest": any(kind == "rest" for kind, _ in machine.timers.times),
+            "drain": any(kind == "drain" for kind, _ in machine.timers.times),
+            "closed": any(node.rest and not machine.timers.get("rest", name) for name, node in machine.nodes.items()),
+            "answers": bool(machine.answers),
+        }.items()
+        if there
+    }
+
+
+def test_histories() -> None:
     """No task runs twice; a restored machine and a replayed log say the same; in the end everything is over."""
+
+    @settings(max_examples=150)
+    @given(seed=st.integers(0, 100_000), cut=st.integers(1, 60))
+    def check(seed: int, cut: int) -> None:
+        history(seed, cut)
+
+    check()
+    missing = {"backoff", "hold", "after", "rest", "drain", "closed", "answers", "never started", "never"} - seen.keys()
+    assert not missing, f"no history came by {missing}"
+
+
+def history(seed: int, cut: int) -> None:
+    """Sixty random inputs; after ``cut`` of them a second machine goes on from the state of the first."""
     random = Random(seed)
     world = World(OPTIONS)
     world.step(ApplyGroups(groups=(group("a", 4), group("b", 4))))
@@ -107,38 +219,61 @@ def test_histories(seed: int, cut: int) -> None:
     twin: Machine | None = None
     for number in range(60):
         if number == cut:
+            seen.update(under_way(world.machine))
             twin = Machine.restore(world.machine.export())
+            assert twin.export() == world.machine.export()
             world.machine, twin = twin, world.machine
         said = len(world.said)
-        world.step(executors.next_input(world), after=random.randint(1, SECOND))
+        each = executors.next_input(world)
+        world.step(each, after=random.randint(1, 2 * SECOND))
+        executors.remember(world, each)
         if twin is not None:
             for step in world.said[said:]:
                 twin.step(*step)
             assert twin.export() == world.machine.export()
+            assert twin.next_wakeup() == world.machine.next_wakeup()
         executors.obey(world)
+    settle(world, executors)
     replayed = Machine.restore(Machine(world.machine.core.dimensions, OPTIONS).export())
     for now, utc, inputs in world.said:
         record = decode_record(encode_record(Record(now, utc, inputs)))
         replayed.step(record.now, record.utc, record.inputs)
     assert replayed.export() == world.machine.export()
-    settle(world, executors)
 
 
 def settle(world: World, executors: Executors) -> None:
-    """With everyone connected and everything reported, all jobs come to an end."""
+    """With everyone connected, everything released and everything reported, all jobs come to an end."""
     for name in NODES:
         if name not in executors.connected:
             executors.connected.add(name)
             world.join(name, reports=tuple(executors.known[name].values()))
             executors.obey(world)
-    for _ in range(200):
+    executors.broken = dict.fromkeys(NODES, 0.0)
+    for name in NODES:
+        world.step(Cordon(name=name, cordoned=False))
+        executors.obey(world)
+    for number in [number for number, live in world.machine.jobs.items() if live.held and not live.ending]:
+        world.hold(number, held=False)
+        executors.obey(world)
+    for _ in range(400):
         if not world.machine.jobs:
             break
         for name in NODES:
             for attempt in sorted(executors.running[name]):
-                executors._end(name, attempt, 0, Cause.EXITED)
+                executors.end(name, attempt, 0, Cause.EXITED)
             world.step(Reported(node=name, reports=tuple(executors.known[name].values())), after=SECOND)
             executors.obey(world)
-    assert not world.machine.jobs
+            if world.machine.nodes[name].rest and not world.machine.timers.get("rest", name):
+                # What nobody had heard of has closed it: somebody looks at it again.
+                world.step(Cordon(name=name, cordoned=False))
+                executors.obey(world)
+    assert not world.machine.jobs, [world.machine.reason(number) for number in world.machine.jobs]
     assert not world.machine.attempts
+    assert not world.machine.behind
     assert not any(executors.running.values())
+    assert sorted(world.over) == list(range(1, world.machine.next_job)), "a job has no record, or two"
+    for record in world.over.values():
+        seen["never started"] += record.reason.startswith("a program of it could not") and record.failed > 1
+        seen["never"] += record.reason.startswith("it was to start after")
+        assert record.succeeded + record.failed + record.cancelled == record.tasks
+        assert (record.state is JobState.SUCCEEDED) == (record.succeeded == record.tasks)

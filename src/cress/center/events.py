@@ -13,7 +13,19 @@ from itertools import islice
 import msgspec
 
 from cress.lifecycle.effects import Step
-from cress.lifecycle.inputs import ApplyGroups, Cancel, Input, NodeJoined, NodeLeft, Reported, Restarted, Submit
+from cress.lifecycle.inputs import (
+    ApplyGroups,
+    Cancel,
+    Drain,
+    Hold,
+    Input,
+    NodeDead,
+    NodeJoined,
+    NodeLeft,
+    Reported,
+    Restarted,
+    Submit,
+)
 from cress.lifecycle.machine import Machine
 from cress.model.group import DEFAULT_GROUP
 from cress.model.reports import Report, Started
@@ -45,7 +57,7 @@ class Before:
                     if attempt is not None and not attempt.started:
                         self.starting.add(report.attempt)
         # Submits alone cordon no node, and a stream of them is what comes most often.
-        quiet = all(isinstance(each, Submit) for each in inputs)
+        quiet = all(isinstance(each, Submit) for each in inputs) and not machine.timers.times
         self.cordons = None if quiet else _cordons(machine)
 
 
@@ -172,12 +184,19 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
             group = groups(each.job)
             if group:
                 yield EventView(at=at, kind="job.cancelling", job=each.job, group=group)
+        case Hold():
+            kind = "job.held" if each.held else "job.released"
+            yield EventView(at=at, kind=kind, job=each.job, group=groups(each.job), user=each.by)
         case ApplyGroups():
             yield EventView(at=at, kind="groups.applied")
         case NodeJoined():
             yield EventView(at=at, kind="node.joined", node=each.node.name)
         case NodeLeft():
             yield EventView(at=at, kind="node.left", node=each.name)
+        case NodeDead():
+            yield EventView(at=at, kind="node.forgotten" if each.forget else "node.dead", node=each.name)
+        case Drain():
+            yield EventView(at=at, kind="node.draining", node=each.name, text=each.reason)
         case Restarted():
             yield EventView(at=at, kind="center.started", text=f"epoch {each.epoch}")
 

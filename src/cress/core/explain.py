@@ -116,13 +116,15 @@ def sentence(veto: Veto) -> str:
     """The veto for a person."""
     if not veto.nodes and veto.kind in (Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER):
         return "no node takes tasks at the moment"
+    # Of a gang, every node that lacks nothing takes a task at least.
+    none = "none lacks one dimension alone" if veto.kind is Verdict.NO_ROOM else "each has room for some of them only"
     blocker = f"job {veto.behind} of group {veto.behind_group}" if veto.behind is not None else "an earlier unit"
     return _SENTENCES[veto.kind].format(
         group=veto.group,
         blocker=blocker,
         places=", ".join(veto.places),
         nodes=veto.nodes,
-        lacking=", ".join(f"{count} lack {name}" for name, count in veto.lacking) or "none lacks one dimension alone",
+        lacking=", ".join(f"{count} lack {name}" for name, count in veto.lacking) or none,
     )
 
 

@@ -69,14 +69,7 @@ def export_state(core: Scheduler) -> State:
             }
             for claim in core.claims
         ],
-        "reservations": {
-            "loosened": core.reservations.loosened,
-            # What stands behind the reservation of a job that is gone will be made again, here and there.
-            "kept": [
-                _reservation(core, reservation)
-                for reservation in takewhile(lambda kept: _lives(core, kept), core.reservations.kept)
-            ],
-        },
+        "reservations": _reservations(core),
         "plans": {
             name: {
                 "loosened": plan.loosened,
@@ -239,6 +232,16 @@ def _restore_attempt(core: Scheduler, entry: State) -> None:
 
 def _lives(core: Scheduler, reservation: Reservation) -> bool:
     return core.jobs.get(reservation.job.job.id) is reservation.job
+
+
+def _reservations(core: Scheduler) -> State:
+    # What stands behind the reservation of a job that is gone will be made again, here and there.
+    kept = list(takewhile(lambda reservation: _lives(core, reservation), core.reservations.kept))
+    # Without any, it does not matter when they were looked at.
+    return {
+        "loosened": core.reservations.loosened if kept else -1,
+        "kept": [_reservation(core, reservation) for reservation in kept],
+    }
 
 
 def _reservation(core: Scheduler, reservation: Reservation) -> State:

@@ -1,0 +1,151 @@
+"""Jobs that come after other jobs: when they start, and when they never will."""
+
+from __future__ import annotations
+
+import pytest
+
+from cress.lifecycle.inputs import Submit
+from cress.model.errors import InputError
+from cress.model.job import Condition
+from cress.model.records import JobState
+from tests.lifecycle.builders import World, after, job, launched
+
+ENDS = ("succeeds", "fails", "is cancelled")
+
+
+def end(world: World, number: int, how: str) -> None:
+    if how == "is cancelled":
+        world.cancel(number)
+    world.finish(number, 0 if how == "succeeds" else 1)
+
+
+@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("condition", list(Condition))
+def test_a_job_starts_when_its_condition_comes_true_and_is_cancelled_when_it_cannot(
+    condition: Condition, how: str
+) -> None:
+    world = World()
+    world.join("n1")
+    first, then = world.submit(job(name="load"), job(after=after(-1, condition=condition)))
+    assert launched(world.last) == [(first, 0, "n1")]
+    assert world.machine.reason(then) == "it comes after job 1 (load)"
+    end(world, first, how)
+    true = {"succeeds": {Condition.OK, Condition.ANY}, "fails": {Condition.FAILED, Condition.ANY}}.get(
+        how, {Condition.ANY}
+    )
+    if condition in true:
+        assert launched(world.last) == [(then, 0, "n1")]
+    else:
+        (record,) = [each for each in world.last.jobs if each.id == then]
+        assert record.state is JobState.CANCELLED
+        assert record.reason.startswith("it was to start after")
+        assert record.reason.endswith({"succeeds": "succeeded", "fails": "failed", "is cancelled": "cancelled"}[how])
+
+
+def test_what_comes_after_a_cancelled_job_is_cancelled_too_all_along_the_chain() -> None:
+    world = World()
+    world.join("n1")
+    length = 3_000
+    chain = [job(name="0"), *(job(name=str(i), after=after(-i)) for i in range(1, length))]
+    numbers = world.submit(*chain)
+    step = world.finish(numbers[0], 1)
+    assert [each.id for each in step.jobs] == list(numbers)
+    assert step.jobs[1].reason == "it was to start after the success of job 1, which has failed"
+    assert step.jobs[2].reason == "it was to start after the success of job 2, which was cancelled"
+    assert not world.machine.jobs
+    assert not world.machine.behind
+
+
+def test_a_job_after_several_starts_with_the_last() -> None:
+    world = World()
+    world.join("n1")
+    one, two, then = world.submit(job(), job(), job(after=after(-1, -2)))
+    assert world.machine.reason(then) == "it comes after job 1 (job of 1), and 1 more"
+    world.finish(one)
+    assert world.machine.reason(then) == "it comes after job 2 (job of 1)"
+    world.finish(two)
+    assert launched(world.last) == [(then, 0, "n1")]
+
+
+def test_an_order_against_that_of_the_submit_holds_too() -> None:
+    world = World()
+    world.join("n1")
+    then, first = world.submit(job(after=after(-2)), job())
+    assert launched(world.last) == [(first, 0, "n1")]
+    assert launched(world.finish(first)) == [(then, 0, "n1")]
+
+
+def test_a_job_may_come_after_one_of_an_earlier_submit() -> None:
+    world = World()
+    world.join("n1")
+    (first,) = world.submit(job())
+    (then,) = world.submit(job(after=after(first)))
+    assert not world.last.launches
+    assert launched(world.finish(first)) == [(then, 0, "n1")]
+
+
+@pytest.mark.parametrize(("state", "starts"), [(JobState.SUCCEEDED, True), (JobState.FAILED, False)])
+def test_how_a_job_that_is_over_ended_is_told_by_the_shell(state: JobState, starts: bool) -> None:
+    world = World()
+    world.join("n1")
+    (old,) = world.submit(job())
+    world.finish(old)
+    world.step(after=10**9)
+    world.submit(job())
+    world.finish(old + 1)
+    assert old not in world.machine.ended
+    step = world.step(Submit(jobs=(job(after=after(old)),), known=((old, state),)))
+    assert bool(step.launches) is starts
+    assert [each.state for each in step.jobs] == ([] if starts else [JobState.CANCELLED])
+
+
+def test_a_job_that_ends_while_its_successor_is_submitted_is_not_missed() -> None:
+    world = World()
+    world.join("n1")
+    (first,) = world.submit(job())
+    world.finish(first)
+    # The shell looked before that step, and saw a job that was alive.
+    reply = world.step(Submit(jobs=(job(after=after(first)),))).replies[0]
+    assert isinstance(reply, tuple)
+    assert launched(world.last) == [(reply[0], 0, "n1")]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "sentence"),
+    [
+        ([job(after=after(99))], "after: there is no job 99"),
+        ([job(), job(after=after(1, 99))], "jobs[1].after: there is no job 1"),
+        ([job(), job(after=after(-3))], "jobs[1].after: there is no job -3"),
+        ([job(after=after(-1))], "after: it comes after itself"),
+        ([job(), job(after=after(-2))], "jobs[1].after: it comes after itself"),
+        (
+            [job(name="a", after=after(-3)), job(name="b", after=after(-1)), job(name="c", after=after(-2))],
+            "jobs[0].after: these jobs come after each other: a → c → b → a",
+        ),
+        ([job(name="a"), job(after=after(-1, -1))], "jobs[1].after: the job a is named twice"),
+    ],
+)
+def test_an_order_that_is_none_is_refused(jobs: list[object], sentence: str) -> None:
+    world = World()
+    world.join("n1")
+    assert world.refuse(Submit(jobs=tuple(jobs))).startswith(sentence)  # type: ignore[arg-type]
+    assert not world.machine.jobs
+    with pytest.raises(InputError):
+        world.machine.check_submit(jobs)  # type: ignore[arg-type]
+
+
+def test_cancelling_the_successor_leaves_the_first_alone() -> None:
+    world = World()
+    world.join("n1")
+    first, then = world.submit(job(), job(after=after(-1)))
+    assert [each.id for each in world.cancel(then).jobs] == [then]
+    assert [each.state for each in world.finish(first).jobs] == [JobState.SUCCEEDED]
+
+
+def test_a_held_job_whose_turn_has_come_is_held() -> None:
+    world = World()
+    world.join("n1")
+    first, then = world.submit(job(), job(after=after(-1), hold=True))
+    assert world.machine.reason(then) == "it is held by ann"
+    assert not world.finish(first).launches
+    assert launched(world.hold(then, held=False)) == [(then, 0, "n1")]

@@ -1,0 +1,146 @@
+"""What becomes of tasks that fail: tried again after a while, as often as their job says."""
+
+from __future__ import annotations
+
+import pytest
+
+from cress.lifecycle.inputs import ApplyGroups, Restarted
+from cress.lifecycle.outcomes import backoff
+from cress.model.events import Outcome
+from cress.model.options import Options
+from cress.model.records import JobState
+from cress.model.reports import Cause
+from cress.model.times import HOUR, MINUTE, SECOND
+from tests.lifecycle.builders import World, ended, group, ids, job, launched
+
+
+def test_a_failed_task_is_tried_again_with_a_wait_that_doubles() -> None:
+    world = World()
+    world.join("n1")
+    (number,) = world.submit(job(retries=3, backoff=10 * SECOND))
+    waits = []
+    for attempt in (1, 2, 3):
+        step = world.report("n1", ended(attempt, 1))
+        assert [(each.outcome, each.final) for each in step.attempts] == [(Outcome.FAILED, False)]
+        failed_at = world.now
+        assert launched(world.wake()) == [(number, 0, "n1")]
+        waits.append((world.now - failed_at) // SECOND)
+    assert waits == [10, 20, 40]
+    step = world.report("n1", ended(4, 1))
+    assert [each.final for each in step.attempts] == [True]
+    assert [(each.state, each.failed) for each in step.jobs] == [(JobState.FAILED, 1)]
+
+
+def test_success_at_the_second_try_is_a_success() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(retries=1))
+    world.report("n1", ended(1, 1))
+    world.wake()
+    assert [each.state for each in world.report("n1", ended(2)).jobs] == [JobState.SUCCEEDED]
+
+
+@pytest.mark.parametrize("cause", [Cause.EXITED, Cause.TIME_LIMIT])
+def test_both_an_exit_code_and_the_time_limit_are_failures(cause: Cause) -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(retries=1))
+    assert not world.report("n1", ended(1, 1, cause)).jobs
+
+
+def test_without_a_backoff_a_failed_task_is_tried_again_at_once() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(retries=1, backoff=0))
+    assert ids(world.report("n1", ended(1, 1)).launches) == [2]
+
+
+def test_tasks_are_tried_again_each_on_its_own() -> None:
+    world = World()
+    world.join("n1")
+    (number,) = world.submit(job(2, retries=1))
+    world.report("n1", ended(1, 1))
+    assert [attempt.task for attempt in world.machine.jobs[number].attempts.values()] == [1]
+    world.report("n1", ended(2, 1))
+    world.wake()
+    assert len(world.machine.attempts) == 1
+    world.wake()
+    assert len(world.machine.attempts) == 2
+
+
+@pytest.mark.parametrize(("code", "cause"), [(-15, Cause.STOPPED), (-9, Cause.SHUTDOWN), (None, Cause.UNKNOWN)])
+def test_what_the_task_is_not_to_blame_for_costs_no_retry(code: int | None, cause: Cause) -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(retries=1))
+    for attempt in (1, 2, 3):
+        assert ids(world.report("n1", ended(attempt, code, cause)).launches) == [attempt + 1]
+    assert not world.report("n1", ended(4, 1)).jobs, "its first failure"
+    world.wake()
+    assert world.report("n1", ended(5, 1)).jobs
+
+
+def test_a_job_of_which_a_task_waits_for_its_time_says_so() -> None:
+    world = World()
+    world.join("n1")
+    (number,) = world.submit(job(retries=1, backoff=90 * SECOND))
+    world.report("n1", ended(1, 1))
+    assert world.machine.reason(number) == "a task of it failed and is tried again in 90s"
+    assert world.machine.reason(number, world.now + 80 * SECOND) == "a task of it failed and is tried again in 10s"
+
+
+def test_a_gang_with_a_failed_task_starts_again_as_a_whole() -> None:
+    world = World()
+    world.join("n1")
+    (number,) = world.submit(job(3, gang=True, retries=1, backoff=10 * SECOND))
+    step = world.report("n1", ended(1, 1))
+    assert ids(step.halts) == [2, 3]
+    step = world.report("n1", ended(2, -15, Cause.STOPPED), ended(3, 1))
+    assert [each.outcome for each in step.attempts] == [Outcome.PREEMPTED] * 2, "they were told to stop"
+    assert not step.launches
+    assert len(world.wake().launches) == 3
+    # It has been tried again as often as it may be, whichever task fails.
+    world.report("n1", ended(5, 1))
+    assert world.machine.jobs[number].failed == 1
+
+
+def test_when_two_tasks_of_a_gang_fail_at_once_it_has_failed_once() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(2, gang=True, retries=1))
+    step = world.report("n1", ended(1, 1), ended(2, 1))
+    assert [each.outcome for each in step.attempts] == [Outcome.FAILED, Outcome.PREEMPTED]
+    assert len(world.wake().launches) == 2
+
+
+def test_a_cancelled_job_is_not_tried_again() -> None:
+    world = World()
+    world.join("n1")
+    (number,) = world.submit(job(2, retries=5))
+    world.report("n1", ended(1, 1))
+    world.cancel(number)
+    (record,) = world.report("n1", ended(2, -15, Cause.STOPPED)).jobs
+    assert (record.state, record.cancelled, record.failed) == (JobState.CANCELLED, 2, 0)
+    assert world.machine.next_wakeup() is None
+
+
+def test_a_wait_outlives_a_restart_and_a_move_to_another_group() -> None:
+    world = World()
+    world.join("n1")
+    world.step(ApplyGroups(groups=(group("old", 2),)))
+    (number,) = world.submit(job(group="old", retries=1, backoff=HOUR))
+    world.report("n1", ended(1, 1))
+    world.step(ApplyGroups(groups=(group("new", 2),), moves=(("old", "new"),)))
+    world.step(Restarted(epoch=2, options=Options(grace=SECOND)))
+    world.join("n1")
+    assert world.machine.next_wakeup() == world.machine.core.next_wakeup()
+    assert launched(world.wake()) == [(number, 0, "n1")]
+    assert world.finish(number).jobs[0].group == "new"
+
+
+@pytest.mark.parametrize(
+    ("first", "failures", "wait"),
+    [(SECOND, 0, SECOND), (SECOND, 3, 8 * SECOND), (7 * MINUTE, 1, 10 * MINUTE), (SECOND, 1000, 10 * MINUTE)],
+)
+def test_the_wait_has_a_limit(first: int, failures: int, wait: int) -> None:
+    assert backoff(first, failures, 10 * MINUTE) == wait

@@ -1,0 +1,175 @@
+"""Programs that cannot be started: other nodes are tried, broken nodes are closed, typos march over no cluster."""
+
+from __future__ import annotations
+
+from cress.lifecycle.inputs import Cordon
+from cress.model.events import Outcome
+from cress.model.options import Options
+from cress.model.records import JobState
+from cress.model.reports import Cause
+from cress.model.times import HOUR, SECOND
+from tests.lifecycle.builders import World, ended, ids, job, launched, started
+
+
+def test_what_cannot_be_started_on_one_node_runs_on_another() -> None:
+    world = World()
+    world.join("bad")
+    world.join("good")
+    (number,) = world.submit(job(cpus=4))
+    assert launched(world.last) == [(number, 0, "bad")]
+    step = world.cannot_start(1)
+    assert [(each.outcome, each.final, each.error) for each in step.attempts] == [
+        (Outcome.FAILED, False, "no such file")
+    ]
+    assert launched(world.wake()) == [(number, 0, "good")]
+    world.report("good", started(2))
+    assert not world.machine.nodes["good"].closed
+
+
+def test_a_task_is_failed_after_three_tries_and_the_record_says_why() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job())
+    for attempt in (1, 2):
+        assert not world.cannot_start(attempt).jobs
+        while not world.last.launches:
+            world.wake()
+    (record,) = world.cannot_start(3).jobs
+    assert (record.state, record.failed, record.started) == (JobState.FAILED, 1, 0)
+    assert record.reason == "a program of it could not be started: no such file"
+
+
+def test_a_start_in_between_is_the_end_of_a_row() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(retries=9, backoff=0))
+    attempt = 0
+    for _ in range(4):
+        for _ in range(2):
+            attempt += 1
+            assert not world.cannot_start(attempt).jobs
+            while not world.last.launches:
+                world.wake()
+        attempt += 1
+        assert not world.report("n1", started(attempt), ended(attempt, 1)).jobs
+
+
+def test_a_node_rests_longer_and_longer_and_a_success_ends_it() -> None:
+    world = World(Options(start_tries=100, start_failures=100))
+    world.join("n1")
+    world.submit(job(1))
+    rests = []
+    for attempt in range(1, 8):
+        world.cannot_start(attempt)
+        assert world.machine.nodes["n1"].closed
+        began = world.now
+        while not world.last.launches:
+            world.wake()
+        rests.append((world.now - began) // SECOND)
+    assert rests == [2, 4, 8, 16, 32, 60, 60]
+    world.report("n1", started(8))
+    assert world.machine.nodes["n1"].failures == 0
+    world.report("n1", ended(8))
+    world.submit(job())
+    world.cannot_start(9)
+    began = world.now
+    while not world.last.launches:
+        world.wake()
+    assert (world.now - began) // SECOND == 2
+
+
+def test_what_was_placed_together_makes_one_rest() -> None:
+    world = World(Options(start_failures=100))
+    world.join("n1")
+    world.submit(job(4))
+    world.cannot_start(1, 2, 3, 4)
+    began = world.now
+    while not world.last.launches:
+        world.wake()
+    assert (world.now - began) // SECOND == 2
+
+
+def test_a_resting_node_starts_as_soon_as_something_started_there() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(2))
+    world.cannot_start(1)
+    (other,) = world.submit(job())
+    assert not world.last.launches
+    assert "no node takes tasks at the moment; n1: it rests for a moment" in world.machine.reason(other)
+    assert [launch.job for launch in world.report("n1", started(2)).launches] == [other]
+
+
+def test_a_node_where_programs_of_several_jobs_fail_in_a_row_is_closed_until_somebody_looks() -> None:
+    world = World(Options(start_tries=100))
+    world.join("n1")
+    world.submit(job(), job())
+    for _ in range(3):
+        assert "rests for a moment" in world.machine.nodes["n1"].why or world.machine.attempts
+        while len(world.machine.attempts) < 2:
+            world.wake()
+        world.cannot_start(*world.machine.attempts)
+    assert world.machine.nodes["n1"].why == (
+        "6 programs in a row could not be started here, the last one: no such file"
+    )
+    assert not world.machine.timers.times
+    world.step(after=3 * HOUR)
+    assert not world.last.launches
+    world.leave("n1")
+    assert not world.join("n1").launches, "an executor that joins again is no word of an operator"
+    assert len(world.step(Cordon(name="n1", cordoned=False)).launches) == 2
+
+
+def test_one_job_alone_closes_no_node() -> None:
+    world = World(Options(start_tries=100))
+    world.join("n1")
+    (number,) = world.submit(job(4))
+    step = world.cannot_start(1, 2, 3, 4)
+    while not world.last.launches:
+        world.wake()
+    step = world.cannot_start(world.last.launches[0].attempt)
+    assert number not in world.machine.jobs or step.halts, "the job is at its end"
+    assert world.machine.timers.times, "the node only rests"
+
+
+def test_a_typo_in_a_large_array_marches_over_no_cluster() -> None:
+    world = World()
+    for name in ("n1", "n2", "n3"):
+        world.join(name, cpus=2)
+    (number,) = world.submit(job(1_000_000))
+    world.cannot_start(1, 3, 5)
+    assert world.machine.jobs[number].failed == 0
+    step = world.cannot_start(2, 4)
+    assert world.machine.jobs[number].failed == 1_000_000 - 1, "all that waits"
+    assert ids(step.halts) == [6]
+    (record,) = world.report(world.machine.attempts[6].node, ended(6, None, Cause.NOT_STARTED, ran=False)).jobs
+    assert (record.state, record.failed, record.cancelled) == (JobState.FAILED, 1_000_000, 0)
+    assert record.reason == "a program of it could not be started: no such file"
+
+
+def test_a_job_of_which_one_program_ran_is_not_failed_as_a_whole() -> None:
+    world = World(Options(start_tries=1))
+    world.join("n1")
+    (number,) = world.submit(job(20))
+    world.report("n1", started(1))
+    for _ in range(7):
+        attempt = max(world.machine.attempts)
+        world.cannot_start(attempt)
+        while max(world.machine.attempts) == attempt or not world.last.launches:
+            world.wake()
+    assert world.machine.jobs[number].failed == 7
+    assert world.machine.jobs[number].waiting > 0
+
+
+def test_an_operators_cordon_is_not_touched() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(2))
+    world.step(Cordon(name="n1", cordoned=True, reason="new disk"))
+    world.cannot_start(1)
+    assert world.machine.nodes["n1"].why == "new disk"
+    world.report("n1", started(2))
+    while world.machine.next_wakeup() is not None:
+        world.wake()
+    assert world.machine.nodes["n1"].why == "new disk"
+    assert world.machine.core.cluster.cordoned == ["new disk"]

@@ -1,0 +1,183 @@
+"""What people say: hold and release, drain, submits that come twice, groups that are removed; and what they are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from cress.lifecycle.inputs import ApplyGroups, Cordon, Drain, Hold, Submit
+from cress.model.events import Outcome
+from cress.model.records import JobState
+from cress.model.reports import Cause
+from cress.model.times import DAY, MINUTE, SECOND
+from tests.lifecycle.builders import World, ended, group, ids, job, launched, started
+
+
+def test_a_held_job_waits_and_what_runs_of_it_goes_on() -> None:
+    world = World()
+    world.join("n1", cpus=2)
+    (number,) = world.submit(job(4))
+    assert not world.hold(number, by="bob").halts
+    assert world.machine.reason(number) == "it is held by bob"
+    assert not world.report("n1", ended(1)).launches
+    assert launched(world.hold(number, held=False)) == [(number, 2, "n1")]
+    assert not world.machine.jobs[number].held
+
+
+def test_a_job_can_be_submitted_held() -> None:
+    world = World()
+    world.join("n1")
+    (number,) = world.submit(job(hold=True))
+    assert not world.last.launches
+    assert world.machine.reason(number) == "it is held by ann"
+    assert launched(world.hold(number, held=False)) == [(number, 0, "n1")]
+
+
+def test_a_held_job_can_be_cancelled() -> None:
+    world = World()
+    (number,) = world.submit(job(3, hold=True))
+    assert [each.state for each in world.cancel(number).jobs] == [JobState.CANCELLED]
+
+
+def test_only_what_lives_can_be_held() -> None:
+    world = World()
+    world.join("n1")
+    (number,) = world.submit(job())
+    world.cancel(number)
+    assert "job 1 is ending" in world.refuse(Hold(job=number, held=True))
+    world.finish(number)
+    assert "job 1 is over" in world.refuse(Hold(job=number, held=True))
+    assert "there is no job 7" in world.refuse(Hold(job=7, held=False))
+
+
+def test_a_drained_node_is_empty_at_the_deadline_and_its_tasks_run_elsewhere() -> None:
+    world = World()
+    world.join("n1")
+    (number,) = world.submit(job(2, cpus=2))
+    world.run_all()
+    world.join("n2")
+    assert not world.step(Drain(name="n1", deadline=MINUTE, reason="new disk")).halts
+    world.report("n1", ended(1))
+    world.submit(job())
+    assert [node for _, _, node in launched(world.last)] == ["n2"], "it takes no new tasks"
+    deadline = world.now
+    step = world.wake()
+    assert (ids(step.halts), (world.now - deadline) // SECOND) == ([2], 59)
+    step = world.report("n1", ended(2, -15, Cause.STOPPED))
+    assert [(each.outcome, each.final) for each in step.attempts] == [(Outcome.PREEMPTED, False)]
+    assert launched(step) == [(number, 1, "n2")]
+    assert world.machine.nodes["n1"].why == "new disk"
+
+
+def test_a_drain_without_patience_stops_everything_at_once() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(2))
+    assert ids(world.step(Drain(name="n1", deadline=0)).halts) == [1, 2]
+
+
+def test_an_uncordoned_node_is_not_drained_any_more() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(5))
+    world.step(Drain(name="n1", deadline=MINUTE))
+    step = world.step(Cordon(name="n1", cordoned=False))
+    assert not world.machine.timers.times
+    assert not step.halts
+    assert not world.step(after=2 * MINUTE).halts
+    assert len(world.report("n1", ended(1)).launches) == 1
+
+
+def test_a_drain_reaches_a_node_that_was_away() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job())
+    world.report("n1", started(1))
+    world.step(Drain(name="n1", deadline=MINUTE))
+    world.leave("n1")
+    world.wake()
+    assert ids(world.join("n1", reports=(started(1),)).halts) == [1]
+
+
+def test_a_gang_with_a_task_on_a_drained_node_moves_as_a_whole() -> None:
+    world = World()
+    world.join("n1", cpus=1)
+    world.join("n2", cpus=1)
+    world.submit(job(2, gang=True))
+    world.step(Drain(name="n1", deadline=0))
+    (attempt,) = ids(world.last.halts)
+    step = world.report("n1", ended(attempt, -15, Cause.STOPPED))
+    assert len(step.halts) == 1
+    assert step.halts[0].node == "n2"
+
+
+def test_a_submit_that_comes_twice_is_accepted_once() -> None:
+    world = World()
+    world.join("n1")
+    request = Submit(jobs=(job(), job()), key="ann 1", digest="abc")
+    assert world.step(request).replies == [(1, 2)]
+    step = world.step(request, Submit(jobs=(job(),)), request)
+    assert step.replies == [(1, 2), (3,), (1, 2)]
+    assert step.repeated == {0, 2}
+    assert list(world.machine.jobs) == [1, 2, 3]
+
+
+def test_the_answer_is_the_same_after_the_jobs_have_ended_and_after_a_restart() -> None:
+    world = World()
+    world.join("n1")
+    request = Submit(jobs=(job(),), key="ann 1", digest="abc")
+    world.step(request)
+    world.finish(1)
+    world.machine = type(world.machine).restore(world.machine.export())
+    assert world.step(request).replies == [(1,)]
+    assert not world.machine.jobs
+
+
+def test_a_key_belongs_to_one_submit() -> None:
+    world = World()
+    world.step(Submit(jobs=(job(),), key="ann 1", digest="abc"))
+    assert "the key was used for another submit" in world.refuse(Submit(jobs=(job(2),), key="ann 1", digest="abd"))
+
+
+def test_a_submit_that_was_refused_does_not_use_up_its_key() -> None:
+    world = World()
+    world.join("n1")
+    world.refuse(Submit(jobs=(job(cpus=99),), key="ann 1", digest="abc"))
+    assert world.step(Submit(jobs=(job(),), key="ann 1", digest="abd")).replies == [(1,)]
+
+
+def test_keys_are_forgotten_after_a_day() -> None:
+    world = World()
+    for i in range(3):
+        world.step(Submit(jobs=(job(),), key=f"ann {i}", digest="abc"), after=DAY // 4)
+    world.step(Submit(jobs=(job(),), key="ann 0", digest="abc"), after=DAY // 2)
+    assert list(world.machine.answers) == ["ann 1", "ann 2", "ann 0"]
+    assert world.machine.next_job == 5
+
+
+def test_the_record_of_a_job_that_moved_names_its_new_group() -> None:
+    world = World()
+    world.join("n1")
+    world.step(ApplyGroups(groups=(group("old", 2), group("other", 2))))
+    (number,) = world.submit(job(group="old"))
+    world.step(ApplyGroups(groups=(group("other", 2),), moves=(("old", "other"),)))
+    assert world.finish(number).jobs[0].group == "other"
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_without_a_node_that_takes_tasks_the_reason_says_so(away: bool) -> None:
+    world = World()
+    world.join("n1")
+    world.step(Cordon(name="n1", cordoned=True, reason="new disk"))
+    (number,) = world.submit(job())
+    if away:
+        world.leave("n1")
+        assert world.machine.reason(number) == "no executor is connected"
+    else:
+        assert world.machine.reason(number) == "no node takes tasks at the moment; n1: new disk"
+
+
+def test_a_deadline_in_the_past_is_refused() -> None:
+    world = World()
+    world.join("n1")
+    assert "0 or more" in world.refuse(Drain(name="n1", deadline=-1))
+    assert "did you mean n1" in world.refuse(Drain(name="n11", deadline=1))
