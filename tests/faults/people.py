@@ -1,0 +1,182 @@
+"""People who submit jobs, cancel some, and try again when they get no answer."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cress.lifecycle.inputs import Cancel, Hold, Input, Submit
+from cress.model.errors import InputError
+from cress.model.job import Condition, Job, OnPartition
+from cress.model.run import Run
+from cress.model.times import MILLISECOND, SECOND
+from tests.faults.world import Mortal
+
+if TYPE_CHECKING:
+    from tests.faults.center import Reply
+    from tests.faults.cluster import Cluster
+
+TIMEOUT = 8 * SECOND
+NO_SUCH_PROGRAM = ("no-such-program",)
+
+
+class Person(Mortal):
+    """Somebody with a list of things to do, one after the other."""
+
+    def __init__(self, cluster: Cluster, number: int) -> None:
+        super().__init__(cluster.world, f"person {number}")
+        self.cluster = cluster
+        self.submits = self.world.random.randint(2, 5)
+        self.jobs: list[int] = []
+        self.on_hold: list[int] = []
+        self.answered = -1  # the last question that was answered, or given up
+        self.question = 0
+        self.done = False
+        self._next()
+
+    def _next(self) -> None:
+        self.world.after(self.world.between(SECOND // 20, self.cluster.pause), self, self._act)
+
+    def _act(self) -> None:
+        random = self.world.random
+        if self.jobs and self.world.chance(0.25):
+            unwanted = random.choice(self.jobs)
+            self.jobs.remove(unwanted)
+            self._ask(Cancel(job=unwanted), (), again=True)
+        elif self.on_hold:
+            self._ask(Hold(job=self.on_hold.pop(), held=False), (), again=True)
+        elif self.jobs and self.world.chance(0.1):
+            self.on_hold.append(random.choice(self.jobs))
+            self._ask(Hold(job=self.on_hold[-1], held=True), (), again=True)
+        elif self.submits:
+            self.submits -= 1
+            jobs, runs = [], []
+            for _ in range(random.choice((1, 1, 1, 2))):
+                job, run = self._job()
+                jobs.append(job)
+                runs.append(run)
+            # With a key a submit may be sent again and again; without one it is sent once.
+            key = jobs[0].name if self.world.chance(0.6) else ""
+            if key:
+                self.cluster.truth.once.update(job.name for job in jobs)
+            submit = Submit(jobs=tuple(jobs), known=(), key=key, digest="the same" if key else "")
+            self._ask(submit, tuple(runs), again=bool(key))
+        else:
+            self.done = True
+
+    def _job(self) -> tuple[Job, Run]:
+        random = self.world.random
+        self.cluster.jobs_made += 1
+        name = f"{self.name}'s {self.cluster.jobs_made}"
+        largest = max(node.cpus for node in self.cluster.nodes)
+        cores = min(largest, random.choice((1, 1, 1, 2, 2, 3)))
+        tasks = random.choice((1, 1, 1, 2, 3, 5))
+        limit = self.world.between(SECOND // 10, 30 * SECOND) if self.world.chance(0.2) else None
+        hold = self.world.chance(0.05)
+        keep = OnPartition.KEEP if self.world.chance(0.2) else OnPartition.STOP
+        job = Job(
+            id=0,
+            name=name,
+            user=self.name.replace(" ", ""),
+            group=random.choice(("", "a", "b")),
+            request=self.cluster.dimensions.vector(cpu=1000 * cores, memory=2**28),
+            tasks=tasks,
+            gang=self.world.chance(0.3) and cores * tasks <= largest,
+            priority=random.choice((0, 0, 5)),
+            time_limit=limit,
+            on_partition=keep,
+            retries=random.choice((0, 0, 0, 1, 3)),
+            backoff=self.world.between(SECOND // 10, 5 * SECOND),
+            hold=hold,
+            after=self._after(),
+        )
+        command = NO_SUCH_PROGRAM if self.world.chance(0.05) else ("work",)
+        grace = self.world.between(MILLISECOND, 2 * SECOND)
+        run = Run(job=0, command=command, name=name, tasks=tasks, time_limit=limit, stop_grace=grace, on_partition=keep)
+        return job, run
+
+    def _after(self) -> tuple[tuple[int, Condition], ...]:
+        if not self.jobs or self.world.chance(0.8):
+            return ()
+        return ((self.world.random.choice(self.jobs), self.world.random.choice(list(Condition))),)
+
+    # --- asking ----------------------------------------------------------------------------------------------
+
+    def _ask(self, what: Input, runs: tuple[Run, ...], *, again: bool) -> None:
+        """Send a call; without an answer it is sent once more, if that does no harm."""
+        self.question += 1
+        number = self.question
+        self.say("asks", _words(what))
+        self._send(what, runs, again, number)
+
+    def _send(self, what: Input, runs: tuple[Run, ...], again: bool, number: int) -> None:
+        if self.answered >= number:
+            return
+        world = self.world
+        if not (self.cluster.loses_calls and world.chance(0.05)):
+            world.after(world.moment(), self, self._arrive, what, runs, again, number)
+        world.after(TIMEOUT, self, self._timeout, what, runs, again, number)
+
+    def _arrive(self, what: Input, runs: tuple[Run, ...], again: bool, number: int) -> None:
+        center = self.cluster.center
+        refused = partial(self._refused, what, runs, again, number)
+        if center is None or center.held is not None:
+            if center is None:
+                refused("nobody listens")
+            return
+        if isinstance(what, Submit):
+            # The shell looks up what is over.
+            finished = self.cluster.store.finished_jobs
+            after = [id for job in what.jobs for id, _ in job.after if id in finished]
+            what = msgspec.structs.replace(what, known=tuple((id, finished[id].state) for id in after))
+        center.submit(what, runs, partial(self._answer, what, number), refused)
+
+    def _timeout(self, what: Input, runs: tuple[Run, ...], again: bool, number: int) -> None:
+        if self.answered >= number:
+            return
+        if again:
+            self._send(what, runs, again, number)
+        else:
+            # Nobody knows whether it was taken; asking again could submit it twice.
+            self._finish(number)
+
+    def _refused(self, what: Input, runs: tuple[Run, ...], again: bool, number: int, sentence: str) -> None:
+        """Nothing was changed, and the person knows it: a little later, again."""
+        self.world.after(SECOND, self, self._send, what, runs, again, number)
+
+    def _answer(self, what: Input, number: int, reply: Reply) -> None:
+        if self.cluster.loses_calls and self.world.chance(0.05):
+            return
+        self.world.after(self.world.moment(), self, self._heard, what, number, reply)
+
+    def _heard(self, what: Input, number: int, reply: Reply) -> None:
+        if self.answered >= number:
+            return
+        truth = self.cluster.truth
+        if isinstance(reply, InputError):
+            self.say("is refused:", reply.what)
+        elif isinstance(what, Submit):
+            assert reply is not None
+            for job, id in zip(what.jobs, reply, strict=True):
+                truth.acknowledged(id, job.name)
+                if job.hold:
+                    self.on_hold.append(id)
+            self.jobs += reply
+            self.say("has jobs", list(reply))
+        elif isinstance(what, Cancel):
+            truth.cancelled.add(what.job)
+        self._finish(number)
+
+    def _finish(self, number: int) -> None:
+        self.answered = number
+        self._next()
+
+
+def _words(what: Input) -> str:
+    if isinstance(what, Submit):
+        return "submit " + ", ".join(f"{job.tasks} × {job.request[0] // 1000} cores" for job in what.jobs)
+    if isinstance(what, Cancel):
+        return f"cancel {what.job}"
+    return type(what).__name__

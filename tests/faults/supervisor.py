@@ -1,0 +1,297 @@
+"""The supervisor of a node: the real keeper and journal in a loop like that of ``cress.executor.supervisor``."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cress.executor.journal import Journal
+from cress.executor.keeper import Task
+from cress.executor.records import Record
+from cress.executor.runtimes.base import StartError
+from cress.model.reports import Ended, Report, Usage
+from cress.model.times import MILLISECOND, SECOND
+from cress.protocol.messages import Inventory, Reports, decode_to_supervisor, encode
+from tests.faults.host import Host, Process
+from tests.faults.network import End
+from tests.faults.world import Died, Mortal
+
+if TYPE_CHECKING:
+    from tests.faults.rules import Rules
+
+JOURNAL = Path("/executor/journal")
+# Small, so that the journal is written anew now and then.
+COMPACT_FROM = 2_000
+# As in the program: how long a leaving supervisor waits for confirmations, how soon a full disk is tried again.
+LAST_WORDS = SECOND
+RETRY = SECOND // 2
+
+
+class Supervisor(Mortal):
+    """One run of a supervisor. Raises OSError or JournalError when it cannot begin, as the program exits."""
+
+    def __init__(self, host: Host, rules: Rules, *, doom: int) -> None:
+        super().__init__(host.world, f"{host.name} supervisor")
+        self.host = host
+        self.rules = rules
+        self.doom = doom
+        if rules.forgets_journal:
+            host.disk.names.pop(JOURNAL, None)
+        self.journal = Journal(JOURNAL, compact_from=COMPACT_FROM, disk=host.disk)
+        self.keeper = rules.keeper(self.journal.known, self)
+        self.agent: End | None = None
+        self.inbox: deque[bytes] = deque()
+        self.children: dict[int, Task] = {}  # by pid
+        self.adopted: dict[int, Process] = {}  # by attempt
+        self.spawning: dict[int, tuple[Process | None, Task]] = {}  # by attempt; without a process: it failed
+        self.reports: list[Report] = []
+        self.seen: dict[int, int] = {}  # codes that are not in the journal yet
+        self.told_that_it_leaves = False
+        self.last_words: int | None = None
+        self.retry_at: int | None = None
+        self.busy = False  # a turn is planned, or is waiting for the disk
+        self.planned = -1
+        host.wake = self.wake
+        self._clock()
+        self._resume()
+        self._finish_turn()
+        self.wake()
+
+    # --- the loop --------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Something happened."""
+        if not self.busy:
+            self.busy = True
+            self.world.after(self.world.moment(), self, self._turn)
+
+    def _turn(self) -> None:
+        try:
+            self._clock()
+            self.host.disk.took = 0
+            while self.inbox:
+                self._reap()
+                self.keeper.obey(decode_to_supervisor(self.inbox.popleft()))
+            self._reap()
+            self.keeper.tick()
+        except Died:
+            self.die()
+            return
+        # Who waits for the disk does nothing else meanwhile.
+        self.world.after(self.host.disk.took, self, self._rest_of_turn)
+
+    def _rest_of_turn(self) -> None:
+        try:
+            self._clock()
+            self.keeper.tick()
+            self.keeper.work(32)
+            self._settle()
+            self._finish_turn()
+        except Died:
+            self.die()
+            return
+        self.busy = False
+        if self.gone:
+            return
+        if self.inbox or self.keeper.waiting:
+            self.wake()
+            return
+        dues = [due for due in (self.keeper.next_due(), self.last_words, self.retry_at) if due is not None]
+        if dues and min(dues) != self.planned:
+            self.planned = min(dues)
+            self.world.after(self.planned - self.host.boottime(), self, self._due, self.planned)
+
+    def _due(self, planned: int) -> None:
+        if planned == self.planned:
+            self.planned = -1
+            self.wake()
+
+    def _clock(self) -> None:
+        self.keeper.now = self.host.boottime()
+        self.keeper.utc = self.host.wall()
+
+    def _finish_turn(self) -> None:
+        self.point("before what happened is in the journal")
+        complete = self.journal.flush()
+        if complete and self.seen:
+            over = [attempt for attempt in self.seen if attempt not in self.keeper.tasks]
+            self.host.truth.seen({attempt: self.seen.pop(attempt) for attempt in over})
+        self.retry_at = None if complete else self.keeper.now + RETRY
+        self.point("before what happened is told")
+        leaves = self.keeper.leaving and not self.told_that_it_leaves
+        if self.reports or leaves:
+            if self.agent is not None:
+                self.agent.send(encode(Reports(reports=tuple(self.reports), leaving=self.keeper.leaving)))
+            self.reports = []
+            self.told_that_it_leaves = self.keeper.leaving
+        if self.keeper.leaving and not self.keeper.tasks:
+            if self.last_words is None:
+                self.last_words = self.keeper.now + LAST_WORDS
+            if not self.journal.known.ends or self.agent is None or self.keeper.now >= self.last_words:
+                self._leave()
+
+    def _leave(self) -> None:
+        self.journal.compact()
+        self.journal.close()
+        self.say("ends, as it was asked to")
+        self.die()
+
+    def die(self) -> None:
+        """The process is gone; the kernel closes what it had open."""
+        self.gone = True
+        if self.agent is not None:
+            self.agent.close()
+        self.host.supervisor_gone()
+
+    # --- children --------------------------------------------------------------------------------------------
+
+    def _reap(self) -> None:
+        ended, self.host.children_ended = self.host.children_ended, []
+        for process, code in ended:
+            task = self.children.pop(process.pid, None)
+            if task is None or process.parent is not self:
+                continue
+            if task.attempt in self.spawning:
+                self._settle_one(task.attempt)
+            if task.attempt in self.keeper.tasks:
+                self.seen[process.attempt] = code
+                self.keeper.exited(task.attempt, code, Usage(cpu=1, memory=1))
+        for attempt, process in list(self.adopted.items()):
+            if process.gone:
+                del self.adopted[attempt]
+                self.keeper.exited(attempt, None, Usage())
+
+    def _resume(self) -> None:
+        attempts = self.keeper.resume(self.host.boot)
+        leaders = {each.attempt: each for each in self.host.processes.values() if each.leader}
+        for attempt in attempts:
+            start = self.journal.known.running[attempt].start
+            if start is not None:
+                process = self.host.processes.get(start.pid)
+                if process is not None and process.ticks != start.ticks:
+                    process = None
+            else:
+                process = leaders.get(attempt)
+            if process is None:
+                self.keeper.lost(attempt)
+            else:
+                self.adopted[attempt] = process
+                self.keeper.adopt(attempt, process.pid, process.ticks)
+        self.say("begins, with attempts", sorted(self.keeper.tasks))
+
+    def _settle(self) -> None:
+        for attempt in list(self.spawning):
+            if self.world.chance(0.9):
+                self._settle_one(attempt)
+        if self.spawning:
+            self.world.after(MILLISECOND, self, self.wake)
+
+    def _settle_one(self, attempt: int) -> None:
+        process, _ = self.spawning.pop(attempt)
+        if process is None:
+            self.keeper.failed(attempt, "no such program")
+        else:
+            self.keeper.running(attempt, process.ticks)
+
+    # --- the hands of the keeper -----------------------------------------------------------------------------
+
+    def write(self, records: list[Record]) -> None:
+        """See ``Hands``."""
+        self.point("before intents are durable")
+        self.journal.write(records)
+        self.point("after intents are durable")
+
+    def note(self, record: Record) -> None:
+        """See ``Hands``."""
+        self.journal.note(record)
+
+    def spawn(self, task: Task) -> int:
+        """See ``Hands``."""
+        assert task.run is not None
+        self.point("before a start")
+        world, host = self.world, self.host
+        if host.breaks_starts and world.chance(0.5):
+            raise StartError("no more processes")
+        if task.run.command == ("no-such-program",):
+            self.spawning[task.attempt] = (None, task)
+            self.wake()
+            return 0
+        process = self._start(task)
+        self.children[process.pid] = task
+        self.spawning[task.attempt] = (process, task)
+        self.point("after a start")
+        return process.pid
+
+    def _start(self, task: Task) -> Process:
+        world, host, random = self.world, self.host, self.world.random
+        key = (task.job, task.task)
+        deaf = world.chance(0.1)
+        process = host.start(task.attempt, key, leader=True, deaf=deaf)
+        process.parent = self
+        lasts = world.between(
+            *random.choice(((MILLISECOND, SECOND), (SECOND, 20 * SECOND), (10 * SECOND, 60 * SECOND)))
+        )
+        code = random.choice((0, 0, 0, 0, 0, 0, 0, 1, 3, -11))
+        for _ in range(random.choice((0, 0, 0, 1, 2))):
+            # Some children stay when their parent goes, for as long as nobody kills them.
+            child = host.start(task.attempt, key, leader=False, deaf=world.chance(0.3))
+            if world.chance(0.7):
+                world.after(lasts - 1, child, child.exit, 0)
+        world.after(lasts, process, _end, process, code)
+        process.say("starts as", process.pid, "for task", key)
+        return process
+
+    def signal(self, task: Task, number: int) -> None:
+        """See ``Hands``."""
+        for process in self.host.of(task.attempt):
+            process.hear(number)
+
+    def sweep(self, task: Task, *, kill: bool) -> bool:
+        """See ``Hands``."""
+        left = self.host.of(task.attempt)
+        if kill:
+            for process in left:
+                process.hear(9)
+        return not left
+
+    def report(self, report: Report) -> None:
+        """See ``Hands``."""
+        if isinstance(report, Ended):
+            self.say("attempt", report.attempt, "is over:", report.cause.value, report.code, report.error)
+        self.reports.append(report)
+
+    # --- the agent -------------------------------------------------------------------------------------------
+
+    def accept(self, end: End) -> None:
+        """An agent connects; the one before it is dropped."""
+        if self.agent is not None:
+            self.agent.close()
+        self.agent = end
+        self.inbox.clear()
+        self.reports = []
+        end.on_message = self._received
+        end.on_close = self._agent_gone
+        self._clock()
+        known = self.journal.known
+        inventory = Inventory(
+            boot=self.host.boot,
+            pid=1,
+            reports=self.keeper.inventory(),
+            bound=self.keeper.bound,
+            epoch=known.epoch,
+            cluster=known.cluster,
+        )
+        end.send(encode(inventory))
+
+    def _agent_gone(self) -> None:
+        self.agent = None
+        self.wake()
+
+    def _received(self, message: bytes) -> None:
+        self.inbox.append(message)
+        self.wake()
+
+
+def _end(process: Process, code: int) -> None:
+    process.exit(code, by_itself=True)

@@ -1,0 +1,32 @@
+"""Rules are broken on purpose, one at a time: the histories notice each of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.history import play
+from tests.faults.rules import Rules
+
+# So many histories at most; those of the test suite are more.
+SEEDS = 400
+
+BROKEN = {
+    "answers and orders before the commit": Rules(acknowledges_first=True),
+    "a supervisor begins without its journal": Rules(forgets_journal=True),
+    "what is ordered again is another attempt": Rules(renames_resent=True),
+    "a center that was replaced goes on, and is obeyed": Rules(no_fencing=True),
+    "a supervisor does not care for terms": Rules(no_deadline=True),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_rule_is_noticed(name: str) -> None:
+    assert any(play(seed, BROKEN[name]).violation for seed in range(SEEDS))
+
+
+def test_a_violation_is_told_with_what_led_to_it() -> None:
+    outcome = next(outcome for seed in range(SEEDS) if (outcome := play(seed, Rules(forgets_journal=True))).violation)
+    story = outcome.story(30).splitlines()
+    assert story[-2] == f"seed {outcome.seed}: {outcome.violation}"
+    assert story[-1] == f"the whole story: python -m tests.faults {outcome.seed}"
+    assert len(story) <= 32

@@ -1,0 +1,73 @@
+"""Thousands of histories in which things go wrong: no rule is broken, and everything settles."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults.history import play
+
+ROOT = Path(__file__).parents[2]
+CHUNK, CHUNKS = 25, 20
+LONG_CHUNK, LONG_CHUNKS = 250, 80
+
+
+def check(first: int, count: int) -> None:
+    for seed in range(first, first + count):
+        outcome = play(seed)
+        assert not outcome.violation, "\n" + outcome.story()
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_500_histories(chunk: int) -> None:
+    check(chunk * CHUNK, CHUNK)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("chunk", range(LONG_CHUNKS))
+def test_20000_histories(chunk: int) -> None:
+    check(CHUNK * CHUNKS + chunk * LONG_CHUNK, LONG_CHUNK)
+
+
+def test_a_seed_gives_the_same_history_whatever_the_order_of_sets() -> None:
+    program = "import sys; from tests.faults.history import play; print(play(int(sys.argv[1])).world.digest())"
+    digests = {play(seed).world.digest() for seed in (7, 7)}
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-c", program, "7"]
+        done = subprocess.run(command, env=environment, cwd=ROOT, check=True, capture_output=True, text=True)
+        digests.add(done.stdout.strip())
+    assert len(digests) == 1
+
+
+def test_much_happens() -> None:
+    """What is checked would be worth nothing if the histories were dull."""
+    outcomes = [play(seed) for seed in range(40)]
+    clusters = [outcome.cluster for outcome in outcomes if outcome.cluster is not None]
+    attempts = [record for cluster in clusters for record in cluster.store.finished.values()]
+    assert sum(cluster.truth.starts for cluster in clusters) > 400
+    assert sum(cluster.centers for cluster in clusters) > 100
+    assert {record.outcome.value for record in attempts} == {"succeeded", "failed", "cancelled", "preempted", "lost"}
+    said = {str(part) for outcome in outcomes for _, _, what in outcome.world.story for part in what}
+    for sentence in (
+        "loses power",
+        "is killed",
+        "hears nothing from the center",
+        "is not in charge any more",
+        "its node was not heard of for longer than a term",
+        "the machine was restarted",
+    ):
+        assert sentence in said | {record.error for record in attempts}, sentence
+
+
+def test_a_history_can_be_read() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults", "3"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    lines = done.stdout.splitlines()
+    assert lines[-1] == "seed 3: all is well"
+    assert any("center 1" in line and "begins epoch" in line for line in lines)

@@ -1,0 +1,158 @@
+"""What really happened, whatever anybody believes; and the rules that it has to follow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from cress.lifecycle.machine import Machine
+from cress.lifecycle.nodes import DEAD, SILENT
+from cress.model.events import Outcome
+from cress.model.records import AttemptRecord, JobRecord, JobState
+from tests.faults.world import Violation, World
+
+if TYPE_CHECKING:
+    from tests.faults.host import Host, Process
+    from tests.faults.store import SimulatedStore
+
+Key = tuple[int, int]  # job, task
+
+
+class Truth:
+    """Sees every process of every task, every acknowledgement, every state of the center."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.alive: dict[Key, list[Process]] = {}
+        self.started_attempts: dict[int, Key] = {}
+        self.where: dict[int, str] = {}  # nodes by attempt
+        self.cores: dict[int, int] = {}  # by attempt
+        self.capacity: dict[str, int] = {}  # cores by node
+        self.codes: dict[int, int] = {}  # how the first process of an attempt ended, by itself or not
+        self.seen_codes: dict[int, int] = {}  # of those, what its supervisor saw
+        self.excused: set[int] = set()  # attempts whose ends may be unknown: their computer lost its power
+        self.submitted: dict[int, str] = {}  # acknowledged jobs: names
+        self.once: set[str] = set()  # names of jobs that were submitted with a key
+        self.open: set[int] = set()  # of those, the ones not seen finished yet
+        self.cancelled: set[int] = set()  # acknowledged cancels
+        self.starts = 0
+
+    # --- processes -------------------------------------------------------------------------------------------
+
+    def started(self, process: Process) -> None:
+        """A process of a task begins."""
+        key = process.key
+        alive = self.alive[key] = [each for each in self.alive.get(key, ()) if not each.gone]
+        for other in alive:
+            if other.attempt != process.attempt:
+                raise Violation(
+                    f"task {key} runs twice at once: attempt {other.attempt} on {other.host.name}, "
+                    f"and attempt {process.attempt} begins on {process.host.name}"
+                )
+        alive.append(process)
+        if process.leader:
+            if process.attempt in self.started_attempts:
+                raise Violation(f"attempt {process.attempt} starts a second time, on {process.host.name}")
+            self.started_attempts[process.attempt] = key
+            self.where[process.attempt] = process.host.name
+            self.starts += 1
+            self._check_capacity(process.host)
+
+    def _check_capacity(self, host: Host) -> None:
+        attempts = {each.attempt for each in host.processes.values()}
+        used = sum(self.cores[attempt] for attempt in attempts)
+        if used > self.capacity[host.name]:
+            raise Violation(f"{host.name} has {self.capacity[host.name]} cores, {used} run there: {sorted(attempts)}")
+
+    def exited(self, process: Process, code: int) -> None:
+        """The first process of an attempt is gone."""
+        self.codes[process.attempt] = code
+
+    def seen(self, codes: dict[int, int]) -> None:
+        """Supervisors have written down how these ended."""
+        self.seen_codes.update(codes)
+
+    def power_lost(self, host: Host) -> None:
+        """What was not told yet about attempts of this computer may never be."""
+        self.excused |= {attempt for attempt, where in self.where.items() if where == host.name}
+
+    def _must_be_known(self, record: AttemptRecord) -> bool:
+        """Whether the end of an attempt that was written down has to reach the center."""
+        return record.attempt not in self.excused and record.error not in (SILENT, DEAD)
+
+    # --- what people were told -------------------------------------------------------------------------------
+
+    def acknowledged(self, job: int, name: str) -> None:
+        """A submit was answered with this id; the names of jobs are all different."""
+        if self.submitted.get(job, name) != name:
+            raise Violation(f"job {job} was given to {self.submitted[job]} and to {name}")
+        self.submitted[job] = name
+        self.open.add(job)
+
+    # --- what the center believes ----------------------------------------------------------------------------
+
+    def check_center(self, machine: Machine, store: SimulatedStore, *, thoroughly: bool) -> None:
+        """Nothing acknowledged is lost; the machine is in order."""
+        for job in list(self.open):
+            if job in store.finished_jobs:
+                self.open.discard(job)
+                name = store.finished_jobs[job].name
+            elif job in machine.jobs:
+                live = machine.jobs[job]
+                name = live.job.name
+                if job in self.cancelled and not live.ending:
+                    raise Violation(f"the cancel of job {job} was acknowledged, and is forgotten")
+            else:
+                raise Violation(f"job {job} was acknowledged, and is not known")
+            if name != self.submitted[job]:
+                raise Violation(f"job {job} was acknowledged as {self.submitted[job]}, and is {name}")
+        if not thoroughly:
+            return
+        broken = machine.validate()
+        if broken:
+            raise Violation("; ".join(broken))
+        if machine.next_wakeup() == machine.now:
+            return  # it has not come to an end yet
+        for number, live in machine.jobs.items():
+            if live.waiting and machine.core.veto(number) is None:
+                raise Violation(f"job {number} waits, and there is no reason for it")
+
+    # --- in the end ------------------------------------------------------------------------------------------
+
+    def check_end(self, store: SimulatedStore) -> None:
+        """Every job is over, and what is stored of it is what happened."""
+        for number, name in self.submitted.items():
+            if number not in store.finished_jobs:
+                raise Violation(f"job {number} ({name}) was acknowledged, and is not among the finished ones")
+        for name, count in Counter(job.name for job in store.finished_jobs.values()).items():
+            if count > 1 and name in self.once:
+                raise Violation(f"{name} was submitted once, and there are {count} jobs of it")
+        for attempt in self.started_attempts:
+            if attempt not in store.finished:
+                raise Violation(f"attempt {attempt} ran, and nothing is known of it")
+        for record in store.finished.values():
+            self._check_attempt(record)
+        final = Counter((record.job, record.task) for record in store.finished.values() if record.final)
+        for key, count in final.items():
+            if count > 1:
+                raise Violation(f"task {key} is over {count} times")
+        good = Counter(each.job for each in store.finished.values() if each.outcome is Outcome.SUCCEEDED)
+        for job in store.finished_jobs.values():
+            self._check_job(job, good[job.id])
+
+    def _check_attempt(self, record: AttemptRecord) -> None:
+        attempt, key = record.attempt, (record.job, record.task)
+        if self.started_attempts.get(attempt, key) != key:
+            raise Violation(f"attempt {attempt} was of task {self.started_attempts[attempt]}, not of {key}")
+        code = self.codes.get(attempt)
+        if record.outcome is Outcome.SUCCEEDED:
+            if code != 0:
+                raise Violation(f"attempt {attempt} is called a success; its code: {code}")
+        elif self.seen_codes.get(attempt) == 0 and record.code is None and self._must_be_known(record):
+            raise Violation(f"attempt {attempt} ended well, and is called {record.outcome.value}")
+
+    def _check_job(self, job: JobRecord, good: int) -> None:
+        if job.succeeded + job.failed + job.cancelled != job.tasks or job.succeeded != good:
+            raise Violation(f"job {job.id} has {job.tasks} tasks, {good} of them succeeded, and it says: {job}")
+        if job.id in self.cancelled and job.cancelled and job.state is not JobState.CANCELLED:
+            raise Violation(f"job {job.id} was cancelled, and is {job.state}")
