@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from benchmarks import load
 from benchmarks.result import Result
 from cress.cli.local import LocalCluster, Plan
 from cress.client import Client
@@ -38,6 +39,7 @@ def results() -> Iterator[Result]:
     finally:
         cluster.stop()
         shutil.rmtree(data, ignore_errors=True)
+    yield from load.results()
 
 
 def _latency(client: Client) -> Iterator[Result]:

@@ -11,6 +11,7 @@ import pytest
 
 from cress.center.recovery import restored
 from cress.center.settings import Settings
+from cress.center.upkeep import check
 from cress.store.tools import reading
 from tests.system.cluster import Cluster, wait_until
 from tests.system.streams import Submits
@@ -25,7 +26,7 @@ def script(cluster: Cluster, name: str, text: str) -> dict[str, object]:
 def test_a_store_is_checked_and_copied_while_jobs_come_in(own: Cluster) -> None:
     with Submits(own) as submits:
         submits.wait_for_new()
-        for number in range(3):
+        for number in range(2):
             done = own.cress("store", "check")
             assert (done.returncode, done.stderr) == (0, "")
             assert done.stdout.endswith("all is well\n")
@@ -34,7 +35,7 @@ def test_a_store_is_checked_and_copied_while_jobs_come_in(own: Cluster) -> None:
             assert (done.returncode, done.stderr) == (0, "")
             assert own.folder.joinpath(f"b{number}").stat().st_mode & 0o777 == 0o600
             (own.folder / f"b{number}").rename(own.folder / "cress.db")
-            assert own.cress("store", "check", CRESS_DATA=str(own.folder)).returncode == 0
+            assert check(own.folder / "cress.db").problems == []
             with reading(own.folder / "cress.db") as copy:
                 machine, _ = restored(copy.saved(), Settings(data=own.folder))
             assert machine.next_job > max(promised.values())
@@ -138,20 +139,20 @@ def test_a_damaged_store_is_one_sentence_with_a_way_out_that_works(bare: Cluster
     if case in {"cut off", "overwritten", "gone", "a directory"}:
         (bare.data / "cress.db-wal").write_bytes(b"")
     harm(bare.data / "cress.db")
-    for verb in (CENTER, ("up", "--port", "0")):
+    # `cress up` hands on what its center says; each start takes a second of a processor, so it is asked once.
+    for verb in (CENTER, ("up", "--port", "0")) if case == "cut off" else (CENTER,):
         done = bare.cress(*verb)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.count("\n") == 1, done.stderr
         assert done.stderr.startswith("cress center: ")
         assert says in done.stderr
         assert "cress store restore" in done.stderr
-    done = bare.cress("store", "check")
-    assert done.returncode == 1
-    assert says in done.stderr
-    assert "Traceback" not in done.stderr
+    if case == "overwritten":
+        done = bare.cress("store", "check")
+        assert (done.returncode, says in done.stderr, "Traceback" in done.stderr) == (1, True, False)
     done = bare.cress("store", "restore", killed.folder / "backup")
     assert (done.returncode, done.stderr) == (0, "")
-    assert bare.cress("store", "check").returncode == 0
+    assert check(bare.data / "cress.db").problems == []
     bare.start_center()
     with bare.client() as client:
         assert client.state().tasks_waiting == 301

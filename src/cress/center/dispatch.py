@@ -126,9 +126,8 @@ class Dispatcher:
             Launches(
                 epoch=epoch,
                 runs=tuple(runs.values()),
-                launches=tuple(
-                    messages.Launch(order.attempt, order.job, order.task) for order in orders if order.job in runs
-                ),
+                # One without a run is refused by the executor with a reason, which is better than waiting for ever.
+                launches=tuple(messages.Launch(order.attempt, order.job, order.task) for order in orders),
             )
         )
 

@@ -26,7 +26,7 @@ from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
 from cress.model.run import Run
 from cress.model.times import SECOND
-from cress.store.base import Batch, Store, StoreError
+from cress.store.base import Batch, Damaged, Store, StoreError
 
 Reply: TypeAlias = tuple[int, ...] | InputError | None
 Then: TypeAlias = Callable[[Reply], None]
@@ -204,11 +204,19 @@ class Engine:
             return run
         run = self.flight.runs.get(job)
         if run is None:
-            data = self.store.run(job)
-            run = None if data is None else _decode_run(data)
+            run = self._stored_run(job)
         if run is not None:
             self._remember(run)
         return run
+
+    def _stored_run(self, job: int) -> Run | None:
+        try:
+            data = self.store.run(job)
+        except Damaged as error:
+            # Whoever is to start it says so; all other jobs go on.
+            _log.warning("%s", error)
+            return None
+        return None if data is None else _decode_run(data)
 
     def _remember(self, run: Run) -> None:
         self._runs[run.job] = run

@@ -19,6 +19,8 @@ WAIT = 5_000
 PATIENCE = 10.0
 # Seconds until somebody who follows looks again, when nothing was told meanwhile.
 LOOK_AGAIN = 2.0
+# Seconds for which a follower waits for a node to come back; whoever still wants to know asks again.
+MOST_AWAY = 600.0
 
 
 class NoAttempt(Exception):
@@ -36,6 +38,7 @@ class LogReader:
         self._task = task
         self._stream = stream
         self._offset = offset
+        self._away_since = 0.0
         self._only = attempt
 
     async def read(self, *, follow: bool) -> AsyncIterator[bytes]:
@@ -108,12 +111,17 @@ class LogReader:
         wait = WAIT if follow else 0
         try:
             connection = self._engine.dispatcher.connection(node)
-            return await connection.read_log(
+            data = await connection.read_log(
                 attempt, self._stream, self._offset, limit=LIMIT, wait=wait, patience=PATIENCE
             )
         except Away:
-            if not follow or attempt not in self._engine.machine.attempts:
+            now = asyncio.get_running_loop().time()
+            since = self._away_since = self._away_since or now
+            if not follow or attempt not in self._engine.machine.attempts or now - since >= MOST_AWAY:
                 raise
+        else:
+            self._away_since = 0.0
+            return data
         change = self._engine.watch(self._job)
         try:
             await _settled(change)

@@ -22,6 +22,7 @@ from cress.center.datadir import Address, DataDirectory
 from cress.center.engine import Engine
 from cress.center.listener import Listener
 from cress.center.mover import Mover
+from cress.center.patience import PatientProtocol, allow_files, close_the_slow
 from cress.center.security import LOCAL_NAMES
 from cress.center.settings import Settings
 from cress.core.warm import warm_up
@@ -48,6 +49,7 @@ def run_center(settings: Settings) -> int:
     # Nor is it news that a reader of events was let go.
     logging.getLogger("uvicorn.error").addFilter(lambda record: "without completing response" not in str(record.msg))
     os.umask(0o077)
+    allow_files()
     try:
         _check_host(settings)
         directory = DataDirectory(settings.data)
@@ -87,7 +89,7 @@ async def _run(settings: Settings, directory: DataDirectory) -> None:
     server = _Server(
         uvicorn.Config(
             make_app(engine, token=token, user=owner(directory.path), names=names),
-            http="httptools",
+            http=PatientProtocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -111,11 +113,13 @@ async def _run(settings: Settings, directory: DataDirectory) -> None:
             await asyncio.sleep(0.002)
         directory.announce(_address(settings.host, *doors))
         mover = asyncio.create_task(Mover(engine).run(), name="mover")
+        patience = asyncio.create_task(close_the_slow(lambda: server.server_state.connections), name="patience")
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait((stopped, serving), return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         mover.cancel()
-        await asyncio.wait((mover,))
+        patience.cancel()
+        await asyncio.wait((mover, patience))
     finally:
         server.should_exit = True
         engine.leave()

@@ -39,7 +39,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _parameters)
     app.add_exception_handler(HTTPException, _framework)
     app.add_exception_handler(NotFound, lambda _, error: answer(404, "not_found", str(error)))
-    app.add_exception_handler(TooLarge, lambda _, error: answer(413, "too_large", str(error)))
+    app.add_exception_handler(TooLarge, _too_large)
     for unavailable in (NotStored, StoreError, Away):
         app.add_exception_handler(unavailable, lambda _, error: answer(503, "unavailable", str(error)))
     # Nobody is there to read it.
@@ -58,6 +58,13 @@ def _input(_: Request, error: Exception) -> Response:
     if isinstance(error, NotAccepted):
         return answer(409, "not_accepted", str(error), faults(error))
     return answer(422, "bad_input", str(error), faults(error))
+
+
+def _too_large(_: Request, error: Exception) -> Response:
+    response = answer(413, "too_large", str(error))
+    # The rest of the body is not read.
+    response.headers["Connection"] = "close"
+    return response
 
 
 def _parameters(_: Request, error: Exception) -> Response:
