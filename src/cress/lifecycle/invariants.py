@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cress.lifecycle.dependencies import behind
 from cress.lifecycle.live import LiveJob
+from cress.lifecycle.timers import DRAIN
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine
@@ -69,6 +70,12 @@ def _nodes(machine: Machine) -> Iterator[str]:
             yield f"nodes: {name} takes tasks here or in the scheduler, not in both"
         if node.draining and not node.cordoned:
             yield f"nodes: {name} is to get empty and takes tasks"
+    for attempt in machine.attempts.values():
+        where = machine.nodes.get(attempt.node)
+        if where is None:
+            yield f"nodes: attempt {attempt.id} is on {attempt.node}, which is no node"
+        elif where.draining and not attempt.halted and machine.timers.get(DRAIN, attempt.node) is None:
+            yield f"drains: attempt {attempt.id} on {attempt.node} was not told to stop"
     for kind, name in machine.timers.times:
         if name not in machine.nodes:
             yield f"timers: {kind} of {name}, which is no node"
