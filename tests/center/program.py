@@ -33,7 +33,7 @@ from cress.model.resources import Dimensions
 data, port, pipe, host, option, dimension = sys.argv[1:]
 sys.exit(run_center(Settings(
     data=Path(data), port=int(port), parent_pipe=pipe == "pipe", host=host,
-    options=(option,) if option else (), dimensions=Dimensions((dimension,) if dimension else ()),
+    options=tuple(option.split()), dimensions=Dimensions((dimension,) if dimension else ()),
 )))
 """
 
@@ -141,11 +141,21 @@ class Executor:
         resource: str = "<4, 8G>",
         reports: tuple[Report, ...] = (),
         version: int = messages.VERSION,
+        boot: str = "b",
+        **more: Any,
     ) -> None:
         self._opened = open_wire(center, center.token)
         self.wire = self._opened.__enter__()
         self.send(
-            Hello(version=version, name=name, resource=resource, boot="b", reports=reports, attributes={"os": "x"})
+            Hello(
+                version=version,
+                name=name,
+                resource=resource,
+                boot=boot,
+                reports=reports,
+                attributes={"os": "x"},
+                **more,
+            )
         )
         self.first = self.receive()
 
@@ -181,8 +191,8 @@ class Executor:
         assert isinstance(message, Stops), message
         return message
 
-    def started(self, *attempts: int) -> None:
-        self.send(Reports(reports=tuple(Started(attempt=attempt, at=_utc(), pid=7) for attempt in attempts)))
+    def started(self, *attempts: int, pid: int = 7) -> None:
+        self.send(Reports(reports=tuple(Started(attempt=attempt, at=_utc(), pid=pid) for attempt in attempts)))
 
     def ended(self, *attempts: int, code: int = 0, cause: Cause = Cause.EXITED) -> Durable:
         """Report these ends; the answer that says they are durable."""

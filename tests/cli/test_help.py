@@ -33,7 +33,7 @@ Commands:
 """
 VERBS = (
     "submit", "run", "jobs", "job", "logs", "cancel", "groups", "groups list", "groups show", "groups apply", "nodes",
-    "nodes list", "nodes cordon", "nodes uncordon", "status", "up", "center", "executor", "store", "store check", "store backup",
+    "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "status", "up", "center", "executor", "store", "store check", "store backup",
     "store restore", "simulate",
 )  # fmt: skip
 

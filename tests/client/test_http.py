@@ -66,6 +66,7 @@ CALLS: list[tuple[Callable[[Client], object], object, str, object]] = [
     (lambda c: c.node("a/b"), NODE, "GET /v1/nodes/a%2Fb", None),
     (lambda c: c.cordon("a", "why"), NODE, "POST /v1/nodes/a/cordon", {"reason": "why"}),
     (lambda c: c.uncordon("a"), NODE, "POST /v1/nodes/a/uncordon", {"reason": ""}),
+    (lambda c: c.forget("a"), NODE, "POST /v1/nodes/a/forget", {}),
     (lambda c: c.health(), {"status": "ok"}, "GET /v1/health", None),
 ]
 

@@ -22,6 +22,7 @@ Examples:
   cress nodes node1                             everything about one
   cress nodes cordon node1 --reason 'new disk'  no new tasks there
   cress nodes uncordon node1
+  cress nodes forget node1                      it is dead: what it ran runs elsewhere
 
 \b
 Exit codes: 0 done, 2 bad input (no such node, say), 3 no center could be asked.
@@ -73,6 +74,24 @@ def uncordon(name: Name, as_json: Json = False, data: Data = None) -> None:
         with connect(data) as client:
             node = client.uncordon(name)
         _told(node, "takes tasks", as_json)
+
+
+@app.command()
+def forget(name: Name, as_json: Json = False, data: Data = None) -> None:
+    """Say that a node is dead: what it ran is lost and runs elsewhere.
+
+    Only when that is certain: tasks that go on there would run twice. The node is a new one when it comes back.
+    """
+    with told("nodes forget"):
+        with connect(data) as client:
+            node = client.forget(name)
+        if as_json:
+            print_json(node)
+        else:
+            tasks = {0: "nothing ran there", 1: "its task is lost"}.get(
+                node.running, f"its {node.running} tasks are lost"
+            )
+            print(f"node {clean(node.name)} is forgotten; {tasks}")
 
 
 def table(nodes: Sequence[NodeView]) -> tuple[list[Column], list[list[Cell]]]:

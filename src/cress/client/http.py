@@ -164,6 +164,10 @@ class Client:
         """Let tasks start on a node again."""
         return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/uncordon", body={"reason": ""})
 
+    def forget(self, name: str) -> NodeView:
+        """Say that a node is dead: what it ran is lost and runs elsewhere. How the node was."""
+        return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/forget", body={})
+
     def state(self) -> StateView:
         """The cluster in a few numbers."""
         return self._call(StateView, "GET", "/v1/state")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 import cress
-from cress.center.api.bodies import CordonBody, DrainBody, read, reply
+from cress.center.api.bodies import Body, CordonBody, DrainBody, read, reply
 from cress.center.api.context import engine_of
 from cress.center.api.errors import NotFound
 from cress.center.engine import Engine
 from cress.center.show import is_up, node_views, resources, used_of
-from cress.lifecycle.inputs import Cordon, Drain
+from cress.lifecycle.inputs import Cordon, Drain, NodeDead
 from cress.lifecycle.live import LiveNode
 from cress.model.errors import InputError
 from cress.model.times import SECOND, seconds
@@ -60,6 +60,19 @@ async def drain(request: Request, name: str) -> Response:
         raise InputError(f"{body.deadline:g} is no deadline", hint=f"0 to {MOST_DEADLINE} seconds", field="deadline")
     await engine.submit(Drain(name=name, deadline=seconds(body.deadline), reason=body.reason[:MOST_REASON]))
     return reply(node_views(engine, [_node(engine, name)])[0])
+
+
+@router.post("/nodes/{name}/forget")
+async def forget(request: Request, name: str) -> Response:
+    """An operator says that a node is dead: what it ran is lost and runs elsewhere, whatever its jobs say.
+
+    The node is gone from the cluster until its executor joins again. Refused while it is connected.
+    """
+    engine = engine_of(request)
+    await read(request, Body)
+    view = node_views(engine, [_node(engine, name)])[0]
+    await engine.submit(NodeDead(name=name, forget=True))
+    return reply(view)
 
 
 @router.get("/state")

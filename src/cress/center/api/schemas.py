@@ -55,6 +55,7 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("post", "/v1/nodes/{name}/cordon"): (CordonBody, NodeView),
     ("post", "/v1/nodes/{name}/uncordon"): (CordonBody, NodeView),
     ("post", "/v1/nodes/{name}/drain"): (DrainBody, NodeView),
+    ("post", "/v1/nodes/{name}/forget"): (None, NodeView),
     ("get", "/v1/usage"): (None, UsagePage),
     ("get", "/v1/events"): (None, EventView),
     ("get", "/v1/state"): (None, StateView),
