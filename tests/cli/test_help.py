@@ -27,13 +27,17 @@ Commands:
   job       Show everything about one job.
   logs      Show what the tasks of a job wrote.
   cancel    Cancel jobs.
+  hold      Let jobs wait until they are released.
+  release   Let jobs start that were held.
   groups    List groups, or change them.
   nodes     List nodes, or keep tasks off them.
   status    Show the cluster in a few lines.
+  events    Show what happens on the cluster.
+  usage     Show what groups used over time.
 """
 VERBS = (
-    "submit", "run", "jobs", "job", "logs", "cancel", "groups", "groups list", "groups show", "groups apply", "nodes",
-    "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "status", "up", "center", "executor", "store", "store check", "store backup",
+    "submit", "run", "jobs", "job", "logs", "cancel", "hold", "release", "groups", "groups list", "groups show", "groups apply", "nodes",
+    "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "nodes drain", "status", "events", "usage", "up", "center", "executor", "store", "store check", "store backup",
     "store restore", "simulate",
 )  # fmt: skip
 
@@ -87,6 +91,11 @@ def test_every_verb_has_help(verb: str) -> None:
             ["run", "--tasks", "5000", "--", "true"],
             "cress run: --tasks: 5000 tasks are too many to watch (at most 1000",
         ),
+        (["usage", "--last", "soon"], "cress usage: --last: "),
+        (["nodes", "drain", "n1", "--deadline", "x"], "cress nodes drain: --deadline: "),
+        (["events", "--job", "x"], "cress events: 'x' is no id of a job (a number such as 12"),
+        (["center", "--history", "x"], "cress center: --history: 'x' is no address of a database (such as postgres"),
+        (["center", "--keep-history", "x"], "cress center: --keep-history: "),
         (["executor", "--center", "http://x"], "cress executor: --center: 'http://x' is no address of a center (ws://"),
         (["center", "--option", "grase=3s"], "cress center: "),
     ],
@@ -98,7 +107,10 @@ def test_bad_input_is_one_sentence_and_code_2(arguments: list[str], sentence: st
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["jobs", "nodes", "groups", "status", "job 1", "logs 1", "cancel 1", "run -- true"])
+@pytest.mark.parametrize(
+    "verb",
+    ["jobs", "nodes", "groups", "status", "job 1", "logs 1", "cancel 1", "run -- true", "hold 1", "usage", "events"],
+)
 def test_without_a_center_every_verb_says_how_to_start_one(verb: str) -> None:
     done = cress(*verb.split(), CRESS_URL="")
     name = verb.split(maxsplit=1)[0]

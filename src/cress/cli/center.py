@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cress.cli.common import duration_of, size_of
 from cress.cli.errors import told
 
 EPILOG = """\
@@ -44,6 +45,19 @@ def center(
     dimension: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Declare a dimension in a new data directory, such as gpu.")
     ] = None,
+    history: Annotated[
+        str, typer.Option(metavar="URL", help="Database for finished work (docs/history.md). Default: a file.")
+    ] = "",
+    keep_history: Annotated[str, typer.Option(metavar="DURATION", help="How long finished work is kept.")] = "90d",
+    keep_usage: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long the usage of groups is kept.")
+    ] = "1100d",
+    keep_events: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long files of the event log are kept.")
+    ] = "30d",
+    keep_events_size: Annotated[
+        str, typer.Option(metavar="SIZE", help="How much of the event log is kept at most.")
+    ] = "1G",
     parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
 ) -> None:
     """Run a center until it is stopped."""
@@ -61,6 +75,11 @@ def center(
             options=tuple(option or ()),
             dimensions=Dimensions(tuple(dimension or ())),
             parent_pipe=parent_pipe,
+            history=history,
+            keep_history=duration_of(keep_history, "--keep-history"),
+            keep_usage=duration_of(keep_usage, "--keep-usage"),
+            keep_events=duration_of(keep_events, "--keep-events"),
+            keep_events_size=size_of(keep_events_size, "--keep-events-size"),
         )
         code = run_center(settings)
     raise typer.Exit(code)

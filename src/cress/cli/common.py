@@ -120,6 +120,27 @@ def moment(at: float | None) -> str:
     return "-" if at is None else datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def duration_of(text: str, option: str) -> int:
+    """The microseconds in ``90d``, given as ``option``."""
+    from cress.model.units import parse_duration
+
+    try:
+        return parse_duration(text)
+    except InputError as error:
+        raise error.at(field=option) from None
+
+
+def size_of(text: str, option: str) -> int:
+    """The bytes in ``1G``, given as ``option``."""
+    from cress.model.resources import Measure
+    from cress.model.units import parse_amount
+
+    try:
+        return parse_amount(text, Measure.BYTES)
+    except InputError as error:
+        raise error.at(field=option) from None
+
+
 def count(number: int, noun: str) -> str:
     """``1 task``, ``2,000 tasks``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")

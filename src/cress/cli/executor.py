@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cress.cli.common import pairs
+from cress.cli.common import duration_of, pairs, size_of
 from cress.cli.errors import told
 from cress.model.errors import InputError
 
@@ -50,6 +50,10 @@ def executor(
         typer.Option(metavar="KEY=VALUE", help="Something about the node; may be given several times."),
     ] = None,
     keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
+    keep_logs: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long what tasks wrote is kept (docs/history.md).")
+    ] = "7d",
+    keep_logs_size: Annotated[str, typer.Option(metavar="SIZE", help="How much of it is kept at most.")] = "1G",
     parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
 ) -> None:
     """Run an executor until it is stopped."""
@@ -76,6 +80,8 @@ def executor(
             attributes=attributes,
             keep_tasks=keep_tasks,
             parent_pipe=parent_pipe,
+            keep_logs=duration_of(keep_logs, "--keep-logs") / 1e6,
+            keep_logs_size=size_of(keep_logs_size, "--keep-logs-size"),
         )
         code = run(settings)
     raise typer.Exit(code)

@@ -14,8 +14,10 @@ from cress.cli import (
     cancel,
     center,
     demo,
+    events,
     executor,
     groups,
+    hold,
     job,
     jobs,
     logs,
@@ -26,6 +28,7 @@ from cress.cli import (
     store,
     submit,
     up,
+    usage,
 )
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
@@ -35,7 +38,8 @@ class InOrder(TyperGroup):
     """Verbs in the order in which they are needed: users', operators', the programs, the simulator."""
 
     order = (
-        "submit run jobs job logs cancel groups nodes status up center executor store demo simulate".split()
+        "submit run jobs job logs cancel hold release groups nodes status events usage up center executor store demo "
+        "simulate".split()
     )  # a verb that is not in it comes last
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -75,9 +79,13 @@ app.command(epilog=jobs.EPILOG)(jobs.jobs)
 app.command(epilog=job.EPILOG)(job.job)
 app.command(epilog=logs.EPILOG)(logs.logs)
 app.command(epilog=cancel.EPILOG)(cancel.cancel)
+app.command(epilog=hold.HOLD)(hold.hold)
+app.command(epilog=hold.RELEASE)(hold.release)
 app.add_typer(groups.app, name="groups")
 app.add_typer(nodes.app, name="nodes")
 app.command(epilog=status.EPILOG)(status.status)
+app.command(epilog=events.EPILOG)(events.events)
+app.command(epilog=usage.EPILOG)(usage.usage)
 app.command(epilog=up.EPILOG)(up.up)
 app.command(epilog=center.EPILOG)(center.center)
 app.command(epilog=executor.EPILOG)(executor.executor)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import Data, Json, connect, print_json
+from cress.cli.common import Data, Json, connect, duration_of, print_json
 from cress.cli.default import WithDefaultOf
 from cress.cli.errors import told
 from cress.cli.tables import Cell, Column, clean, facts, show, state
@@ -23,6 +23,7 @@ Examples:
   cress nodes cordon node1 --reason 'new disk'  no new tasks there
   cress nodes uncordon node1
   cress nodes forget node1                      it is dead: what it ran runs elsewhere
+  cress nodes drain node1 --deadline 10m        the same as cordon; what still runs there then runs elsewhere
 
 \b
 Exit codes: 0 done, 2 bad input (no such node, say), 3 no center could be asked.
@@ -92,6 +93,26 @@ def forget(name: Name, as_json: Json = False, data: Data = None) -> None:
                 node.running, f"its {node.running} tasks are lost"
             )
             print(f"node {clean(node.name)} is forgotten; {tasks}")
+
+
+@app.command()
+def drain(
+    name: Name,
+    deadline: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long what runs there may go on, such as 10m; 0: not at all.")
+    ],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the others.")] = "",
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Empty a node: no new tasks, and those that still run at the deadline run elsewhere."""
+    with told("nodes drain"):
+        from cress.model.units import format_duration
+
+        patience = duration_of(deadline, "--deadline")
+        with connect(data) as client:
+            node = client.drain(name, patience / 1e6, reason)
+        _told(node, f"takes no new tasks; those that run there have {format_duration(patience)}", as_json)
 
 
 def table(nodes: Sequence[NodeView]) -> tuple[list[Column], list[list[Cell]]]:

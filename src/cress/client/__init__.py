@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cress.client.config import Address, NoCenter, find_center
-from cress.client.errors import ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
+from cress.client.errors import Broken, ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
 from cress.client.http import Client
 from cress.protocol.views import (
     Applied,
@@ -23,12 +23,15 @@ from cress.protocol.views import (
     TaskCounts,
     TasksPage,
     TaskView,
+    UsagePage,
+    UsageView,
 )
 
 __all__ = [
     "Address",
     "Applied",
     "AttemptView",
+    "Broken",
     "Client",
     "ClientError",
     "ErrorView",
@@ -50,6 +53,8 @@ __all__ = [
     "Unauthorized",
     "Unavailable",
     "Unreachable",
+    "UsagePage",
+    "UsageView",
     "connect",
     "find_center",
 ]

@@ -13,6 +13,10 @@ class Unreachable(ClientError):
     """No center answered, or the connection broke off; then it is not known whether the call took effect."""
 
 
+class Broken(Unreachable):
+    """The connection broke off after the call was sent."""
+
+
 class Unauthorized(ClientError):
     """The center does not know the token, or its owner may not do this."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -12,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 import cress
-from cress.client.errors import ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
+from cress.client.errors import Broken, ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
 from cress.protocol.views import (
     Applied,
     ErrorView,
@@ -26,6 +27,8 @@ from cress.protocol.views import (
     StateView,
     SubmittedPage,
     TasksPage,
+    TaskView,
+    UsagePage,
 )
 
 if TYPE_CHECKING:
@@ -80,9 +83,18 @@ class Client:
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
-    def submit(self, jobs: Sequence[Mapping[str, object]]) -> SubmittedPage:
-        """Submit jobs, as in job files, together or not at all; their ids in the same order."""
-        return self._call(SubmittedPage, "POST", "/v1/jobs", body={"jobs": list(jobs)})
+    def submit(self, jobs: Sequence[Mapping[str, object]], *, key: str = "") -> SubmittedPage:
+        """Submit jobs, as in job files, together or not at all; their ids in the same order.
+
+        A submit with the ``key`` of an earlier one is the same one, for a day; without one it gets a key of its own. So
+        it is sent again when the connection breaks off, and the jobs are there once.
+        """
+        body = {"jobs": list(jobs)}
+        headers = {"Idempotency-Key": key or secrets.token_hex(16)}
+        try:
+            return self._call(SubmittedPage, "POST", "/v1/jobs", body=body, headers=headers)
+        except Broken:
+            return self._call(SubmittedPage, "POST", "/v1/jobs", body=body, headers=headers)
 
     def job(self, id: int, wait: float = 0.0) -> JobView:
         """One job; with ``wait`` the answer comes when it is over, or after so many seconds."""
@@ -98,15 +110,33 @@ class Client:
         user: str = "",
         state: str = "",
         name: str = "",
+        since: float | None = None,
+        until: float | None = None,
     ) -> JobsPage:
-        """Jobs, newest first; ``before`` is the ``next`` of the page before."""
-        query = {"limit": limit, "before": before, "group": group, "user": user, "state": state, "name": name}
+        """Jobs, newest first; ``before`` is the ``next`` of the page before.
+
+        Those submitted from ``since`` on and before ``until``, in seconds since the epoch.
+        """
+        words = {"group": group, "user": user, "state": state, "name": name}
+        query = {"limit": limit, "before": before, **words, "since": since, "until": until}
         return self._call(JobsPage, "GET", "/v1/jobs", query=query)
 
     def tasks(self, id: int, *, limit: int | None = None, after: int | None = None, state: str = "") -> TasksPage:
         """Tasks of a job by index; ``after`` is the ``next`` of the page before."""
         query = {"limit": limit, "after": after, "state": state}
         return self._call(TasksPage, "GET", f"/v1/jobs/{id}/tasks", query=query)
+
+    def task(self, id: int, task: int) -> TaskView:
+        """One task of a job."""
+        return self._call(TaskView, "GET", f"/v1/jobs/{id}/tasks/{task}")
+
+    def hold(self, id: int) -> JobView:
+        """Start nothing more of a job until it is released; what runs of it goes on."""
+        return self._call(JobView, "POST", f"/v1/jobs/{id}/hold", body={})
+
+    def release(self, id: int) -> JobView:
+        """Let a job that was held start."""
+        return self._call(JobView, "POST", f"/v1/jobs/{id}/release", body={})
 
     def cancel(self, id: int) -> JobView:
         """Stop a job and all its tasks; one that is over already stays as it is."""
@@ -117,15 +147,24 @@ class Client:
         return self._call(JobView, "POST", f"/v1/jobs/{id}/signal", body={"signal": signal, "task": task})
 
     def logs(
-        self, id: int, task: int = 0, stream: str = "stdout", offset: int = 0, *, follow: bool = False
+        self,
+        id: int,
+        task: int = 0,
+        stream: str = "stdout",
+        offset: int = 0,
+        *,
+        follow: bool = False,
+        attempt: int | None = None,
     ) -> Iterator[bytes]:
-        """What the last attempt of a task wrote to ``stdout`` or ``stderr`` from byte ``offset`` on.
+        """What a task wrote to ``stdout`` or ``stderr`` from byte ``offset`` on, in its last attempt or in ``attempt``.
 
         With ``follow`` it goes on until the task is over, and with the next attempt when it is tried again.
         """
         import httpx
 
-        query = _query({"task": task, "stream": stream, "offset": offset, "follow": "true" if follow else ""})
+        query = _query(
+            {"task": task, "stream": stream, "offset": offset, "follow": "true" if follow else "", "attempt": attempt}
+        )
         # Someone who follows hears nothing for as long as the task says nothing.
         patience = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=None if follow else self.timeout)
         with self._told(), self._http.stream("GET", f"/v1/jobs/{id}/logs", params=query, timeout=patience) as answer:
@@ -168,6 +207,18 @@ class Client:
         """Say that a node is dead: what it ran is lost and runs elsewhere. How the node was."""
         return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/forget", body={})
 
+    def drain(self, name: str, deadline: float, reason: str = "") -> NodeView:
+        """Keep new tasks off a node; what still runs there after ``deadline`` seconds is stopped and runs elsewhere."""
+        body = {"deadline": deadline, "reason": reason}
+        return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/drain", body=body)
+
+    def usage(
+        self, *, group: str = "", since: float | None = None, until: float | None = None, by: str = "hour"
+    ) -> UsagePage:
+        """What groups used, by ``hour`` or ``day``; the ``next`` of a page is ``since`` of the following one."""
+        query = {"group": group, "since": since, "until": until, "by": by}
+        return self._call(UsagePage, "GET", "/v1/usage", query=query)
+
     def state(self) -> StateView:
         """The cluster in a few numbers."""
         return self._call(StateView, "GET", "/v1/state")
@@ -206,8 +257,9 @@ class Client:
         query: Mapping[str, object] | None = None,
         body: Mapping[str, object] | None = None,
         wait: float = 0.0,
+        headers: Mapping[str, str] | None = None,
     ) -> _T:
-        answer = self._do(method, path, query=query, body=body, wait=wait)
+        answer = self._do(method, path, query=query, body=body, wait=wait, more=headers)
         try:
             return msgspec.json.decode(answer.content, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -221,10 +273,12 @@ class Client:
         query: Mapping[str, object] | None = None,
         body: Mapping[str, object] | None = None,
         wait: float = 0.0,
+        more: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        content, headers = None, {}
+        content, headers = None, dict(more or {})
         if body is not None:
-            content, headers = _encode(body), {"Content-Type": "application/json"}
+            content = _encode(body)
+            headers["Content-Type"] = "application/json"
             if len(content) > MOST_BODY:
                 raise Refused(f"what is sent has more than {MOST_BODY // 2**20} MB together", "too_large")
         with self._told():
@@ -257,7 +311,7 @@ class Client:
         except httpx.TimeoutException:
             raise Unreachable(f"the center at {self.url} gave no answer within {self.timeout:g} s") from None
         except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
-            raise Unreachable(f"the connection to the center at {self.url} broke off ({_cause(error)})") from None
+            raise Broken(f"the connection to the center at {self.url} broke off ({_cause(error)})") from None
 
 
 def _cause(error: BaseException) -> str:

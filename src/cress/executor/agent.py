@@ -18,13 +18,14 @@ import signal
 import sys
 import time
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
-from cress.executor import facts, logs
+from cress.executor import facts, logs, tidy
 from cress.executor.folder import FolderInUseError, Lock, make
 from cress.executor.frames import FrameError
 from cress.executor.link import Link, SupervisorError, Supervisors
@@ -33,6 +34,7 @@ from cress.model.node import Supervisor
 from cress.model.reports import Report, Started
 from cress.protocol.messages import (
     Beat,
+    Durable,
     Hello,
     Launches,
     ReadLog,
@@ -52,6 +54,8 @@ OPEN_TIMEOUT = 10.0
 LAST_WORDS = 1.8
 # Orders for 100,000 attempts are 3 MB.
 MOST_MESSAGE = 256 * 1024 * 1024
+# Seconds between two looks whether the disk is nearly full, and whether something is old.
+TIDY_LOOK, TIDY_EVERY = 30.0, 600.0
 # Requests for logs that may wait at a time.
 MOST_READS = 1_000
 # Beats in one term, so that several may be late.
@@ -76,6 +80,7 @@ class Agent:
         self.directory = settings.directory.absolute()
         self.supervisors = Supervisors(self.directory, settings.name)
         self.live: set[int] = set()  # attempts that may still write
+        self.unconfirmed: set[int] = set()  # attempts that ended, and the center has not said that it knows
         self.leaving = asyncio.Event()
         self.keep = settings.keep_tasks
         self._asked = 0
@@ -89,6 +94,7 @@ class Agent:
         retry = self.settings.retry_first
         session: asyncio.Task[bool] | None = None
         leaving = asyncio.create_task(self.leaving.wait())
+        tidying = asyncio.create_task(self._tidy())
         try:
             while not self.leaving.is_set():
                 session = asyncio.create_task(self._session())
@@ -109,7 +115,7 @@ class Agent:
                 retry = min(2 * retry, self.settings.retry_most)
             return OK if self.keep else await self._shut_down(session)
         finally:
-            await _cancel(leaving, session, *self._jobs)
+            await _cancel(leaving, session, tidying, *self._jobs)
 
     async def _session(self) -> bool:
         """Connect to both sides and hand on until one is gone; whether the center took us."""
@@ -218,6 +224,8 @@ class Agent:
                     if isinstance(order, Launches):
                         self.live.update(launch.attempt for launch in order.launches)
                     await link.forward(message)
+                    if isinstance(order, Durable) and order.epoch >= link.inventory.epoch:
+                        self.unconfirmed.difference_update(order.attempts)
         except msgspec.DecodeError as error:
             self._say(f"the center sent what is no message ({error}); connecting anew")
         except (ConnectionClosed, OSError):
@@ -238,6 +246,7 @@ class Agent:
                 self.live.add(report.attempt)
             else:
                 self.live.discard(report.attempt)
+                self.unconfirmed.add(report.attempt)
 
     def _read_log(self, center: ClientConnection, order: ReadLog) -> None:
         async def answer() -> None:
@@ -250,6 +259,22 @@ class Agent:
         job = asyncio.create_task(answer())
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
+
+    async def _tidy(self) -> None:
+        """Now and then remove what tasks wrote long ago; only while it is known which of them run."""
+        folder = self.directory / "attempts"
+        due = 0.0
+        while True:
+            await asyncio.sleep(TIDY_LOOK)
+            if self._link is None:
+                continue
+            with contextlib.suppress(OSError):
+                if time.monotonic() < due and not await asyncio.to_thread(tidy.nearly_full, folder):
+                    continue
+                due = time.monotonic() + TIDY_EVERY
+                busy = self.live | self.unconfirmed
+                age, size = self.settings.keep_logs, self.settings.keep_logs_size
+                await asyncio.to_thread(partial(tidy.tidy, folder, busy, age=age, size=size, now=time.time()))
 
     # --- leaving ---------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     (``<4,8G,1G,500M>``); empty: what the machine has. ``grace``, ``ping_interval``, ``ping_timeout``, ``retry_first``
     and ``retry_most`` are seconds: how long tasks get at a stop, how often a silent center is asked for a sign of
     life and how long it may take to give one, how soon a lost connection is tried again at first and at the latest.
+    What tasks wrote is kept for ``keep_logs`` seconds, and at most ``keep_logs_size`` bytes of it.
     """
 
     name: str
@@ -30,3 +31,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ping_timeout: float = 20.0
     retry_first: float = 0.1
     retry_most: float = 5.0
+    keep_logs: float = 7 * 86_400.0
+    keep_logs_size: int = 2**30

@@ -1,0 +1,60 @@
+"""``cress hold`` and ``cress release``: jobs that are to wait until somebody says so."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cress.cli.common import Data, Json, connect, job_id, print_json
+from cress.cli.errors import told
+from cress.cli.tables import clean
+
+HOLD = """\
+\b
+Example:
+  cress hold 12 13
+
+\b
+Nothing more of a held job is started; what runs of it goes on. `cress release` lets it start again.
+Exit codes: 0 done, 2 bad input (no such job: then none was held), 3 not accepted (a job is over), or no center could
+be asked.
+"""
+RELEASE = """\
+\b
+Example:
+  cress release 12 13
+
+\b
+It goes back to its old place in the queue.
+Exit codes: 0 done, 2 bad input (no such job: then none was released), 3 not accepted (a job is over), or no center
+could be asked.
+"""
+
+Jobs = Annotated[list[str], typer.Argument(metavar="ID", help="The jobs.")]
+
+
+def hold(jobs: Jobs, as_json: Json = False, data: Data = None) -> None:
+    """Let jobs wait until they are released."""
+    _change("hold", jobs, as_json, data)
+
+
+def release(jobs: Jobs, as_json: Json = False, data: Data = None) -> None:
+    """Let jobs start that were held."""
+    _change("release", jobs, as_json, data)
+
+
+def _change(verb: str, jobs: list[str], as_json: bool, data: Data) -> None:
+    with told(verb):
+        ids = list(dict.fromkeys(job_id(each) for each in jobs))
+        with connect(data) as client:
+            # Looked at first: a mistyped id must not leave half of them changed.
+            for id in ids:
+                client.job(id)
+            change = client.hold if verb == "hold" else client.release
+            views = [change(id) for id in ids]
+        if as_json:
+            print_json({"jobs": views})
+            return
+        for view in views:
+            print(f"job {view.id} ({clean(view.name)}) {'waits until it is released' if view.held else 'is released'}")

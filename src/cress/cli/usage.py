@@ -1,0 +1,128 @@
+"""``cress usage``: what groups used over time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cress.cli.common import Data, Json, connect, duration_of, print_json
+from cress.cli.errors import told
+from cress.cli.tables import Cell, Column, bar, show, terminal
+
+if TYPE_CHECKING:
+    from cress.client import Client, UsagePage, UsageView
+
+EPILOG = """\
+\b
+Examples:
+  cress usage                            the last day, each group in one line
+  cress usage --last 30d --by day        each day and group in one line
+  cress usage --group web --by hour
+
+\b
+CORE-HOURS and GB-HOURS are what tasks held: what they asked for, times the time that they had it. CPU-HOURS is what they
+computed. The last column is the share of all core hours shown, on a terminal as a bar.
+Exit codes: 0 done, 2 bad input, 3 no center could be asked.
+"""
+
+COLUMNS = (
+    Column("TIME"),
+    Column("GROUP", gives=True),
+    Column("CORE-HOURS", right=True),
+    Column("GB-HOURS", right=True),
+    Column("CPU-HOURS", right=True),
+    Column("TASKS", right=True),
+    Column("FAILED", right=True),
+    Column("SHARE", right=True),
+)
+
+
+class By(StrEnum):
+    """Spans of time."""
+
+    ALL = "all"
+    DAY = "day"
+    HOUR = "hour"
+
+
+def usage(
+    last: Annotated[str, typer.Option(metavar="DURATION", help="How far back, such as 12h or 30d.")] = "24h",
+    by: Annotated[By, typer.Option(help="One line for all the time, for each day, or for each hour (UTC).")] = By.ALL,
+    group: Annotated[str, typer.Option(metavar="GROUP", help="Only this group.")] = "",
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Show what groups used over time."""
+    with told("usage"):
+        back = duration_of(last, "--last") / 1e6
+        now = time.time()
+        # Whole days are read for what is older than a month: there are fewer of them.
+        span = "day" if by is By.DAY or (by is By.ALL and back > 30 * 86_400) else "hour"
+        with connect(data) as client:
+            page = _all(client, group, max(0.0, now - back), now, span)
+        if by is By.ALL:
+            page = _together(page, max(0.0, now - back))
+        if as_json:
+            print_json(page)
+        elif page.usage:
+            columns, rows = table(page.usage, by)
+            show(columns, rows)
+        else:
+            typer.echo("nothing was used", err=True)
+
+
+def _all(client: Client, group: str, since: float, until: float, by: str) -> UsagePage:
+    from cress.client import UsagePage
+
+    found: list[UsageView] = []
+    start: float | None = since
+    span = 0.0
+    while start is not None:
+        page = client.usage(group=group, since=start, until=until, by=by)
+        found += page.usage
+        start, span = page.next, page.span
+    return UsagePage(usage=tuple(found), span=span)
+
+
+def _together(page: UsagePage, start: float) -> UsagePage:
+    """All spans of a group as one."""
+    from cress.client import UsagePage, UsageView
+
+    total: dict[str, dict[str, float]] = {}
+    names = ("core_seconds", "byte_seconds", "cpu_seconds", "attempts", "succeeded")
+    for each in page.usage:
+        sums = total.setdefault(each.group, dict.fromkeys(names, 0))
+        for name in names:
+            sums[name] += getattr(each, name)
+    views = (UsageView(group=group, start=start, **total[group]) for group in sorted(total))  # type: ignore[arg-type]
+    return UsagePage(usage=tuple(views), span=time.time() - start)
+
+
+def table(usage: Sequence[UsageView], by: By) -> tuple[Sequence[Column], list[list[Cell]]]:
+    """Columns and rows."""
+    whole = sum(each.core_seconds for each in usage)
+    rows: list[list[Cell]] = []
+    for each in usage:
+        share = each.core_seconds / whole if whole else 0.0
+        cells: list[Cell] = [
+            _moment(each.start, by),
+            each.group,
+            f"{each.core_seconds / 3600:,.2f}",
+            f"{each.byte_seconds / 3600 / 2**30:,.2f}",
+            f"{each.cpu_seconds / 3600:,.2f}",
+            f"{each.attempts:,}",
+            f"{each.attempts - each.succeeded:,}",
+            bar(share) if terminal() else f"{share:.0%}",
+        ]
+        rows.append(cells if by is not By.ALL else cells[1:])
+    return COLUMNS if by is not By.ALL else COLUMNS[1:], rows
+
+
+def _moment(start: float, by: By) -> str:
+    at = datetime.fromtimestamp(start, UTC)
+    return at.strftime("%Y-%m-%d" if by is By.DAY else "%Y-%m-%d %H:00")

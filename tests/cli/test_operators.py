@@ -1,0 +1,110 @@
+"""What people read of events and usage; and the verbs for operators against a real center."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cress.cli import events, usage
+from cress.cli.tables import plain
+from cress.client import EventView, UsageView
+from tests.center.program import Center
+
+HOUR = 3600.0
+
+
+def test_events_are_a_line_each() -> None:
+    at = 0.0
+    found = [
+        EventView(number=7, at=at, kind="job.submitted", job=3, group="web", name="etl", user="ann"),
+        EventView(number=8, at=at, kind="task.placed", job=3, task=0, attempt=9, node="n1", group="web"),
+        EventView(number=9, at=at, kind="task.ended", job=3, task=0, node="n1", state="failed", code=-9, text="no\x1b"),
+        EventView(number=10, at=at, kind="node.cordoned", node="n1", text="new disk"),
+        EventView(number=11, at=at, kind="groups.applied"),
+        EventView(number=12, at=at, kind="gap"),
+    ]
+    lines = [re.sub(r" \d\d:\d\d:\d\d ", " TIME ", events.line(event)) for event in found]
+    assert lines == [
+        "     7 TIME job.submitted   3 (etl) by ann",
+        "     8 TIME task.placed     3.0 on n1",
+        "     9 TIME task.ended      3.0 on n1 failed with code -9 - no\\x1b",
+        "    10 TIME node.cordoned   n1 - new disk",
+        "    11 TIME groups.applied",
+        "    12 TIME gap             what came before is not kept any more",
+    ]
+
+
+def test_usage_is_a_table() -> None:
+    found = [
+        UsageView(group="lab", start=0.0, core_seconds=9000, byte_seconds=2**30 * 1800, cpu_seconds=36, attempts=1200, succeeded=1198),
+        UsageView(group="web", start=HOUR, core_seconds=1000),
+    ]  # fmt: skip
+    assert plain(*usage.table(found, usage.By.HOUR)) == [
+        "TIME              GROUP  CORE-HOURS  GB-HOURS  CPU-HOURS  TASKS  FAILED  SHARE",
+        "1970-01-01 00:00  lab          2.50      0.50       0.01  1,200       2    90%",
+        "1970-01-01 01:00  web          0.28      0.00       0.00      0       0    10%",
+    ]
+    assert plain(*usage.table(found[:1], usage.By.ALL)) == [
+        "GROUP  CORE-HOURS  GB-HOURS  CPU-HOURS  TASKS  FAILED  SHARE",
+        "lab          2.50      0.50       0.01  1,200       2   100%",
+    ]
+
+
+@pytest.fixture
+def center(tmp_path: Path) -> Iterator[Center]:
+    with Center(tmp_path / "data") as running:
+        yield running
+
+
+def cress(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "cress", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "CRESS_DATA": str(data), "CRESS_URL": ""},
+    )
+
+
+def test_jobs_and_nodes_by_the_operators_words(center: Center) -> None:
+    def said(*arguments: str, code: int = 0) -> str:
+        done = cress(center.data, *arguments)
+        assert done.returncode == code, done
+        return done.stdout + done.stderr
+
+    id = center.submit(name="etl")
+    assert said("hold", str(id), str(id)) == "job 1 (etl) waits until it is released\n"
+    assert center.get("/v1/jobs/1")["held"]
+    with center.executor() as executor:
+        assert said("release", "1") == "job 1 (etl) is released\n"
+        (launch,) = executor.launches()
+        executor.started(launch.attempt)
+        assert "node n1 takes no new tasks; those that run there have 10m (new disk)" in said(
+            "nodes", "drain", "n1", "--deadline", "10m", "--reason", "new disk"
+        )
+        executor.ended(launch.attempt)
+    assert "only jobs that wait or run can be held" in said("hold", "1", code=3)
+    assert "there is no job 9" in said("hold", "9", code=2)
+    assert "there is no node 'n9'" in said("nodes", "drain", "n9", "--deadline", "1m", code=2)
+    lines = said("events", "--job", "1").splitlines()
+    kinds = [line.split()[2] for line in lines]
+    assert kinds == [
+        "job.submitted",
+        "job.held",
+        "job.released",
+        "task.placed",
+        "task.started",
+        "task.ended",
+        "job.ended",
+    ]
+    (last,) = said("events", "--json", "--after", lines[-1].split()[0], "--group", "default").splitlines() or ["{}"]
+    assert json.loads(last) == {}
+    assert said("usage", "--group", "web") == "nothing was used\n"
