@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from cress.lifecycle.inputs import (
@@ -20,9 +21,9 @@ from cress.lifecycle.machine import Machine
 from cress.model.events import Outcome
 from cress.model.options import Options
 from cress.model.records import JobState
-from cress.model.reports import Cause
+from cress.model.reports import Cause, Started
 from cress.model.times import SECOND
-from tests.lifecycle.builders import World, ended, group, ids, job, launched, node, started
+from tests.lifecycle.builders import UTC_AT_START, World, ended, group, ids, job, launched, node, started
 
 
 def test_a_job_runs_and_its_record_says_so() -> None:
@@ -327,3 +328,21 @@ def test_a_state_of_another_version_is_refused() -> None:
     data = World().machine.export().replace(b"version\x02", b"version\x7f", 1)
     with pytest.raises(ValueError, match="version 127"):
         Machine.restore(data)
+
+
+def test_a_wall_clock_that_is_set_makes_nothing_that_lives_older_or_younger() -> None:
+    hour = 3600 * SECOND
+    world = World()
+    world.join("n1", 1)
+    (number,) = world.submit(job(2))
+    world.report("n1", Started(attempt=1, at=UTC_AT_START + world.now, pid=7))
+    first = msgspec.structs.replace(world.machine.jobs[number])
+    now = world.now + 5 * SECOND
+    for by in (hour, -2 * hour):
+        world.machine.step(now, UTC_AT_START + now + by)
+        live = world.machine.jobs[number]
+        assert (live.submitted - first.submitted, live.started - first.started) == (by, by)
+        assert (live.attempts[1].placed, live.attempts[1].started) == (first.submitted + by, first.started + by)
+    # A clock that is only a little off is none that was set.
+    world.machine.step(now, UTC_AT_START + now - 2 * hour + SECOND // 2)
+    assert world.machine.jobs[number].submitted == first.submitted - 2 * hour

@@ -169,7 +169,7 @@ class Keeper:
 
     def inventory(self) -> tuple[Report, ...]:
         """Everything that is known: what runs, and the ends that are not durable in the center."""
-        running = [Started(attempt=task.attempt, at=task.at, pid=task.pid) for task in self.tasks.values() if task.at]
+        running = [self._started(task) for task in self.tasks.values() if task.at]
         return (*running, *self.known.ends.values())
 
     @property
@@ -382,7 +382,7 @@ class Keeper:
         task = self.tasks.get(attempt)
         if task is not None:
             if task.at:
-                self.hands.report(Started(attempt=attempt, at=task.at, pid=task.pid))
+                self.hands.report(self._started(task))
         elif attempt in self.known.ends:
             self.hands.report(self.known.ends[attempt])
         elif attempt in self.known.forgotten:
@@ -393,7 +393,7 @@ class Keeper:
 
     def _run(self, task: Task) -> None:
         task.stage = Stage.RUNNING
-        self.hands.report(Started(attempt=task.attempt, at=task.at, pid=task.pid))
+        self.hands.report(self._started(task))
         if task.limit is not None:
             self._at(task.since + task.limit, task)
         if task.cause is not None and task.kill_at is not None and task.kill_at > self.now:
@@ -444,7 +444,17 @@ class Keeper:
 
     def _over(self, task: Task, cause: Cause, error: str = "") -> None:
         del self.tasks[task.attempt]
-        self._end(task.attempt, cause, task.code, task.at, error or task.error, task.usage)
+        self._end(task.attempt, cause, task.code, self._began(task), error or task.error, task.usage)
+
+    def _started(self, task: Task) -> Started:
+        return Started(attempt=task.attempt, at=self._began(task), pid=task.pid)
+
+    def _began(self, task: Task) -> int:
+        """When the task started, told by the wall clock as it is set now: a step of it is no time that passed."""
+        began = self.utc - (self.now - task.since)
+        if task.at and abs(began - task.at) > SECOND:
+            task.at = began
+        return task.at
 
     def _end(
         self, attempt: int, cause: Cause, code: int | None, started: int, error: str = "", usage: Usage | None = None

@@ -97,6 +97,8 @@ class Machine:
         self.now, self.utc = now, utc
         self.out = out = Step([], [], [], [], [])
         if self._wall_offset is None or abs(utc - now - self._wall_offset) > CLOCK_STEP:
+            if self._wall_offset is not None:
+                self._wall_stepped(utc - now - self._wall_offset)
             self._wall_offset = utc - now
             self.observe(ClockSet(utc))
         for each in inputs:
@@ -113,6 +115,15 @@ class Machine:
         self._decide()
         out.more = self._more
         return out
+
+    def _wall_stepped(self, by: int) -> None:
+        """The wall clock was set, by so many µs: what is shown of all that lives is told by the clock as it is now."""
+        for job in self.jobs.values():
+            job.submitted += by
+            job.started += by if job.started else 0
+        for attempt in self.attempts.values():
+            attempt.placed += by
+            attempt.started += by if attempt.started else 0
 
     def next_wakeup(self) -> int | None:
         """When a step is due even if nothing comes in; ``None``: never."""
