@@ -17,6 +17,8 @@ from cress.store.base import Batch, Saved, StoreError
 from cress.store.sqlite import MARK, SqliteStore, beside
 from cress.store.tools import put_in_place, reading
 
+__all__ = ["StoreError", "backup", "check", "restore"]  # what the command line needs, and no more of the store
+
 STORE = "cress.db"
 # How far numbers jump when nobody knows how many were given away since a backup.
 JUMP_JOBS = JUMP_EPOCHS = 1_000_000

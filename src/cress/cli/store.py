@@ -105,7 +105,7 @@ def restore(
 @contextmanager
 def _told(verb: str) -> Iterator[None]:
     with told(f"store {verb}", "center"):
-        from cress.store.base import StoreError
+        from cress.center.upkeep import StoreError
 
         try:
             yield
