@@ -96,7 +96,7 @@ def _live_job(engine: Engine, job: LiveJob) -> JobView:
         reason=engine.machine.reason(spec.id, engine.clock.now()),
         held=job.held,
         retries=spec.retries,
-        after=tuple(f"{number} {condition.value}" for number, condition in spec.after),
+        after={str(number): condition.value for number, condition in spec.after},
         command=run.command if run else (),
         environment=dict(run.environment) if run else {},
         directory=run.directory if run else "",

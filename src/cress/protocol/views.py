@@ -31,7 +31,8 @@ class TaskCounts(View, frozen=True):
 class JobView(View, frozen=True):
     """A job. ``reason`` says why it waits, empty when nothing of it does; of one that is over, why it was not run.
 
-    ``held``: it waits until it is released. ``after``: the jobs that must end first, and how, as long as it is alive.
+    ``held``: it waits until it is released. ``after``: the jobs that must end first, and how (as in a job
+    file), as long as it is alive.
     """
 
     id: int
@@ -52,7 +53,7 @@ class JobView(View, frozen=True):
     reason: str = ""
     held: bool = False
     retries: int = 0
-    after: tuple[str, ...] = ()
+    after: dict[str, str] = {}
     command: tuple[str, ...] = ()
     environment: dict[str, str] = {}
     directory: str = ""

@@ -108,7 +108,10 @@ def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[t
     if path.endswith("/logs"):
         content = {"text/plain": {"schema": {"type": "string", "format": "binary"}}}
     if path == "/v1/events":
-        content = {"text/event-stream": {"schema": {"type": "string"}, "itemSchema": by_kind[EventView]}}
+        # As OpenAPI 3.2 describes such a stream: each event by itself.
+        data = {"type": "string", "contentMediaType": _JSON, "contentSchema": by_kind[EventView]}
+        event = {"id": {"type": "string"}, "event": {"type": "string"}, "data": data}
+        content = {"text/event-stream": {"itemSchema": {"type": "object", "properties": event}}}
     done = "201" if (method, path) == ("post", "/v1/jobs") else "200"
     responses: dict[str, Any] = {done: {"description": "done", "content": content}}
     if path == "/v1/health":

@@ -1,0 +1,132 @@
+"""``/openapi.json`` is true: every call is in it, and what the center answers is what it says there."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.center.program import PATIENCE, Center
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Center]:
+    """A center with a node, a job that waits, one that runs, one that failed, and one of long ago."""
+    with Center(tmp_path_factory.mktemp("schema") / "data") as center, center.executor(resource="<2, 8G>") as executor:
+        center.submit(name="failed", command=["false"])
+        executor.ended(executor.launches()[0].attempt, code=1)
+        center.submit(name="runs", tasks=9)
+        executor.started(*(launch.attempt for launch in executor.launches()))
+        center.submit(name="held", hold=True, after={"1": "any"}, retries=3)
+        center.post("/v1/nodes/n1/cordon", {"reason": "new disk"})
+        yield center
+
+
+def _check(document: dict[str, Any], method: str, path: str, status: int, body: Any) -> None:
+    response = document["paths"][path][method]["responses"][str(status)]
+    schema = response["content"]["application/json"]["schema"] | {"components": document["components"]}
+    jsonschema_rs.Draft202012Validator(schema).validate(body)
+
+
+@pytest.mark.parametrize(
+    ("path", "filled"),
+    [
+        ("/v1/jobs", "/v1/jobs"),
+        ("/v1/jobs/{id}", "/v1/jobs/3"),
+        ("/v1/jobs/{id}/tasks", "/v1/jobs/2/tasks"),
+        ("/v1/jobs/{id}/tasks/{task}", "/v1/jobs/1/tasks/0"),
+        ("/v1/groups", "/v1/groups"),
+        ("/v1/nodes", "/v1/nodes"),
+        ("/v1/nodes/{name}", "/v1/nodes/n1"),
+        ("/v1/usage", "/v1/usage"),
+        ("/v1/state", "/v1/state"),
+        ("/v1/health", "/v1/health"),
+    ],
+)
+def test_answers_are_as_the_document_says(busy: Center, path: str, filled: str) -> None:
+    _check(busy.get("/openapi.json"), "get", path, 200, busy.get(filled))
+
+
+def test_refusals_are_as_the_document_says(busy: Center) -> None:
+    document = busy.get("/openapi.json")
+    for path, filled, status in (
+        ("/v1/jobs/{id}", "/v1/jobs/99", 404),
+        ("/v1/jobs", "/v1/jobs?limit=0", 422),
+        ("/v1/usage", "/v1/usage?by=year", 422),
+        ("/v1/nodes/{name}", "/v1/nodes/n9", 404),
+    ):
+        answer = busy.http.get(filled)
+        assert answer.status_code == status
+        _check(document, "get", path, status, answer.json())
+
+
+def test_the_document_is_whole(busy: Center) -> None:
+    document = busy.get("/openapi.json")
+    names = []
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            names.append(operation["operationId"])
+            assert operation["summary"], (method, path)
+            assert operation["description"], (method, path)
+            placed = {each["name"] for each in operation.get("parameters", ()) if each["in"] == "path"}
+            assert placed == {word[1:-1] for word in path.split("/") if word.startswith("{")}
+            if path != "/v1/health":
+                assert {"401", "403"} <= operation["responses"].keys()
+    assert len(set(names)) == len(names)
+    for name, schema in document["components"]["schemas"].items():
+        jsonschema_rs.meta.validate(schema)
+        assert schema.get("description"), name
+
+
+def _no_defect(_: object, response: Any, __: object) -> None:
+    """That a node is away, or a disk full, is no defect: 503 says so, and the document has it."""
+    assert response.status_code < 500 or response.status_code == 503
+
+
+@pytest.mark.long
+def test_no_request_that_the_document_allows_finds_a_defect(tmp_path: Path) -> None:
+    import schemathesis  # seconds, which the quick tests need not pay
+    from schemathesis import checks
+
+    wanted = [
+        _no_defect,
+        checks.status_code_conformance,
+        checks.content_type_conformance,
+        checks.response_schema_conformance,
+    ]
+    with Center(tmp_path / "data") as center:
+        with center.executor(resource="<2, 8G>") as executor:
+            for _ in range(3):
+                center.submit(tasks=2)
+            executor.ended(executor.launches()[0].attempt, code=1)
+        headers = {"Authorization": f"Bearer {center.token}"}
+        schema = schemathesis.openapi.from_url(f"{center.address['url']}/openapi.json", headers=headers)
+        for each in schema.get_all_operations():
+            operation: Any = each.ok()  # type: ignore[union-attr]
+
+            @given(case=operation.as_strategy(), real=st.sampled_from(({}, {"id": "1"}, {"id": "2"}, {"name": "n1"})))
+            @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+            def tried(case: Any, real: dict[str, str]) -> None:
+                # Seldom does chance find a job.
+                for name, value in real.items():
+                    if name in (case.path_parameters or {}):
+                        case.path_parameters[name] = value
+                # What waits on purpose waits for long.
+                for name, quick in (("follow", "false"), ("wait", "0.01")):
+                    if case.query and name in case.query:
+                        case.query[name] = quick
+                if case.path == "/v1/events":
+                    case.query = {**(case.query or {}), "follow": "false"}
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    case.call_and_validate(checks=wanted, headers=headers, timeout=PATIENCE)
+
+            tried()
+        assert center.process.poll() is None
+        assert center.get("/v1/state")["problem"] == ""
