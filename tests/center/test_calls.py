@@ -62,7 +62,7 @@ class Cut:
                 if not data:
                     return
                 center.sendall(data)
-                answer = center.recv(65536)
+                answer = _whole(center)
                 self._times -= 1
                 if self._times < 0:
                     caller.sendall(answer)
@@ -75,7 +75,7 @@ class Cut:
 
 
 def _whole(caller: socket.socket) -> bytes:
-    """A request, with its body."""
+    """A request or an answer, with its body."""
     data = b""
     while part := caller.recv(65536):
         data += part
@@ -168,3 +168,16 @@ def test_the_client_has_them_all(center: Center) -> None:
         assert client.jobs(since=0, until=1).jobs == ()
         with pytest.raises(Refused):
             client.usage(by="year")
+
+
+def test_nodes_come_in_pages(tmp_path: Path) -> None:
+    async def story(center: Inside) -> None:
+        for name in ("b", "a", "c"):
+            await center.join(name)
+        first = await center.get("/v1/nodes?limit=2")
+        assert ([node["name"] for node in first["nodes"]], first["next"]) == (["b", "a"], "a")
+        second = await center.get("/v1/nodes?limit=2&after=a")
+        assert ([node["name"] for node in second["nodes"]], second["next"]) == (["c"], None)
+        assert (await center.get("/v1/nodes?after=gone"))["nodes"] == []
+
+    inside(tmp_path, story)

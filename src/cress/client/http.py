@@ -189,7 +189,12 @@ class Client:
 
     def nodes(self) -> tuple[NodeView, ...]:
         """The nodes, in the order in which they registered."""
-        return self._call(NodesPage, "GET", "/v1/nodes").nodes
+        page = self._call(NodesPage, "GET", "/v1/nodes")
+        found = [*page.nodes]
+        while page.next is not None:
+            page = self._call(NodesPage, "GET", "/v1/nodes", query={"after": page.next})
+            found += page.nodes
+        return tuple(found)
 
     def node(self, name: str) -> NodeView:
         """One node."""

@@ -147,9 +147,10 @@ class TasksPage(View, frozen=True):
 
 
 class NodesPage(View, frozen=True):
-    """Nodes, in the order in which they registered."""
+    """Nodes, in the order in which they registered. ``next`` is what to pass on as ``after``; ``None``: the end."""
 
     nodes: tuple[NodeView, ...]
+    next: str | None = None
 
 
 class GroupsPage(View, frozen=True):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
 
 import cress
 from cress.center.api.bodies import Body, CordonBody, DrainBody, read, reply
@@ -18,6 +20,7 @@ from cress.model.units import one_of
 from cress.protocol.views import NodesPage, StateView
 
 MOST_REASON = 1_000
+MOST_NODES = 10_000
 # Seconds: a year.
 MOST_DEADLINE = 366 * 86_400
 
@@ -25,10 +28,19 @@ router = APIRouter(prefix="/v1")
 
 
 @router.get("/nodes")
-async def nodes(request: Request) -> Response:
-    """All nodes, in the order in which they registered."""
+async def nodes(
+    request: Request, limit: Annotated[int, Query(ge=1, le=MOST_NODES)] = 1_000, after: str = ""
+) -> Response:
+    """Nodes, in the order in which they registered; ``next`` of a page is ``after`` of the following one."""
     engine = engine_of(request)
-    return reply(NodesPage(nodes=node_views(engine, list(engine.machine.nodes.values()))))
+    known = list(engine.machine.nodes.values())
+    first = 0
+    if after:
+        names = list(engine.machine.nodes)
+        first = names.index(after) + 1 if after in names else len(names)
+    page = known[first : first + limit]
+    more = page[-1].node.name if first + limit < len(known) else None
+    return reply(NodesPage(nodes=node_views(engine, page), next=more))
 
 
 @router.get("/nodes/{name}")
