@@ -653,7 +653,7 @@ def test_on_a_full_disk_nothing_starts_and_everything_else_goes_on(small_disk: P
         attempts = tuple(range(100, 500))
         client.launch(shell("true", job=2), *attempts)
         client.wait_ended(*attempts)
-        assert {client.ended[attempt].cause for attempt in attempts} == {Cause.NOT_STARTED}
+        assert {client.ended[attempt].cause for attempt in attempts} == {Cause.NODE}
         assert all("disk full" in client.ended[attempt].error for attempt in attempts)
         assert client.started.keys() == {5}
 

@@ -190,7 +190,7 @@ class Supervisor(Mortal):
     def _settle_one(self, attempt: int) -> None:
         process, _ = self.spawning.pop(attempt)
         if process is None:
-            self.keeper.failed(attempt, "no such program")
+            self.keeper.failed(attempt, StartError("no such program"))
         else:
             self.keeper.running(attempt, process.ticks)
 
@@ -212,7 +212,7 @@ class Supervisor(Mortal):
         self.point("before a start")
         world, host = self.world, self.host
         if host.breaks_starts and world.chance(0.5):
-            raise StartError("no more processes")
+            raise StartError("no more processes", node=True)
         if task.run.command == ("no-such-program",):
             self.spawning[task.attempt] = (None, task)
             self.wake()

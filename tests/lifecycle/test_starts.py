@@ -173,3 +173,28 @@ def test_an_operators_cordon_is_not_touched() -> None:
         world.wake()
     assert world.machine.nodes["n1"].why == "new disk"
     assert world.machine.core.cluster.cordoned == ["new disk"]
+
+
+def test_a_node_without_room_rests_longer_and_longer_and_no_job_is_blamed() -> None:
+    world = World(Options(start_backoff=SECOND, start_rest_most=10 * SECOND, start_failures=2, start_tries=1))
+    world.join("n1", 4)
+    numbers = world.submit(job(), job())
+    rests = []
+    for _ in range(6):
+        live = list(world.machine.attempts)
+        step = world.report("n1", *(ended(each, None, Cause.NODE, ran=False) for each in live))
+        assert [(each.outcome, each.final) for each in step.attempts] == [(Outcome.LOST, False)] * 2
+        assert "no room" in world.machine.nodes["n1"].rest
+        assert not world.last.launches
+        before = world.now
+        while not world.last.launches:
+            world.wake()
+        rests.append((world.now - before) // SECOND)
+    assert rests == [2, 4, 8, 10, 10, 10]
+    assert not world.over
+    # There is room again: nothing is remembered.
+    world.report("n1", *(started(each) for each in world.machine.attempts))
+    assert (world.machine.nodes["n1"].rests, world.machine.nodes["n1"].closed) == (0, False)
+    world.report("n1", *(ended(each) for each in list(world.machine.attempts)))
+    assert {record.state for record in world.over.values()} == {JobState.SUCCEEDED}
+    assert set(world.over) == set(numbers)

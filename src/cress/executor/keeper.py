@@ -247,7 +247,7 @@ class Keeper:
                 why = "disk full: the executor's journal cannot be written"
             self.hands.say(f"{len(fresh)} attempts not started: {why}")
             for task in fresh:
-                self._end(task.attempt, Cause.NOT_STARTED, None, 0, why)
+                self._end(task.attempt, Cause.NODE, None, 0, why)
             return
         for task in fresh:
             self.tasks[task.attempt] = task
@@ -298,7 +298,7 @@ class Keeper:
             try:
                 task.pid = self.hands.spawn(task)
             except StartError as error:
-                self._over(task, Cause.NOT_STARTED, str(error))
+                self._not_started(task, error)
                 continue
             task.stage = Stage.SPAWNING
         return len(self._queue)
@@ -310,9 +310,12 @@ class Keeper:
         self.hands.note(Start(attempt, task.pid, ticks, self.now, self.utc))
         self._run(task)
 
-    def failed(self, attempt: int, why: str) -> None:
+    def failed(self, attempt: int, why: StartError) -> None:
         """The attempt's process is gone without having become its program."""
-        self._over(self.tasks[attempt], Cause.NOT_STARTED, why)
+        self._not_started(self.tasks[attempt], why)
+
+    def _not_started(self, task: Task, why: StartError) -> None:
+        self._over(task, Cause.NODE if why.node else Cause.NOT_STARTED, str(why))
 
     def exited(self, attempt: int, code: int | None, usage: Usage) -> None:
         """The first process of the attempt is gone; a ``code`` of None: nobody saw how."""

@@ -330,7 +330,7 @@ class Supervisor:
         del self.spawning[pid]
         assert task.run is not None
         problem = self.runtime.problem(task.run, told)
-        if problem:
+        if problem is not None:
             self.keeper.failed(task.attempt, problem)
         else:
             self.keeper.running(task.attempt, processes.start_ticks(pid) or 0)

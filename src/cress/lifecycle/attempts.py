@@ -76,6 +76,8 @@ def ended(machine: Machine, attempt: LiveAttempt, report: Ended) -> None:
     machine.observe(TaskEnded(attempt.id, judgement.outcome, judgement.again, judgement.after))
     if report.cause is Cause.NOT_STARTED and judgement.outcome is Outcome.FAILED:
         starts.failed(machine, attempt, job, report.error, again=judgement.again)
+    if report.cause is Cause.NODE:
+        starts.no_room(machine, attempt, report.error)
     maybe_over(machine, job)
 
 

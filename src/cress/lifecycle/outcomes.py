@@ -31,7 +31,7 @@ def judge(job: LiveJob, attempt: LiveAttempt, report: Ended, options: Options, *
         return Judgement(Outcome.LOST, again=True)
     if attempt.halted or stopping or report.cause is Cause.STOPPED:
         return Judgement(Outcome.PREEMPTED, again=True)
-    if report.cause in (Cause.SHUTDOWN, Cause.TERM):
+    if report.cause in (Cause.SHUTDOWN, Cause.TERM, Cause.NODE):
         return Judgement(Outcome.LOST, again=True)
     if report.cause is Cause.NOT_STARTED:
         tries = job.unstarted.get(attempt.task, 0) + 1

@@ -2,7 +2,8 @@
 
 The task is tried again while its node rests, so that another node gets it if there is one. A node on which many starts
 in a row fail, of more than one job, takes nothing any more until somebody has looked at it; a job none of whose programs
-ever ran is failed as a whole: a typo in an array of a million must not march over a cluster.
+ever ran is failed as a whole: a typo in an array of a million must not march over a cluster. Where the node says that it
+is its own lack of room, on a disk for one, no job is blamed: its tasks wait until there is room, there or elsewhere.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def succeeded(machine: Machine, attempt: LiveAttempt, job: LiveJob) -> None:
     """A program runs: neither its job nor its node is to blame for failures before."""
     job.unstarted.pop(attempt.task, None)
     node = machine.nodes[attempt.node]
-    if node.failures:
+    if node.failures or node.rests:
         cordons.forgive(machine, node)
         cordons.tell(machine, attempt.node)
 
@@ -50,10 +51,22 @@ def _blame_node(machine: Machine, attempt: LiveAttempt, error: str) -> None:
     if node.failures >= options.start_failures and len(node.failed_jobs) > 1:
         node.rest = f"{node.failures} programs in a row could not be started here, the last one: {error}"
         machine.timers.drop(REST, name)
-    elif not node.rest:
-        # What was placed here before the rest and fails too makes the rest no longer.
-        node.rest = f"it rests for a moment, since a program could not be started: {error}"
+    else:
+        _rest(machine, name, f"it rests for a moment, since a program could not be started: {error}")
+    cordons.tell(machine, name)
+
+
+def no_room(machine: Machine, attempt: LiveAttempt, error: str) -> None:
+    """A node had no room for an attempt: it rests, longer each time, and is never closed for that."""
+    _rest(machine, attempt.node, f"it rests for a moment, since it had no room for a program: {error}")
+    cordons.tell(machine, attempt.node)
+
+
+def _rest(machine: Machine, name: str, why: str) -> None:
+    # What was placed here before the rest and fails too makes the rest no longer.
+    node, options = machine.nodes[name], machine.core.options
+    if not node.rest:
+        node.rest = why
         first = 2 * options.start_backoff
         machine.timers.set(REST, name, machine.now + backoff(first, node.rests, max(first, options.start_rest_most)))
         node.rests += 1
-    cordons.tell(machine, name)

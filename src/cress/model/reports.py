@@ -17,6 +17,7 @@ class Cause(Enum):
     TERM = "term"  # its node had not heard from the center for too long
     SHUTDOWN = "shutdown"  # the executor was stopped, and its tasks with it
     NOT_STARTED = "not_started"  # the program could not be started; ``error`` says why
+    NODE = "node"  # the node had no room for it, on its disk or for a process; nothing is wrong with the job
     UNKNOWN = "unknown"  # it is gone and nobody saw how: never taken for a success
 
 

@@ -10,7 +10,14 @@ from cress.model.run import Run
 
 
 class StartError(Exception):
-    """The program could not be started; the sentence says why, for the person whose job it is."""
+    """The program could not be started; the sentence says why, for the person whose job it is.
+
+    ``node``: it is the node that lacks something, and any other program would fare the same.
+    """
+
+    def __init__(self, what: str, *, node: bool = False) -> None:
+        super().__init__(what)
+        self.node = node
 
 
 class Spawn(msgspec.Struct, frozen=True):
@@ -34,8 +41,8 @@ class Runtime(Protocol):
         The descriptor reaches its end when the program runs. Raises StartError.
         """
 
-    def problem(self, what: Run, told: bytes) -> str:
-        """Why the program did not start, in a sentence, from what was read; empty: it did."""
+    def problem(self, what: Run, told: bytes) -> StartError | None:
+        """Why the program did not start, from what was read; ``None``: it did."""
 
     def signal(self, pid: int, number: int) -> bool:
         """Send a signal to all processes of the program, as far as they can be found; False: there are none."""

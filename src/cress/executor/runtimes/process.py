@@ -66,7 +66,8 @@ class ProcessRuntime:
         except FileExistsError:
             pass
         except OSError as error:
-            raise StartError(f"the folder {os.fsdecode(folder)} could not be made: {error.strerror}") from None
+            why = f"the folder {os.fsdecode(folder)} could not be made: {error.strerror}"
+            raise StartError(why, node=True) from None
         environment = plan.environment.copy()
         environment[b"CRESS_TASK_INDEX"] = b"%d" % what.task
         environment[b"CRESS_ATTEMPT"] = b"%d" % what.attempt
@@ -74,7 +75,7 @@ class ProcessRuntime:
         try:
             reading, writing = os.pipe()
         except OSError as error:
-            raise StartError(f"no pipe for a new process: {error.strerror}") from None
+            raise StartError(f"no pipe for a new process: {error.strerror}", node=True) from None
         # A signal that arrives between fork and exec waits until it has its default effect in the child.
         signal.pthread_sigmask(signal.SIG_BLOCK, self._handled)
         pid = -1
@@ -84,7 +85,7 @@ class ProcessRuntime:
                 self._child(plan, folder, environment, writing)
         except OSError as error:
             os.close(reading)
-            raise StartError(f"no new process could be made on this node: {error.strerror}") from None
+            raise StartError(f"no new process could be made on this node: {error.strerror}", node=True) from None
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, self._handled)
             os.close(writing)
@@ -133,26 +134,22 @@ class ProcessRuntime:
         finally:
             os._exit(127)
 
-    def problem(self, what: Run, told: bytes) -> str:
+    def problem(self, what: Run, told: bytes) -> StartError | None:
         """Why the program did not start; see ``Runtime``."""
         if not told:
-            return ""
+            return None
         stage, number, *rest = told.split(b" ", 2)
         code = int(number)
         why = rest[0].decode(errors="replace") if rest else os.strerror(code)
         if stage == _DIRECTORY and what.directory:
-            return {
-                errno.ENOENT: f"directory {what.directory} does not exist on this node",
-                errno.ENOTDIR: f"directory {what.directory} is a file on this node",
-                errno.EACCES: f"directory {what.directory} may not be entered by {_user()} on this node",
-            }.get(code, f"directory {what.directory} cannot be entered on this node: {why}")
+            return StartError(_why_not_entered(what.directory, code, why))
         if stage == _EXEC:
-            return _why_not_executed(what, code, why)
+            return StartError(_why_not_executed(what, code, why))
         if stage == _LIMIT:
-            return f"the limits of the attempt could not be set: {why}"
+            return StartError(f"the limits of the attempt could not be set: {why}")
         if stage == _DIRECTORY:
-            return f"the working folder of the attempt could not be made: {why}"
-        return f"the files for the output could not be made: {why}"
+            return StartError(f"the working folder of the attempt could not be made: {why}", node=True)
+        return StartError(f"the files for the output could not be made: {why}", node=True)
 
     def signal(self, pid: int, number: int) -> bool:
         """Send a signal to the process group; see ``Runtime``."""
@@ -195,6 +192,14 @@ def _candidates(command: bytes, path: bytes) -> list[bytes]:
     if b"/" in command:
         return [command]
     return [folder + b"/" + command if folder else command for folder in path.split(b":")] if command else []
+
+
+def _why_not_entered(directory: str, code: int, why: str) -> str:
+    return {
+        errno.ENOENT: f"directory {directory} does not exist on this node",
+        errno.ENOTDIR: f"directory {directory} is a file on this node",
+        errno.EACCES: f"directory {directory} may not be entered by {_user()} on this node",
+    }.get(code, f"directory {directory} cannot be entered on this node: {why}")
 
 
 def _why_not_executed(what: Run, code: int, why: str) -> str:
