@@ -23,6 +23,7 @@ from websockets.sync.server import ServerConnection, serve
 from cress.model.reports import Ended, Started
 from cress.model.run import Run
 from cress.protocol.messages import (
+    Beat,
     Durable,
     FromCenter,
     Hello,
@@ -33,6 +34,7 @@ from cress.protocol.messages import (
     Refused,
     Stop,
     Stops,
+    Term,
     Welcome,
     decode_from_agent,
     encode,
@@ -60,6 +62,9 @@ class Session:
         self.started: dict[int, Started] = {}
         self.ended: dict[int, Ended] = {}
         self.logs: queue.Queue[LogData] = queue.Queue()
+        self.term = 0
+        self.beats: list[int] = []
+        self.answers = True  # to beats
         self.over = threading.Event()
         self._take_in(hello.reports)
 
@@ -97,6 +102,10 @@ class Session:
                 decoded = decode_from_agent(message)
                 if isinstance(decoded, LogData):
                     self.logs.put(decoded)
+                elif isinstance(decoded, Beat):
+                    self.beats.append(decoded.sent)
+                    if self.answers:
+                        self.send(Term(epoch=1, sent=decoded.sent, term=self.term))
                 else:
                     assert not isinstance(decoded, Hello)
                     self._take_in(decoded.reports)
@@ -114,6 +123,7 @@ class Center:
         self.sessions: queue.Queue[Session] = queue.Queue()
         self.refusals = 0
         self.refusal: Refused | None = None
+        self.term = 0
         self.status: http.HTTPStatus | None = None
         quiet = logging.getLogger("tests.quiet")
         quiet.setLevel(logging.CRITICAL)
@@ -155,7 +165,8 @@ class Center:
             self.refusals += 1
             return
         session = Session(connection, hello)
-        session.send(Welcome(epoch=1))
+        session.term = self.term
+        session.send(Welcome(epoch=1, sent=hello.sent, term=self.term))
         self.sessions.put(session)
         session.listen()
 
@@ -195,6 +206,10 @@ class AgentProcess:
     def kill(self) -> None:
         self.process.kill()
         self.ended()
+
+    def kill_supervisor(self) -> None:
+        """kill -9."""
+        os.kill(self.supervisor(), signal.SIGKILL)
 
     def supervisor(self) -> int:
         """The pid of the supervisor that it started."""
