@@ -21,7 +21,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 CODE := src tests tools $(wildcard benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long check format bench lock clean
+.PHONY: help setup packages demo test test-long check format bench lock clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -29,13 +29,16 @@ help: ## show this list
 setup: ## make or refresh .venv (every other target does it when needed)
 	@PYTHON='$(PYTHON)' sh tools/bootstrap.sh
 
+packages:
+	@sh tools/packages.sh
+
 demo: setup ## run a small cluster for half a minute, live, and check what happened
 	$(BIN)/cress demo $(ARGS)
 
-test: setup ## run the tests (without the long ones)
+test: setup packages ## run the tests (without the long ones)
 	$(PYTEST) -m 'not long' $(ARGS)
 
-test-long: setup ## run all the tests, the long ones too, with more examples each
+test-long: setup packages ## run all the tests, the long ones too, with more examples each
 	$(PYTEST) --hypothesis-profile=long $(ARGS)
 
 # Everything is run even when something fails: one look shows all that is wrong.
