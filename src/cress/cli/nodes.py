@@ -26,7 +26,8 @@ Examples:
   cress nodes drain node1 --deadline 10m        the same as cordon; what still runs there then runs elsewhere
 
 \b
-Exit codes: 0 done, 2 bad input (no such node, say), 3 no center could be asked.
+Exit codes: 0 done, 2 bad input (no such node, say), 3 not accepted (forget of a node that is connected), or no
+center could be asked.
 """
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A node.")]
