@@ -32,7 +32,11 @@ setup: ## make or refresh .venv (every other target does it when needed)
 packages:
 	@sh tools/packages.sh
 
-demo: setup ## run a small cluster for half a minute, live, and check what happened
+# Compiles the scheduler's kernels when they are new: once, not in every test process at the same time.
+warm: setup
+	@$(BIN)/python -m cress.core.warm
+
+demo: warm ## run a small cluster for half a minute, live, and check what happened
 	$(BIN)/cress demo $(ARGS)
 
 test: setup packages ## run the tests (without the long ones)
@@ -55,7 +59,7 @@ format: setup ## let ruff repair what it can
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-bench: setup ## measure; prints a table and writes JSON
+bench: warm ## measure; prints a table and writes JSON
 	PYTHONPATH=. $(BIN)/python -m benchmarks $(ARGS)
 
 # uv resolves for every supported Python at once, which pip cannot; installing needs pip only.

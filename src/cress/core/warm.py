@@ -87,3 +87,7 @@ def _play(dimensions: Dimensions, options: Options) -> None:
             core.veto(waiting.job.id)
         core.fits_now(job.request)
     core.clone().decide(_ROUNDS * SECOND)
+
+
+if __name__ == "__main__":
+    warm_up(Dimensions(), Options())
