@@ -39,10 +39,10 @@ warm: setup
 demo: warm ## run a small cluster for half a minute, live, and check what happened
 	$(BIN)/cress demo $(ARGS)
 
-test: setup packages ## run the tests (without the long ones)
+test: warm packages ## run the tests (without the long ones)
 	$(PYTEST) -m 'not long' $(ARGS)
 
-test-long: setup packages ## run all the tests, the long ones too, with more examples each
+test-long: warm packages ## run all the tests, the long ones too, with more examples each
 	$(PYTEST) --hypothesis-profile=long $(ARGS)
 
 # Everything is run even when something fails: one look shows all that is wrong.
