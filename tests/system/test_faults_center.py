@@ -53,5 +53,6 @@ def test_kills_at_random_moments_lose_nothing_and_run_nothing_twice(own: Cluster
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_two_hundred_kills_lose_nothing_and_run_nothing_twice(own: Cluster) -> None:
     kill_again_and_again(own, 200, seed=200)

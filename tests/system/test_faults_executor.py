@@ -184,6 +184,7 @@ def test_everything_is_killed_at_once_and_everything_ends(bare: Cluster) -> None
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_everything_is_killed_at_once_again_and_again(bare: Cluster) -> None:
     kill_everything(bare, 25, seed=2)
 
