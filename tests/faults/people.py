@@ -22,6 +22,16 @@ TIMEOUT = 8 * SECOND
 NO_SUCH_PROGRAM = ("no-such-program",)
 
 
+class Question:
+    """A call, and how often it was tried; ``again``: it may be sent again when nobody knows what became of it."""
+
+    def __init__(self, what: Input, runs: tuple[Run, ...], again: bool) -> None:
+        self.what = what
+        self.runs = runs
+        self.again = again
+        self.tries = 0
+
+
 class Person(Mortal):
     """Somebody with a list of things to do, one after the other."""
 
@@ -31,8 +41,7 @@ class Person(Mortal):
         self.submits = self.world.random.randint(2, 5)
         self.jobs: list[int] = []
         self.on_hold: list[int] = []
-        self.answered = -1  # the last question that was answered, or given up
-        self.question = 0
+        self.question: Question | None = None  # the one that is open
         self.done = False
         self._next()
 
@@ -105,55 +114,60 @@ class Person(Mortal):
     # --- asking ----------------------------------------------------------------------------------------------
 
     def _ask(self, what: Input, runs: tuple[Run, ...], *, again: bool) -> None:
-        """Send a call; without an answer it is sent once more, if that does no harm."""
-        self.question += 1
-        number = self.question
+        """Send a call; without an answer it is sent ``again``, if that does no harm."""
+        self.question = Question(what, runs, again)
         self.say("asks", _words(what))
-        self._send(what, runs, again, number)
+        self._send(self.question)
 
-    def _send(self, what: Input, runs: tuple[Run, ...], again: bool, number: int) -> None:
-        if self.answered >= number:
+    def _send(self, question: Question) -> None:
+        if question is not self.question:
             return
+        question.tries += 1
         world = self.world
         if not (self.cluster.loses_calls and world.chance(0.05)):
-            world.after(world.moment(), self, self._arrive, what, runs, again, number)
-        world.after(TIMEOUT, self, self._timeout, what, runs, again, number)
+            world.after(world.moment(), self, self._arrive, question, question.tries)
+        world.after(TIMEOUT, self, self._timeout, question, question.tries)
 
-    def _arrive(self, what: Input, runs: tuple[Run, ...], again: bool, number: int) -> None:
+    def _arrive(self, question: Question, number: int) -> None:
         center = self.cluster.center
-        refused = partial(self._refused, what, runs, again, number)
-        if center is None or center.held is not None:
-            if center is None:
-                refused("nobody listens")
+        refused = partial(self._refused, question, number)
+        if center is None:
+            refused("nobody listens")
             return
+        if center.held is not None:
+            return
+        what = question.what
         if isinstance(what, Submit):
             # The shell looks up what is over.
             finished = self.cluster.store.finished_jobs
             after = [id for job in what.jobs for id, _ in job.after if id in finished]
             what = msgspec.structs.replace(what, known=tuple((id, finished[id].state) for id in after))
-        center.submit(what, runs, partial(self._answer, what, number), refused)
+        center.submit(what, question.runs, partial(self._answer, question), refused)
 
-    def _timeout(self, what: Input, runs: tuple[Run, ...], again: bool, number: int) -> None:
-        if self.answered >= number:
+    def _timeout(self, question: Question, number: int) -> None:
+        if question is not self.question or number != question.tries:
             return
-        if again:
-            self._send(what, runs, again, number)
+        if question.again:
+            self._send(question)
         else:
             # Nobody knows whether it was taken; asking again could submit it twice.
-            self._finish(number)
+            self._finish()
 
-    def _refused(self, what: Input, runs: tuple[Run, ...], again: bool, number: int, sentence: str) -> None:
+    def _refused(self, question: Question, number: int, sentence: str) -> None:
         """Nothing was changed, and the person knows it: a little later, again."""
-        self.world.after(SECOND, self, self._send, what, runs, again, number)
+        if question is self.question and number == question.tries:
+            question.tries += 1  # this try is not waited for any more
+            self.world.after(SECOND, self, self._send, question)
 
-    def _answer(self, what: Input, number: int, reply: Reply) -> None:
+    def _answer(self, question: Question, reply: Reply) -> None:
         if self.cluster.loses_calls and self.world.chance(0.05):
             return
-        self.world.after(self.world.moment(), self, self._heard, what, number, reply)
+        self.world.after(self.world.moment(), self, self._heard, question, reply)
 
-    def _heard(self, what: Input, number: int, reply: Reply) -> None:
-        if self.answered >= number:
+    def _heard(self, question: Question, reply: Reply) -> None:
+        if question is not self.question:
             return
+        what = question.what
         truth = self.cluster.truth
         if isinstance(reply, InputError):
             self.say("is refused:", reply.what)
@@ -167,10 +181,10 @@ class Person(Mortal):
             self.say("has jobs", list(reply))
         elif isinstance(what, Cancel):
             truth.cancelled.add(what.job)
-        self._finish(number)
+        self._finish()
 
-    def _finish(self, number: int) -> None:
-        self.answered = number
+    def _finish(self) -> None:
+        self.question = None
         self._next()
 
 
