@@ -8,7 +8,7 @@ from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Cause
 from cress.model.times import HOUR, SECOND
-from tests.lifecycle.builders import World, ended, ids, job, launched, started
+from tests.lifecycle.builders import World, ended, job, launched, started
 
 
 def test_what_cannot_be_started_on_one_node_runs_on_another() -> None:
@@ -28,7 +28,8 @@ def test_what_cannot_be_started_on_one_node_runs_on_another() -> None:
 
 def test_a_task_is_failed_after_three_tries_and_the_record_says_why() -> None:
     world = World()
-    world.join("n1")
+    for name in ("n1", "n2", "n3", "n4"):
+        world.join(name)
     world.submit(job())
     for attempt in (1, 2):
         assert not world.cannot_start(attempt).jobs
@@ -39,9 +40,20 @@ def test_a_task_is_failed_after_three_tries_and_the_record_says_why() -> None:
     assert record.reason == "a program of it could not be started: no such file"
 
 
-def test_a_start_in_between_is_the_end_of_a_row() -> None:
+def test_without_another_node_a_typo_is_told_at_once_and_the_node_goes_on() -> None:
     world = World()
     world.join("n1")
+    for attempt in range(1, 9):
+        world.submit(job())
+        (record,) = world.cannot_start(attempt).jobs
+        assert record.state is JobState.FAILED
+        assert not world.machine.nodes["n1"].closed
+
+
+def test_a_start_in_between_is_the_end_of_a_row() -> None:
+    world = World()
+    for name in ("n1", "n2", "n3"):
+        world.join(name)
     world.submit(job(retries=9, backoff=0))
     attempt = 0
     for _ in range(4):
@@ -51,13 +63,17 @@ def test_a_start_in_between_is_the_end_of_a_row() -> None:
             while not world.last.launches:
                 world.wake()
         attempt += 1
-        assert not world.report("n1", started(attempt), ended(attempt, 1)).jobs
+        node = world.machine.attempts[attempt].node
+        assert not world.report(node, started(attempt), ended(attempt, 1)).jobs
+        while not world.machine.attempts or world.machine.timers.times:
+            world.wake()
 
 
 def test_a_node_rests_longer_and_longer_and_a_success_ends_it() -> None:
     world = World(Options(start_tries=100, start_failures=100))
     world.join("n1")
-    world.submit(job(1))
+    world.join("small", cpus=1)  # takes tasks, but not this one
+    world.submit(job(1, cpus=4))
     rests = []
     for attempt in range(1, 8):
         world.cannot_start(attempt)
@@ -68,9 +84,9 @@ def test_a_node_rests_longer_and_longer_and_a_success_ends_it() -> None:
         rests.append((world.now - began) // SECOND)
     assert rests == [2, 4, 8, 16, 32, 60, 60]
     world.report("n1", started(8))
-    assert world.machine.nodes["n1"].failures == 0
+    assert world.machine.nodes["n1"].rests == 0
     world.report("n1", ended(8))
-    world.submit(job())
+    world.submit(job(cpus=4))
     world.cannot_start(9)
     began = world.now
     while not world.last.launches:
@@ -81,8 +97,9 @@ def test_a_node_rests_longer_and_longer_and_a_success_ends_it() -> None:
 def test_what_was_placed_together_makes_one_rest() -> None:
     world = World(Options(start_failures=100))
     world.join("n1")
-    world.submit(job(4))
-    world.cannot_start(1, 2, 3, 4)
+    world.join("small", cpus=1)
+    world.submit(job(2, cpus=2))
+    world.cannot_start(1, 2)
     began = world.now
     while not world.last.launches:
         world.wake()
@@ -91,45 +108,81 @@ def test_what_was_placed_together_makes_one_rest() -> None:
 
 def test_a_resting_node_starts_as_soon_as_something_started_there() -> None:
     world = World()
-    world.join("n1")
-    world.submit(job(2))
+    world.join("n1", cpus=8)
+    world.join("small", cpus=1)
+    world.submit(job(2, cpus=2))
     world.cannot_start(1)
-    (other,) = world.submit(job())
+    (other,) = world.submit(job(cpus=2))
     assert not world.last.launches
-    assert "no node takes tasks at the moment; n1: it rests for a moment" in world.machine.reason(other)
-    assert [launch.job for launch in world.report("n1", started(2)).launches] == [other]
+    assert world.machine.nodes["n1"].why.startswith("it rests for a moment, since a program could not be started")
+    assert other in [launch.job for launch in world.report("n1", started(2)).launches]
 
 
-def test_a_node_where_programs_of_several_jobs_fail_in_a_row_is_closed_until_somebody_looks() -> None:
-    world = World(Options(start_tries=100))
-    world.join("n1")
-    world.submit(job(), job())
+def test_a_node_whose_failures_start_elsewhere_is_closed_until_somebody_looks() -> None:
+    world = World(Options(start_failures=3))
+    world.join("bad")
+    world.join("good")
     for _ in range(3):
-        assert "rests for a moment" in world.machine.nodes["n1"].why or world.machine.attempts
-        while len(world.machine.attempts) < 2:
+        while world.machine.nodes["bad"].closed:
             world.wake()
-        world.cannot_start(*world.machine.attempts)
-    assert world.machine.nodes["n1"].why == (
-        "6 programs in a row could not be started here, the last one: no such file"
+        (number,) = world.submit(job(cpus=4))
+        (attempt,) = world.machine.attempts.values()
+        assert attempt.node == "bad"
+        world.cannot_start(attempt.id)
+        while not world.machine.attempts:
+            world.wake()
+        (attempt,) = world.machine.attempts.values()
+        assert attempt.node == "good"
+        world.report("good", started(attempt.id), ended(attempt.id))
+    assert world.machine.nodes["bad"].why == (
+        f"3 programs that could not be started here ran elsewhere, the last one of job {number}"
     )
-    assert not world.machine.timers.times
     world.step(after=3 * HOUR)
-    assert not world.last.launches
-    world.leave("n1")
-    assert not world.join("n1").launches, "an executor that joins again is no word of an operator"
-    assert len(world.step(Cordon(name="n1", cordoned=False)).launches) == 2
+    assert world.machine.nodes["bad"].closed
+    world.leave("bad")
+    world.join("bad")
+    assert world.machine.nodes["bad"].closed, "an executor that joins again is no word of an operator"
+    world.step(Cordon(name="bad", cordoned=False))
+    assert not world.machine.nodes["bad"].closed
+
+
+def test_typos_close_no_node() -> None:
+    world = World(Options(start_failures=3))
+    for name in ("n1", "n2", "n3"):
+        world.join(name)
+    for _ in range(10):
+        world.submit(job())
+        for _ in range(30):
+            if not world.machine.jobs:
+                break
+            if world.machine.attempts:
+                world.cannot_start(*world.machine.attempts)
+            else:
+                world.wake()
+        assert not world.machine.jobs
+    while world.machine.timers.times:
+        world.wake()
+    assert not any(node.closed for node in world.machine.nodes.values())
 
 
 def test_one_job_alone_closes_no_node() -> None:
-    world = World(Options(start_tries=100))
-    world.join("n1")
-    (number,) = world.submit(job(4))
-    step = world.cannot_start(1, 2, 3, 4)
-    while not world.last.launches:
+    world = World(Options(start_failures=3))
+    world.join("bad", cpus=1)
+    world.join("good", cpus=1)
+    world.submit(job(9))
+    for _ in range(200):
+        if not world.machine.jobs:
+            break
+        for attempt in list(world.machine.attempts.values()):
+            if attempt.node == "bad":
+                world.cannot_start(attempt.id)
+            else:
+                world.report("good", started(attempt.id), ended(attempt.id))
+        if not world.machine.attempts:
+            world.wake()
+    while world.machine.timers.times:
         world.wake()
-    step = world.cannot_start(world.last.launches[0].attempt)
-    assert number not in world.machine.jobs or step.halts, "the job is at its end"
-    assert world.machine.timers.times, "the node only rests"
+    assert not world.machine.nodes["bad"].closed
 
 
 def test_a_typo_in_a_large_array_marches_over_no_cluster() -> None:
@@ -138,11 +191,16 @@ def test_a_typo_in_a_large_array_marches_over_no_cluster() -> None:
         world.join(name, cpus=2)
     (number,) = world.submit(job(1_000_000))
     world.cannot_start(1, 3, 5)
-    assert world.machine.jobs[number].failed == 0
-    step = world.cannot_start(2, 4)
-    assert world.machine.jobs[number].failed == 1_000_000 - 1, "all that waits"
-    assert ids(step.halts) == [6]
-    (record,) = world.report(world.machine.attempts[6].node, ended(6, None, Cause.NOT_STARTED, ran=False)).jobs
+    assert world.machine.jobs[number].failed == 1, "the last of them had no other node"
+    world.cannot_start(2, 4)
+    live = list(world.machine.attempts)
+    assert world.machine.jobs[number].failed == 1_000_000 - len(live), "all that waits"
+    assert len(live) < 4
+    for attempt in live:
+        assert world.machine.attempts[attempt].halted
+        node = world.machine.attempts[attempt].node
+        step = world.report(node, ended(attempt, None, Cause.NOT_STARTED, ran=False))
+    (record,) = step.jobs
     assert (record.state, record.failed, record.cancelled) == (JobState.FAILED, 1_000_000, 0)
     assert record.reason == "a program of it could not be started: no such file"
 

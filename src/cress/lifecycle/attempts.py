@@ -52,7 +52,9 @@ def ended(machine: Machine, attempt: LiveAttempt, report: Ended) -> None:
     """An attempt is over."""
     job = machine.jobs[attempt.job]
     stopping = machine.core.attempts[attempt.id].stopping
-    judgement = judge(job, attempt, report, machine.core.options, stopping=stopping)
+    judgement = judge(
+        job, attempt, report, machine.core.options, stopping=stopping, elsewhere=starts.elsewhere(machine, attempt)
+    )
     del machine.attempts[attempt.id]
     del job.attempts[attempt.id]
     _count(job, attempt, judgement, report)

@@ -33,7 +33,8 @@ class LiveJob(msgspec.Struct, kw_only=True):
 
     A job that is ``cancelling`` or ``failing`` ends as a whole, for ``reason``. ``held_by`` is the user who holds it.
     ``unmet`` are the jobs that must be over first, and how. ``failures`` are counted by task (by -1 for a gang, which
-    fails as a whole), ``unstarted`` by task since a program of it ran, ``start_failures`` until the first one ran.
+    fails as a whole), ``unstarted`` by task since a program of it ran, ``start_failures`` until the first one ran;
+    ``suspects`` are the nodes where a program of it could not be started since one ran.
     """
 
     job: Job
@@ -52,6 +53,7 @@ class LiveJob(msgspec.Struct, kw_only=True):
     failures: dict[int, int] = msgspec.field(default_factory=dict)
     unstarted: dict[int, int] = msgspec.field(default_factory=dict)
     start_failures: int = 0
+    suspects: list[str] = msgspec.field(default_factory=list)
     attempts: dict[int, LiveAttempt] = msgspec.field(default_factory=dict)
 
     @property
@@ -79,8 +81,8 @@ class LiveNode(msgspec.Struct, kw_only=True):
     """A node that registered at some time.
 
     ``cordoned`` is an operator's word, with ``reason``; ``draining``: it is to get empty too. ``rest`` is why the machine
-    itself keeps tasks off it for a while. ``failures`` are the starts in a row that failed there, of the jobs
-    ``failed_jobs`` (two are kept), and ``rests`` how often it rested meanwhile. ``terms`` and ``local`` as in
+    itself keeps tasks off it for a while. ``failures`` are the programs in a row that could not be started there and ran
+    elsewhere, of the jobs ``failed_jobs`` (two are kept), and ``rests`` how often it rested meanwhile. ``terms`` and ``local`` as in
     ``NodeJoined``.
     """
 

@@ -21,8 +21,10 @@ class Judgement(NamedTuple):
     after: int = 0
 
 
-def judge(job: LiveJob, attempt: LiveAttempt, report: Ended, options: Options, *, stopping: bool) -> Judgement:
-    """What the end of an attempt means; ``stopping``: it was to be told to stop."""
+def judge(
+    job: LiveJob, attempt: LiveAttempt, report: Ended, options: Options, *, stopping: bool, elsewhere: bool
+) -> Judgement:
+    """What the end of an attempt means; ``stopping``: it was to be told to stop; ``elsewhere``: other nodes take tasks."""
     if report.cause is Cause.EXITED and report.code == 0:
         return Judgement(Outcome.SUCCEEDED)
     if job.ending:
@@ -35,7 +37,7 @@ def judge(job: LiveJob, attempt: LiveAttempt, report: Ended, options: Options, *
         return Judgement(Outcome.LOST, again=True)
     if report.cause is Cause.NOT_STARTED:
         tries = job.unstarted.get(attempt.task, 0) + 1
-        return Judgement(Outcome.FAILED, again=tries < options.start_tries, after=options.start_backoff)
+        return Judgement(Outcome.FAILED, again=elsewhere and tries < options.start_tries, after=options.start_backoff)
     failures = job.failures.get(place_of(job, attempt), 0)
     if failures < job.job.retries:
         return Judgement(Outcome.FAILED, again=True, after=backoff(job.job.backoff, failures, options.backoff_most))

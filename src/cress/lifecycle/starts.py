@@ -1,9 +1,10 @@
 """Programs that cannot be started: is it the node, or the job?
 
-The task is tried again while its node rests, so that another node gets it if there is one. A node on which many starts
-in a row fail, of more than one job, takes nothing any more until somebody has looked at it; a job none of whose programs
-ever ran is failed as a whole: a typo in an array of a million must not march over a cluster. Where the node says that it
-is its own lack of room, on a disk for one, no job is blamed: its tasks wait until there is room, there or elsewhere.
+The task is tried again while its node rests, so that another node gets it; without another node it is failed at once. A
+program that then runs elsewhere is evidence against the nodes where it did not: one with enough of it, from more than
+one job, takes nothing any more until somebody has looked at it. What starts nowhere is its job's own mistake, and a job
+none of whose programs ever ran is failed as a whole: a typo in an array of a million must not march over a cluster. Where
+the node says that it is its own lack of room, on a disk for one, no job is blamed: its tasks wait until there is room.
 """
 
 from __future__ import annotations
@@ -20,18 +21,31 @@ if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine
 
 
+def elsewhere(machine: Machine, attempt: LiveAttempt) -> bool:
+    """Whether another node than that of the attempt takes tasks."""
+    return any(name != attempt.node and not node.closed for name, node in machine.nodes.items())
+
+
 def succeeded(machine: Machine, attempt: LiveAttempt, job: LiveJob) -> None:
-    """A program runs: neither its job nor its node is to blame for failures before."""
+    """A program runs: its job is not to blame for failures before, nor is its node; but the others are."""
     job.unstarted.pop(attempt.task, None)
     node = machine.nodes[attempt.node]
     if node.failures or node.rests:
         cordons.forgive(machine, node)
         cordons.tell(machine, attempt.node)
+    for name in job.suspects:
+        if name != attempt.node:
+            _blame(machine, name, job)
+    job.suspects.clear()
 
 
 def failed(machine: Machine, attempt: LiveAttempt, job: LiveJob, error: str, *, again: bool) -> None:
     """The program of an attempt could not be started; whether its task is tried ``again``."""
-    _blame_node(machine, attempt, error)
+    if again:
+        if attempt.node not in job.suspects:
+            job.suspects.append(attempt.node)
+        _rest(machine, attempt.node, f"it rests for a moment, since a program could not be started: {error}")
+        cordons.tell(machine, attempt.node)
     reason = f"a program of it could not be started: {error or 'nobody said why'}"
     if not again:
         job.reason = reason
@@ -42,18 +56,20 @@ def failed(machine: Machine, attempt: LiveAttempt, job: LiveJob, error: str, *, 
         fail(machine, job, reason)
 
 
-def _blame_node(machine: Machine, attempt: LiveAttempt, error: str) -> None:
-    name, options = attempt.node, machine.core.options
-    node = machine.nodes[name]
+def _blame(machine: Machine, name: str, job: LiveJob) -> None:
+    """A program that could not be started on this node runs on another one."""
+    node = machine.nodes.get(name)
+    if node is None:
+        return
     node.failures += 1
-    if attempt.job not in node.failed_jobs and len(node.failed_jobs) < 2:
-        node.failed_jobs.append(attempt.job)
-    if node.failures >= options.start_failures and len(node.failed_jobs) > 1:
-        node.rest = f"{node.failures} programs in a row could not be started here, the last one: {error}"
+    if job.job.id not in node.failed_jobs and len(node.failed_jobs) < 2:
+        node.failed_jobs.append(job.job.id)
+    if node.failures >= machine.core.options.start_failures and len(node.failed_jobs) > 1:
+        node.rest = (
+            f"{node.failures} programs that could not be started here ran elsewhere, the last one of job {job.job.id}"
+        )
         machine.timers.drop(REST, name)
-    else:
-        _rest(machine, name, f"it rests for a moment, since a program could not be started: {error}")
-    cordons.tell(machine, name)
+        cordons.tell(machine, name)
 
 
 def no_room(machine: Machine, attempt: LiveAttempt, error: str) -> None:
