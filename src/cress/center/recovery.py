@@ -138,14 +138,21 @@ def restored(saved: Saved, settings: Settings) -> tuple[Machine, Events]:
         raise StoreError(f"the store was left by another version of cress: {_said(error)}") from error
     _check_dimensions(machine, settings)
     for number, data in enumerate(saved.records, 1):
+        which = f"record {number} of {len(saved.records)} in the log of the store"
         try:
             record = decode_record(data)
+        except msgspec.MsgspecError as error:
+            raise Damaged(f"{which} cannot be read: {error}") from None
+        try:
             before = Before(machine, record.inputs)
             step = machine.step(record.now, record.utc, record.inputs)
             events.step(machine, record.inputs, step, before)
         except Exception as error:
-            which = f"record {number} of {len(saved.records)} in the log of the store"
-            raise Damaged(f"{which} cannot be taken in: {_said(error)}") from error
+            # Its checksum holds, so it is what was written; a backup of the same would fare no better.
+            raise StoreError(
+                f"{which} cannot be taken in by cress {cress.__version__}: {_said(error)}; "
+                "start and stop the version of cress that wrote it, once, which leaves no log"
+            ) from error
     return machine, events
 
 
