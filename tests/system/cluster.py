@@ -102,7 +102,10 @@ class Cluster:
 
     def supervisor(self, name: str = "n1") -> int:
         """The process id of an executor's supervisor."""
-        return int((self.data / "executors" / name / "supervisor.lock").read_text())
+        # Empty for a moment, between being made and being written.
+        return int(
+            wait_until((self.data / "executors" / name / "supervisor.lock").read_text, "the supervisor's number")
+        )
 
     def kill_everything(self) -> None:
         """kill -9 for every process of this cluster, tasks too, as near to one moment as it gets."""

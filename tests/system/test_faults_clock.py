@@ -156,7 +156,7 @@ def test_an_hour_forth_and_two_back_move_no_duration(stepped: Stepped) -> None:
 
 def test_a_center_that_starts_again_under_another_clock_keeps_what_runs(stepped: Stepped) -> None:
     with stepped.client() as client:
-        job = client.submit([{"command": "sleep 1000", "time_limit": "6s", "resource": "<1, 1M>"}]).jobs[0].id
+        job = client.submit([{"command": "sleep 1000", "time_limit": "15s", "resource": "<1, 1M>"}]).jobs[0].id
         wait_until(lambda: client.job(job).started, "the task")
         begin = time.monotonic()
     stepped.kill_center()
@@ -165,9 +165,9 @@ def test_a_center_that_starts_again_under_another_clock_keeps_what_runs(stepped:
     with stepped.client() as client:
         wait_until(lambda: client.nodes()[0].state == "up", "the node being back")
         assert client.job(job).state == "running"
-        assert client.job(job, wait=SOON).state == "failed"
-        assert 4 < time.monotonic() - begin < SOON
+        assert client.job(job, wait=15 + SOON).state == "failed"
+        assert 12 < time.monotonic() - begin < 15 + SOON
         (attempt,) = attempts(client, job)
         assert attempt.started is not None
         assert attempt.ended is not None
-        assert 5 < attempt.ended - attempt.started < SOON
+        assert 14 < attempt.ended - attempt.started < 15 + SOON
