@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import select
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from cress.executor.alarm import Alarm
 from cress.executor.journal import Journal
 from cress.executor.keeper import SIGKILL, SIGTERM, Keeper, Task
 from cress.executor.records import Known, Record
@@ -30,7 +32,7 @@ from cress.protocol.messages import (
     Welcome,
 )
 from tests.executor.centers import AgentProcess, Center, center, clean_up, supervisor_pid
-from tests.executor.harness import Client, SupervisorProcess, left_over, shell, until
+from tests.executor.harness import PATIENCE, Client, SupervisorProcess, left_over, shell, until
 
 TERM = 60 * SECOND
 
@@ -312,6 +314,33 @@ def test_the_deadline_survives_the_supervisor(client: Client, parent: Supervisor
     assert (again.inventory.bound, again.inventory.epoch, again.inventory.cluster) == (True, 1, "c")
     assert again.wait_ended(5).cause is Cause.TERM
     assert left_over(parent.directory) == {4}
+
+
+def test_what_the_journal_does_not_know_is_killed(client: Client, parent: SupervisorProcess) -> None:
+    client.launch(shell("(setsid sleep 1000 &) ; exec sleep 1000"), 5)
+    client.wait_started(5)
+    parent.kill()
+    (parent.directory / "journal").unlink()
+    again = parent.start()
+    assert left_over(parent.directory) == set(), "before it says what runs: it will run again elsewhere"
+    assert again.inventory.reports == ()
+    assert "1 attempts run that the journal does not know; they are killed" in parent.said()
+
+
+def test_an_alarm_rings_at_its_time_of_the_clock_that_does_not_sleep() -> None:
+    alarm = Alarm()
+    try:
+        due = boottime() + 50_000
+        for at in (due + 10**9, None, due):
+            alarm.set(at)
+        assert select.select([alarm.fd], [], [], PATIENCE)[0] == [alarm.fd]
+        assert boottime() >= due
+        alarm.rang()
+        assert not select.select([alarm.fd], [], [], 0)[0]
+        alarm.set(due)  # of the past: at once
+        assert select.select([alarm.fd], [], [], PATIENCE)[0]
+    finally:
+        alarm.close()
 
 
 # --- the agent --------------------------------------------------------------------------------------------------------

@@ -50,8 +50,8 @@ class Lock:
                         "stop that one first, or choose another directory"
                     ) from None
                 time.sleep(0.01)
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        # Always as long, and over what is there: whoever reads it finds one pid or the other.
+        os.pwrite(fd, f"{os.getpid():<10}\n".encode(), 0)
         self._fd = fd
 
     def give(self) -> None:

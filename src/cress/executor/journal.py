@@ -144,10 +144,7 @@ class Journal:
 
 
 def _way_out(path: Path, what: str) -> str:
-    return (
-        f"{path} {what}; move it away to go on without it: tasks that still run are then unknown to the center, "
-        "which reports them as lost"
-    )
+    return f"{path} {what}; move it away to go on without it: tasks that still run are then killed, and run again"
 
 
 def _frame(records: Iterable[Record]) -> bytes:

@@ -338,6 +338,11 @@ class Keeper:
         """Attempts that wait to be spawned."""
         return len(self._queue)
 
+    @property
+    def term_due(self) -> int | None:
+        """When somebody may have to stop because the term ends: also for a machine that slept, not later."""
+        return self._term_due
+
     def next_due(self) -> int | None:
         """When ``tick`` has something to do next."""
         dues = [due for due in (self._due[0][0] if self._due else None, self._term_due) if due is not None]

@@ -25,6 +25,7 @@ from types import FrameType
 import msgspec
 
 from cress.executor import processes
+from cress.executor.alarm import Alarm
 from cress.executor.folder import Folder, FolderInUseError, socket_path
 from cress.executor.frames import FrameError, Frames, frame
 from cress.executor.journal import Journal, JournalError
@@ -51,6 +52,8 @@ DEFAULT_GRACE = 5_000_000
 RETRY = 500_000
 # The selector's clock stands still while the machine sleeps, ours does not: look at it now and then.
 LONGEST_SLEEP = 10.0
+# How long processes may take to die that nobody knows, in seconds.
+STRAYS = 5.0
 
 # Exit code when no later start can do better.
 HOPELESS = 3
@@ -88,6 +91,9 @@ class Supervisor:
         self.retry_at: int | None = None
         self.stopped = False
         self.listener = self._listen()
+        self.alarm = Alarm()
+        if self.alarm.fd >= 0:
+            self.selector.register(self.alarm.fd, selectors.EVENT_READ, self.alarm.rang)
         self.selector.register(self._woken, selectors.EVENT_READ, self._on_wake)
         self.selector.register(self.listener, selectors.EVENT_READ, self._on_connect)
 
@@ -121,6 +127,7 @@ class Supervisor:
 
     def _pause(self) -> float:
         """How long the selector may wait, in seconds."""
+        self.alarm.set(self.keeper.term_due)
         if self.keeper.waiting or self.ended_children or self.asked_to_leave:
             return 0.0
         dues = [due for due in (self.keeper.next_due(), self.last_words, self.retry_at) if due is not None]
@@ -157,6 +164,7 @@ class Supervisor:
         self.journal.compact()
         self.journal.close()
         self.selector.close()
+        self.alarm.close()
         self.say("the supervisor ends")
         if self.agent is not None:
             # The kernel hangs up when the process is gone, and not before: that is how the agent knows.
@@ -219,6 +227,7 @@ class Supervisor:
     def _resume(self) -> None:
         """Take up what an earlier supervisor left: running processes are found again, the rest is lost."""
         attempts = self.keeper.resume(self.boot)
+        self._kill_strays(set(attempts))
         if not attempts:
             return
         leaders = {attempt: pid for attempt, pid in processes.find_attempts(self.attempts) if processes.is_leader(pid)}
@@ -231,6 +240,23 @@ class Supervisor:
             else:
                 self.keeper.adopt(attempt, pid, there)
         self.say(f"{len(self.keeper.tasks)} attempts of an earlier supervisor taken up")
+
+    def _kill_strays(self, known: set[int]) -> None:
+        """End what runs although the journal does not know it (it was moved away, say): it will run again elsewhere."""
+        told: set[int] = set()
+        end = time.monotonic() + STRAYS
+        while strays := [each for each in processes.find_attempts(self.attempts) if each[0] not in known]:
+            fresh = {attempt for attempt, _ in strays} - told
+            if fresh:
+                told |= fresh
+                self.say(f"{len(fresh)} attempts run that the journal does not know; they are killed")
+            for _, pid in strays:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, SIGKILL)
+            if time.monotonic() > end:
+                self.say(f"{len(strays)} processes cannot be killed")
+                return
+            time.sleep(0.005)
 
     def _watch(self, attempt: int, pid: int) -> bool:
         """Wait for a process that is no child of ours."""

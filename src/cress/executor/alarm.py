@@ -1,0 +1,54 @@
+"""An alarm on CLOCK_BOOTTIME, which goes on while the machine sleeps: it rings as soon as the machine is awake again.
+
+The selector's timeouts stand still meanwhile. Python knows the kernel's timerfd from 3.13 on only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+
+_CLOCK_BOOTTIME, _ABSOLUTE = 7, 1
+
+
+class _Spec(ctypes.Structure):
+    """struct itimerspec: interval and first time, each as seconds and nanoseconds."""
+
+    _fields_ = (
+        ("every_s", ctypes.c_long),
+        ("every_ns", ctypes.c_long),
+        ("at_s", ctypes.c_long),
+        ("at_ns", ctypes.c_long),
+    )
+
+
+class Alarm:
+    """A descriptor that can be read from a certain time on. Where the kernel has none (``fd`` -1) it never rings."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self.fd: int = self._libc.timerfd_create(_CLOCK_BOOTTIME, os.O_NONBLOCK | os.O_CLOEXEC)
+        self._at: int | None = None
+
+    def set(self, at: int | None) -> None:
+        """Ring at this time, in microseconds of CLOCK_BOOTTIME; ``None``: not at all."""
+        if at == self._at or self.fd < 0:
+            return
+        self._at = at
+        # All zeros would switch it off.
+        due = 0 if at is None else max(1, at)
+        spec = _Spec(0, 0, due // 1_000_000, due % 1_000_000 * 1000)
+        self._libc.timerfd_settime(self.fd, _ABSOLUTE, ctypes.byref(spec), None)
+
+    def rang(self) -> None:
+        """It has been heard."""
+        self._at = None
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.fd, 8)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
