@@ -132,10 +132,8 @@ class Cluster:
 
     # --- the command line -----------------------------------------------------------------------------------------------
 
-    def cress(
-        self, *arguments: object, stdin: str = "", user: int | None = None, **environment: str
-    ) -> subprocess.CompletedProcess[str]:
-        """Run ``cress`` to its end, as another user if one is named."""
+    def cress(self, *arguments: object, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run ``cress`` to its end."""
         return subprocess.run(
             [sys.executable, "-m", "cress", *map(str, arguments)],
             input=stdin,
@@ -145,7 +143,6 @@ class Cluster:
             check=False,
             env=self.environment | environment,
             cwd=self.folder,
-            user=user,
         )
 
     @contextlib.contextmanager
