@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -127,3 +128,26 @@ def test_a_dead_node_is_forgotten_by_an_operators_word(far: Cluster) -> None:
         # It was not dead after all: what nobody counts on any more is stopped.
         wait_until(lambda: not is_alive(pid), "the end of the stray")
         wait_until(lambda: attempts(client, job) == [("n1", "lost"), ("n1", "running")], "another attempt")
+
+
+def test_an_executor_of_the_same_machine_needs_no_center_and_is_lost_when_nothing_of_it_is_left(bare: Cluster) -> None:
+    bare.start_center("--option", "term=1s", "--option", "term_margin=0")
+    bare.start_executor()
+    assert bare.center is not None
+    with bare.client() as client:
+        job = submit(client, bare, "local")
+        pid = pid_of(bare, "local")
+        wait_until(lambda: client.job(job).state == "running", "the job running")
+        with stopped(bare.center.pid):
+            time.sleep(2.5)
+            assert is_alive(pid), "no term holds here"
+        bare.executors["n1"].kill()
+        bare.executors["n1"].wait()
+        os.kill(bare.supervisor(), signal.SIGKILL)
+        bare.start_executor("n2")
+        time.sleep(7)
+        assert attempts(client, job) == [("n1", "running")], "its task goes on"
+        os.killpg(pid, signal.SIGKILL)
+        wait_until(lambda: attempts(client, job) == [("n1", "lost"), ("n2", "running")], "another attempt")
+        assert client.tasks(job).tasks[0].attempts[0].error == "its node is dead"
+    assert never_met(bare)
