@@ -122,6 +122,7 @@ def test_a_node_whose_failures_start_elsewhere_is_closed_until_somebody_looks() 
     world = World(Options(start_failures=3))
     world.join("bad")
     world.join("good")
+    number = 0
     for _ in range(3):
         while world.machine.nodes["bad"].closed:
             world.wake()
@@ -199,8 +200,8 @@ def test_a_typo_in_a_large_array_marches_over_no_cluster() -> None:
     for attempt in live:
         assert world.machine.attempts[attempt].halted
         node = world.machine.attempts[attempt].node
-        step = world.report(node, ended(attempt, None, Cause.NOT_STARTED, ran=False))
-    (record,) = step.jobs
+        world.report(node, ended(attempt, None, Cause.NOT_STARTED, ran=False))
+    (record,) = world.last.jobs
     assert (record.state, record.failed, record.cancelled) == (JobState.FAILED, 1_000_000, 0)
     assert record.reason == "a program of it could not be started: no such file"
 
