@@ -139,7 +139,7 @@ class Center(Mortal):
             self._carry_out(calls, step)
             if self.gone:
                 return
-            calls, step = [], Step([], [], [], [], [])
+            calls, step = [], Step()
         self.world.after(
             self.world.random.randint(100, self.cluster.commit_time), self, self._commit, batch, calls, step
         )

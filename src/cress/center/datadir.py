@@ -11,7 +11,7 @@ import msgspec
 
 from cress.model.errors import InputError
 
-LOCK, ADDRESS = "center.lock", "center.json"
+LOCK, ADDRESS, STORE = "center.lock", "center.json", "cress.db"
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):

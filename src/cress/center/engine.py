@@ -251,10 +251,7 @@ class Engine:
                 # Others get their turn even when one step leads to the next.
                 await asyncio.sleep(0)
                 return
-            self._wake.clear()
-            timer = asyncio.get_running_loop().call_later(delay, self._wake.set)
-            await self._wake.wait()
-            timer.cancel()
+            await self._pause(delay)
 
     async def _round(self, calls: list[_Call]) -> None:
         if self._snapshot_due():
@@ -390,6 +387,7 @@ class Engine:
             await self._pause(RETRY)
 
     async def _pause(self, seconds: float) -> None:
+        """Wait so long, or until something is queued or the center stops."""
         self._wake.clear()
         timer = asyncio.get_running_loop().call_later(seconds, self._wake.set)
         await self._wake.wait()

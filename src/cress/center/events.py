@@ -12,7 +12,7 @@ from itertools import islice
 
 import msgspec
 
-from cress.lifecycle.effects import Step
+from cress.lifecycle.effects import Launch, Step
 from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
@@ -26,8 +26,10 @@ from cress.lifecycle.inputs import (
     Restarted,
     Submit,
 )
+from cress.lifecycle.live import LiveAttempt
 from cress.lifecycle.machine import Machine
 from cress.model.group import DEFAULT_GROUP
+from cress.model.records import AttemptRecord
 from cress.model.reports import Report, Started
 from cress.model.times import SECOND
 from cress.protocol.views import EventView
@@ -203,14 +205,12 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
 
 def _of_tasks(machine: Machine, step: Step, groups: _Groups) -> Iterator[EventView]:
     for record in step.attempts:
-        yield EventView(
-            at=record.ended / SECOND,
-            kind="task.ended",
-            job=record.job,
-            task=record.task,
-            attempt=record.attempt,
-            node=record.node,
-            group=groups(record.job),
+        yield _of_task(
+            "task.ended",
+            record.ended,
+            record.attempt,
+            record,
+            groups,
             state=record.outcome.value,
             code=record.code,
             text=record.error,
@@ -219,15 +219,7 @@ def _of_tasks(machine: Machine, step: Step, groups: _Groups) -> Iterator[EventVi
         attempt = machine.attempts.get(launch.attempt)
         # An order that is repeated to a node that came back is no news.
         if attempt is not None and attempt.placed == machine.utc:
-            yield EventView(
-                at=machine.utc / SECOND,
-                kind="task.placed",
-                job=launch.job,
-                task=launch.task,
-                attempt=launch.attempt,
-                node=launch.node,
-                group=groups(launch.job),
-            )
+            yield _of_task("task.placed", machine.utc, launch.attempt, launch, groups)
 
 
 def _started(
@@ -242,12 +234,30 @@ def _started(
         before.starting.discard(report.attempt)
         known = machine.attempts.get(report.attempt) or ended.get(report.attempt)
         if known is not None:
-            yield EventView(
-                at=report.at / SECOND,
-                kind="task.started",
-                job=known.job,
-                task=known.task,
-                attempt=report.attempt,
-                node=known.node,
-                group=groups(known.job),
-            )
+            yield _of_task("task.started", report.at, report.attempt, known, groups)
+
+
+def _of_task(
+    kind: str,
+    utc: int,
+    attempt: int,
+    where: Launch | LiveAttempt | AttemptRecord,
+    groups: _Groups,
+    *,
+    state: str = "",
+    code: int | None = None,
+    text: str = "",
+) -> EventView:
+    """What happened to an attempt at ``utc``, in microseconds."""
+    return EventView(
+        at=utc / SECOND,
+        kind=kind,
+        job=where.job,
+        task=where.task,
+        attempt=attempt,
+        node=where.node,
+        group=groups(where.job),
+        state=state,
+        code=code,
+        text=text,
+    )

@@ -18,7 +18,7 @@ import uvloop
 
 from cress.center.api.app import make_app
 from cress.center.auth import ensure_token, owner
-from cress.center.datadir import Address, DataDirectory
+from cress.center.datadir import STORE, Address, DataDirectory
 from cress.center.engine import Engine
 from cress.center.listener import Listener
 from cress.center.mover import Mover
@@ -30,7 +30,6 @@ from cress.model.errors import InputError
 from cress.store.base import StoreError
 from cress.store.sqlite import SqliteStore
 
-STORE = "cress.db"
 FAILED, BAD_INPUT = 1, 2
 # Seconds that calls under way have when the center stops.
 GRACE = 1

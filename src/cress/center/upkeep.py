@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from cress.center.datadir import DataDirectory
+from cress.center.datadir import STORE, DataDirectory
 from cress.center.events import Events
 from cress.center.recovery import decode_number, encode_number, restored, version_note
 from cress.center.settings import Settings
@@ -17,9 +17,8 @@ from cress.store.base import Batch, Saved, StoreError
 from cress.store.sqlite import MARK, SqliteStore, beside
 from cress.store.tools import put_in_place, reading
 
-__all__ = ["StoreError", "backup", "check", "restore"]  # what the command line needs, and no more of the store
+__all__ = ["STORE", "StoreError", "backup", "check", "restore"]  # what the command line needs, and no more of the store
 
-STORE = "cress.db"
 # How far numbers jump when nobody knows how many were given away since a backup.
 JUMP_JOBS = JUMP_EPOCHS = 1_000_000
 JUMP = 1_000_000_000

@@ -35,10 +35,10 @@ class Step(msgspec.Struct):
     ids are those of the first one, and nothing of them is new.
     """
 
-    replies: list[tuple[int, ...] | InputError | None]
-    launches: list[Launch]
-    halts: list[Halt]
-    attempts: list[AttemptRecord]
-    jobs: list[JobRecord]
+    replies: list[tuple[int, ...] | InputError | None] = []
+    launches: list[Launch] = []
+    halts: list[Halt] = []
+    attempts: list[AttemptRecord] = []
+    jobs: list[JobRecord] = []
     more: bool = False
-    repeated: set[int] = msgspec.field(default_factory=set)
+    repeated: set[int] = set()

@@ -83,7 +83,7 @@ class Machine:
         self.behind: dict[int, list[int]] = {}
         self.ended: dict[int, tuple[JobState, int]] = {}
         self.over: deque[tuple[int, JobState]] = deque()
-        self.out = Step([], [], [], [], [])
+        self.out = Step()
         self._more = False
         self._wall_offset: int | None = None
 
@@ -95,7 +95,7 @@ class Machine:
         An input that is refused changes nothing, and its reply is the ``InputError``.
         """
         self.now, self.utc = now, utc
-        self.out = out = Step([], [], [], [], [])
+        self.out = out = Step()
         if self._wall_offset is None or abs(utc - now - self._wall_offset) > CLOCK_STEP:
             if self._wall_offset is not None:
                 self._wall_stepped(utc - now - self._wall_offset)
