@@ -12,6 +12,7 @@ import msgspec
 
 from cress.center.engine import Engine
 from cress.lifecycle.live import LiveAttempt, LiveJob
+from cress.model.group import DEFAULT_GROUP
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.store.base import StoreError
 
@@ -59,14 +60,14 @@ async def find_jobs(engine: Engine, filters: Filters, *, limit: int, before: int
     """Jobs that pass the filters, newest first, at most ``limit``."""
     live: list[LiveJob | JobRecord] = []
     for job in reversed(engine.machine.jobs.values()):
-        if _passes(engine, job, filters, before):
+        if _passes(job, filters, before):
             live.append(job)
             if len(live) == limit:
                 break
-    live += (job for job in engine.flight.jobs.values() if _passes(engine, job, filters, before))
+    live += (job for job in engine.flight.jobs.values() if _passes(job, filters, before))
     words = {name: getattr(filters, name) for name in ("group", "user", "state", "name")}
     stored = engine.store.jobs(limit=limit, before=before, **words)
-    live += (job for job in stored if _passes(engine, job, filters, before))
+    live += (job for job in stored if _passes(job, filters, before))
     problem = ""
     # Ids grow with time, but the history may have any of them: an old job can outlive many younger ones.
     try:
@@ -78,11 +79,11 @@ async def find_jobs(engine: Engine, filters: Filters, *, limit: int, before: int
     return Found([found[number] for number in sorted(found, reverse=True)[:limit]], problem)
 
 
-def _passes(engine: Engine, job: LiveJob | JobRecord, filters: Filters, before: int | None) -> bool:
+def _passes(job: LiveJob | JobRecord, filters: Filters, before: int | None) -> bool:
     spec = job.job if isinstance(job, LiveJob) else job
     return (
         (before is None or spec.id < before)
-        and (not filters.group or group_of(engine, job) == filters.group)
+        and (not filters.group or group_of(job) == filters.group)
         and (not filters.user or spec.user == filters.user)
         and (not filters.name or spec.name == filters.name)
         and (not filters.state or state_of(job).value == filters.state)
@@ -91,12 +92,9 @@ def _passes(engine: Engine, job: LiveJob | JobRecord, filters: Filters, before: 
     )
 
 
-def group_of(engine: Engine, job: LiveJob | JobRecord) -> str:
-    """The group of a job; a live one may have moved since it was submitted."""
-    if isinstance(job, JobRecord):
-        return job.group
-    state = engine.machine.core.jobs.get(job.job.id)
-    return job.job.group if state is None else state.group.name
+def group_of(job: LiveJob | JobRecord) -> str:
+    """The group of a job."""
+    return job.group if isinstance(job, JobRecord) else job.job.group or DEFAULT_GROUP
 
 
 def id_of(job: LiveJob | JobRecord) -> int:

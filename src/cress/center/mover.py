@@ -90,7 +90,7 @@ class Mover:
         if found is None:
             return Weight("", 0, 0)
         request = found.job.request if isinstance(found, LiveJob) else found.request
-        return Weight(group_of(engine, found), request[index["cpu"]], request[index["memory"]])
+        return Weight(group_of(found), request[index["cpu"]], request[index["memory"]])
 
     async def retain(self) -> None:
         """Remove what is older than the settings say: history, usage, files of the event log."""

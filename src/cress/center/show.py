@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import msgspec
+
 from cress.center.engine import Engine
-from cress.center.lookup import Task, group_of, state_of
+from cress.center.lookup import Task, state_of
 from cress.center.past import PastJob
 from cress.core.groups import GroupState
+from cress.lifecycle.jobs import record_of
 from cress.lifecycle.live import AWAY, LiveAttempt, LiveJob, LiveNode
 from cress.model.quotatext import SCALE, format_resource_quota
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.resources import Dimensions, ResourceVector
+from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.model.units import format_amount, format_share
 from cress.model.vectors import format_vector
@@ -42,9 +46,23 @@ def resources(vector: ResourceVector, dimensions: Dimensions) -> Resources:
 
 def job_view(engine: Engine, job: LiveJob | JobRecord) -> JobView:
     """A job, alive or over."""
-    if isinstance(job, LiveJob):
-        return _live_job(engine, job)
-    run = job.run if isinstance(job, PastJob) else engine.run(job.id)
+    if isinstance(job, JobRecord):
+        return _job(engine, job, job.run if isinstance(job, PastJob) else engine.run(job.id))
+    spec = job.job
+    view = _job(engine, record_of(job, engine.machine.utc), engine.run(spec.id))
+    return msgspec.structs.replace(
+        view,
+        state=state_of(job).value,
+        tasks=msgspec.structs.replace(view.tasks, waiting=job.waiting, running=job.running),
+        ended=None,
+        reason=engine.machine.reason(spec.id, engine.clock.now()),
+        held=job.held,
+        retries=spec.retries,
+        after={str(number): condition.value for number, condition in spec.after},
+    )
+
+
+def _job(engine: Engine, job: JobRecord, run: Run | None) -> JobView:
     return JobView(
         id=job.id,
         name=job.name,
@@ -62,41 +80,6 @@ def job_view(engine: Engine, job: LiveJob | JobRecord) -> JobView:
         ended=moment(job.ended),
         preempted=job.preempted,
         reason=job.reason,
-        command=run.command if run else (),
-        environment=dict(run.environment) if run else {},
-        directory=run.directory if run else "",
-    )
-
-
-def _live_job(engine: Engine, job: LiveJob) -> JobView:
-    spec = job.job
-    run = engine.run(spec.id)
-    return JobView(
-        id=spec.id,
-        name=spec.name,
-        group=group_of(engine, job),
-        user=spec.user,
-        type=spec.type.value,
-        state=state_of(job).value,
-        tasks=TaskCounts(
-            total=spec.tasks,
-            waiting=job.waiting,
-            running=job.running,
-            succeeded=job.succeeded,
-            failed=job.failed,
-            cancelled=job.cancelled,
-        ),
-        priority=spec.priority,
-        gang=spec.gang,
-        resource=resources(spec.request, engine.machine.core.dimensions),
-        time_limit=None if spec.time_limit is None else spec.time_limit / SECOND,
-        submitted=job.submitted / SECOND,
-        started=moment(job.started),
-        preempted=job.preempted,
-        reason=engine.machine.reason(spec.id, engine.clock.now()),
-        held=job.held,
-        retries=spec.retries,
-        after={str(number): condition.value for number, condition in spec.after},
         command=run.command if run else (),
         environment=dict(run.environment) if run else {},
         directory=run.directory if run else "",

@@ -74,7 +74,7 @@ def maybe_over(machine: Machine, job: LiveJob) -> None:
     if job.attempts or job.over < job.job.tasks or number not in machine.jobs:
         return
     del machine.jobs[number]
-    record = _record(machine, job)
+    record = record_of(job, machine.utc)
     machine.out.jobs.append(record)
     machine.over.append((number, record.state))
     _remember(machine, number, record.state)
@@ -88,7 +88,8 @@ def _remember(machine: Machine, number: int, state: JobState) -> None:
     machine.ended[number] = (state, machine.now)
 
 
-def _record(machine: Machine, job: LiveJob) -> JobRecord:
+def record_of(job: LiveJob, utc: int) -> JobRecord:
+    """What is kept of a job that is over at ``utc``; of one that is not yet, how it would be."""
     spec = job.job
     state = JobState.SUCCEEDED
     if job.failed:
@@ -109,7 +110,7 @@ def _record(machine: Machine, job: LiveJob) -> JobRecord:
         state=state,
         submitted=job.submitted,
         started=job.started,
-        ended=machine.utc,
+        ended=utc,
         succeeded=job.succeeded,
         failed=job.failed,
         cancelled=job.cancelled,

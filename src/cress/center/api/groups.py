@@ -32,7 +32,7 @@ async def groups(request: Request) -> Response:
     core = engine.machine.core
     waiting: dict[str, int] = {}
     for job in engine.machine.jobs.values():
-        name = group_of(engine, job)
+        name = group_of(job)
         waiting[name] = waiting.get(name, 0) + job.waiting
     priorities = {name: format_share(round(float(value), 3)) for name, value in core.groups.priority_values().items()}
     views = tuple(group_view(engine, each, waiting.get(each.name, 0), priorities[each.name]) for each in core.groups)

@@ -70,7 +70,7 @@ def running(engine: Engine, group: str) -> Usage:
     for job in engine.machine.jobs.values():
         if not job.attempts:
             continue
-        name = group_of(engine, job)
+        name = group_of(job)
         if group and name != group:
             continue
         weight = Weight(name, job.job.request[index["cpu"]], job.job.request[index["memory"]])
