@@ -462,8 +462,8 @@ def test_a_shutdown_stops_all_tasks_and_tells_how(client: Client, parent: Superv
     message = client.receive()
     while not message.leaving:
         message = client.receive()
-    ended = [report.attempt for report in message.reports if isinstance(report, Ended)]
-    assert ended in ([], [7]), "told before the grace is over"
+    # The polite one and the one without grace may be over by then; the deaf one has its whole grace.
+    assert 6 not in {report.attempt for report in message.reports if isinstance(report, Ended)}
     client._take_in(message.reports)
     client.wait_ended(5, 6, 7)
     assert {attempt: (end.cause, end.code) for attempt, end in client.ended.items()} == {
