@@ -8,12 +8,16 @@ import msgspec
 
 
 class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Start task ``task`` (index from 0) of job ``job`` on ``node``; ``attempt`` is unique for ever."""
+    """Start task ``task`` (index from 0) of job ``job`` on ``node``; ``attempt`` is unique for ever.
+
+    ``ports`` are the numbers of the job's ports there, in the job's order.
+    """
 
     attempt: int
     job: int
     task: int
     node: str
+    ports: tuple[int, ...] = ()
 
 
 class Preempt(msgspec.Struct, frozen=True, tag=True, gc=False):

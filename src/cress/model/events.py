@@ -85,6 +85,25 @@ class NodeCordoned(msgspec.Struct, frozen=True, tag=True):
     reason: str = ""
 
 
+class NodeChanged(msgspec.Struct, frozen=True, tag=True):
+    """A registered node has another rack, address, attributes or dynamic ports; its capacity is the same."""
+
+    node: Node
+
+
+class PortsSeen(msgspec.Struct, frozen=True, tag=True):
+    """All ports of a node that somebody listens on who is no task of the cluster there; replaces what was seen."""
+
+    name: str
+    ports: tuple[int, ...]
+
+
+class RacksSet(msgspec.Struct, frozen=True, tag=True):
+    """The whole list of pairs of racks that are neighbours; the order within a pair means nothing."""
+
+    neighbours: tuple[tuple[str, str], ...]
+
+
 class GroupsApplied(msgspec.Struct, frozen=True, tag=True):
     """The whole list of groups from now on. ``moves`` says where the live jobs of a removed group go."""
 
@@ -107,6 +126,9 @@ Event: TypeAlias = (
     | NodeAdded
     | NodeLost
     | NodeCordoned
+    | NodeChanged
+    | PortsSeen
+    | RacksSet
     | GroupsApplied
     | ClockSet
 )

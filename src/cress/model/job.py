@@ -35,7 +35,7 @@ class Condition(Enum):
     FAILED = "failed"  # a task failed; a job that was cancelled did not fail
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One job as the center sees it.
 
     ``id`` is unique for ever and increases with submission; ``request`` is what one task needs; a ``gang``
@@ -45,6 +45,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     A failed task is tried again ``retries`` times, ``backoff`` microseconds after its end, doubled each time. With
     ``hold`` the job waits until it is released. ``after`` are the jobs that must end first, and how; in a submit,
     ``-n`` is its nth job, from 1.
+
+    ``requirement`` and ``rank`` are texts of the constraint language (design note 0005); the placement attributes of
+    source E (``NetworkAdjacent = True`` …) are clauses of the requirement. ``ports`` are names and numbers, 0 for a
+    dynamic one. At most ``max_per_node`` and ``max_per_rack`` tasks run together (0: any number). Jobs of one
+    ``application`` and group count as one to ``NetworkAdjacent``. ``job_failure``: a task that was lost with its node
+    runs again.
     """
 
     id: int
@@ -63,3 +69,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     backoff: int = 10 * SECOND
     hold: bool = False
     after: tuple[tuple[int, Condition], ...] = ()
+    requirement: str = ""
+    rank: str = ""
+    ports: tuple[tuple[str, int], ...] = ()
+    max_per_node: int = 0
+    max_per_rack: int = 0
+    application: str = ""
+    job_failure: bool = True

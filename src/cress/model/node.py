@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import msgspec
 
 from cress.model.resources import ResourceVector
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """One machine, physical or virtual: a unique name, what it offers, the rack that it stands in."""
+# What an attribute of a node may be. Versions are text: 4.10 is above 4.5.
+Value: TypeAlias = bool | int | float | str
+
+# Dynamic ports are given from these unless a node says otherwise: below the range of Linux for outgoing connections.
+DYNAMIC_PORTS = (20_000, 32_767)
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One machine, physical or virtual: a unique name, what it offers, the rack that it stands in.
+
+    ``address`` is where its tasks are reached. ``attributes`` (facts that were found, and labels) are named in
+    constraints. ``ports`` are the first and the last of its dynamic ports.
+    """
 
     name: str
     capacity: ResourceVector
     rack: str = ""
+    address: str = ""
+    attributes: tuple[tuple[str, Value], ...] = ()
+    ports: tuple[int, int] = DYNAMIC_PORTS
 
 
 class Supervisor(msgspec.Struct, frozen=True, array_like=True):
