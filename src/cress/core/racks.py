@@ -1,0 +1,149 @@
+"""Racks, which of them are neighbours, and the racks that a gang with adjacent tasks goes to (source E §2.3).
+
+Two racks are *near* if they are one or neighbours. Nodes that name no rack share one. Racks are numbered as they are
+first named, and stay known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+# Steps of the search for three or more racks, where the greedy choice finds none: then it is given up.
+SEARCH_STEPS = 20_000
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+class Racks:
+    """The racks of a cluster. ``of[f]`` is the number of the rack of node ``f``; nodes are told in their order."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.index: dict[str, int] = {}
+        self.of: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        self.neighbours: Pairs = ()
+        self._near: list[set[int]] = []
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def put(self, f: int, name: str) -> None:
+        """Node ``f`` stands in this rack."""
+        if f >= len(self.of):
+            self.of = np.concatenate([self.of, np.zeros(max(16, f + 1, len(self.of)), np.int64)])
+        self.of[f] = self._number(name)
+
+    def _number(self, name: str) -> int:
+        r = self.index.get(name)
+        if r is None:
+            r = self.index[name] = len(self.names)
+            self.names.append(name)
+            self._near.append({r})
+            for one, other in self.neighbours:
+                if name in (one, other):
+                    self._join(one, other)
+        return r
+
+    def set_neighbours(self, pairs: Pairs) -> None:
+        """The whole list of pairs of neighbours; racks without nodes may be among them."""
+        self.neighbours = pairs
+        self._near = [{r} for r in range(len(self.names))]
+        for one, other in pairs:
+            self._join(one, other)
+
+    def _join(self, one: str, other: str) -> None:
+        a, b = self.index.get(one), self.index.get(other)
+        if a is not None and b is not None:
+            self._near[a].add(b)
+            self._near[b].add(a)
+
+    def rack_of(self, f: int) -> int:
+        """The number of the rack of node ``f``."""
+        return int(self.of[f])
+
+    def near(self, a: int, b: int) -> bool:
+        """Whether two racks are one, or neighbours."""
+        return b in self._near[a]
+
+    def near_all(self, used: Iterable[int]) -> set[int]:
+        """The racks that are near every one of ``used``: where a further task stays adjacent. All, if there is none."""
+        found = set(range(len(self.names)))
+        for r in used:
+            found &= self._near[r]
+        return found
+
+    def room(self, copies: npt.NDArray[np.int64], most: int = 0) -> list[int]:
+        """Copies per rack: the sums of those per node, at most ``most`` in one rack (0: any number)."""
+        total = np.zeros(len(self.names), np.int64)
+        np.add.at(total, self.of[: len(copies)], copies)
+        return [min(each, most) if most else each for each in total.tolist()]
+
+    def choose(self, room: Sequence[int], size: int, used: Iterable[int] = ()) -> list[int] | None:
+        """The racks for a gang of ``size`` adjacent tasks; ``None`` if no racks near each other hold it.
+
+        ``room`` are copies per rack, ``used`` the racks where tasks run that it must be adjacent to. One rack, the
+        tightest that holds it; else the fewest racks that are all near each other: exact for two, above that the
+        roomiest that goes with those chosen, from every first rack; where that finds none, a search of bounded length.
+        Of equals the one with least left over, then those named first.
+        """
+        candidates = [r for r in sorted(self.near_all(used)) if room[r] > 0]
+        holding = [r for r in candidates if room[r] >= size]
+        if holding:
+            return [min(holding, key=lambda r: (room[r], r))]
+        for way in (self._two, self._greedy, self._search):
+            found = way(candidates, room, size)
+            if found is not None:
+                return found
+        return None
+
+    def _two(self, candidates: list[int], room: Sequence[int], size: int) -> list[int] | None:
+        among = set(candidates)
+        fitting = (
+            (room[a] + room[b], a, b)
+            for a in candidates
+            for b in self._near[a] & among
+            if a < b and room[a] + room[b] >= size
+        )
+        best = min(fitting, default=None)
+        return None if best is None else list(best[1:])
+
+    def _greedy(self, candidates: list[int], room: Sequence[int], size: int) -> list[int] | None:
+        best: tuple[int, int, list[int]] | None = None
+        for first in candidates:
+            chosen, total = [first], room[first]
+            left = self._near[first].intersection(candidates) - {first}
+            while left and total < size:
+                # The last one may be the tightest that is enough.
+                enough = [r for r in left if total + room[r] >= size]
+                r = min(enough, key=lambda r: (room[r], r)) if enough else min(left, key=lambda r: (-room[r], r))
+                chosen.append(r)
+                total += room[r]
+                left &= self._near[r] - {r}
+            if total >= size:
+                found = (len(chosen), total, sorted(chosen))
+                best = found if best is None else min(best, found)
+        return None if best is None else best[2]
+
+    def _search(self, candidates: list[int], room: Sequence[int], size: int) -> list[int] | None:
+        """Any racks near each other that hold the gang: depth first, roomiest first, cut where what is left is too little."""
+        order = sorted(candidates, key=lambda r: (-room[r], r))
+        steps = SEARCH_STEPS
+        stack: list[tuple[list[int], int, list[int]]] = [([], 0, order)]
+        while stack and steps:
+            steps -= 1
+            chosen, total, left = stack.pop()
+            if total >= size:
+                return sorted(chosen)
+            if not left or total + sum(room[r] for r in left) < size:
+                continue
+            r, *rest = left
+            stack.append((chosen, total, rest))
+            stack.append(([*chosen, r], total + room[r], [other for other in rest if other in self._near[r]]))
+        return None
+
+    def surely_too_small(self, room: Sequence[int], size: int) -> bool:
+        """Whether no racks near each other hold ``size``, also where the search for them would be given up."""
+        return max((sum(room[other] for other in self._near[r]) for r in range(len(self.names))), default=0) < size
