@@ -69,7 +69,7 @@ class Ports:
     def _free_dynamic(self, f: int, but: Sequence[int]) -> int:
         first, last = self._range(f)
         busy = {*self._given.get(f, ()), *self._seen.get(f, ()), *but}
-        return max(0, last - first + 1) - sum(first <= port <= last for port in busy)
+        return max(0, last - first + 1) - len([port for port in busy if first <= port <= last])
 
     # --- giving --------------------------------------------------------------------------------------------
 

@@ -1,0 +1,132 @@
+"""Which live jobs depend on which, by name (JobDependency, source E §3.2): within the group, or as ``group/name``.
+
+A name stands for all live jobs that have it, and may be that of a job which is not there yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from cress.model.errors import InputError
+
+
+class Key(NamedTuple):
+    """What a dependency names."""
+
+    group: str
+    name: str
+
+
+class Relation(NamedTuple):
+    """A job as dependencies see it: its key (no name: nobody can depend on it), and what it depends on."""
+
+    key: Key
+    on: tuple[Key, ...]
+
+
+def key_of(text: str, group: str) -> Key:
+    """What ``text`` means in a job of ``group``: a name of its group, or ``group/name``."""
+    first, slash, rest = text.partition("/")
+    return Key(first, rest) if slash else Key(group, text)
+
+
+class Dependencies:
+    """The relations of live jobs, by their ids."""
+
+    def __init__(self) -> None:
+        self._relations: dict[int, Relation] = {}
+        self._named: dict[Key, dict[int, None]] = {}
+        self._behind: dict[Key, dict[int, None]] = {}
+
+    def add(self, number: int, relation: Relation) -> None:
+        """A job is there."""
+        self._relations[number] = relation
+        if relation.key.name:
+            self._named.setdefault(relation.key, {})[number] = None
+        for key in relation.on:
+            self._behind.setdefault(key, {})[number] = None
+
+    def remove(self, number: int) -> None:
+        """A job is over, or will be added again with another group."""
+        relation = self._relations.pop(number)
+        _leave(self._named, relation.key, number)
+        for key in relation.on:
+            _leave(self._behind, key, number)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._relations
+
+    def named(self, key: Key) -> list[int]:
+        """The live jobs of that name, by id."""
+        return sorted(self._named.get(key, ()))
+
+    def on(self, number: int) -> list[int]:
+        """The live jobs that a job depends on directly, by id."""
+        return sorted({each for key in self._relations[number].on for each in self._named.get(key, ())})
+
+    def behind(self, number: int) -> list[int]:
+        """The live jobs that depend on it directly, by id."""
+        return sorted(self._behind.get(self._relations[number].key, ()))
+
+    def all_behind(self, number: int) -> list[int]:
+        """The live jobs that depend on it, directly or through others, by id; never the job itself."""
+        found: set[int] = set()
+        left = self.behind(number)
+        while left:
+            each = left.pop()
+            if each not in found:
+                found.add(each)
+                left += self.behind(each)
+        return sorted(found - {number})
+
+    def check(self, new: Iterable[Relation]) -> None:
+        """Raise ``InputError`` if jobs that come together would depend on themselves, also through live jobs."""
+        new = list(new)
+        edges: dict[Key, dict[Key, None]] = {}
+        for relation in (*self._relations.values(), *new):
+            for key in relation.on:
+                edges.setdefault(relation.key, {})[key] = None
+        for relation in new:
+            circle = _circle(relation.key, edges) if relation.key.name else []
+            if len(circle) == 1:
+                raise InputError(
+                    f"job {relation.key.name} depends on itself", hint="the name of another job", field="requirement"
+                )
+            if circle:
+                names = " → ".join(_name(key, relation.key.group) for key in (*circle, relation.key))
+                raise InputError(
+                    f"these jobs depend on each other: {names}", hint="an order in which they can run",
+                    field="requirement",
+                )  # fmt: skip
+
+
+def _leave(table: dict[Key, dict[int, None]], key: Key, number: int) -> None:
+    there = table.get(key)
+    if there is not None:
+        there.pop(number, None)
+        if not there:
+            del table[key]
+
+
+def _name(key: Key, group: str) -> str:
+    return key.name if key.group == group else f"{key.group}/{key.name}"
+
+
+def _circle(start: Key, edges: dict[Key, dict[Key, None]]) -> list[Key]:
+    """A way from ``start`` back to it, without the last step; empty if there is none."""
+    path: list[Key] = [start]
+    ways: list[Iterator[Key]] = [iter(edges.get(start, ()))]
+    seen: set[Key] = set()
+    while ways:
+        key = next(ways[-1], None)
+        if key is None:
+            ways.pop()
+            path.pop()
+        elif key == start:
+            return path
+        elif key not in seen:
+            seen.add(key)
+            path.append(key)
+            ways.append(iter(edges.get(key, ())))
+    return []
