@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cress.cli.jobfile import read_jobs
-from cress.model.jobspec import DEFAULT_RESOURCE, KEYS, parse_job
+from cress.model.jobspec import KEYS, parse_job
+from cress.model.jobvalues import DEFAULT_RESOURCE
 from cress.model.resources import Dimensions
 
 PAGE = (Path(__file__).parents[2] / "docs/commands.md").read_text(encoding="utf-8")
@@ -25,4 +26,4 @@ def test_the_job_files_shown_are_accepted(tmp_path: Path, text: str) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(text)
     (entry,) = read_jobs([str(file)])
-    assert parse_job(entry.mapping, dimensions=Dimensions(), user="ann").job.name in {"echo", "sweep"}
+    assert parse_job(entry.mapping, dimensions=Dimensions(), user="ann").job.name in {"echo", "sweep", "index"}

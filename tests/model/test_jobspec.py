@@ -11,16 +11,8 @@ from hypothesis import strategies as st
 
 from cress.model.errors import InputError, InputErrors
 from cress.model.job import Condition, Job, OnPartition
-from cress.model.jobspec import (
-    DEFAULT_RESOURCE,
-    KEYS,
-    MAX_RUN_BYTES,
-    MAX_TASKS,
-    JobSpec,
-    default_name,
-    parse_job,
-    parse_jobs,
-)
+from cress.model.jobspec import KEYS, MAX_RUN_BYTES, JobSpec, default_name, parse_job, parse_jobs
+from cress.model.jobvalues import DEFAULT_RESOURCE, MAX_TASKS
 from cress.model.resources import Dimensions
 from cress.model.run import Run
 from cress.model.times import MINUTE, SECOND

@@ -1,0 +1,137 @@
+"""What a job file says about nodes, as texts of the constraint language (design note 0005, docs/constraints.md).
+
+Only their outer form is read here: a key such as ``network_adjacent`` becomes the clause that it stands for. The language
+reads the rest, each text by itself, so that a mistake is told with the key that it was made in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+import msgspec
+
+from cress.model.errors import InputError
+from cress.model.jobvalues import as_text, as_word, raise_all, shown, truth
+
+# The texts that one key stands for, each with its place in the value: ``[1]`` in a list, else nothing.
+Texts: TypeAlias = tuple[tuple[str, str], ...]
+
+_JOB = re.compile(r"(?:[^\s\"'=&|()/]+/)?[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class ClauseText(msgspec.Struct, frozen=True, array_like=True):
+    """A text of the language, and the key of the job file that it stands for."""
+
+    field: str
+    text: str
+
+
+def requirement(value: object) -> Texts:
+    """One text, or a list of texts that must all hold; the angle brackets of the source paper round it may stay."""
+    return tuple((place, _inner(text)) for place, text in _listed(value, 'such as "GCC >= 4.5 && Memory >= 8G"'))
+
+
+def rank(value: object) -> Texts:
+    """One text."""
+    return (("", _filled(_inner(as_word(as_text(value))), 'such as "0.5 * CPU + 0.5 * IdleNetwork"')),)
+
+
+def _truth_clause(attribute: str, meaning: str, value: object) -> Texts:
+    """``true``, ``false``, or ``true && f(x) = (…)``."""
+    head, tail = ("", "") if isinstance(value, bool) else _split(as_text(value))
+    wanted = truth(value if isinstance(value, bool) else _without(head, attribute, "="), meaning)
+    if not wanted and tail:
+        raise InputError(f"{shown(value)} is nothing that could be relaxed", hint="true && f(x) = (…), or false")
+    return (("", f"{attribute} = True{tail}"),) if wanted else ()
+
+
+def _nodes_clause(attribute: str, value: object) -> Texts:
+    """A list of names and addresses, or a text with them: ``in (192.168.1.2-8, web-1) && f(x) = (…)``."""
+    hint = "names and addresses, such as [web-1, 192.168.1.2-8]"
+    if isinstance(value, (list, tuple)):
+        head, tail = ", ".join(as_word(as_text(each)) for each in value), ""
+    else:
+        head, tail = _split(as_text(value))
+        head = re.sub(r"^in(?=[\s(])", "", _without(head, attribute, ""), flags=re.IGNORECASE).strip()
+        if head.startswith("(") and head.endswith(")"):
+            head = head[1:-1]
+    if not head.strip():
+        raise InputError("names no node", hint=hint)
+    return (("", f"{attribute} in ({head.strip()}){tail}"),)
+
+
+def job_dependency(value: object) -> Texts:
+    """A job, or a list of them: ``JobA``, ``DependedJob = JobA``, ``group/JobA``, each perhaps with an f(x)."""
+    return tuple((place, _dependency(text)) for place, text in _listed(value, "the name of a job"))
+
+
+def _dependency(text: str) -> str:
+    head, tail = _split(text)
+    for attribute in ("DependedJob", "JobDependency"):
+        head = _without(head, attribute, "=")
+    # Bare names are quoted: one with `-` in it would be a difference.
+    return f'JobDependency = "{head}"{tail}' if _JOB.fullmatch(head) else f"JobDependency = {head}{tail}"
+
+
+# Key → what reads its value.
+CLAUSES: dict[str, Callable[[object], Texts]] = {
+    "requirement": requirement,
+    "nodes": partial(_nodes_clause, "Nodes"),
+    "data_locality": partial(_nodes_clause, "DataLocality"),
+    "network_adjacent": partial(
+        _truth_clause, "NetworkAdjacent", "its tasks run on one rack, or on racks that are neighbours"
+    ),
+    "job_dependency": job_dependency,
+    "exclusive_disk": partial(_truth_clause, "ExclusiveDisk", "each task has a whole disk for itself"),
+}
+
+
+def _listed(value: object, hint: str) -> Texts:
+    """The texts of a value that is one or a list of them."""
+    if not isinstance(value, (list, tuple)):
+        value = (as_text(value),)
+        places = [""]
+    else:
+        places = [f"[{position}]" for position in range(len(value))]
+    texts: list[tuple[str, str]] = []
+    errors: list[InputError] = []
+    for place, each in zip(places, value, strict=True):
+        try:
+            texts.append((place, _filled(as_word(as_text(each)), hint)))
+        except InputError as error:
+            errors.append(error.at(field=place))
+    raise_all(errors)
+    return tuple(texts)
+
+
+def _filled(text: str, hint: str) -> str:
+    if not text.strip():
+        raise InputError("is empty", hint=hint)
+    return text
+
+
+def _inner(text: str) -> str:
+    """Without the angle brackets that the source paper writes round a whole requirement or rank."""
+    stripped = text.strip()
+    if stripped.startswith("<") and stripped.endswith(">"):
+        return stripped[1:-1].strip()
+    return text
+
+
+def _split(text: str) -> tuple[str, str]:
+    """What comes before the first ``&&`` outside of quotes, and the rest with it: `` && f(x) = (…)``."""
+    text = as_word(text)
+    for found in re.finditer(r"&&|(?<=\s)and(?=\s)", text, re.IGNORECASE):
+        head = text[: found.start()]
+        if head.count('"') % 2 == 0 and head.count("'") % 2 == 0:
+            return head.strip(), f" && {text[found.end() :].strip()}"
+    return text.strip(), ""
+
+
+def _without(text: str, attribute: str, operator: str) -> str:
+    """The value alone, of one that was written with its attribute as in the source: ``ExclusiveDisk = True``."""
+    name = "[_-]?".join(re.findall("[A-Z][a-z]*", attribute))
+    return re.sub(rf"^{name}\s*{operator}\s*", "", text, count=1, flags=re.IGNORECASE).strip()

@@ -1,0 +1,313 @@
+"""What the keys of a job file may be: each value by itself, read or refused with a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+
+from cress.model.errors import InputError, InputErrors
+from cress.model.group import MAX_GROUP_NAME_LENGTH
+from cress.model.job import Condition, JobType, OnPartition
+from cress.model.resources import Dimensions, ResourceVector
+from cress.model.times import DAY, HOUR
+from cress.model.units import format_duration, one_of, parse_count, parse_duration
+from cress.model.vectors import parse_vector
+
+# What a task gets that asks for nothing; it is accounted for and no limit for the task's memory.
+DEFAULT_RESOURCE = "<1, 512M>"
+MAX_TASKS = 10_000_000
+MAX_PRIORITY = 1_000_000
+MAX_NAME_LENGTH = 128
+MAX_VARIABLE_LENGTH = 1000
+MAX_DIRECTORY_LENGTH = 4095  # PATH_MAX of Linux, without the zero at the end
+MAX_STOP_GRACE = HOUR
+MAX_RETRIES = 1_000
+MAX_BACKOFF = DAY
+MAX_AFTER = 1_000
+# Linux takes no argument and no variable of 128 KiB or more (MAX_ARG_STRLEN).
+MAX_WORD_BYTES = 128 * 1024 - 1
+# Of a file with more mistakes than this, nobody reads more.
+MAX_ERRORS = 100
+SHELL = ("/bin/sh", "-c")
+# Variables that Cress itself sets for a task.
+RESERVED_PREFIX = "CRESS_"
+COMMAND_HINT = 'a list such as ["python3", "train.py"], or one text for the shell'
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORDS = {True: ("true", "yes", "on"), False: ("false", "no", "off")}
+
+
+def command(value: object) -> tuple[str, ...]:
+    """The program and its arguments; of one text, the shell and the text."""
+    if isinstance(value, str):
+        if not value.strip():
+            raise InputError("is empty", hint=COMMAND_HINT)
+        return (*SHELL, as_word(value))
+    if not isinstance(value, (list, tuple)):
+        raise InputError(f"{shown(value)} is no command", hint=COMMAND_HINT)
+    if not value:
+        raise InputError("is empty", hint=COMMAND_HINT)
+    words: list[str] = []
+    errors: list[InputError] = []
+    for position, each in enumerate(value):
+        try:
+            words.append(as_word(as_text(each)))
+        except InputError as error:
+            errors.append(error.at(field=f"[{position}]"))
+    raise_all(errors)
+    if not words[0].strip():
+        raise InputError(f"{words[0]!r} is no program", hint=COMMAND_HINT)
+    return tuple(words)
+
+
+def name(value: object) -> str:
+    """The name of a job, or of an application."""
+    text = as_text(value)
+    if len(text) > MAX_NAME_LENGTH:
+        raise InputError(f"a name of {len(text)} characters is too long", hint=f"at most {MAX_NAME_LENGTH}")
+    if not NAME.fullmatch(text):
+        raise InputError(
+            f"{shown(text)} is no name", hint="letters, digits, `.`, `_` and `-`, beginning with a letter or digit"
+        )
+    return text
+
+
+def job_type(value: object) -> JobType:
+    """What kind of work it is."""
+    known = [each.value for each in JobType]
+    text = value.lower() if isinstance(value, str) else value
+    if text not in known:
+        hint = one_of(value[:MAX_NAME_LENGTH], known) if isinstance(value, str) else "one of " + ", ".join(known)
+        raise InputError(f"unknown type {shown(value)}", hint=hint)
+    found = JobType(text)
+    if found is not JobType.BATCH:
+        raise InputError(f"jobs of type {found.value} do not work yet", hint="batch is the only type so far")
+    return found
+
+
+def group(value: object) -> str:
+    """The name of a group, which may be any text."""
+    found = as_text(value)
+    if not found.strip() or len(found) > MAX_GROUP_NAME_LENGTH or not found.isprintable():
+        raise InputError(
+            f"{shown(found)} is no name of a group",
+            hint=f"1 to {MAX_GROUP_NAME_LENGTH} characters; see `cress groups`",
+        )
+    return found
+
+
+def tasks(value: object) -> int:
+    """A number of tasks."""
+    return parse_count(as_number(value), least=1, most=MAX_TASKS)
+
+
+def resource(value: object, dimensions: Dimensions) -> ResourceVector:
+    """What one task asks for."""
+    if isinstance(value, Mapping):
+        if not value:
+            raise InputError("is empty", hint=f"cpu and memory, or leave it out for {DEFAULT_RESOURCE}")
+    elif not isinstance(value, str):
+        value = as_number(value)
+    request = parse_vector(value, dimensions)
+    if not any(request):
+        raise InputError("asks for nothing at all", hint="at least a little cpu, for instance <0.1>")
+    return request
+
+
+def priority(value: object) -> int:
+    """A whole number; higher goes first."""
+    text = as_number(value).strip()
+    sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
+    if not re.fullmatch(r"[0-9]{1,12}", digits) or int(digits) > MAX_PRIORITY:
+        hint = f"a whole number from -{MAX_PRIORITY} to {MAX_PRIORITY}; higher goes first"
+        raise InputError(f"{shown(value)} is no priority", hint=hint)
+    return sign * int(digits)
+
+
+def time_limit(value: object) -> int | None:
+    """Microseconds."""
+    limit = parse_duration(as_number(value))
+    if not limit:
+        raise InputError("a limit of 0 leaves no time to run", hint="leave it out for no limit")
+    return limit
+
+
+def stop_grace(value: object) -> int:
+    """Microseconds."""
+    grace = parse_duration(as_number(value))
+    if grace > MAX_STOP_GRACE:
+        raise InputError(f"{format_duration(grace)} is too long", hint=f"at most {format_duration(MAX_STOP_GRACE)}")
+    return grace
+
+
+def on_partition(value: object) -> OnPartition:
+    """Stop or keep."""
+    known = [each.value for each in OnPartition]
+    text = value.strip().lower() if isinstance(value, str) else value
+    if text not in known:
+        raise InputError(
+            f"{shown(value)} is neither stop nor keep", hint="stop: run elsewhere; keep: wait for the node"
+        )
+    return OnPartition(text)
+
+
+def environment(value: object) -> tuple[tuple[str, str], ...]:
+    """Variables and their values."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"{shown(value)} is no mapping", hint="NAME: value for each variable")
+    pairs: list[tuple[str, str]] = []
+    errors: list[InputError] = []
+    for name, each in value.items():
+        try:
+            variable = _variable(name)
+            pairs.append((variable, as_word(as_text(each), room=MAX_WORD_BYTES - len(variable) - 1)))
+        except InputError as error:
+            errors.append(error.at(field=shown(name).strip("'\"")))
+    raise_all(errors)
+    return tuple(pairs)
+
+
+def _variable(name: object) -> str:
+    if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+        hint = "letters, digits and `_`, not beginning with a digit"
+        raise InputError(f"{shown(name)} is no name of a variable", hint=hint)
+    if name.startswith(RESERVED_PREFIX):
+        raise InputError(f"{shown(name)} is reserved", hint=f"Cress itself sets {RESERVED_PREFIX}… for a task")
+    if len(name) > MAX_VARIABLE_LENGTH:
+        raise InputError(f"a name of {len(name)} characters is too long", hint=f"at most {MAX_VARIABLE_LENGTH}")
+    return name
+
+
+def directory(value: object) -> str:
+    """An absolute path."""
+    path = as_word(as_text(value))
+    if not path.startswith("/"):
+        raise InputError(f"{shown(path)} is not absolute", hint="a path that begins with /")
+    if len(path.encode()) > MAX_DIRECTORY_LENGTH:
+        raise InputError("the path is too long", hint=f"at most {MAX_DIRECTORY_LENGTH} bytes")
+    return path
+
+
+def truth(value: object, meaning: str) -> bool:
+    """True or false, in words too; ``meaning`` of true is told to who writes neither."""
+    if isinstance(value, bool):
+        return value
+    for answer, words in _WORDS.items():
+        if isinstance(value, str) and value.strip().lower() in words:
+            return answer
+    raise InputError(f"{shown(value)} is neither true nor false", hint=f"true: {meaning}")
+
+
+def gang(value: object) -> bool:
+    """True or false."""
+    if isinstance(value, str) and "&&" in value:
+        raise InputError(f"{shown(value)}: a gang is never relaxed so far", hint="true, without an f(x), or false")
+    return truth(value, "all tasks start at once, or none")
+
+
+def retries(value: object) -> int:
+    """How often a task is tried again."""
+    return parse_count(as_number(value), least=0, most=MAX_RETRIES)
+
+
+def backoff(value: object) -> int:
+    """Microseconds."""
+    wait = parse_duration(as_number(value))
+    if wait > MAX_BACKOFF:
+        raise InputError(f"{format_duration(wait)} is too long", hint=f"at most {format_duration(MAX_BACKOFF)}")
+    return wait
+
+
+def after(value: object) -> tuple[tuple[int | str, Condition], ...]:
+    """Ids and names of jobs, each with its condition."""
+    if isinstance(value, Mapping):
+        pairs = [(_job_named(each), _condition(word)) for each, word in value.items()]
+    else:
+        jobs = value if isinstance(value, (list, tuple)) else [value]
+        pairs = [(_job_named(each), Condition.OK) for each in jobs]
+    if len(pairs) > MAX_AFTER:
+        raise InputError(f"{len(pairs)} jobs are too many", hint=f"at most {MAX_AFTER}")
+    named = [each for each, _ in pairs]
+    if len(set(named)) < len(named):
+        twice = next(each for each in named if named.count(each) > 1)
+        raise InputError(f"job {twice} is named twice", hint="one condition for each job")
+    return tuple(pairs)
+
+
+def _job_named(value: object) -> int | str:
+    if isinstance(value, (Mapping, list, tuple, bool, float)):
+        raise InputError(f"{shown(value)} is no job", hint="a list of ids and names, or `id: condition` for each")
+    text = as_text(value).strip()
+    if text.isascii() and text.isdigit():
+        if len(text) > 18 or not int(text):
+            raise InputError(f"{shown(value)} is no id of a job", hint="one that `cress jobs` shows")
+        return int(text)
+    return name(text)
+
+
+def _condition(value: object) -> Condition:
+    known = [each.value for each in Condition]
+    text = value.strip().lower() if isinstance(value, str) else value
+    if text not in known:
+        raise InputError(
+            f"{shown(value)} is no condition", hint="ok: it succeeded; any: it is over; failed: a task of it failed"
+        )
+    return Condition(text)
+
+
+def as_text(value: object) -> str:
+    """A text, or a whole number as the text that a person has written."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
+        return str(value)
+    raise InputError(f"{shown(value)} is no text", hint='put it into quotes: "…"')
+
+
+def as_number(value: object) -> str:
+    """A number as text, never with an exponent; a text as it is."""
+    if isinstance(value, float) and -1e18 < value < 1e18:
+        return format(Decimal(repr(value)), "f").removesuffix(".0")
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        return value if isinstance(value, str) else as_text(value)
+    raise InputError(f"{shown(value)} is no number", hint="")
+
+
+def as_word(text: str, room: int = MAX_WORD_BYTES) -> str:
+    """A text that can be handed to a program: no zero byte, no broken characters, not too long."""
+    if "\0" in text:
+        raise InputError("has a zero byte in it", hint="no program can be given one")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise InputError(f"{shown(text)} is no valid text", hint="UTF-8") from None
+    if size > room:
+        raise InputError(f"a text of {size} bytes is too long", hint=f"at most {room}; put large inputs into files")
+    return text
+
+
+def shown(value: object) -> str:
+    """A value as people see it in an error: short, and never a mystery of types."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    if isinstance(value, int) and abs(value) >= 2**63:
+        return "a number of more than 64 bits"
+    text = repr(value[:61] if isinstance(value, (str, bytes)) else value)
+    return text if len(text) <= 63 else text[:60] + "…" + text[-1]
+
+
+def mistakes(error: InputError) -> list[InputError]:
+    """The mistakes in an error, one by one."""
+    return error.errors if isinstance(error, InputErrors) else [error]
+
+
+def raise_all(errors: list[InputError]) -> None:
+    """Raise what was found wrong, if anything was."""
+    if errors:
+        raise errors[0] if len(errors) == 1 else InputErrors(errors[:MAX_ERRORS])
