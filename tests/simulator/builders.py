@@ -88,6 +88,7 @@ def finished_run(work: Workload, attempts: Sequence[tuple[int, int, int, bool]])
             start=np.array(columns[1], dtype=np.int64) * SECOND,
             end=np.array(columns[2], dtype=np.int64) * SECOND,
             preempted=np.array(columns[3], dtype=np.bool_),
+            lost=np.zeros(len(attempts), dtype=np.bool_),
         ),
         accounting="cpu",
         events=2 * len(work),

@@ -161,9 +161,10 @@ def _documented(title: str) -> dict[str, str]:
         ("Measures", MEASURES),
         ("Measures of a group", GROUP_MEASURES),
         ("jobs.csv", tables.COLUMNS),
+        ("attempts.csv", tables.ATTEMPT_COLUMNS),
         ("What is odd in a trace", TREATMENTS),
     ],
-    ids=["measures", "groups", "columns", "notes"],
+    ids=["measures", "groups", "columns", "attempts", "notes"],
 )
 def test_the_guide_lists_what_the_code_gives(title: str, code: dict[str, str]) -> None:
     found = _documented(title)

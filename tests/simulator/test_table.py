@@ -8,9 +8,10 @@ import polars as pl
 import pytest
 
 from cress.model.errors import InputError
+from cress.model.node import DYNAMIC_PORTS
 from cress.simulator.clusterfile import load_cluster
 from cress.simulator.traces import load_workload
-from cress.simulator.workload import NO_LIMIT, Cluster
+from cress.simulator.workload import NO_LIMIT, Cluster, Outage, Placement
 from tests.simulator.builders import SECOND
 
 NODES = "dimensions: [gpu]\nnodes:\n  - {name: n, count: 2, rack: r, resource: '<8,32G,1G,100M,gpu=2>'}\n"
@@ -120,7 +121,7 @@ def test_a_cluster_in_yaml_and_in_csv(tmp_path: Path, cluster: Cluster) -> None:
 
 CLUSTERS = {
     "no YAML": ("nodes: [\n", "c.yaml:2: is no YAML"),
-    "an unknown word": ("nodes:\n  - {name: a, resource: '<1>', colour: red}\n", "c.yaml:2: colour: is not known (one of name, count, rack, resource)"),
+    "an unknown word": ("nodes:\n  - {name: a, resource: '<1>', colour: red}\n", "c.yaml:2: colour: is not known (one of name, count, rack, resource, address, ports, attributes)"),
     "a unit that is none": ("nodes:\n  - name: a\n    resource: <4,8X>\n", "c.yaml:3: "),
     "an undeclared dimension": ("nodes:\n  - name: a\n    resource: {gpu: 1}\n", "c.yaml:3: gpu: "),
     "no resource": ("nodes:\n  - name: a\n", "c.yaml:2: resource: a node has no resource"),
@@ -129,6 +130,13 @@ CLUSTERS = {
     "a count of none": ("nodes:\n  - {name: a, count: 0, resource: '<1>'}\n", "c.yaml:2: count: 0 is too small"),
     "no nodes": ("nodes: []\n", "c.yaml: nodes: no nodes in it"),
     "a list": ("- a\n", "c.yaml:1: is no mapping"),
+    "no address": ("nodes:\n  - {name: a, resource: '<1>', address: x}\n", "c.yaml:2: address: 'x' is no address"),
+    "no range": ("nodes:\n  - {name: a, resource: '<1>', ports: 90-80}\n", "c.yaml:2: ports: '90-80' is no range of ports"),
+    "attributes without values": ("nodes:\n  - {name: a, resource: '<1>', attributes: [ssd]}\n", "c.yaml:2: attributes: is no mapping"),
+    "no pairs": ("nodes:\n  - {name: a, resource: '<1>'}\nneighbours: [r1, r2]\n", "c.yaml:3: neighbours: is no list of pairs"),
+    "an outage of nobody": ("nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: b, from: 1s}\n", "c.yaml:4: node: there is no node 'b'"),
+    "an outage backwards": ("nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: a, from: 2s, to: 1s}\n", "c.yaml:4: an outage that is over before it begins"),
+    "two outages at once": ("nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: a, from: 1s}\n  - {node: a, from: 2s}\n", "c.yaml:5: an outage that"),
     "a bad dimension": ("dimensions: [GPU]\nnodes: []\n", "c.yaml:1: dimensions: 'GPU' is no name"),
 }  # fmt: skip
 
@@ -140,6 +148,46 @@ def test_mistakes_in_a_cluster_file_have_their_line(tmp_path: Path, text: str, m
     with pytest.raises(InputError) as caught:
         load_cluster(path)
     assert message in str(caught.value)
+
+
+def test_what_constraints_ask_for_is_in_a_cluster_file(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "nodes:\n"
+        "  - name: db\n    count: 2\n    rack: r1\n    resource: <8>\n    address: 192.168.1.120\n"
+        "    ports: 20000-20999\n    attributes: {GCC: 4.10, OSKernel: 2.6.32, Disks: 2, SSD: true}\n"
+        "  - {name: web, resource: <4.5>}\n"
+        "neighbours: [[r1, r2]]\n"
+        "outages:\n  - {node: db-2, from: 10min, to: 20min}\n  - {node: db-2, from: 1h}\n"
+    )
+    cluster = load_cluster(path)
+    one, two, web = cluster.nodes
+    assert (one.address, two.address, web.address) == ("192.168.1.120", "192.168.1.121", "")
+    assert one.ports == (20000, 20999)
+    assert web.ports == DYNAMIC_PORTS
+    assert one.attributes == (("GCC", "4.10"), ("OSKernel", "2.6.32"), ("Disks", 2), ("SSD", True))
+    assert web.capacity[0] == 4500
+    assert cluster.neighbours == (("r1", "r2"),)
+    minute = 60 * SECOND
+    assert cluster.outages == (Outage(1, 10 * minute, 20 * minute), Outage(1, 60 * minute))
+
+
+def test_what_a_job_wants_of_its_nodes_is_in_a_table(tmp_path: Path, cluster: Cluster) -> None:
+    (tmp_path / "jobs.csv").write_text(
+        "job,submit,run,cpu,requirement,rank,ports,max_per_node,max_per_rack,application\n"
+        'a,0,1,1,"GCC >= 4.5 && Rack in (""r1"",""r2"")",IdleCPU,80 admin=dynamic,1,2,shop\n'
+        "b,0,1,1,,,,,,\n"
+        "c,0,1,1,,,http=70000,,,\n"
+    )
+    work = load_workload(str(tmp_path / "jobs.csv"), cluster, 1)
+    assert work.placement(0) == Placement(
+        requirement='GCC >= 4.5 && Rack in ("r1","r2")', rank="IdleCPU", ports=(("", 80), ("admin", 0)),
+        max_per_node=1, max_per_rack=2, application="shop",
+    )  # fmt: skip
+    assert work.placement(1) == Placement()
+    assert len(work) == 2
+    (note,) = work.notes.sentences()
+    assert note.startswith("1 × malformed line: left out (line 4) [")
 
 
 def test_all_mistakes_of_a_cluster_file_are_told(tmp_path: Path) -> None:

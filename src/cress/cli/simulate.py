@@ -86,6 +86,9 @@ def simulate(
     check: Annotated[
         bool, typer.Option("--check", help="Check the core's invariants after every event (slow).")
     ] = False,
+    attempts: Annotated[
+        bool, typer.Option("--attempts", help="Write attempts.csv too: where and when each attempt ran.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summaries as JSON.")] = False,
 ) -> None:
     """Replay a trace in virtual time and compare policies."""
@@ -103,6 +106,7 @@ def simulate(
             estimates=estimates.value,
             seed=seed,
             check=check,
+            attempts=attempts,
         )
         plan = run.plan(request)
         with _progress() as progress:

@@ -16,7 +16,7 @@ class Attempts:
     """``m`` attempts in the order in which they started; times are microseconds of the trace.
 
     ``job`` and ``task`` are positions in the workload and in the job, ``node`` a position in the cluster's
-    nodes. ``preempted`` attempts were ended before their time and their task ran again.
+    nodes. ``preempted`` and ``lost`` attempts (their node failed) ended before their time and their task ran again.
     """
 
     job: Ints
@@ -25,6 +25,12 @@ class Attempts:
     start: Ints
     end: Ints
     preempted: npt.NDArray[np.bool_]
+    lost: npt.NDArray[np.bool_]
+
+    @property
+    def early(self) -> npt.NDArray[np.bool_]:
+        """Whether the attempt ended before its time, ``[m]``."""
+        return self.preempted | self.lost
 
     def __len__(self) -> int:
         return len(self.job)

@@ -1,21 +1,20 @@
-"""The cluster to simulate: a YAML file for people, or a CSV table for programs (docs/simulate.md)."""
+"""The cluster to simulate: a YAML file for people (``clusteryaml.py``), or a CSV table for programs (docs/simulate.md)."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+
+from msgspec.structs import replace
 
 from cress.model.errors import InputError, InputErrors
 from cress.model.node import Node
 from cress.model.resources import BASE_DIMENSIONS, Dimensions, ResourceVector
-from cress.model.units import closest, parse_count, parse_dimension
-from cress.model.vectors import parse_vector
-from cress.simulator.workload import Cluster
+from cress.model.units import parse_count, parse_dimension
+from cress.simulator.workload import Cluster, Outage
 
-TOP_KEYS = ("dimensions", "nodes")
-NODE_KEYS = ("name", "count", "rack", "resource")
 TABLE_KEYS = ("name", "count", "rack")
 MOST_NODES = 1_000_000
 
@@ -31,13 +30,16 @@ def load_cluster(path: Path) -> Cluster:
     if path.suffix.lower() == ".csv":
         return _from_csv(text, str(path))
     if path.suffix.lower() in {".yaml", ".yml"}:
-        return _from_yaml(text, str(path))
+        # Only who gives such a file pays for its parser.
+        from cress.simulator.clusteryaml import read
+
+        return read(text, str(path))
     raise InputError(
         f"the suffix {path.suffix!r} says nothing of its format", hint="FILE.yaml or FILE.csv", file=str(path)
     )
 
 
-class _Builder:
+class Builder:
     """Collects nodes and mistakes; one row of either format describes one or more equal nodes."""
 
     def __init__(self, dimensions: Dimensions, file: str) -> None:
@@ -46,9 +48,11 @@ class _Builder:
         self.nodes: list[Node] = []
         self.errors: list[InputError] = []
         self._names: dict[str, int] = {}
+        self.neighbours: list[tuple[str, str]] = []
+        self.outages: list[Outage] = []
 
-    def add(self, line: int, name: str, count: str, rack: str, capacity: ResourceVector) -> None:
-        """Nodes ``name``, or ``name-1`` … ``name-count`` when a count is given."""
+    def add(self, line: int, name: str, count: str, node: Node) -> None:
+        """Nodes like ``node`` called ``name``, or ``name-1`` … ``name-count`` with a count, at addresses one by one."""
         if not name:
             self.wrong(InputError("a node has no name", hint="name: web", line=line, field="name"))
             return
@@ -57,7 +61,7 @@ class _Builder:
         except InputError as error:
             self.wrong(error.at(line=line, field="count"))
             return
-        if not any(capacity):
+        if not any(node.capacity):
             self.wrong(InputError(f"node {name} has no resources", hint="resource: <16, 64G>", line=line))
             return
         width = len(str(number))
@@ -74,7 +78,8 @@ class _Builder:
                 )
                 return
             self._names[full] = line
-            self.nodes.append(Node(name=full, capacity=capacity, rack=rack))
+            address = str(ip_address(node.address) + i - 1) if node.address else ""
+            self.nodes.append(replace(node, name=full, address=address))
 
     def wrong(self, error: InputError) -> None:
         """Remember a mistake; the file is read to its end so that all are told at once."""
@@ -98,7 +103,7 @@ class _Builder:
             raise InputErrors(self.errors)
         if not self.nodes:
             raise InputError("no nodes in it", hint="at least one under nodes:", file=self.file, field="nodes")
-        return Cluster(self.dimensions, tuple(self.nodes))
+        return Cluster(self.dimensions, tuple(self.nodes), tuple(self.neighbours), tuple(self.outages))
 
 
 def _from_csv(text: str, file: str) -> Cluster:
@@ -113,7 +118,7 @@ def _from_csv(text: str, file: str) -> Cluster:
         dimensions = Dimensions(custom)
     except InputError as error:
         raise error.at(file=file, line=1) from error
-    builder = _Builder(dimensions, file)
+    builder = Builder(dimensions, file)
     for row in reader:
         line = reader.line_num
         if not any(cell.strip() for cell in row):
@@ -125,99 +130,6 @@ def _from_csv(text: str, file: str) -> Cluster:
         given = {name: cell for name, cell in cells.items() if name not in TABLE_KEYS and cell}
         capacity = builder.amounts(given, line)
         if capacity is not None:
-            builder.add(line, cells["name"], cells.get("count", ""), cells.get("rack", ""), capacity)
+            node = Node(name="", capacity=capacity, rack=cells.get("rack", ""))
+            builder.add(line, cells["name"], cells.get("count", ""), node)
     return builder.cluster()
-
-
-def _from_yaml(text: str, file: str) -> Cluster:
-    document = _parse_yaml(text, file)
-    if not isinstance(document, Mapping):
-        raise InputError("is no mapping", hint="nodes: followed by a list of nodes", file=file, line=1)
-    errors: list[InputError] = []
-    _check_keys(document, TOP_KEYS, errors)
-    dimensions = _dimensions(document, file)
-    builder = _Builder(dimensions, file)
-    for error in errors:
-        builder.wrong(error)
-    nodes = document.get("nodes")
-    if not isinstance(nodes, list):
-        raise InputError("is no list", hint="- name: web", file=file, line=_line(document, "nodes"), field="nodes")
-    for position, entry in enumerate(nodes):
-        if not isinstance(entry, Mapping):
-            builder.wrong(
-                InputError("a node is a mapping", hint="name: web, resource: …", line=nodes.lc.item(position)[0] + 1)  # type: ignore[attr-defined]
-            )
-            continue
-        _add_yaml_node(builder, entry)
-    return builder.cluster()
-
-
-def _parse_yaml(text: str, file: str) -> Any:
-    try:
-        from ruamel.yaml import YAML
-        from ruamel.yaml.error import MarkedYAMLError, YAMLError
-    except ImportError as error:
-        raise InputError("reading YAML needs more packages", hint="pip install 'cress[sim]'", file=file) from error
-    try:
-        return YAML(typ="rt").load(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        raise InputError(
-            f"is no YAML: {error.problem}", hint="see docs/simulate.md", file=file, line=mark.line + 1 if mark else 0
-        ) from error
-    except YAMLError as error:
-        raise InputError(f"is no YAML: {error}", hint="see docs/simulate.md", file=file) from error
-
-
-def _dimensions(document: Mapping[str, Any], file: str) -> Dimensions:
-    names = document.get("dimensions") or []
-    line = _line(document, "dimensions")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InputError("is no list of names", hint="[gpu]", file=file, line=line, field="dimensions")
-    try:
-        return Dimensions(tuple(str(name) for name in names))
-    except InputError as error:
-        raise error.at(file=file, line=line, field="dimensions") from error
-
-
-def _add_yaml_node(builder: _Builder, entry: Any) -> None:
-    line = int(entry.lc.line) + 1
-    mistakes: list[InputError] = []
-    _check_keys(entry, NODE_KEYS, mistakes)
-    for mistake in mistakes:
-        builder.wrong(mistake)
-    resource = entry.get("resource")
-    place = _line(entry, "resource") or line
-    if resource is None:
-        builder.wrong(InputError("a node has no resource", hint="resource: <16, 64G>", line=line, field="resource"))
-        return
-    try:
-        capacity = parse_vector(resource if isinstance(resource, Mapping) else str(resource), builder.dimensions)
-    except InputError as error:
-        builder.wrong(error.at(line=place, field="resource"))
-        return
-    count = entry.get("count")
-    builder.add(
-        _line(entry, "name") or line,
-        _text(entry.get("name")),
-        "" if count is None else str(count),
-        _text(entry.get("rack")),
-        capacity,
-    )
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value).strip()
-
-
-def _check_keys(mapping: Any, known: tuple[str, ...], errors: list[InputError]) -> None:
-    for key in mapping:
-        if key not in known:
-            near = closest(str(key), known)
-            hint = f"did you mean {near}?" if near else "one of " + ", ".join(known)
-            errors.append(InputError("is not known", hint=hint, line=_line(mapping, key), field=str(key)))
-
-
-def _line(mapping: Any, key: str) -> int:
-    """The line of a key, 0 when it is not there."""
-    return int(mapping.lc.key(key)[0]) + 1 if key in mapping else 0

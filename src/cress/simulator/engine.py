@@ -2,14 +2,15 @@
 
 Two ways to feed the events of one moment to the core:
 
-``together``: all completions, then all submissions of the moment, then one ``decide``.
+``together``: all completions, nodes that go or come back, all submissions of the moment, then one ``decide``.
 
 ``one-by-one``: what batch simulators of the literature do, so that their published starts come out:
 1. before any event is handled, tasks whose predicted end has come give back what they hold, without a pass;
 2. submissions come first, in the order of the file; one leads to a pass only if one task of the job fits into
    what is free;
 3. completions follow, in the order in which the tasks were started; each leads to a pass, also when the
-   task's resources were given back already by the first rule.
+   task's resources were given back already by the first rule;
+4. nodes that go or come back are last, with one pass.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Protocol
 import numpy as np
 
 from cress.model.decisions import Decisions, Preempt, Start
-from cress.model.events import Event, JobSubmitted, Outcome, TaskEnded
+from cress.model.events import Event, JobSubmitted, NodeAdded, NodeLost, Outcome, TaskEnded
 from cress.model.job import Job
 from cress.model.resources import ResourceVector
 from cress.model.times import DAY
@@ -108,13 +109,20 @@ class Engine:
         self._ran_start: list[int] = []
         self._ran_end: list[int] = []
         self._preempted: list[int] = []
+        self._lost: list[int] = []
+        # Nodes that go and come back, the next one last: time, whether it comes back, its position.
+        self._outages = sorted(
+            [(each.start, False, each.node) for each in workload.cluster.outages]
+            + [(each.end, True, each.node) for each in workload.cluster.outages if each.end is not None],
+            reverse=True,
+        )
         self._unfinished = sum(self._tasks[i] for i in jobs)
         self._starts_seen = 0
 
     def run(self, order: str) -> Attempts:
         """Feed everything in this order of events and return what ran. Jobs may be left waiting."""
         step = {TOGETHER: self._moment_together, ONE_BY_ONE: self._moment_one_by_one}[order]
-        submit, ends = self._submit, self._ends
+        submit, ends, outages = self._submit, self._ends, self._outages
         n = len(submit)
         next_wakeup = self._core.next_wakeup
         position, now, last_start = 0, -1, 0
@@ -124,6 +132,8 @@ class Engine:
             time = ends[0][0] if ends else None
             if position < n and (time is None or submit[position] < time):
                 time = submit[position]
+            if outages and (time is None or outages[-1][0] < time):
+                time = outages[-1][0]
             wake = next_wakeup()
             if wake is not None and (time is None or wake < time):
                 if wake <= now:
@@ -154,6 +164,7 @@ class Engine:
             ended = self._end(attempt, now)
             if ended is not None:
                 events.append(ended)
+        events += self._come_and_go(now)
         events += [self._submitted(position) for position in range(first, last)]
         self.events += len(events)
         self._core.observe(now, events)
@@ -181,9 +192,25 @@ class Engine:
                 observe(now, [ended])
             if decide(now):
                 self._give_back(now)
-        if woken:
-            observe(now, [])
+        outages = self._come_and_go(now)
+        if outages or woken:
+            observe(now, outages)
             decide(now)
+
+    def _come_and_go(self, now: int) -> list[Event]:
+        """Nodes that fail or are back at this moment; what ran on a failed one is lost."""
+        events: list[Event] = []
+        nodes = self._workload.cluster.nodes
+        while self._outages and self._outages[-1][0] <= now:
+            _, back, node = self._outages.pop()
+            events.append(NodeAdded(nodes[node]) if back else NodeLost(nodes[node].name))
+            if not back:
+                for attempt, position in list(self._place.items()):
+                    if self._ran_node[position] == node:
+                        self._ran_end[position] = now
+                        self._lost.append(position)
+                        del self._place[attempt]
+        return events
 
     def _is_due(self, end: int, attempt: int) -> bool:
         """Whether this entry of the heap still holds: its attempt runs, and was not told to end earlier."""
@@ -232,9 +259,11 @@ class Engine:
         i = self._jobs[position]
         workload = self._workload
         limit = self._limit[i]
+        wish = workload.placement(i)
         return JobSubmitted(
             Job(
                 id=i + 1,
+                name=workload.ids[i],
                 group=self._groups[position],
                 request=workload.requests[self._request[i]],
                 user=workload.users[self._user[i]],
@@ -242,6 +271,12 @@ class Engine:
                 gang=self._gang[i],
                 priority=self._priority[i],
                 time_limit=None if limit == NO_LIMIT else limit,
+                requirement=wish.requirement,
+                rank=wish.rank,
+                ports=wish.ports,
+                max_per_node=wish.max_per_node,
+                max_per_rack=wish.max_per_rack,
+                application=wish.application,
             )
         )
 
@@ -303,6 +338,8 @@ class Engine:
     def _attempts(self) -> Attempts:
         preempted = np.zeros(len(self._ran_job), dtype=np.bool_)
         preempted[self._preempted] = True
+        lost = np.zeros(len(self._ran_job), dtype=np.bool_)
+        lost[self._lost] = True
         return Attempts(
             job=np.array(self._ran_job, dtype=np.int64),
             task=np.array(self._ran_task, dtype=np.int64),
@@ -310,4 +347,5 @@ class Engine:
             start=np.array(self._ran_start, dtype=np.int64),
             end=np.array(self._ran_end, dtype=np.int64),
             preempted=preempted,
+            lost=lost,
         )

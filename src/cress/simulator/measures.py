@@ -56,7 +56,8 @@ MEASURES: dict[str, str] = {
     "fairness_jain_min": "the lowest Jain index at any moment",
     "preemptions": "attempts that were preempted",
     "jobs_preempted": "jobs with at least one preempted attempt",
-    "lost_work_core_h": "core hours of preempted attempts",
+    "attempts_lost": "attempts that were lost with their node",
+    "lost_work_core_h": "core hours of preempted and lost attempts",
     "lost_work_share": "lost work / all work, in core hours",
     "events": "submissions and completions handled",
     "decisions": "starts and preemptions decided",
@@ -172,7 +173,8 @@ def job_times(run: Run) -> JobTimes:
     np.maximum.at(end, attempts.job, attempts.end)
     tries = np.bincount(attempts.job, minlength=n)
     preempted = np.bincount(attempts.job[attempts.preempted], minlength=n)
-    finished = (tries - preempted) == workload.tasks
+    early = np.bincount(attempts.job[attempts.early], minlength=n)
+    finished = (tries - early) == workload.tasks
     wait = np.where(start == NOT_YET, 0, start - workload.submit)
     turnaround = np.where(finished, end - workload.submit, 0)
     slowdown = np.maximum(1.0, turnaround / np.maximum(workload.run, TAU))
@@ -258,7 +260,7 @@ def group_series(run: Run, start: int, end: int) -> dict[str, GroupSeries]:
             continue
         mine = group_of_attempt == i
         job, began, ended = attempts.job[mine], attempts.start[mine], attempts.end[mine]
-        final = ~attempts.preempted[mine]
+        final = ~attempts.early[mine]
         amount = per_task[job]
         used = accumulate(np.concatenate([began, ended]), np.concatenate([amount, -amount]))
         jobs = np.flatnonzero(submitted & (run.group_of == i))
@@ -319,7 +321,7 @@ def _summary(
     used = {name: steps.mean(start, end) for name, steps in utilisation.items()}
     core = np.array([request[0] for request in workload.requests], dtype=np.float64)
     work = core[workload.request_index[attempts.job]] / 1000 * (attempts.end - attempts.start) / HOUR
-    lost = float(work[attempts.preempted].sum())
+    lost = float(work[attempts.early].sum())
     whole = float(work.sum())
     # The index is 0 only where no group has demand: that time does not count.
     wanted = Steps(fairness.times, (fairness.values > 0).astype(np.float64)).mean(start, end)
@@ -331,7 +333,7 @@ def _summary(
         "jobs_waiting": int((_submitted(run) & ~finished).sum()),
         "jobs_rejected": int(run.rejected.sum()),
         "jobs_killed": int((finished & workload.killed).sum()),
-        "tasks_finished": len(attempts) - preemptions,
+        "tasks_finished": len(attempts) - int(attempts.early.sum()),
         **_spread("wait", times.wait[started] / SECOND, "_s"),
         **_spread("bounded_slowdown", times.slowdown[finished], ""),
         "turnaround_mean_s": _mean((times.end - workload.submit)[finished] / SECOND),
@@ -347,6 +349,7 @@ def _summary(
         "fairness_jain_min": float(busy.min()) if len(busy) else 1.0,
         "preemptions": preemptions,
         "jobs_preempted": int((times.preempted > 0).sum()),
+        "attempts_lost": int(attempts.lost.sum()),
         "lost_work_core_h": lost,
         "lost_work_share": lost / whole if whole else 0.0,
         "events": run.events,

@@ -13,7 +13,7 @@ import numpy as np
 
 from cress.core.scheduler import Scheduler
 from cress.model.errors import InputError
-from cress.model.events import ClockSet, GroupsApplied, NodeAdded
+from cress.model.events import ClockSet, GroupsApplied, NodeAdded, RacksSet
 from cress.model.job import Job
 from cress.model.optionparse import format_option, parse_assignments
 from cress.model.options import Options
@@ -23,7 +23,7 @@ from cress.simulator.groups import NOWHERE, PolicyChoice, configure, own_policy,
 from cress.simulator.measures import Analysis, Run, analyse
 from cress.simulator.notes import Notes
 from cress.simulator.report import plotly_script, write_report
-from cress.simulator.tables import write_jobs
+from cress.simulator.tables import write_attempts, write_jobs
 from cress.simulator.traces import load_workload
 from cress.simulator.workload import UNDATED_START, Cluster, Ints, Workload
 
@@ -45,6 +45,7 @@ class Request:
     estimates: str = REQUESTED
     seed: int = 1
     check: bool = False
+    attempts: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +128,7 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
         [
             ClockSet(workload.utc + begin),
             *(NodeAdded(node) for node in workload.cluster.nodes),
+            *([RacksSet(workload.cluster.neighbours)] if workload.cluster.neighbours else []),
             GroupsApplied(groups),
         ],
     )
@@ -173,19 +175,32 @@ def _never_fit(
     """Which jobs ``[n]`` this cluster could never run; each distinct shape and gang size is asked once."""
     # Only a gang's size matters: the tasks of an array come one by one.
     size = np.where(workload.gang, workload.tasks, 0)
-    kinds = workload.request_index * (int(size.max()) + 1) + size
-    distinct, where = np.unique(kinds, return_inverse=True)
-    never = np.zeros(len(distinct), dtype=np.bool_)
-    for i, kind in enumerate(distinct.tolist()):
-        request, tasks = divmod(kind, int(size.max()) + 1)
-        job = Job(id=0, group=group, request=workload.requests[request], tasks=max(1, tasks), gang=tasks > 0)
-        never[i] = bool(scheduler.never_fits(job))
+    wish = np.zeros_like(size) if workload.placement_index is None else workload.placement_index
+    kinds = (workload.request_index * len(workload.placements) + wish) * (int(size.max()) + 1) + size
+    _, first, where = np.unique(kinds, return_index=True, return_inverse=True)
+    never = np.zeros(len(first), dtype=np.bool_)
+    for k, i in enumerate(first.tolist()):
+        tasks, placement = int(size[i]), workload.placement(i)
+        job = Job(
+            id=0,
+            group=group,
+            request=workload.requests[int(workload.request_index[i])],
+            tasks=max(1, tasks),
+            gang=tasks > 0,
+            requirement=placement.requirement,
+            ports=placement.ports,
+            max_per_node=placement.max_per_node,
+            max_per_rack=placement.max_per_rack,
+        )
+        never[k] = bool(scheduler.never_fits(job))
     return np.asarray(never[where] & admitted)
 
 
 def write_result(result: Result, plan: Plan) -> None:
-    """Write ``jobs.csv`` and ``summary.json`` of one run."""
+    """Write ``jobs.csv``, ``attempts.csv`` where it is wanted, and ``summary.json`` of one run."""
     write_jobs(result.directory / "jobs.csv", result.run, result.analysis)
+    if plan.request.attempts:
+        write_attempts(result.directory / "attempts.csv", result.run)
     with whole_file(result.directory / "summary.json") as file:
         file.write((json.dumps(summary(result, plan), indent=2) + "\n").encode())
 

@@ -1,4 +1,4 @@
-"""``jobs.csv``: what became of each job, one row a job in the order of submission."""
+"""``jobs.csv``: what became of each job, in the order of submission; ``attempts.csv``: of each attempt, of starts."""
 
 from __future__ import annotations
 
@@ -32,8 +32,16 @@ COLUMNS: dict[str, str] = {
     "tasks": "number of tasks",
     "cpu": "cores of one task",
     "priority": "priority",
-    "attempts": "attempts of its tasks, preempted ones included",
+    "attempts": "attempts of its tasks, preempted and lost ones included",
     "preemptions": "attempts that were preempted",
+}
+ATTEMPT_COLUMNS: dict[str, str] = {
+    "job": "the trace's own id",
+    "task": "its place in the job, from 0",
+    "node": "where it ran",
+    "start": "when it started",
+    "end": "when it ended",
+    "ended": "finished, preempted or lost (with its node)",
 }
 
 
@@ -64,6 +72,23 @@ def write_jobs(path: Path, run: Run, analysis: Analysis) -> None:
     with whole_file(path) as file:
         rows = "\n".join(map(",".join, zip(*columns, strict=True)))
         file.write(f"{','.join(COLUMNS)}\n{rows}\n".encode())
+
+
+def write_attempts(path: Path, run: Run) -> None:
+    """Write the table of attempts; times as in the table of jobs."""
+    workload, attempts = run.workload, run.attempts
+    ended = np.where(attempts.lost, 2, attempts.preempted.astype(np.int64))
+    columns: list[Iterable[str]] = [
+        _picked(_quoted(workload.ids), attempts.job),
+        _integers(attempts.task),
+        _picked(_quoted([node.name for node in workload.cluster.nodes]), attempts.node),
+        _seconds(attempts.start),
+        _seconds(attempts.end),
+        _picked(("finished", "preempted", "lost"), ended),
+    ]
+    with whole_file(path) as file:
+        rows = "\n".join(map(",".join, zip(*columns, strict=True)))
+        file.write(f"{','.join(ATTEMPT_COLUMNS)}\n{rows}\n".encode())
 
 
 def _states(run: Run, analysis: Analysis) -> list[str]:

@@ -24,15 +24,38 @@ UNDATED_START = 4 * 86_400 * 1_000_000
 
 
 @dataclass(frozen=True)
+class Outage:
+    """Node ``node`` (its position) is gone from ``start`` on, until ``end`` (``None``: for good); µs of the trace."""
+
+    node: int
+    start: int
+    end: int | None = None
+
+
+@dataclass(frozen=True)
 class Cluster:
-    """The nodes to simulate, with the dimensions in which they are measured."""
+    """The nodes to simulate, with the dimensions in which they are measured; racks that are neighbours; outages."""
 
     dimensions: Dimensions
     nodes: tuple[Node, ...]
+    neighbours: tuple[tuple[str, str], ...] = ()
+    outages: tuple[Outage, ...] = ()
 
     def total(self) -> ResourceVector:
         """The amounts of all nodes together."""
         return tuple(sum(column) for column in zip(*(node.capacity for node in self.nodes), strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """What a job says about the nodes that it wants, as in ``model.job.Job``."""
+
+    requirement: str = ""
+    rank: str = ""
+    ports: tuple[tuple[str, int], ...] = ()
+    max_per_node: int = 0
+    max_per_rack: int = 0
+    application: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +65,7 @@ class Workload:
     ``submit`` is counted from second 0 of the trace, which is ``utc`` on the wall clock (µs since the epoch).
     ``limit`` is ``NO_LIMIT`` where a job has no known end; else ``run <= limit``; ``killed`` jobs were cut there. ``request_index``,
     ``user_index`` and ``group_index`` point into ``requests`` (one task's need), ``users`` and
-    ``group_names``; ``line`` is the job's line in the file, 0 when there is none. A job whose group is ""
+    ``group_names``, ``placement_index`` into ``placements`` (without such columns: no wishes); ``line`` is the job's line in the file, 0 when there is none. A job whose group is ""
     named none: it goes where its user belongs (see ``groups.place``).
     """
 
@@ -64,6 +87,8 @@ class Workload:
     group_names: list[str]
     line: Ints
     notes: Notes
+    placement_index: Ints | None = None
+    placements: tuple[Placement, ...] = (Placement(),)
     groups: tuple[Group, ...] = ()
     utc: int = UNDATED_START
     zone: tzinfo = field(default=UTC)
@@ -78,7 +103,12 @@ class Workload:
             self,
             ids=[self.ids[i] for i in positions.tolist()],
             **{name: getattr(self, name)[positions] for name in COLUMNS},
+            placement_index=None if self.placement_index is None else self.placement_index[positions],
         )
+
+    def placement(self, position: int) -> Placement:
+        """What the job at ``position`` says about its nodes."""
+        return self.placements[0 if self.placement_index is None else int(self.placement_index[position])]
 
     def exact_estimates(self) -> Workload:
         """The same workload with the run time of every job as its time limit."""

@@ -19,13 +19,14 @@ from cress.model.resources import Dimensions
 from cress.model.times import DAY
 from cress.model.units import closest, parse_count, parse_dimension, parse_duration
 from cress.simulator.notes import Notes
-from cress.simulator.workload import NO_LIMIT, Cluster, Workload, tidy
+from cress.simulator.workload import NO_LIMIT, Cluster, Ints, Placement, Workload, tidy
 
 Cell: TypeAlias = str | int | float | bool | None
 Columns: TypeAlias = dict[str, Sequence[Cell]]
 
 REQUIRED = ("job", "submit", "run")
-OPTIONAL = ("time_limit", "group", "user", "priority", "tasks", "gang")
+WISHES = ("requirement", "rank", "ports", "max_per_node", "max_per_rack", "application")
+OPTIONAL = ("time_limit", "group", "user", "priority", "tasks", "gang", *WISHES)
 MOST_TASKS = 10_000_000
 
 TRUE = {"true", "yes", "1", "y", "t"}
@@ -208,6 +209,7 @@ def _workload(path: Path, columns: Columns, lines: list[int], cluster: Cluster, 
     amounts = np.zeros((len(ids), len(dimensions)), dtype=np.int64)
     for k, name in enumerate(dimensions.names):
         amounts[:, k] = rows.integers(name, _amount(name, dimensions), 0)
+    placements, placement_index = _placements(rows)
     rows.drop("unknown submit time", np.flatnonzero(submit < 0))
     rows.drop("unknown run time", np.flatnonzero(run < 0))
     nothing = (tasks < 1) | ~amounts.any(axis=1)
@@ -237,8 +239,54 @@ def _workload(path: Path, columns: Columns, lines: list[int], cluster: Cluster, 
         group_names=[str(name) for name in names],
         line=rows.line,
         notes=notes,
+        placements=placements,
+        placement_index=placement_index,
     )
     return tidy(workload.select(rows.good))
+
+
+def _placements(rows: _Rows) -> tuple[tuple[Placement, ...], Ints | None]:
+    """What the jobs say about their nodes: the distinct wishes, and which one each row has."""
+    if not any(name in rows.columns for name in WISHES):
+        return (Placement(),), None
+    known: dict[tuple[str, ...], int] = {}
+    found: list[Placement] = []
+    index = np.zeros(len(rows.line), dtype=np.int64)
+    wrong: list[int] = []
+    complaint = ""
+    for i, cells in enumerate(zip(*(rows.texts(name) for name in WISHES), strict=True)):
+        if cells not in known:
+            try:
+                found.append(_placement(*cells))
+                known[cells] = len(found) - 1
+            except InputError as error:
+                known[cells] = -1
+                complaint = complaint or f"{error.field or 'requirement'}: {error.what}"
+        index[i] = max(0, known[cells])
+        if known[cells] < 0:
+            wrong.append(i)
+    rows.drop("malformed line", np.array(wrong, dtype=np.int64), detail=complaint)
+    return tuple(found) or (Placement(),), index
+
+
+def _placement(requirement: str, rank: str, ports: str, node: str, rack: str, application: str) -> Placement:
+    placement = Placement(
+        requirement=requirement,
+        rank=rank,
+        ports=tuple(_port(word) for word in ports.split()),
+        max_per_node=parse_count(node, least=0, most=MOST_TASKS) if node else 0,
+        max_per_rack=parse_count(rack, least=0, most=MOST_TASKS) if rack else 0,
+        application=application,
+    )
+    return placement
+
+
+def _port(word: str) -> tuple[str, int]:
+    """``80``, ``http=80``, ``dynamic`` or ``admin=dynamic``."""
+    name, equals, number = word.rpartition("=")
+    if equals and not name:
+        raise InputError(f"{word!r} is no port", hint="80, http=80, dynamic or admin=dynamic", field="ports")
+    return (name, 0 if number == "dynamic" else parse_count(number, least=1, most=65_535))
 
 
 def _amount(name: str, dimensions: Dimensions) -> Callable[[str], int]:
