@@ -44,6 +44,22 @@ def test_it_is_what_was_asked_for() -> None:
     assert not work.notes
 
 
+def test_constrained_jobs_change_nothing_else() -> None:
+    plain = load("jobs=2000", None, 3)
+    work = load("jobs=2000,constrained=0.4", None, 3)
+    assert (work.submit == plain.submit).all()
+    assert (work.tasks == plain.tasks).all()
+    assert [node.capacity for node in work.cluster.nodes] == [node.capacity for node in plain.cluster.nodes]
+    assert work.placement_index is not None
+    assert 0.35 < (work.placement_index > 0).mean() < 0.45
+    wishes = [work.placement(i) for i in range(2000)]
+    assert any(wish.max_per_node for wish in wishes)
+    assert any("NetworkAdjacent" in wish.requirement for wish in wishes)
+    assert all(not gang for wish, gang in zip(wishes, work.gang.tolist(), strict=True) if wish.ports)
+    assert dict(work.cluster.nodes[0].attributes)["OSKernel"]
+    assert not plain.cluster.nodes[0].attributes
+
+
 def test_quotas_share_the_cores() -> None:
     work = load_workload(SMALL, None, 1)
     cores = work.cluster.total()[0]

@@ -20,6 +20,7 @@ from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import DAY, SECOND
 from cress.model.units import closest
 from cress.simulator.notes import Notes
+from cress.simulator.traces.wishes import wishes, with_attributes
 from cress.simulator.workload import Cluster, Workload, tidy
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -61,9 +62,10 @@ class Parameters:
     arrays: float = 0.05
     gangs: float = 0.02
     gpu: float = 0.15  # share of the shapes that need GPUs
+    constrained: float = 0.0  # share of the jobs that say something about their nodes
 
 
-SHARES = {"arrays", "gangs", "gpu"}
+SHARES = {"arrays", "gangs", "gpu", "constrained"}
 
 
 def parse(text: str) -> Parameters:
@@ -132,6 +134,11 @@ def load(text: str, cluster: Cluster | None, seed: int) -> Workload:
         notes=Notes(),
         groups=_groups(rng, names, cluster),
     )
+    if chosen.constrained:
+        # Last, so that everything else is the same as without.
+        nodes = cluster if cluster is not own else with_attributes(rng, own)
+        placements, index = wishes(rng, nodes, chosen.constrained, tasks, gang)
+        workload = replace(workload, cluster=nodes, placements=placements, placement_index=index)
     return tidy(workload)
 
 

@@ -270,7 +270,7 @@ def _placements(rows: _Rows) -> tuple[tuple[Placement, ...], Ints | None]:
 
 
 def _placement(requirement: str, rank: str, ports: str, node: str, rack: str, application: str) -> Placement:
-    placement = Placement(
+    return Placement(
         requirement=requirement,
         rank=rank,
         ports=tuple(_port(word) for word in ports.split()),
@@ -278,7 +278,6 @@ def _placement(requirement: str, rank: str, ports: str, node: str, rack: str, ap
         max_per_rack=parse_count(rack, least=0, most=MOST_TASKS) if rack else 0,
         application=application,
     )
-    return placement
 
 
 def _port(word: str) -> tuple[str, int]:

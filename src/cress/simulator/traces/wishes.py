@@ -1,0 +1,73 @@
+"""Attributes of generated nodes and constraints of generated jobs: versions, hardware, racks, spread, adjacency, ports."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from cress.model.node import Node, Value
+from cress.simulator.workload import Cluster, Ints, Placement
+
+KERNELS = ("2.6.32", "3.10.0", "4.18.0", "5.10.0")
+COMPILERS = ("4.4.7", "4.8.5", "8.5.0", "12.2.0")
+JAVAS = ("1.7.0", "1.8.0", "11.0.2", "17.0.9")
+# Most nodes are of a middle age.
+AGES = (0.15, 0.35, 0.3, 0.2)
+
+_ANYONE = (
+    Placement(requirement="OSKernel >= 3.10"),
+    Placement(requirement="OSKernel >= 4.18 && GCC >= 8"),
+    Placement(requirement="GCC >= 4.8 && Java >= 1.8"),
+    Placement(requirement="Java >= 11 && f(x) = (Waittime > 30min)"),
+    Placement(requirement="SSD = True", rank="IdleDisk"),
+    Placement(requirement="SSD = True && f(x, weight=2) = (ClusterLoad > 80%)", rank="CPU"),
+    Placement(rank="0.5 * CPU + 0.5 * IdleNetwork"),
+    Placement(rank="IdleMemory + 2 * (SSD = True)"),
+    Placement(ports=(("", 0),)),
+    Placement(ports=(("http", 8080), ("admin", 0))),
+)
+_ARRAYS = (
+    Placement(max_per_node=1),
+    Placement(max_per_node=2, requirement="OSKernel >= 3.10"),
+    Placement(max_per_rack=8),
+)
+_GANGS = (
+    Placement(requirement="NetworkAdjacent = True && f(x) = (Waittime > 10min)"),
+    Placement(requirement="NetworkAdjacent = True && f(x) = True", rank="IdleNetwork"),
+    Placement(requirement="OSKernel >= 3.10 && NetworkAdjacent = True && f(x) = (Waittime > 1h)", max_per_node=4),
+)
+NEAR_DATA = 'Rack = "{rack}" && f(x) = (Waittime > 5min)'
+RACKS = 24  # racks that have data which somebody wants to be near to
+
+
+def with_attributes(rng: np.random.Generator, cluster: Cluster) -> Cluster:
+    """The cluster with versions and hardware on its nodes; each rack neighbours the next one."""
+    n = len(cluster.nodes)
+    ages = [rng.choice(len(AGES), size=n, p=AGES).tolist() for _ in range(3)]
+    ssd = (rng.random(n) < 0.5).tolist()
+    nodes = []
+    for node, kernel, compiler, java, fast in zip(cluster.nodes, *ages, ssd, strict=True):
+        found: dict[str, Value] = {"OSKernel": KERNELS[kernel], "GCC": COMPILERS[compiler], "Java": JAVAS[java]}
+        attributes = tuple((found | {"SSD": fast}).items())
+        nodes.append(Node(name=node.name, capacity=node.capacity, rack=node.rack, attributes=attributes))
+    racks = list(dict.fromkeys(node.rack for node in nodes))
+    return Cluster(cluster.dimensions, tuple(nodes), tuple(pairwise(racks)))
+
+
+def wishes(
+    rng: np.random.Generator,
+    cluster: Cluster,
+    share: float,
+    tasks: Ints,
+    gang: np.ndarray[tuple[int], np.dtype[np.bool_]],
+) -> tuple[tuple[Placement, ...], Ints]:
+    """The distinct wishes, and which one each job has; ``share`` of the jobs have one that says something."""
+    racks = list(dict.fromkeys(node.rack for node in cluster.nodes))[:RACKS]
+    near = [Placement(requirement=NEAR_DATA.format(rack=rack)) for rack in racks]
+    pool = (Placement(), *_ANYONE, *near, *_ARRAYS, *_GANGS)
+    anyone = 1 + len(_ANYONE) + len(near)
+    index = rng.integers(1, anyone, len(tasks))
+    index = np.where(tasks > 1, anyone + rng.integers(0, len(_ARRAYS), len(tasks)), index)
+    index = np.where(gang, anyone + len(_ARRAYS) + rng.integers(0, len(_GANGS), len(tasks)), index)
+    return pool, np.where(rng.random(len(tasks)) < share, index, 0).astype(np.int64)
