@@ -16,8 +16,11 @@ from cress.model.events import (
     JobHeld,
     JobSubmitted,
     NodeAdded,
+    NodeChanged,
     NodeCordoned,
     NodeLost,
+    PortsSeen,
+    RacksSet,
     TaskEnded,
 )
 from cress.model.group import DEFAULT_GROUP, MAX_GROUP_NAME_LENGTH, Group, PreemptivePolicy, Quota
@@ -47,7 +50,7 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
             case TaskEnded():
                 if event.after < 0:
                     raise InputError(f"a backoff of {event.after} µs", hint="0 or more", field="after")
-            case JobCancelled() | JobHeld() | JobAfter() | ClockSet():
+            case JobCancelled() | JobHeld() | JobAfter() | ClockSet() | RacksSet():
                 pass
             case JobSubmitted():
                 check_job(event.job, core.dimensions)
@@ -62,11 +65,12 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
                 if there.get(event.node.name, _is_there(core, event.node.name)):
                     raise InputError(f"node {event.node.name!r} is registered already", hint="a name of its own")
                 there[event.node.name] = True
-            case NodeLost() | NodeCordoned():
-                if event.name not in core.cluster.index and event.name not in there:
-                    raise InputError(f"there is no node {event.name!r}", hint="a registered node")
+            case NodeLost() | NodeCordoned() | NodeChanged() | PortsSeen():
+                name = event.node.name if isinstance(event, NodeChanged) else event.name
+                if name not in core.cluster.index and name not in there:
+                    raise InputError(f"there is no node {name!r}", hint="a registered node")
                 if isinstance(event, NodeLost):
-                    there[event.name] = False
+                    there[name] = False
             case GroupsApplied():
                 check_groups(core, event)
                 groups = {group.name for group in event.groups} | {DEFAULT_GROUP}

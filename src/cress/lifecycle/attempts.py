@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cress.lifecycle import starts
+from cress.lifecycle import ports, starts
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.jobs import maybe_over
 from cress.lifecycle.live import LiveAttempt, LiveJob
@@ -75,6 +75,8 @@ def ended(machine: Machine, attempt: LiveAttempt, report: Ended) -> None:
             memory=report.usage.memory,
         )
     )
+    if report.cause is Cause.PORT:
+        ports.taken(machine, attempt, report.port)
     machine.observe(TaskEnded(attempt.id, judgement.outcome, judgement.again, judgement.after))
     if report.cause is Cause.NOT_STARTED and judgement.outcome is Outcome.FAILED:
         starts.failed(machine, attempt, job, report.error, again=judgement.again)
@@ -89,7 +91,9 @@ def _count(job: LiveJob, attempt: LiveAttempt, judgement: Judgement, report: End
     if outcome is Outcome.PREEMPTED:
         job.preempted += 1
     elif outcome is Outcome.FAILED and judgement.again:
-        if report.cause is Cause.NOT_STARTED:
+        if report.cause is Cause.PORT:
+            pass  # neither the task nor its program has done anything
+        elif report.cause is Cause.NOT_STARTED:
             job.unstarted[attempt.task] = job.unstarted.get(attempt.task, 0) + 1
         else:
             job.failures[place] = job.failures.get(place, 0) + 1

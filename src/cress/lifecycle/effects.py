@@ -6,15 +6,21 @@ import msgspec
 
 from cress.model.errors import InputError
 from cress.model.records import AttemptRecord, JobRecord
+from cress.model.run import Host
 
 
 class Launch(msgspec.Struct, frozen=True, gc=False):
-    """Have this attempt started on its node. Sent again when the node joins again without knowing of it."""
+    """Have this attempt started on its node. Sent again when the node joins again without knowing of it.
+
+    ``ports`` are its numbers, in the order of the job's ports. ``hosts``, of a gang: where its tasks are, in their order.
+    """
 
     attempt: int
     job: int
     task: int
     node: str
+    ports: tuple[int, ...] = ()
+    hosts: tuple[Host, ...] = ()
 
 
 class Halt(msgspec.Struct, frozen=True, gc=False):

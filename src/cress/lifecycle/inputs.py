@@ -64,7 +64,7 @@ class NodeJoined(_Input, frozen=True):
     """An executor connected. ``reports`` is all that it knows: what is not in there does not run on it.
 
     ``terms``: its supervisor keeps terms, for everything that runs there. ``local``: how the center can look by itself
-    whether anything of it is left.
+    whether anything of it is left. ``ports`` as in ``Ports``.
     """
 
     node: Node
@@ -72,6 +72,7 @@ class NodeJoined(_Input, frozen=True):
     reports: tuple[Report, ...] = ()
     terms: bool = False
     local: Local | None = None
+    ports: tuple[int, ...] = ()
 
 
 class NodeLeft(_Input, frozen=True):
@@ -101,6 +102,19 @@ class Reported(_Input, frozen=True):
     reports: tuple[Report, ...]
 
 
+class Ports(_Input, frozen=True):
+    """All ports of a node that somebody listens on who is no task of the cluster there."""
+
+    name: str
+    ports: tuple[int, ...]
+
+
+class SetRacks(_Input, frozen=True):
+    """The whole list of pairs of racks that are neighbours, as the topology file has them."""
+
+    neighbours: tuple[tuple[str, str], ...]
+
+
 class Cordon(_Input, frozen=True):
     """An operator keeps new tasks off a node, or lets them in again."""
 
@@ -118,7 +132,19 @@ class Drain(_Input, frozen=True):
 
 
 Input: TypeAlias = (
-    Restarted | Submit | Cancel | Hold | ApplyGroups | NodeJoined | NodeLeft | NodeDead | Reported | Cordon | Drain
+    Restarted
+    | Submit
+    | Cancel
+    | Hold
+    | ApplyGroups
+    | NodeJoined
+    | NodeLeft
+    | NodeDead
+    | Reported
+    | Ports
+    | SetRacks
+    | Cordon
+    | Drain
 )
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from cress.model.job import Condition, Job
 from cress.model.node import Local, Node
+from cress.model.run import Host
 
 AWAY = "its executor is not connected"
 
@@ -14,7 +15,7 @@ class LiveAttempt(msgspec.Struct, kw_only=True):
     """An attempt that was decided and has not ended. Times are wall clock in µs; ``started`` is 0 until it runs.
 
     ``halted`` says why it was told to stop: ``cancelled``, ``preempted``, ``gang`` or ``drained``; empty if it was not.
-    ``grace`` goes with it, in µs; ``None``: what the job says.
+    ``grace`` goes with it, in µs; ``None``: what the job says. ``ports`` are its numbers, in the order of the job's.
     """
 
     id: int
@@ -26,6 +27,7 @@ class LiveAttempt(msgspec.Struct, kw_only=True):
     pid: int = 0
     halted: str = ""
     grace: int | None = None
+    ports: tuple[int, ...] = ()
 
 
 class LiveJob(msgspec.Struct, kw_only=True):
@@ -34,7 +36,8 @@ class LiveJob(msgspec.Struct, kw_only=True):
     A job that is ``cancelling`` or ``failing`` ends as a whole, for ``reason``. ``held_by`` is the user who holds it.
     ``unmet`` are the jobs that must be over first, and how. ``failures`` are counted by task (by -1 for a gang, which
     fails as a whole), ``unstarted`` by task since a program of it ran, ``start_failures`` until the first one ran;
-    ``suspects`` are the nodes where a program of it could not be started since one ran.
+    ``suspects`` are the nodes where a program of it could not be started since one ran. ``hosts``, of a gang, are where
+    the tasks that were started together are, in their order.
     """
 
     job: Job
@@ -55,6 +58,7 @@ class LiveJob(msgspec.Struct, kw_only=True):
     start_failures: int = 0
     suspects: list[str] = msgspec.field(default_factory=list)
     attempts: dict[int, LiveAttempt] = msgspec.field(default_factory=dict)
+    hosts: tuple[Host, ...] = ()
 
     @property
     def over(self) -> int:
@@ -83,7 +87,7 @@ class LiveNode(msgspec.Struct, kw_only=True):
     ``cordoned`` is an operator's word, with ``reason``; ``draining``: it is to get empty too. ``rest`` is why the machine
     itself keeps tasks off it for a while. ``failures`` are the programs in a row that could not be started there and ran
     elsewhere, of the jobs ``failed_jobs`` (two are kept), and ``rests`` how often it rested meanwhile. ``terms`` and ``local`` as in
-    ``NodeJoined``.
+    ``NodeJoined``. ``ports`` are those that somebody listens on who is no task of the cluster, in order.
     """
 
     node: Node
@@ -98,6 +102,7 @@ class LiveNode(msgspec.Struct, kw_only=True):
     rests: int = 0
     failures: int = 0
     failed_jobs: list[int] = msgspec.field(default_factory=list)
+    ports: tuple[int, ...] = ()
 
     @property
     def closed(self) -> bool:

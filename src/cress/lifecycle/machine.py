@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from cress.core.scheduler import Scheduler
-from cress.lifecycle import cordons, dependencies, jobs, nodes, submits
+from cress.lifecycle import cordons, dependencies, jobs, nodes, ports, submits
 from cress.lifecycle.attempts import reported
-from cress.lifecycle.effects import Halt, Launch, Step
+from cress.lifecycle.effects import Halt, Step
 from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
@@ -28,8 +28,10 @@ from cress.lifecycle.inputs import (
     NodeDead,
     NodeJoined,
     NodeLeft,
+    Ports,
     Reported,
     Restarted,
+    SetRacks,
     Submit,
 )
 from cress.lifecycle.invariants import broken_invariants
@@ -40,7 +42,7 @@ from cress.lifecycle.terms import Terms
 from cress.lifecycle.timers import Timers
 from cress.model.decisions import Preempt, Start, WouldPreempt
 from cress.model.errors import InputError
-from cress.model.events import ClockSet, Event, GroupsApplied
+from cress.model.events import ClockSet, Event, GroupsApplied, RacksSet
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.options import Options
@@ -49,7 +51,7 @@ from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 
 # A machine that decides otherwise from the same log has another number.
-VERSION = 2
+VERSION = 3
 
 # Passes of one step. More would keep callers waiting for their answers; the next step goes on at once.
 BUDGET = 2_048
@@ -65,7 +67,8 @@ class Machine:
     timetables; both in microseconds. ``out`` is what the step under way has come to so far; ``over`` the jobs that
     ended in it and that those behind them have not heard of; ``behind`` the jobs that come after a job that is alive;
     ``answers`` what submits with a key were answered, oldest first; ``ended`` the jobs that ended a moment ago, with
-    state and time: the shell may not have seen that yet when somebody submits a job that comes after one of them.
+    state and time: the shell may not have seen that yet when somebody submits a job that comes after one of them;
+    ``neighbours`` the pairs of racks that are.
     """
 
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
@@ -83,6 +86,7 @@ class Machine:
         self.behind: dict[int, list[int]] = {}
         self.ended: dict[int, tuple[JobState, int]] = {}
         self.over: deque[tuple[int, JobState]] = deque()
+        self.neighbours: tuple[tuple[str, str], ...] = ()
         self.out = Step()
         self._more = False
         self._wall_offset: int | None = None
@@ -147,12 +151,11 @@ class Machine:
                 jobs.cancel(self, each.job)
             case Hold():
                 jobs.hold(self, each)
-            case NodeJoined():
-                nodes.joined(self, each)
-            case NodeLeft():
-                nodes.left(self, each)
-            case NodeDead():
-                nodes.dead(self, each)
+            case NodeJoined() | NodeLeft() | NodeDead() | Ports():
+                nodes.take(self, each)
+            case SetRacks():
+                self.neighbours = each.neighbours
+                self.observe(RacksSet(each.neighbours))
             case Cordon():
                 cordons.cordon(self, each)
             case Drain():
@@ -198,18 +201,25 @@ class Machine:
         decisions = self.core.decide(self.now, BUDGET)
         self._more = decisions.more
         out = self.out
+        started: list[LiveAttempt] = []
         for each in decisions.items:
             if isinstance(each, Start):
-                attempt = LiveAttempt(id=each.attempt, job=each.job, task=each.task, node=each.node, placed=self.utc)
+                attempt = LiveAttempt(
+                    id=each.attempt, job=each.job, task=each.task, node=each.node, placed=self.utc, ports=each.ports
+                )
                 self.attempts[each.attempt] = attempt
                 self.jobs[each.job].attempts[each.attempt] = attempt
-                out.launches.append(Launch(each.attempt, each.job, each.task, each.node))
+                started.append(attempt)
             elif not isinstance(each, WouldPreempt):
                 attempt = self.attempts[each.attempt]
                 attempt.halted = "cancelled" if self.jobs[each.job].ending else "gang"
                 if isinstance(each, Preempt):
                     attempt.halted, attempt.grace = "preempted", each.grace
                 out.halts.append(Halt(each.attempt, each.job, each.node, attempt.grace))
+        for number in dict.fromkeys(attempt.job for attempt in started):
+            if self.jobs[number].job.gang:
+                ports.gather(self, self.jobs[number])
+        out.launches += [ports.launch(self, attempt) for attempt in started]
 
     # --- questions -------------------------------------------------------------------------------------------
 
@@ -248,6 +258,7 @@ class Machine:
             "answers": self.answers,
             "behind": self.behind,
             "ended": self.ended,
+            "neighbours": self.neighbours,
             "core": self.core.export(),
         }
         return msgspec.msgpack.encode(state)
@@ -274,4 +285,5 @@ class Machine:
         machine.answers = msgspec.convert(state["answers"], dict[str, Answer])
         machine.behind = state["behind"]
         machine.ended = msgspec.convert(state["ended"], dict[int, tuple[JobState, int]])
+        machine.neighbours = msgspec.convert(state["neighbours"], tuple[tuple[str, str], ...])
         return machine

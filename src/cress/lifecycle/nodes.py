@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cress.lifecycle import cordons
+from cress.lifecycle import cordons, ports
 from cress.lifecycle.attempts import lost, reported
-from cress.lifecycle.effects import Halt, Launch
-from cress.lifecycle.inputs import NodeDead, NodeJoined, NodeLeft
+from cress.lifecycle.effects import Halt
+from cress.lifecycle.inputs import NodeDead, NodeJoined, NodeLeft, Ports
 from cress.lifecycle.live import LiveAttempt, LiveNode
 from cress.lifecycle.timers import DRAIN, REST
 from cress.model.errors import NotAccepted
-from cress.model.events import NodeAdded, NodeLost
+from cress.model.events import NodeAdded, NodeChanged, NodeLost
 from cress.model.job import OnPartition
 
 if TYPE_CHECKING:
@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 UNKNOWN_THERE = "its executor does not know it any more"
 SILENT = "its node was not heard of for longer than a term"
 DEAD = "its node is dead"
+
+
+def take(machine: Machine, word: NodeJoined | NodeLeft | NodeDead | Ports) -> None:
+    """Something is said about a node."""
+    match word:
+        case NodeJoined():
+            joined(machine, word)
+        case NodeLeft():
+            left(machine, word)
+        case NodeDead():
+            dead(machine, word)
+        case Ports():
+            ports.seen(machine, cordons.node_of(machine, word.name), word.ports)
 
 
 def joined(machine: Machine, word: NodeJoined) -> None:
@@ -40,7 +53,8 @@ def joined(machine: Machine, word: NodeJoined) -> None:
         reported(machine, name, report)
     _repair(machine, mine, {report.attempt for report in word.reports})
     if known.node != word.node:
-        _resize(machine, known, word)
+        _change(machine, known, word)
+    ports.seen(machine, known, word.ports)
 
 
 def _repair(machine: Machine, mine: list[LiveAttempt], told: set[int]) -> None:
@@ -52,15 +66,19 @@ def _repair(machine: Machine, mine: list[LiveAttempt], told: set[int]) -> None:
             # It ran, and the executor knows nothing of it: its journal is gone, or the machine was made anew.
             lost(machine, attempt, UNKNOWN_THERE)
         elif not attempt.halted:
-            machine.out.launches.append(Launch(attempt.id, attempt.job, attempt.task, attempt.node))
+            machine.out.launches.append(ports.launch(machine, attempt))
     for attempt in mine:
         if attempt.halted and attempt.id in machine.attempts:
             machine.out.halts.append(Halt(attempt.id, attempt.job, attempt.node, attempt.grace))
 
 
-def _resize(machine: Machine, known: LiveNode, word: NodeJoined) -> None:
-    """A node came back with other resources: possible only while nothing runs on it."""
+def _change(machine: Machine, known: LiveNode, word: NodeJoined) -> None:
+    """A node came back as another one. With other resources that is possible only while nothing runs on it."""
     name = word.node.name
+    if known.node.capacity == word.node.capacity:
+        known.node = word.node
+        machine.observe(NodeChanged(word.node))
+        return
     if any(attempt.node == name for attempt in machine.attempts.values()):
         known.connected = False
         cordons.tell(machine, name)
@@ -68,7 +86,7 @@ def _resize(machine: Machine, known: LiveNode, word: NodeJoined) -> None:
             f"node {name} offers other resources than before while tasks run on it",
             hint="what it offered before, until they have ended",
         )
-    known.node = word.node
+    known.node, known.ports = word.node, ()
     machine.observe(NodeLost(name))
     machine.observe(NodeAdded(word.node))
 

@@ -35,6 +35,9 @@ def judge(
         return Judgement(Outcome.PREEMPTED, again=True)
     if report.cause in (Cause.SHUTDOWN, Cause.TERM, Cause.NODE):
         return Judgement(Outcome.LOST, again=True)
+    if report.cause is Cause.PORT:
+        # Not there for as long as the port is taken; elsewhere, or there later, it may be free.
+        return Judgement(Outcome.FAILED, again=True, after=options.start_backoff)
     if report.cause is Cause.NOT_STARTED:
         tries = job.unstarted.get(attempt.task, 0) + 1
         return Judgement(Outcome.FAILED, again=elsewhere and tries < options.start_tries, after=options.start_backoff)

@@ -17,6 +17,7 @@ class Cause(Enum):
     TERM = "term"  # its node had not heard from the center for too long
     SHUTDOWN = "shutdown"  # the executor was stopped, and its tasks with it
     NOT_STARTED = "not_started"  # the program could not be started; ``error`` says why
+    PORT = "port"  # somebody on its node has one of its ports; nothing is wrong with the job, nor with the node
     NODE = "node"  # the node had no room for it, on its disk or for a process; nothing is wrong with the job
     UNKNOWN = "unknown"  # it is gone and nobody saw how: never taken for a success
 
@@ -40,7 +41,7 @@ class Ended(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """The attempt is over, and every process of it is gone.
 
     ``code`` is the exit code, or -n after signal n; ``None`` if nobody knows it. ``started`` is 0 if it never ran.
-    Times are the executor's wall clock, in microseconds since the epoch.
+    Times are the executor's wall clock, in microseconds since the epoch. ``port`` is the one that was taken.
     """
 
     attempt: int
@@ -50,6 +51,7 @@ class Ended(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     at: int
     error: str = ""
     usage: Usage = Usage()
+    port: int = 0
 
 
 Report: TypeAlias = Started | Ended

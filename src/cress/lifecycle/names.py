@@ -1,0 +1,69 @@
+"""The name service: where the running tasks of a job are. A view of the machine, so a task is gone with its end.
+
+Source E §3.2: jobs ask by name for host, rack, address and ports of the jobs that they work with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cress.lifecycle.live import LiveAttempt, LiveJob
+from cress.model.group import DEFAULT_GROUP
+
+if TYPE_CHECKING:
+    from cress.lifecycle.machine import Machine
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a task runs, and since when: wall clock, microseconds since the epoch.
+
+    ``address`` is the name of the node where that has no other. ``ports`` are names and numbers.
+    """
+
+    job: int
+    name: str
+    group: str
+    task: int
+    attempt: int
+    node: str
+    rack: str
+    address: str
+    ports: tuple[tuple[str, int], ...]
+    since: int
+
+
+def resolve(machine: Machine, name: str, group: str | None = None) -> list[Place]:
+    """The running tasks of all jobs of that name, in one group or in any, by job and task.
+
+    Running: its program was started, and it was not told to stop.
+    """
+    found = []
+    for job in machine.jobs.values():
+        spec = job.job
+        if spec.name == name and (group is None or (spec.group or DEFAULT_GROUP) == group):
+            running = (each for each in job.attempts.values() if each.started and not each.halted)
+            found += [_place(machine, job, each) for each in sorted(running, key=lambda each: each.task)]
+    return found
+
+
+def ports_of(job: LiveJob, attempt: LiveAttempt) -> tuple[tuple[str, int], ...]:
+    """The ports of an attempt: names and numbers."""
+    return tuple((name, number) for (name, _), number in zip(job.job.ports, attempt.ports, strict=False))
+
+
+def _place(machine: Machine, job: LiveJob, attempt: LiveAttempt) -> Place:
+    node = machine.nodes[attempt.node].node
+    return Place(
+        job=attempt.job,
+        name=job.job.name,
+        group=job.job.group or DEFAULT_GROUP,
+        task=attempt.task,
+        attempt=attempt.id,
+        node=node.name,
+        rack=node.rack,
+        address=node.address or node.name,
+        ports=ports_of(job, attempt),
+        since=attempt.started,
+    )
