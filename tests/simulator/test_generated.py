@@ -45,8 +45,8 @@ def test_it_is_what_was_asked_for() -> None:
 
 
 def test_constrained_jobs_change_nothing_else() -> None:
-    plain = load("jobs=2000", None, 3)
-    work = load("jobs=2000,constrained=0.4", None, 3)
+    plain = load_workload("generated:jobs=2000", None, 3)
+    work = load_workload("generated:jobs=2000,constrained=0.4", None, 3)
     assert (work.submit == plain.submit).all()
     assert (work.tasks == plain.tasks).all()
     assert [node.capacity for node in work.cluster.nodes] == [node.capacity for node in plain.cluster.nodes]
