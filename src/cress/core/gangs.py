@@ -1,0 +1,81 @@
+"""Room for a gang whose tasks are counted per node and per rack: which nodes are open, whatever was chosen before.
+
+Nodes lie in racks, racks in the cluster, and each has a number of copies that it takes: such nested bounds let tasks be
+placed one after the other, each on any open node, and all of them find a place. For a copy on an open node takes one from
+its node, its rack and the whole, so that exactly one less is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from cress.core.racks import Racks
+
+Ints = npt.NDArray[np.int64]
+
+
+class Room:
+    """Copies that nodes still take: ``copies`` (int64, per node), and per rack at most ``per_rack`` (0: any number)."""
+
+    def __init__(self, racks: Racks, copies: Ints, per_rack: int = 0) -> None:
+        self.racks = racks
+        self.copies = copies.copy()
+        self.left = racks.room(copies, per_rack)
+
+    @property
+    def total(self) -> int:
+        """How many copies find a place."""
+        return sum(self.left)
+
+    def keep(self, racks: Iterable[int]) -> None:
+        """Nothing goes to other racks than these."""
+        kept = set(racks)
+        self.left = [each if r in kept else 0 for r, each in enumerate(self.left)]
+
+    def is_open(self, f: int) -> bool:
+        """Whether node ``f`` takes one more copy."""
+        return bool(self.copies[f] > 0) and self.left[self.racks.rack_of(f)] > 0
+
+    def closed(self) -> npt.NDArray[np.bool_]:
+        """Per node, whether it takes no copy any more."""
+        of = self.racks.of[: len(self.copies)]
+        return (self.copies <= 0) | (np.array([*self.left, 0], np.int64)[of] <= 0)
+
+    def take(self, f: int) -> None:
+        """A copy goes to node ``f``, which is open."""
+        self.copies[f] -= 1
+        self.left[self.racks.rack_of(f)] -= 1
+
+    def first(self, size: int) -> list[tuple[int, int]] | None:
+        """Nodes for ``size`` copies, filled in their order; ``None`` if there is not room for all."""
+        if self.total < size:
+            return None
+        places: list[tuple[int, int]] = []
+        left = self.left.copy()
+        for f in np.flatnonzero(self.copies).tolist():
+            r = self.racks.rack_of(f)
+            count = min(int(self.copies[f]), left[r], size)
+            if count > 0:
+                places.append((f, count))
+                left[r] -= count
+                size -= count
+        return places
+
+
+def room_for(
+    racks: Racks, copies: Ints, size: int, per_rack: int = 0, *, adjacent: bool = False, used: Iterable[int] = ()
+) -> Room | None:
+    """The room that a gang of ``size`` may use of ``copies`` per node; ``None`` if it does not fit.
+
+    ``adjacent``: in racks that are near each other, and near those ``used`` by tasks that it belongs with.
+    """
+    room = Room(racks, copies, per_rack)
+    if adjacent:
+        chosen = racks.choose(room.left, size, used)
+        if chosen is None:
+            return None
+        room.keep(chosen)
+    return room if room.total >= size else None

@@ -1,0 +1,104 @@
+"""Room for gangs under bounds per node and rack: whatever is chosen first, the rest finds a place."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cress.core.gangs import Room, room_for
+from cress.core.racks import Racks
+
+
+def racks_of(names: str, *pairs: str) -> Racks:
+    """A node in each of the racks that the letters name; pairs of letters are neighbours."""
+    made = Racks()
+    made.set_neighbours(tuple((pair[0], pair[1]) for pair in pairs))
+    for f, name in enumerate(names):
+        made.put(f, name)
+    return made
+
+
+def test_bounds_per_rack_close_the_other_nodes_of_the_rack() -> None:
+    room = Room(racks_of("aab"), np.array([2, 2, 1]), per_rack=2)
+    assert room.total == 3
+    room.take(1)
+    assert room.closed().tolist() == [False, False, False]
+    room.take(0)
+    assert room.closed().tolist() == [True, True, False]
+    assert room.first(1) == [(2, 1)]
+    assert room.first(2) is None
+
+
+def test_an_adjacent_gang_goes_to_one_rack_if_that_holds_it() -> None:
+    room = room_for(racks_of("aabb", "ab"), np.array([3, 3, 2, 1]), 3, adjacent=True)
+    assert room is not None
+    assert room.first(3) == [(2, 2), (3, 1)]
+
+
+def test_an_adjacent_gang_stays_near_what_it_belongs_with() -> None:
+    room = room_for(racks_of("abc", "ab"), np.array([2, 2, 9]), 3, adjacent=True, used=[1])
+    assert room is not None
+    assert room.first(3) == [(0, 2), (1, 1)]
+    assert room_for(racks_of("abc", "ab"), np.array([2, 0, 9]), 3, adjacent=True, used=[1]) is None
+
+
+cases = st.integers(1, 4).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.sampled_from("abc"), min_size=n, max_size=n).map("".join),
+        st.lists(st.integers(0, 3), min_size=n, max_size=n),
+        st.lists(st.sampled_from(["ab", "bc", "ac"]), unique=True),
+        st.integers(0, 4),
+        st.integers(1, 6),
+        st.booleans(),
+        st.randoms(use_true_random=False),
+    )
+)
+
+
+@given(cases)
+def test_whatever_is_chosen_all_tasks_find_a_place_and_every_bound_holds(case) -> None:  # type: ignore[no-untyped-def]
+    names, copies, pairs, per_rack, size, adjacent, random = case
+    racks = racks_of(names, *pairs)
+    room = room_for(racks, np.array(copies), size, per_rack, adjacent=adjacent)
+    if room is None:
+        return
+    first = room.first(size)
+    assert first is not None
+    assert sum(count for _, count in first) == size
+    chosen: list[int] = []
+    for _ in range(size):
+        f = random.choice([f for f in range(len(names)) if room.is_open(f)])
+        assert [not room.is_open(f) for f in range(len(names))] == room.closed().tolist()
+        room.take(f)
+        chosen.append(f)
+    for nodes in (chosen, [f for f, count in first for _ in range(count)]):
+        in_use = {names[f] for f in nodes}
+        assert all(nodes.count(f) <= copies[f] for f in range(len(names)))
+        assert not per_rack or all(sum(names[f] == rack for f in nodes) <= per_rack for rack in in_use)
+        if adjacent:
+            assert all(racks.near(racks.index[a], racks.index[b]) for a, b in combinations(sorted(in_use), 2))
+
+
+@given(cases)
+def test_room_is_found_whenever_some_choice_would_do(case) -> None:  # type: ignore[no-untyped-def]
+    names, copies, pairs, per_rack, size, adjacent, _ = case
+    racks = racks_of(names, *pairs)
+
+    def sets() -> list[set[str]]:
+        every = sorted(set(names))
+        if not adjacent:
+            return [set(every)]
+        some = [set(each) for k in range(1, len(every) + 1) for each in combinations(every, k)]
+        return [
+            each for each in some if all(racks.near(racks.index[a], racks.index[b]) for a, b in combinations(each, 2))
+        ]
+
+    def holds(each: set[str]) -> int:
+        sums = [sum(c for c, name in zip(copies, names, strict=True) if name == rack) for rack in each]
+        return sum(min(total, per_rack) if per_rack else total for total in sums)
+
+    possible = max(holds(each) for each in sets()) >= size
+    assert (room_for(racks, np.array(copies), size, per_rack, adjacent=adjacent) is not None) == possible
