@@ -1,0 +1,100 @@
+"""The name service: which tasks are told, with what, and when they are gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cress.lifecycle.inputs import ApplyGroups, Drain, NodeDead, NodeJoined
+from cress.lifecycle.machine import Machine
+from cress.lifecycle.names import Place, resolve
+from cress.model.job import Job
+from cress.model.node import Node
+from tests.lifecycle.builders import UTC_AT_START, World, group, job, node, started
+
+
+def web(tasks: int = 1, **more: Any) -> Job:
+    return job(tasks, name="web", **more)
+
+
+def where(world: World, name: str = "web", group: str | None = None) -> list[tuple[int, int, str]]:
+    return [(each.job, each.task, each.node) for each in resolve(world.machine, name, group)]
+
+
+def cluster(*names: str, cpus: int = 1) -> World:
+    world = World()
+    for name in names:
+        world.join(name, cpus)
+    return world
+
+
+def test_a_task_has_a_place_from_the_start_of_its_program_to_its_end() -> None:
+    world = cluster("n1", "n2")
+    (number,) = world.submit(web(2))
+    assert where(world) == []
+    world.report("n1", started(1))
+    assert where(world) == [(number, 0, "n1")]
+    world.report("n2", started(2))
+    assert where(world) == [(number, 0, "n1"), (number, 1, "n2")]
+    world.finish(number)
+    assert where(world) == []
+
+
+def test_a_place_says_where_a_task_is_reached_and_since_when() -> None:
+    world = World()
+    there = Node(name="n1", capacity=node("n1").capacity, rack="r1", address="10.0.0.1")
+    world.step(NodeJoined(node=there, boot="b"))
+    (number,) = world.submit(web())
+    world.run_all()
+    assert resolve(world.machine, "web") == [
+        Place(
+            job=number, name="web", group="default", task=0, attempt=1, node="n1", rack="r1", address="10.0.0.1",
+            ports=(), since=UTC_AT_START + 1,
+        )
+    ]  # fmt: skip
+
+
+def test_ports_have_their_names_and_a_node_without_an_address_its_own() -> None:
+    world = cluster("n1")
+    world.submit(web(ports=(("http", 8080), ("admin", 0))))
+    world.run_all()
+    world.machine.attempts[1].ports = (8080, 20_000)
+    (place,) = resolve(world.machine, "web")
+    assert (place.address, dict(place.ports)) == ("n1", {"http": 8080, "admin": 20_000})
+
+
+def test_a_task_that_was_told_to_stop_has_no_place_any_more() -> None:
+    world = cluster("n1", "n2")
+    cancelled, drained = world.submit(web(), web())
+    world.run_all()
+    world.cancel(cancelled)
+    assert where(world) == [(drained, 0, "n2")]
+    world.step(Drain(name="n2", deadline=0))
+    assert where(world) == []
+
+
+def test_a_node_that_is_away_may_still_run_it_and_one_that_is_dead_does_not() -> None:
+    world = cluster("n1")
+    (number,) = world.submit(web())
+    world.run_all()
+    world.leave("n1")
+    assert where(world) == [(number, 0, "n1")]
+    world.step(NodeDead(name="n1", forget=True))
+    assert where(world) == []
+
+
+def test_names_may_be_those_of_several_jobs_in_several_groups() -> None:
+    world = cluster("n1", "n2", "n3")
+    world.step(ApplyGroups(groups=(group("shop", 2),)))
+    first, second, _ = world.submit(web(), web(group="shop"), job(name="db"))
+    world.run_all()
+    assert where(world) == [(first, 0, "n2"), (second, 0, "n1")]
+    assert where(world, group="shop") == [(second, 0, "n1")]
+    assert where(world, group="default") == [(first, 0, "n2")]
+    assert where(world, "nobody") == []
+
+
+def test_places_are_the_same_after_a_restart() -> None:
+    world = cluster("n1")
+    world.submit(web())
+    world.run_all()
+    assert resolve(Machine.restore(world.machine.export()), "web") == resolve(world.machine, "web")
