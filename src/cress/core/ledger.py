@@ -177,7 +177,8 @@ class Ledger:
         again, after = event.again, event.after
         # A victim is always queued again, however its end is called; a cancelled job takes nothing back.
         victim = attempt.stopping and event.outcome is not Outcome.SUCCEEDED
-        if victim or event.outcome in (Outcome.PREEMPTED, Outcome.LOST):
+        lost = event.outcome is Outcome.LOST and (attempt.job.job.job_failure or again)
+        if victim or lost or event.outcome is Outcome.PREEMPTED:
             again, after = True, 0
         self._give_back(attempt, again, after)
 
@@ -186,7 +187,7 @@ class Ledger:
         if self.cluster.lost[f]:
             return
         for attempt in [attempt for attempt in self.attempts.values() if attempt.node == f]:
-            self._give_back(attempt, True)
+            self._give_back(attempt, attempt.stopping or attempt.job.job.job_failure)
         self.cluster.lose_node(f)
         self._void_claims(f)
 

@@ -82,6 +82,8 @@ def ended(machine: Machine, attempt: LiveAttempt, report: Ended) -> None:
         starts.failed(machine, attempt, job, report.error, again=judgement.again)
     if report.cause is Cause.NODE:
         starts.no_room(machine, attempt, report.error)
+    if judgement.outcome is Outcome.LOST and not judgement.again:
+        job.reason = f"a task of it was lost with its node {attempt.node}; such tasks of it do not run again"
     maybe_over(machine, job)
 
 

@@ -29,11 +29,15 @@ def judge(
         return Judgement(Outcome.SUCCEEDED)
     if job.ending:
         return Judgement(Outcome.CANCELLED)
+    # One that was to stop for others runs again, however it came to its end.
+    wanted = job.job.job_failure or bool(attempt.halted) or stopping
     if report.cause is Cause.UNKNOWN:
-        return Judgement(Outcome.LOST, again=True)
+        return Judgement(Outcome.LOST, again=wanted)
     if attempt.halted or stopping or report.cause is Cause.STOPPED:
         return Judgement(Outcome.PREEMPTED, again=True)
-    if report.cause in (Cause.SHUTDOWN, Cause.TERM, Cause.NODE):
+    if report.cause in (Cause.SHUTDOWN, Cause.TERM):
+        return Judgement(Outcome.LOST, again=wanted)
+    if report.cause is Cause.NODE:
         return Judgement(Outcome.LOST, again=True)
     if report.cause is Cause.PORT:
         # Not there for as long as the port is taken; elsewhere, or there later, it may be free.

@@ -56,7 +56,8 @@ class TaskEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
     """An attempt ended and has given back what it held.
 
     ``again`` queues the task again with its original place in the order (a retry), ``after`` microseconds from now. A
-    preempted or lost attempt is always queued again, at once, whatever ``again`` and ``after`` say.
+    preempted attempt is always queued again, at once, whatever ``again`` and ``after`` say; so is a lost one, unless
+    its job says otherwise (``job_failure``) and ``again`` does not.
     """
 
     attempt: int
@@ -72,7 +73,7 @@ class NodeAdded(msgspec.Struct, frozen=True, tag=True):
 
 
 class NodeLost(msgspec.Struct, frozen=True, tag=True):
-    """A node is gone with everything that ran on it; those tasks are queued again."""
+    """A node is gone with everything that ran on it; those tasks are queued again, unless their jobs say otherwise."""
 
     name: str
 
