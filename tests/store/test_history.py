@@ -200,7 +200,12 @@ def test_records_survive_with_every_field(history: History) -> None:
     job = JobRecord(
         id=2**52, name="n", group="g", user="u", type="batch", tasks=10**7, gang=False, priority=-(10**9),
         time_limit=2**60, request=(1, 2**60, 3), state=JobState.CANCELLED, submitted=2**51, started=0, ended=2**51,
-        succeeded=1, failed=2, cancelled=3, preempted=4,
+        succeeded=1, failed=2, cancelled=3, preempted=4, requirement='Rack = "ü"', rank="CPU", application="shop",
     )  # fmt: skip
-    history.add([(job, None)], [], {})
+    attempt = AttemptRecord(
+        attempt=2**52, job=2**52, task=3, node="n", outcome=Outcome.LOST, final=True, placed=1, started=0, ended=2,
+        code=None, error="lost", cpu=1, memory=2**50, ports=(80, 65535),
+    )  # fmt: skip
+    history.add([(job, None)], [attempt], {job.id: WEIGHT})
     assert history.job(job.id) == (job, None)
+    assert history.attempts(job.id, 0, 9) == [attempt]

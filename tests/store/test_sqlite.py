@@ -43,14 +43,18 @@ def record(number: int, **changes: object) -> JobRecord:
         succeeded=2,
         failed=0,
         cancelled=0,
+        requirement="GCC >= 4.5",
+        rank="CPU",
+        application="shop",
     )
     return msgspec.structs.replace(fixed, **changes)
 
 
 def attempt(number: int, job: int, task: int, outcome: Outcome = Outcome.SUCCEEDED) -> AttemptRecord:
     return AttemptRecord(
-        attempt=number, job=job, task=task, node="n1", outcome=outcome, final=True, placed=1, started=2, ended=3, code=0
-    )
+        attempt=number, job=job, task=task, node="n1", outcome=outcome, final=True, placed=1, started=2, ended=3, code=0,
+        ports=(80, 20_000) if task else (),
+    )  # fmt: skip
 
 
 def test_a_new_store_is_empty(store: SqliteStore) -> None:

@@ -73,6 +73,7 @@ def ended(machine: Machine, attempt: LiveAttempt, report: Ended) -> None:
             error=report.error,
             cpu=report.usage.cpu,
             memory=report.usage.memory,
+            ports=attempt.ports,
         )
     )
     if report.cause is Cause.PORT:

@@ -116,4 +116,7 @@ def record_of(job: LiveJob, utc: int) -> JobRecord:
         cancelled=job.cancelled,
         preempted=job.preempted,
         reason=job.reason,
+        requirement=spec.requirement,
+        rank=spec.rank,
+        application=spec.application,
     )

@@ -229,6 +229,7 @@ def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: st
         time_limit=time_limit,
         stop_grace=stop_grace,
         on_partition=on_partition,
+        ports=given_ports,
     )
     behind = tuple((each, condition) for each, condition in after if isinstance(each, str))
     return JobSpec(job=job, run=run, behind=behind, clauses=clauses, ranks=ranks)

@@ -26,7 +26,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One finished attempt. Times are wall clock, microseconds since the epoch; ``started`` is 0 if it never ran.
 
     ``final``: the task is not tried again. ``code`` is the exit code, -n after signal n, ``None`` if unknown.
-    ``cpu`` in microseconds, ``memory`` (peak) in bytes.
+    ``cpu`` in microseconds, ``memory`` (peak) in bytes. ``ports`` are the numbers that it had, in the job's order.
     """
 
     attempt: int
@@ -42,12 +42,14 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     cpu: int = 0
     memory: int = 0
+    ports: tuple[int, ...] = ()
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One finished job. Counts are of tasks; times as in ``AttemptRecord``; ``request`` in the cluster's dimensions.
 
-    ``reason`` is why the job did not run to its end, where no attempt tells it.
+    ``reason`` is why the job did not run to its end, where no attempt tells it. ``requirement``, ``rank`` and
+    ``application`` are as they were submitted.
     """
 
     id: int
@@ -69,3 +71,6 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     cancelled: int
     preempted: int = 0  # attempts, not tasks
     reason: str = ""
+    requirement: str = ""
+    rank: str = ""
+    application: str = ""

@@ -13,7 +13,7 @@ from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.store.base import Batch, Damaged, Saved, StoreError
 
-SCHEMA = 3
+SCHEMA = 4
 # The ending of the file that tells whether a store was closed.
 MARK = ".mark"
 # What SQLite says when a file is not what it wrote.
@@ -29,12 +29,13 @@ CREATE TABLE jobs (
     tasks INTEGER NOT NULL, gang INTEGER NOT NULL, priority INTEGER NOT NULL, time_limit INTEGER, request TEXT NOT NULL,
     state TEXT NOT NULL, submitted INTEGER NOT NULL, started INTEGER NOT NULL, ended INTEGER NOT NULL,
     succeeded INTEGER NOT NULL, failed INTEGER NOT NULL, cancelled INTEGER NOT NULL, preempted INTEGER NOT NULL,
-    reason TEXT NOT NULL
+    reason TEXT NOT NULL, requirement TEXT NOT NULL, rank TEXT NOT NULL, application TEXT NOT NULL
 );
 CREATE TABLE attempts (
     job INTEGER NOT NULL, task INTEGER NOT NULL, attempt INTEGER NOT NULL, node TEXT NOT NULL, outcome TEXT NOT NULL,
     final INTEGER NOT NULL, placed INTEGER NOT NULL, started INTEGER NOT NULL, ended INTEGER NOT NULL, code INTEGER,
-    error TEXT NOT NULL, cpu INTEGER NOT NULL, memory INTEGER NOT NULL, PRIMARY KEY (job, task, attempt)
+    error TEXT NOT NULL, cpu INTEGER NOT NULL, memory INTEGER NOT NULL, ports TEXT NOT NULL,
+    PRIMARY KEY (job, task, attempt)
 ) WITHOUT ROWID;
 """
 
@@ -310,4 +311,5 @@ def attempt_of(row: tuple[object, ...]) -> AttemptRecord:
     values = dict(zip(_ATTEMPT, row, strict=True))
     values["outcome"] = Outcome(values["outcome"])
     values["final"] = bool(values["final"])
+    values["ports"] = tuple(map(int, str(values["ports"]).split()))
     return AttemptRecord(**values)  # type: ignore[arg-type]
