@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from cress.core.ports import DYNAMIC, Ports
 from cress.model.node import DYNAMIC_PORTS
 
-FIRST = DYNAMIC_PORTS[0]
+NODE = np.array([0])
 
 
 def ports(first: int = 100, last: int = 104, seen: tuple[int, ...] = (), given: tuple[int, ...] = ()) -> Ports:
@@ -22,26 +23,20 @@ def ports(first: int = 100, last: int = 104, seen: tuple[int, ...] = (), given: 
 
 
 @pytest.mark.parametrize(
-    ("story", "wanted", "seen", "given", "copies"),
+    ("seen", "given", "but", "free"),
     [
-        ("no ports at all", (), (), (), 9),
-        ("a fixed port", (80,), (), (), 1),
-        ("a fixed port that an attempt has", (80,), (), (80,), 0),
-        ("a fixed port that a stranger hears", (80,), (80,), (), 0),
-        ("one of two is taken", (80, 443), (), (443,), 0),
-        ("the same fixed port twice", (80, 80), (), (), 0),
-        ("dynamic ports", (DYNAMIC,), (), (), 5),
-        ("dynamic ports, some taken", (DYNAMIC,), (100, 7), (104, 80), 3),
-        ("two dynamic ports for each", (DYNAMIC, DYNAMIC), (), (), 2),
-        ("more dynamic ports than there are", (DYNAMIC,) * 6, (), (), 0),
-        ("a fixed port inside the range is no dynamic one", (102, *[DYNAMIC] * 5), (), (), 0),
-        ("a fixed port outside of it does no harm", (80, *[DYNAMIC] * 5), (), (), 1),
+        pytest.param((), (), (), 5, id="nobody has any"),
+        pytest.param((100, 7), (104, 80), (), 3, id="some are taken, others are outside of the range"),
+        pytest.param((), (), (102, 80), 4, id="a fixed port of the same task"),
+        pytest.param((102,), (), (102,), 4, id="a fixed port that is taken anyway"),
+        pytest.param((102,), (102,), (), 4, id="a stranger and an attempt on one port"),
+        pytest.param((100, 101), (102, 103, 104), (), 0, id="all are taken"),
     ],
 )
-def test_how_many_tasks_a_node_has_ports_for(
-    story: str, wanted: tuple[int, ...], seen: tuple[int, ...], given: tuple[int, ...], copies: int
+def test_how_many_dynamic_ports_are_free(
+    seen: tuple[int, ...], given: tuple[int, ...], but: tuple[int, ...], free: int
 ) -> None:
-    assert ports(seen=seen, given=given).copies(0, wanted, 9) == copies, story
+    assert ports(seen=seen, given=given).dynamic(NODE, but).tolist() == [free]
 
 
 def test_dynamic_ports_are_the_lowest_free_ones_in_the_order_of_the_job() -> None:
@@ -65,18 +60,18 @@ def test_what_strangers_do_is_replaced_as_a_whole_and_forgotten_with_the_node() 
     assert made.is_free(0, 82)
 
 
-def test_nodes_have_their_own_ports_and_the_usual_range_unless_told() -> None:
+def test_nodes_have_their_own_ports() -> None:
     made = ports()
+    made.set_range(20, DYNAMIC_PORTS)
     made.give(0, (80,))
-    assert made.is_free(1, 80)
-    assert made.give(1, (DYNAMIC,)) == (FIRST,)
+    assert made.taken(np.array([0, 20]), 80).tolist() == [True, False]
+    assert made.give(20, (DYNAMIC,)) == (DYNAMIC_PORTS[0],)
 
 
 def test_an_empty_node_has_all_its_ports() -> None:
     made = ports(seen=(80, 100), given=(101,))
-    assert made.copies_when_empty(0, (80,), 9) == 1
-    assert made.copies_when_empty(0, (DYNAMIC,), 9) == 5
-    assert made.copies_when_empty(0, (80, 80), 9) == 0
+    assert made.dynamic_when_empty(NODE).tolist() == [5]
+    assert made.dynamic_when_empty(NODE, (100, 80)).tolist() == [4]
 
 
 @given(
@@ -99,18 +94,19 @@ def test_no_port_is_given_twice_and_all_are_given_back(story: list[tuple[str, ob
         elif what == "end" and isinstance(value, int) and alive:
             made.give_back(0, alive.pop(value % len(alive)))
         elif what == "give" and isinstance(value, list):
-            if made.copies(0, value, 1):
+            wanted = [port for port in value if port]
+            free = [p for p in range(1, 9) if made.is_free(0, p)]
+            dynamic = [p for p in free if 3 <= p <= 7 and p not in wanted]
+            assert made.dynamic(NODE, wanted).tolist() == [len(dynamic)]
+            if (
+                len(set(wanted)) == len(wanted)
+                and set(wanted) <= set(free)
+                and len(dynamic) + len(wanted) >= len(value)
+            ):
                 before = made.seen(0)
                 got = made.give(0, value)
                 assert not {*busy, *before} & set(got)
                 assert all(mine in (asked, mine * (asked == DYNAMIC)) for mine, asked in zip(got, value, strict=True))
                 assert all(3 <= mine <= 7 for mine, asked in zip(got, value, strict=True) if asked == DYNAMIC)
                 alive.append(got)
-            else:
-                free = [p for p in range(1, 9) if made.is_free(0, p)]
-                fixed = [port for port in value if port]
-                dynamic = [p for p in free if 3 <= p <= 7 and p not in fixed]
-                assert (
-                    len(set(fixed)) < len(fixed) or set(fixed) - set(free) or len(dynamic) < len(value) - len(fixed)
-                ), f"{value} could have been given"
         assert made.given(0) == tuple(sorted(port for got in alive for port in got))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cress.model.node import DYNAMIC_PORTS
+import numpy as np
+import numpy.typing as npt
 
 DYNAMIC = 0
 
@@ -19,21 +20,35 @@ class Ports:
     def __init__(self) -> None:
         self._given: dict[int, set[int]] = {}
         self._seen: dict[int, frozenset[int]] = {}
-        self._ranges: dict[int, tuple[int, int]] = {}
+        # Per node: the first and the last dynamic port, and how many from there to there nobody has.
+        self._ranges: npt.NDArray[np.int64] = np.zeros((0, 2), np.int64)
+        self._free: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
     # --- what is so ----------------------------------------------------------------------------------------
 
     def set_range(self, f: int, ports: tuple[int, int]) -> None:
         """The first and the last dynamic port of node ``f``; what was given before stays given."""
+        if f >= len(self._free):
+            more = max(16, f + 1 - len(self._free), len(self._free))
+            self._ranges = np.concatenate([self._ranges, np.tile(np.array([1, 0], np.int64), (more, 1))])
+            self._free = np.concatenate([self._free, np.zeros(more, np.int64)])
         self._ranges[f] = ports
+        self._count(f)
 
     def see(self, f: int, ports: Iterable[int]) -> None:
         """All ports of node ``f`` that strangers listen on."""
         self._seen[f] = frozenset(ports)
+        self._count(f)
 
     def forget(self, f: int) -> None:
         """Node ``f`` is lost: who listened there does no more."""
         self._seen.pop(f, None)
+        self._count(f)
+
+    def _count(self, f: int) -> None:
+        first, last = self._ranges[f].tolist()
+        busy = {*self._given.get(f, ()), *self._seen.get(f, ())}
+        self._free[f] = max(0, last - first + 1) - len([port for port in busy if first <= port <= last])
 
     def seen(self, f: int) -> tuple[int, ...]:
         """The ports of node ``f`` that strangers listen on, ascending."""
@@ -49,36 +64,33 @@ class Ports:
         """Whether nobody has or hears this port."""
         return port not in self._given.get(f, ()) and port not in self._seen.get(f, ())
 
-    def copies(self, f: int, wanted: Sequence[int], most: int) -> int:
-        """How many tasks that want these ports node ``f`` takes, at most ``most``."""
-        fixed = [port for port in wanted if port != DYNAMIC]
-        if fixed:
-            most = min(most, 1) if len(set(fixed)) == len(fixed) and all(self.is_free(f, p) for p in fixed) else 0
-        dynamic = len(wanted) - len(fixed)
-        return min(most, self._free_dynamic(f, fixed) // dynamic) if dynamic and most else most
+    def taken(self, places: npt.NDArray[np.int64], port: int) -> npt.NDArray[np.bool_]:
+        """Per node of ``places``, whether somebody has or hears this port."""
+        return np.array([not self.is_free(f, port) for f in places.tolist()], np.bool_)
 
-    def copies_when_empty(self, f: int, wanted: Sequence[int], most: int) -> int:
-        """The same for the node without any attempt or stranger."""
-        empty = Ports()
-        empty.set_range(f, self._range(f))
-        return empty.copies(f, wanted, most)
+    def dynamic(self, places: npt.NDArray[np.int64], but: Sequence[int] = ()) -> npt.NDArray[np.int64]:
+        """Per node of ``places``, how many dynamic ports nobody has, without those in ``but``."""
+        free = self._free[places]
+        for port in dict.fromkeys(but):
+            inside = (self._ranges[places, 0] <= port) & (port <= self._ranges[places, 1])
+            free -= inside & ~self.taken(places, port)
+        return free
 
-    def _range(self, f: int) -> tuple[int, int]:
-        return self._ranges.get(f, DYNAMIC_PORTS)
-
-    def _free_dynamic(self, f: int, but: Sequence[int]) -> int:
-        first, last = self._range(f)
-        busy = {*self._given.get(f, ()), *self._seen.get(f, ()), *but}
-        return max(0, last - first + 1) - len([port for port in busy if first <= port <= last])
+    def dynamic_when_empty(self, places: npt.NDArray[np.int64], but: Sequence[int] = ()) -> npt.NDArray[np.int64]:
+        """The same if nobody had any port."""
+        first, last = self._ranges[places, 0], self._ranges[places, 1]
+        free: npt.NDArray[np.int64] = np.maximum(0, last - first + 1)
+        for port in dict.fromkeys(but):
+            free -= (first <= port) & (port <= last)
+        return free
 
     # --- giving --------------------------------------------------------------------------------------------
 
     def give(self, f: int, wanted: Sequence[int]) -> tuple[int, ...]:
-        """Give a task the ports that it wants, which node ``f`` must have (``copies``); in the order of ``wanted``."""
+        """Give a task the ports that it wants, which node ``f`` must have; in the order of ``wanted``."""
         fixed = [port for port in wanted if port != DYNAMIC]
-        first, last = self._range(f)
+        port, last = self._ranges[f].tolist()
         got = []
-        port = first
         for each in wanted:
             if each != DYNAMIC:
                 got.append(each)
@@ -96,6 +108,7 @@ class Ports:
         ports = set(ports)
         if ports:
             self._given.setdefault(f, set()).update(ports)
+            self._count(f)
 
     def give_back(self, f: int, ports: Iterable[int]) -> None:
         """An attempt that had these ports of node ``f`` is over."""
@@ -106,3 +119,4 @@ class Ports:
                 self._given[f] = left
             else:
                 del self._given[f]
+            self._count(f)
