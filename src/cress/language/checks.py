@@ -1,0 +1,216 @@
+"""What an expression may not be, found before it is ever asked of a node."""
+
+from __future__ import annotations
+
+from cress.language.names import (
+    AMOUNTS,
+    DATA_LOCALITY,
+    DEPENDED_JOB,
+    IDLE,
+    JOB_ATTRIBUTES,
+    JOB_DEPENDENCY,
+    MOMENT,
+    NODES,
+    PLACEMENT,
+    amount_of,
+    key_of,
+    measure_of,
+)
+from cress.language.syntax import Raw, Relaxes
+from cress.language.tree import (
+    And,
+    Arithmetic,
+    Compare,
+    Defined,
+    Expression,
+    In,
+    Name,
+    Negative,
+    Not,
+    Number,
+    Or,
+    Resource,
+    Span,
+    Text,
+    Truth,
+    is_truth,
+    parts,
+)
+from cress.language.trouble import trouble
+from cress.language.values import number_value
+from cress.model.errors import InputError
+from cress.model.resources import Measure
+
+_PLACEMENT_HINTS = {
+    NODES: "Name in (…) or Address in (…) may stand anywhere",
+    DATA_LOCALITY: "Name in (…) or Address in (…) may stand anywhere",
+}
+
+
+def measure_in(expression: Raw) -> Measure | None:
+    """The measure in which the numbers of a comparison or of arithmetic are read: that of the first amount in it."""
+    if isinstance(expression, Name):
+        return measure_of(expression.key)
+    if is_truth(expression) and not isinstance(expression, (Compare, In)):
+        return None
+    for part in parts(expression):
+        found = None if is_truth(part) else measure_in(part)
+        if found is not None:
+            return found
+    return None
+
+
+class Checker:
+    """Looks at the expressions of one text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def condition(self, raw: Raw) -> Expression:
+        """``raw`` as a truth value over one node."""
+        if isinstance(raw, Relaxes):
+            raise trouble(
+                self.text,
+                raw.at,
+                "f(x) stands behind the whole clause that it relaxes",
+                "clause && f(x) = (Waittime > 15s), not inside ||, ! or an f(x)",
+            )
+        match raw:
+            case And():
+                for each in raw.operands:
+                    self.condition(each)
+            case Or():
+                for each in raw.operands:
+                    self.condition(each)
+            case Not():
+                self.condition(raw.operand)
+            case Compare():
+                self._compare(raw)
+            case In():
+                self._member(raw)
+            case Defined():
+                self._name(raw.name)
+            case Resource():
+                raise self._placement("Resource", raw.at, "")
+            case Truth():
+                pass
+            case Name():
+                self._name(raw)
+                if amount_of(raw.key)[1]:
+                    raise self.wrong(raw, f"{raw} is an amount, not a condition", f"{raw} >= …")
+            case _:
+                raise self.wrong(raw, f"{raw} is no condition", "compare it with something")
+        expression: Expression = raw
+        return expression
+
+    def number(self, raw: Raw, measure: Measure | None) -> None:
+        """``raw`` as a number, or a truth value that counts as one."""
+        if isinstance(raw, Relaxes) or is_truth(raw):
+            self.condition(raw)
+            return
+        match raw:
+            case Number():
+                if self._value(raw, measure) is None:
+                    raise self.wrong(raw, f"{raw} is a version, not a number to calculate with")
+            case Name():
+                self._name(raw)
+            case Negative():
+                self.number(raw.operand, measure)
+            case Arithmetic():
+                for each in raw.operands:
+                    self.number(each, measure)
+            case _:
+                raise self.wrong(raw, f"{raw} is a text, not a number to calculate with")
+
+    def wrong(self, raw: Raw, what: str, hint: str = "") -> InputError:
+        """The error at the beginning of ``raw``."""
+        return trouble(self.text, place_of(raw), what, hint)
+
+    def _compare(self, compare: Compare) -> None:
+        sides = (compare.left, compare.right)
+        measure = measure_in(compare)
+        for side, other in (sides, sides[::-1]):
+            if isinstance(side, Number):
+                if self._value(side, measure) is None and not _keeps_versions(other):
+                    raise self.wrong(side, f"{side} is a version and {other} is a number")
+            elif isinstance(side, Text):
+                if isinstance(other, (Arithmetic, Negative)) or (isinstance(other, Name) and amount_of(other.key)[1]):
+                    raise self.wrong(side, f"{side} is a text and {other} is a number")
+            else:
+                self.number(side, measure)
+                if is_truth(side) and compare.operator not in ("=", "!="):
+                    raise self.wrong(side, f"a truth value is neither more nor less than another: {compare}", "= or !=")
+
+    def _member(self, member: In) -> None:
+        self.number(member.subject, measure_in(member.subject)) if not isinstance(
+            member.subject, (Number, Text)
+        ) else None
+        measure = measure_in(member)
+        keeps = _keeps_versions(member.subject)
+        for item in member.items:
+            if isinstance(item, Number):
+                if self._value(item, measure) is None and not keeps:
+                    raise self.wrong(item, f"{item} is no number, and {member.subject} is one")
+            elif not keeps and isinstance(item, (Text, Span)):
+                raise self.wrong(item, f"{item} is no number, and {member.subject} is one")
+
+    def _value(self, number: Number, measure: Measure | None) -> float | None:
+        try:
+            return number_value(number.text, measure)
+        except InputError as error:
+            raise trouble(self.text, number.at, error.what, error.hint) from None
+
+    def _name(self, name: Name) -> None:
+        if name.key in PLACEMENT:
+            raise self._placement(PLACEMENT[name.key], name.at, _PLACEMENT_HINTS.get(name.key, ""))
+        if name.key in MOMENT:
+            raise self.wrong(
+                name,
+                f"{name} stands only in f(x)",
+                f"clause && f(x) = ({name} > {'15s' if name.key == 'waittime' else '80%'})",
+            )
+        if name.key in JOB_ATTRIBUTES:
+            raise self.wrong(
+                name, f"{name} says nothing about a node", f"it is `{JOB_ATTRIBUTES[name.key]}` of the job itself"
+            )
+        words = [key_of(each) for each in name.written.split("-")]
+        if len(words) > 1 and any(each.removeprefix(IDLE) in AMOUNTS for each in words):
+            raise self.wrong(name, f"{name} is read as one name", "a minus has a space on each side")
+
+    def _placement(self, word: str, at: int, hint: str) -> InputError:
+        return trouble(
+            self.text,
+            at,
+            f"{word} is a clause of its own: it cannot be a part of another condition",
+            hint or f"{EXAMPLES[word]} joined to the rest by &&",
+        )
+
+
+EXAMPLES = {
+    "Nodes": "Nodes in (192.168.1.2-8, web-1)",
+    "DataLocality": "DataLocality in (192.168.1.2-8)",
+    "Resource": "Resource = <1,2G>",
+    "Port": "Port = 80",
+    "ExclusiveDisk": "ExclusiveDisk = True",
+    "NetworkAdjacent": "NetworkAdjacent = True",
+    "JobDependency": "JobDependency = A",
+}
+assert EXAMPLES.keys() == set(PLACEMENT.values())
+assert PLACEMENT[JOB_DEPENDENCY] == PLACEMENT[DEPENDED_JOB]
+
+
+def place_of(raw: Raw) -> int:
+    """Where an expression begins: at the leftmost of its leaves."""
+    while True:
+        at = getattr(raw, "at", None)
+        if at is not None:
+            return int(at)
+        inside = parts(raw)
+        if not inside:
+            return 0
+        raw = inside[0]
+
+
+def _keeps_versions(other: Expression) -> bool:
+    """Whether a number is compared by its text with this: an attribute or another constant, not an amount."""
+    return isinstance(other, (Number, Text)) or (isinstance(other, Name) and not amount_of(other.key)[1])

@@ -1,0 +1,167 @@
+"""Requirements as conjunctions of clauses, ranks as sums of terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from cress.language.relaxation import Relaxation
+from cress.language.tree import And, Arithmetic, Compare, Expression, Name, Number, Or, Resource, Truth
+from cress.model.errors import InputError
+from cress.model.resources import BASE_DIMENSIONS
+from cress.model.units import format_share
+
+# 1 + the place of a clause has to fit into five bits.
+MOST_CLAUSES = 31
+
+
+class Kind(Enum):
+    """What a clause asks for."""
+
+    CONDITION = "condition"
+    NODES = "nodes"
+    RESOURCE = "resource"
+    PORT = "port"
+    DISK = "disk"
+    ADJACENT = "adjacent"
+    DEPENDENCY = "dependency"
+
+
+# RESOURCE: raw amounts by dimension; PORT: the port; DISK: how many; DEPENDENCY: "job" or "group/job"; else None.
+ClauseValue: TypeAlias = tuple[tuple[str, int], ...] | int | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A top-level conjunct. CONDITION, NODES and RESOURCE are decided by ``expression``, the others by ``value``."""
+
+    kind: Kind
+    expression: Expression
+    value: ClauseValue = None
+    relaxation: Relaxation | None = None
+
+    def hard(self) -> Clause:
+        """The clause without its f(x)."""
+        return self if self.relaxation is None else Clause(self.kind, self.expression, self.value)
+
+    def __str__(self) -> str:
+        # A conjunction as one clause keeps together what f(x) turns soft.
+        text = f"({self.expression})" if isinstance(self.expression, (And, Or)) else str(self.expression)
+        return text if self.relaxation is None else f"{text} && {self.relaxation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A conjunction of clauses; none: every node satisfies it."""
+
+    clauses: tuple[Clause, ...] = ()
+    _hash: list[int] = field(default_factory=list, init=False, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        if len(self.clauses) == 1 and isinstance(self.clauses[0].expression, Or) and not self.clauses[0].relaxation:
+            return str(self.clauses[0].expression)
+        return " && ".join(map(str, self.clauses))
+
+    def __bool__(self) -> bool:
+        return bool(self.clauses)
+
+    def __hash__(self) -> int:
+        if not self._hash:
+            self._hash.append(hash(self.clauses))
+        return self._hash[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """``weight × what``: an expression, or a clause of a kind that no expression decides (port, disk …)."""
+
+    weight: float
+    what: Expression | Clause
+
+    def __str__(self) -> str:
+        expression = self.what.expression if isinstance(self.what, Clause) else self.what
+        text = str(expression)
+        simple = isinstance(expression, (Number, Name, Truth)) or (
+            isinstance(expression, Arithmetic) and expression.operators[0] not in "+-"
+        )
+        text = text if simple else f"({text})"
+        bare_sum = isinstance(expression, Arithmetic) and expression.operators[0] in "+-"
+        if self.weight != 1 or bare_sum:
+            return f"{format_share(self.weight)} × {text}"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """A sum of terms; none: all nodes are equal."""
+
+    terms: tuple[Term, ...] = ()
+    _hash: list[int] = field(default_factory=list, init=False, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        text = ""
+        for term in self.terms:
+            if not text:
+                text = str(term)
+            elif term.weight < 0:
+                text += f" - {Term(-term.weight, term.what)}"
+            else:
+                text += f" + {term}"
+        return text
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    def __hash__(self) -> int:
+        if not self._hash:
+            self._hash.append(hash(self.terms))
+        return self._hash[0]
+
+
+def joined(requirements: Iterable[Requirement]) -> Requirement:
+    """All clauses of several requirements, each once; resources are added, and so are whole disks.
+
+    The same port twice stays one clause: whoever joins tasks looks whether they want the same one. Raises InputError
+    when there are too many.
+    """
+    clauses: list[Clause] = []
+    for requirement in requirements:
+        for clause in requirement.clauses:
+            place = next((i for i, each in enumerate(clauses) if _adds(each, clause)), None)
+            if place is not None:
+                clauses[place] = _added(clauses[place], clause)
+            elif clause not in clauses:
+                clauses.append(clause)
+    if len(clauses) > MOST_CLAUSES:
+        raise InputError(f"{len(clauses)} clauses together are too many", hint=f"at most {MOST_CLAUSES}")
+    return Requirement(tuple(clauses))
+
+
+def _adds(one: Clause, other: Clause) -> bool:
+    return one.kind is other.kind and one.kind in (Kind.RESOURCE, Kind.DISK) and one.relaxation == other.relaxation
+
+
+def _added(one: Clause, other: Clause) -> Clause:
+    if isinstance(one.value, int) and isinstance(other.value, int):
+        count = one.value + other.value
+        return Clause(one.kind, Compare("=", _left(one), Number(str(count))), count, one.relaxation)
+    assert isinstance(one.value, tuple)
+    assert isinstance(other.value, tuple)
+    sums = dict(one.value)
+    for name, amount in other.value:
+        sums[name] = sums.get(name, 0) + amount
+    resource = Resource(ordered(sums))
+    return Clause(one.kind, resource, resource.amounts, one.relaxation)
+
+
+def _left(clause: Clause) -> Expression:
+    assert isinstance(clause.expression, Compare)
+    return clause.expression.left
+
+
+def ordered(amounts: dict[str, int]) -> tuple[tuple[str, int], ...]:
+    """Amounts by dimension in the order in which a requirement keeps them."""
+    base = [(name, amounts[name]) for name in BASE_DIMENSIONS if name in amounts]
+    return (*base, *sorted((name, each) for name, each in amounts.items() if name not in BASE_DIMENSIONS))

@@ -1,0 +1,90 @@
+"""The grammar of the language, for lark. What a name or a clause means is not its matter."""
+
+from __future__ import annotations
+
+# The lexer is contextual: inside the list of ``in (…)``, behind ``Resource =`` and ``JobDependency =`` other rules hold.
+GRAMMAR = r"""
+?start: either
+
+?either: both
+    | both (_OR both)+ -> either
+?both: item
+    | item (_AND item)+ -> both
+?item: negation
+    | FX _EQUAL sum -> relaxation
+?negation: comparison
+    | _NOT negation -> negation
+?comparison: sum
+    | sum _EQUAL sum -> equal
+    | sum COMPARE sum -> compare
+    | sum _IN _OPEN entry (_COMMA entry)* _CLOSE -> member
+    | RESOURCE _EQUAL VECTOR -> resource
+    | DEPENDENCY _EQUAL (JOB | TEXT) -> dependency
+?sum: product
+    | product (ADD product)+ -> arithmetic
+?product: sign
+    | sign (MULTIPLY sign)+ -> arithmetic
+?sign: atom
+    | _MINUS sign -> negative
+?atom: NUMBER -> number
+    | TEXT -> text
+    | TRUTH -> truth
+    | NAME -> name
+    | DEFINED _OPEN NAME _CLOSE -> defined
+    | _OPEN either _CLOSE
+
+entry: ENTRY | TEXT
+
+_OR.4: /\|\||∨|or(?![\w.-])/i
+_AND.4: /&&|∧|and(?![\w.-])/i
+_NOT.4: /!(?!\s*=)|¬|not(?![\w.-])/i
+_IN.4: /in(?![\w.-])/i
+TRUTH.4: /(true|false)(?![\w-])/i
+FX.4: /f\s*\(\s*x\s*(,\s*weight\s*=\s*[0-9.]+\s*)?\)/i
+DEFINED.4: /defined(?=\s*\()/i
+RESOURCE.4: /resource(?=\s*=+\s*<)/i
+DEPENDENCY.4: /(job[-_]?dependency|depended[-_]?job)(?=\s*=)/i
+NAME.2: /[^\W\d][\w]*([-.][^\W\d]\w*)*/
+NUMBER.2: /(\d+(\.\d+)*|\.\d+)(%|[a-zµμ]\w*(\.\w+)*(\/s(?!\w))?)?([-~+](rc|alpha|beta|pre|dev)[\w.]*)?/i
+TEXT.2: /"(\\.|[^"\\])*"|'(\\.|[^'\\])*'/
+COMPARE.3: />\s*=|<\s*=|!\s*=|<>|[<>≤≥≠]/
+_EQUAL.2: /=\s*=|=/
+ADD: /[+−-]/
+_MINUS: /[−-]/
+MULTIPLY: /[*×⋅·\/÷]/
+VECTOR: /<[^<>]*>/
+JOB: /[^\s()"'&|<>=]+/
+ENTRY: /[^\s(),"'&|<>=]+/
+_OPEN: "("
+_CLOSE: ")"
+_COMMA: ","
+%ignore /\s+/
+"""
+
+# Names of terminals for the people who read "… is expected".
+WORDS = {
+    "_OR": "||",
+    "_AND": "&&",
+    "_NOT": "!",
+    "_IN": "in",
+    "COMPARE": "a comparison",
+    "_EQUAL": "a comparison",
+    "ADD": "an operator",
+    "_MINUS": "a value",
+    "MULTIPLY": "an operator",
+    "TRUTH": "a value",
+    "NUMBER": "a value",
+    "TEXT": "a value",
+    "NAME": "a value",
+    "DEFINED": "a value",
+    "RESOURCE": "a value",
+    "DEPENDENCY": "a value",
+    "FX": "a value",
+    "_OPEN": "(",
+    "_CLOSE": ")",
+    "_COMMA": ",",
+    "VECTOR": "a vector such as <4,8G,500M,50M>",
+    "JOB": "the name of a job",
+    "ENTRY": "a value",
+    "$END": "the end",
+}

@@ -1,0 +1,81 @@
+"""The names that mean something to the language itself. All others are attributes that a node has or lacks."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from cress.model.resources import BASE_DIMENSIONS, DISK, Dimensions, Measure
+
+# What a node has besides its attributes, and how it is spelled.
+NODE_NAMES = {"name": "Name", "hostname": "Hostname", "address": "Address", "rack": "Rack"}
+
+# Amounts of every cluster. The disk as one amount is the smaller of reading and writing.
+AMOUNTS = {
+    "cpu": "CPU",
+    "memory": "Memory",
+    "network": "Network",
+    "disk": "Disk",
+    "diskread": "DiskRead",
+    "diskwrite": "DiskWrite",
+    "iopsread": "IOPSRead",
+    "iopswrite": "IOPSWrite",
+}
+IDLE = "idle"
+
+# Whole clauses only.
+NODES, DATA_LOCALITY, RESOURCE, PORT = "nodes", "datalocality", "resource", "port"
+EXCLUSIVE_DISK, NETWORK_ADJACENT = "exclusivedisk", "networkadjacent"
+JOB_DEPENDENCY, DEPENDED_JOB = "jobdependency", "dependedjob"
+PLACEMENT = {
+    NODES: "Nodes",
+    DATA_LOCALITY: "DataLocality",
+    RESOURCE: "Resource",
+    PORT: "Port",
+    EXCLUSIVE_DISK: "ExclusiveDisk",
+    NETWORK_ADJACENT: "NetworkAdjacent",
+    JOB_DEPENDENCY: "JobDependency",
+    DEPENDED_JOB: "JobDependency",
+}
+
+# Of f(x) only.
+WAITTIME, CLUSTER_LOAD = "waittime", "clusterload"
+MOMENT = {WAITTIME: "Waittime", CLUSTER_LOAD: "ClusterLoad"}
+
+# Attributes of a job in source E that say nothing about a node, and what they are called in a job.
+JOB_ATTRIBUTES = {
+    "issueaswhole": "gang",
+    "dynamicport": "ports",
+    "jobfailure": "job_failure",
+    "requirement": "requirement",
+}
+
+SPELLING = {
+    **NODE_NAMES,
+    **AMOUNTS,
+    **{IDLE + key: "Idle" + written for key, written in AMOUNTS.items()},
+    **PLACEMENT,
+    **MOMENT,
+}
+
+
+@lru_cache(maxsize=4096)
+def key_of(name: str) -> str:
+    """What a name is found by: without capitals, ``_`` and ``-``."""
+    return name.casefold().replace("_", "").replace("-", "")
+
+
+def amount_of(key: str, dimensions: Dimensions | None = None) -> tuple[bool, str]:
+    """Whether an amount of the node is the idle one, and the key of its dimension; "" when ``key`` is no amount."""
+    known = AMOUNTS.keys() if dimensions is None else AMOUNTS.keys() | {key_of(name) for name in dimensions.custom}
+    if key in known:
+        return False, key
+    rest = key.removeprefix(IDLE)
+    return (True, rest) if rest != key and rest in known else (False, "")
+
+
+_MEASURES = {key_of(name): measure for name, measure in BASE_DIMENSIONS.items()} | {DISK: Measure.BYTES_PER_SECOND}
+
+
+def measure_of(key: str) -> Measure | None:
+    """How the amount called ``key`` is counted, None when it is none of every cluster's amounts."""
+    return _MEASURES.get(amount_of(key)[1])

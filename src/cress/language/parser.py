@@ -1,0 +1,260 @@
+"""Requirements, ranks and expressions from text."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from cress.language.checks import EXAMPLES, Checker, measure_in, place_of
+from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Rank, Requirement, Term
+from cress.language.names import (
+    CLUSTER_LOAD,
+    DATA_LOCALITY,
+    DEPENDED_JOB,
+    EXCLUSIVE_DISK,
+    JOB_DEPENDENCY,
+    MOMENT,
+    NETWORK_ADJACENT,
+    NODES,
+    PLACEMENT,
+    PORT,
+    WAITTIME,
+)
+from cress.language.relaxation import Relaxation, load_share, sides, waiting_time
+from cress.language.syntax import Raw, Relaxes, parse_raw
+from cress.language.tree import (
+    And,
+    Arithmetic,
+    Compare,
+    Expression,
+    In,
+    Name,
+    Negative,
+    Not,
+    Number,
+    Or,
+    Resource,
+    Text,
+    Truth,
+    conjunction,
+)
+from cress.language.trouble import trouble
+from cress.language.values import number_value
+from cress.model.errors import InputError
+
+MOST_DISKS = 1000
+# Beyond these nobody weighs; they also keep the text of a weight short.
+_WEIGHTS = (1e-9, 1e9)
+
+
+@lru_cache(maxsize=1024)
+def parse_requirement(text: str) -> Requirement:
+    """The clauses of a requirement; an empty text has none. Raises InputError, which points at the character."""
+    if not text.strip():
+        return Requirement()
+    reader = _Reader(text)
+    clauses = reader.clauses(parse_raw(text))
+    if len(clauses) > MOST_CLAUSES:
+        raise InputError(f"{len(clauses)} clauses are too many", hint=f"at most {MOST_CLAUSES}")
+    return Requirement(tuple(clauses))
+
+
+@lru_cache(maxsize=1024)
+def parse_rank(text: str) -> Rank:
+    """The terms of a rank; an empty text has none. Raises InputError, which points at the character."""
+    if not text.strip():
+        return Rank()
+    reader = _Reader(text)
+    raw = parse_raw(text)
+    signed = [(1.0, raw)]
+    if isinstance(raw, Arithmetic) and raw.operators[0] in "+-":
+        signs = (1.0, *(1.0 if each == "+" else -1.0 for each in raw.operators))
+        signed = list(zip(signs, raw.operands, strict=True))
+    terms = (reader.term(sign, operand) for sign, operand in signed)
+    return Rank(tuple(term for term in terms if term is not None))
+
+
+@lru_cache(maxsize=1024)
+def parse_expression(text: str) -> Expression:
+    """A condition over one node. Raises InputError, which points at the character."""
+    if not text.strip():
+        raise InputError("nothing is given", hint="a condition such as GCC >= 4.5")
+    return _Reader(text).checker.condition(parse_raw(text))
+
+
+class _Reader:
+    """Finds the clauses or terms in the tree of one text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.checker = Checker(text)
+
+    def clauses(self, raw: Raw) -> list[Clause]:
+        """The clauses of a conjunction, in order; those that ask for nothing (``… = False``) are left out."""
+        operands = raw.operands if isinstance(raw, And) else (raw,)
+        found: list[Clause] = []
+        for operand, after in zip(operands, (*operands[1:], None), strict=True):
+            if isinstance(operand, Relaxes):
+                # Behind its clause it was taken along with it.
+                if operand is operands[0] or isinstance(operands[_place(operands, operand) - 1], Relaxes):
+                    raise trouble(
+                        self.text,
+                        operand.at,
+                        "f(x) stands behind the clause that it relaxes, once",
+                        "clause && f(x) = (Waittime > 15s)",
+                    )
+                continue
+            if isinstance(after, Relaxes):
+                clause = self._clause(operand, self.relaxation(after))
+            elif isinstance(operand, And):
+                found += self.clauses(operand)
+                continue
+            else:
+                clause = self._clause(operand, None)
+            if clause is not None:
+                found.append(clause)
+        return found
+
+    def relaxation(self, relaxes: Relaxes) -> Relaxation:
+        """f(x) = …, made of comparisons of Waittime and ClusterLoad with constants."""
+        self._of_the_moment(relaxes.condition)
+        return Relaxation(relaxes.condition, relaxes.weight)
+
+    def term(self, sign: float, raw: Raw) -> Term | None:
+        """One term of a rank with its weight; None when it asks for nothing."""
+        weight, raw = self._weighed(sign, raw)
+        if isinstance(raw, Relaxes):
+            raise trouble(self.text, raw.at, "f(x) relaxes a clause of the requirement", "a rank is soft anyway")
+        if _places(raw):
+            clause = self._clause(raw, None)
+            if clause is None:
+                return None
+            simple = clause.kind in (Kind.NODES, Kind.RESOURCE)
+            return Term(weight, clause.expression if simple else clause)
+        if isinstance(raw, Text):
+            raise self.checker.wrong(raw, f"{raw} is a text, not a number", "a rank is a sum of numbers")
+        self.checker.number(raw, measure_in(raw))
+        return Term(weight, raw)
+
+    def _weighed(self, weight: float, raw: Raw) -> tuple[float, Raw]:
+        """The constant factors before the rest of a product, and that rest."""
+        at = place_of(raw)
+        while True:
+            if isinstance(raw, Negative):
+                weight, raw = -weight, raw.operand
+                continue
+            factor = _factor(raw.operands[0]) if isinstance(raw, Arithmetic) and raw.operators[0] == "×" else None
+            if factor is None:
+                break
+            weight *= factor
+            raw = raw.operands[1] if len(raw.operands) == 2 else Arithmetic(raw.operators[1:], raw.operands[1:])
+        if weight and not _WEIGHTS[0] <= abs(weight) <= _WEIGHTS[1]:
+            raise trouble(self.text, at, "the weight is beyond all measure", "between a billionth and a billion")
+        return weight + 0.0, raw
+
+    def _clause(self, raw: Raw, relaxation: Relaxation | None) -> Clause | None:
+        if isinstance(raw, Resource):
+            return Clause(Kind.RESOURCE, raw, raw.amounts, relaxation)
+        if isinstance(raw, In) and isinstance(raw.subject, Name) and raw.subject.key in (NODES, DATA_LOCALITY):
+            for item in raw.items:
+                if isinstance(item, (Number, Truth)):
+                    raise self.checker.wrong(item, f"{item} is neither a node nor an address", EXAMPLES["Nodes"])
+            return Clause(Kind.NODES, raw, None, relaxation)
+        if isinstance(raw, Name) and raw.key in PLACEMENT:
+            raise self.checker.wrong(raw, f"{raw} alone says nothing", EXAMPLES[PLACEMENT[raw.key]])
+        if isinstance(raw, Compare) and isinstance(raw.left, Name) and raw.left.key in PLACEMENT:
+            return self._placement(raw, raw.left, relaxation)
+        if isinstance(raw, In) and isinstance(raw.subject, Name) and raw.subject.key in PLACEMENT:
+            raise self.checker.wrong(raw, f"{raw.subject} is not asked by a list", EXAMPLES[PLACEMENT[raw.subject.key]])
+        condition = self.checker.condition(conjunction(raw.operands) if _flat(raw) else raw)
+        return Clause(Kind.CONDITION, condition, None, relaxation)
+
+    def _placement(self, compare: Compare, name: Name, relaxation: Relaxation | None) -> Clause | None:
+        example = EXAMPLES[PLACEMENT[name.key]]
+        if compare.operator != "=" or name.key in (NODES, DATA_LOCALITY):
+            raise self.checker.wrong(name, f"{compare} is not how {name} is asked", example)
+        value = compare.right
+        if name.key in (JOB_DEPENDENCY, DEPENDED_JOB):
+            if not isinstance(value, Text) or not value.value.strip() or value.value.count("/") > 1:
+                raise self.checker.wrong(
+                    value, f"{value} is no job", f'{example}, or = "group/A" for one of another group'
+                )
+            return Clause(Kind.DEPENDENCY, compare, value.value.strip(), relaxation)
+        if name.key == PORT:
+            port = (
+                int(value.text) if isinstance(value, Number) and value.text.isdecimal() and len(value.text) < 9 else 0
+            )
+            if not 1 <= port <= 65_535:
+                raise self.checker.wrong(value, f"{value} is no port", "a number from 1 to 65535")
+            return Clause(Kind.PORT, Compare("=", name, Number(str(port))), port, relaxation)
+        if isinstance(value, Truth) and name.key in (EXCLUSIVE_DISK, NETWORK_ADJACENT):
+            kind = Kind.DISK if name.key == EXCLUSIVE_DISK else Kind.ADJACENT
+            return Clause(kind, compare, 1 if kind is Kind.DISK else None, relaxation) if value.value else None
+        if name.key == EXCLUSIVE_DISK and isinstance(value, Number) and value.text.isdecimal() and len(value.text) < 5:
+            # How joined clauses are written.
+            count = int(value.text)
+            if 1 <= count <= MOST_DISKS:
+                right = Truth(True) if count == 1 else Number(str(count))
+                return Clause(Kind.DISK, Compare("=", name, right), count, relaxation)
+        raise self.checker.wrong(value, f"{value} is not what {name} can be", example)
+
+    def _of_the_moment(self, raw: Raw) -> None:
+        """Check that ``raw`` is made of comparisons of Waittime and ClusterLoad with constants."""
+        hint = "such as f(x) = (Waittime > 15s) or f(x) = (ClusterLoad < 80% || Waittime > 5min)"
+        if isinstance(raw, Relaxes):
+            raise trouble(self.text, raw.at, "f(x) inside f(x)", hint)
+        match raw:
+            case Truth():
+                return
+            case Not():
+                self._of_the_moment(raw.operand)
+                return
+            case And() | Or():
+                for each in raw.operands:
+                    self._of_the_moment(each)
+                return
+            case Compare():
+                found = sides(raw)
+                if found is not None and found[0].key in MOMENT:
+                    self._constant(found[0], found[2])
+                    return
+        raise self.checker.wrong(raw, "f(x) compares Waittime and ClusterLoad with constants, nothing else", hint)
+
+    def _constant(self, name: Name, number: Number) -> None:
+        try:
+            if name.key == WAITTIME:
+                waiting_time(number)
+            elif load_share(number) > 1:
+                raise self.checker.wrong(number, f"{name} is between 0 and 1", f"{number}% or a share such as 0.8")
+        except InputError as error:
+            if error.what.startswith("at "):
+                raise
+            raise trouble(self.text, number.at, error.what, error.hint) from None
+
+
+assert {WAITTIME, CLUSTER_LOAD} == MOMENT.keys()
+
+
+def _place(operands: tuple[Raw, ...], operand: Raw) -> int:
+    return next(i for i, each in enumerate(operands) if each is operand)
+
+
+def _flat(raw: Raw) -> bool:
+    return isinstance(raw, And) and not any(isinstance(each, Relaxes) for each in raw.operands)
+
+
+def _places(raw: Raw) -> bool:
+    """Whether ``raw`` is a whole placement clause."""
+    subject = raw.left if isinstance(raw, Compare) else raw.subject if isinstance(raw, In) else raw
+    return isinstance(raw, Resource) or (isinstance(subject, Name) and subject.key in PLACEMENT)
+
+
+def _factor(raw: Raw) -> float | None:
+    """The value of a constant factor; None when it is none."""
+    if isinstance(raw, Negative):
+        inner = _factor(raw.operand)
+        return None if inner is None else -inner
+    if isinstance(raw, Number) and (raw.text[-1] == "%" or raw.text.replace(".", "", 1).isdecimal()):
+        value = number_value(raw.text)
+        return value if value is not None and math.isfinite(value) else None
+    return None

@@ -1,0 +1,249 @@
+"""Expressions over one node, as trees that are compared, hashed and printed.
+
+``str()`` gives canonical text: parsed again it is an equal tree. ``at`` is where a leaf stood in the text (from 0); it
+and the spelling of a name are for messages and do not count when trees are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from cress.language.vectortext import vector_text
+
+# How tightly each kind of expression binds; what binds less tightly than its place asks for stands in parentheses.
+OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN, ATOM = range(8)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as it was written, with its unit: ``4.10``, ``2.6.32``, ``8G``, ``15s``, ``80%``."""
+
+    text: str
+    at: int = field(default=0, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text in quotes."""
+
+    value: str
+    at: int = field(default=0, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return '"' + self.value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """``True`` or ``False``."""
+
+    value: bool
+    at: int = field(default=0, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An attribute of the node; ``key`` is what it is found by (see ``names.key_of``)."""
+
+    key: str
+    written: str = field(compare=False)
+    at: int = field(default=0, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.written
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Addresses in a list: ``192.168.1.2-8``, ``10.0.0.0/8``; as integers of one IP version, both ends included."""
+
+    version: int
+    first: int
+    last: int
+    written: str = field(compare=False)
+    at: int = field(default=0, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.written
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """``! x``."""
+
+    operand: Expression
+
+    def __str__(self) -> str:
+        return "! " + _within(self.operand, NOT)
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """``a && b && …``, at least two, none of them an And."""
+
+    operands: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        return " && ".join(_within(each, NOT) for each in self.operands)
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """``a || b || …``, at least two, none of them an Or."""
+
+    operands: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        return " || ".join(_within(each, AND) for each in self.operands)
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """``left operator right``; the operator is one of ``= != < <= > >=``."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+    def __str__(self) -> str:
+        return f"{_within(self.left, SUM)} {self.operator} {_within(self.right, SUM)}"
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """``subject in (item, …)``."""
+
+    subject: Expression
+    items: tuple[Item, ...]
+
+    def __str__(self) -> str:
+        return f"{_within(self.subject, SUM)} in ({', '.join(map(str, self.items))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """A sum (``+ -``) or a product (``× /``) from left to right; one operator less than operands."""
+
+    operators: tuple[str, ...]
+    operands: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        least = _binding(self) + 1
+        parts = [_within(self.operands[0], least)]
+        for operator, operand in zip(self.operators, self.operands[1:], strict=True):
+            parts += [operator, _within(operand, least)]
+        return " ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Negative:
+    """``-x``."""
+
+    operand: Expression
+
+    def __str__(self) -> str:
+        return "-" + _within(self.operand, SIGN)
+
+
+@dataclass(frozen=True, slots=True)
+class Defined:
+    """``defined(x)``: whether the node has the attribute."""
+
+    name: Name
+
+    def __str__(self) -> str:
+        return f"defined({self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """``Resource = <…>``: every free amount is at least that; raw amounts above 0 by dimension."""
+
+    amounts: tuple[tuple[str, int], ...]
+    at: int = field(default=0, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"Resource = {vector_text(self.amounts)}"
+
+
+Item: TypeAlias = Number | Text | Truth | Span
+Expression: TypeAlias = (
+    Number | Text | Truth | Name | Not | And | Or | Compare | In | Arithmetic | Negative | Defined | Resource
+)
+
+
+def parts(expression: Expression) -> tuple[Expression, ...]:
+    """The expressions directly inside one."""
+    match expression:
+        case Not() | Negative():
+            return (expression.operand,)
+        case And() | Or() | Arithmetic():
+            return expression.operands
+        case Compare():
+            return (expression.left, expression.right)
+        case In():
+            return (expression.subject,)
+        case Defined():
+            return (expression.name,)
+        case _:
+            return ()
+
+
+def leaves(expression: Expression) -> Iterator[Expression]:
+    """The names and constants of an expression from left to right (of a list, only what is looked for in it)."""
+    inside = parts(expression)
+    if not inside:
+        yield expression
+    for each in inside:
+        yield from leaves(each)
+
+
+def conjunction(operands: tuple[Expression, ...]) -> Expression:
+    """``a && b && …`` of any number of operands, without an And inside an And."""
+    flat: list[Expression] = []
+    for each in operands:
+        flat += each.operands if isinstance(each, And) else (each,)
+    return flat[0] if len(flat) == 1 else And(tuple(flat)) if flat else Truth(True)
+
+
+def disjunction(operands: tuple[Expression, ...]) -> Expression:
+    """``a || b || …`` of any number of operands, without an Or inside an Or."""
+    flat: list[Expression] = []
+    for each in operands:
+        flat += each.operands if isinstance(each, Or) else (each,)
+    return flat[0] if len(flat) == 1 else Or(tuple(flat)) if flat else Truth(False)
+
+
+def is_truth(expression: Expression) -> bool:
+    """Whether its value is a truth value, whatever the node is."""
+    return isinstance(expression, (Truth, Not, And, Or, Compare, In, Defined, Resource))
+
+
+def _binding(expression: Expression) -> int:
+    match expression:
+        case Or():
+            return OR
+        case And():
+            return AND
+        case Not():
+            return NOT
+        case Compare() | In() | Resource():
+            return COMPARISON
+        case Arithmetic():
+            return SUM if expression.operators[0] in "+-" else PRODUCT
+        case Negative():
+            return SIGN
+        case _:
+            return ATOM
+
+
+def _within(expression: Expression, least: int) -> str:
+    return str(expression) if _binding(expression) >= least else f"({expression})"

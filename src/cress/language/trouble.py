@@ -1,0 +1,60 @@
+"""Mistakes in a text of the language, told with the place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cress.language.grammar import WORDS
+from cress.model.errors import InputError
+
+_SHOWN = 24
+
+
+def trouble(text: str, at: int, what: str, hint: str = "") -> InputError:
+    """The error that ``what`` is wrong at character ``at`` (from 0), of which the beginning is shown."""
+    rest = " ".join(text[at : at + 4 * _SHOWN].split())
+    shown = rest[:_SHOWN] + "…" if len(rest) > _SHOWN else rest
+    place = f"at character {at + 1}, `{shown}`" if shown else "at the end"
+    return InputError(f"{place}: {what}", hint=hint)
+
+
+def unexpected(text: str, at: int, expected: Iterable[str], before: str = "") -> InputError:
+    """The error that something else must stand at character ``at``; ``before`` is what stands before it."""
+    words = list(dict.fromkeys(WORDS.get(each, each) for each in sorted(expected, key=_order)))
+    if "a value" in words:
+        # Where a value may begin so may a parenthesis or a !; nobody needs to be told.
+        words = [each for each in words if each not in ("(", "!")]
+    rest = text[at:]
+    if rest[:1] in ('"', "'"):
+        quote = rest[0]
+        if rest.count(quote) < 2:
+            return trouble(text, at, "the quote is not closed", f"{quote} ends a text")
+    if rest.startswith("(") and before:
+        return trouble(text, at - len(before), f"{before!r} is no function", "defined(x) is the only one; or f(x) = …")
+    if rest.startswith(")") and ")" not in words:
+        hint = (
+            f"{_listed(words)} is expected"
+            if "a value" in words
+            else "a ( is missing before it, or this one is too many"
+        )
+        return trouble(text, at, "this ) closes nothing" if "a value" not in words else "something is missing", hint)
+    hints = {"&": "&& joins conditions", "|": "|| is or", "~": "! is not, != is unequal"}
+    if "_AND" in expected and rest[:2] not in ("&&", "||") and rest[:1] in hints:
+        return trouble(text, at, f"{_listed(words)} is expected", hints[rest[:1]])
+    if not rest.strip():
+        hint = "a ( is not closed" if ")" in words else ""
+        return trouble(text, len(text), f"{_listed(words)} is expected", hint)
+    hint = ""
+    if "_AND" in expected and rest[:1] in "<>=!≤≥≠":
+        hint = "one comparison at a time: a < b && b < c"
+    return trouble(text, at, f"{_listed(words)} is expected", hint)
+
+
+def _order(terminal: str) -> tuple[int, str]:
+    order = list(WORDS)
+    return (order.index(terminal), terminal) if terminal in WORDS else (len(order), terminal)
+
+
+def _listed(words: list[str]) -> str:
+    shown = [each if each.startswith(("a ", "an ", "the ")) else f"`{each}`" for each in words]
+    return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " or " + shown[-1]

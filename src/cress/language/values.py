@@ -1,0 +1,172 @@
+"""Values and what comparing them gives: true, false, or undefined (None)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any, TypeAlias
+
+from cress.language.addresses import parse_address
+from cress.language.tree import Item, Number, Span, Text, Truth
+from cress.language.versions import is_version, version_key
+from cress.model.errors import InputError
+from cress.model.node import Value
+from cress.model.resources import Measure
+from cress.model.times import SECOND
+from cress.model.units import parse_amount, parse_duration
+
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+# What is compared: a value of a node or a constant.
+Operand: TypeAlias = Value | Number | None
+
+_PLAIN = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)([^0-9.\-~+].*)?")
+_NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*")
+_SIZES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+_SIZE = re.compile(r"([KMGTPkgtp]?)(i?)(?:[Bb](?:ytes?)?|bits?)?(?:/s)?")
+_UNIT_HINT = "K, M, G, T for powers of 1000, %, or a duration such as 15s or 5min"
+
+
+@lru_cache(maxsize=4096)
+def number_value(text: str, measure: Measure | None = None) -> float | None:
+    """What a number stands for beside an amount of this measure (cores, bytes, bit/s …); None for a version.
+
+    Without a measure K, M, G, T are powers of 1000 (Ki … of 1024), ``m`` thousandths, durations seconds. Raises
+    InputError for a unit that is none.
+    """
+    found = _PLAIN.fullmatch(text)
+    if not found:
+        return None
+    number, unit = found[1], found[2] or ""
+    if not unit:
+        return float(number)
+    if unit == "%":
+        return float(number) / 100
+    if re.match(r"(?i)(rc|alpha|beta|pre|dev)", unit):
+        return None
+    if measure is Measure.MILLI:
+        return parse_amount(text, measure, words=("core", "cores", "cpu", "cpus")) / 1000
+    if measure is not None:
+        return float(parse_amount(text, measure))
+    if unit == "m":
+        return float(number) / 1000
+    size = _SIZE.fullmatch(unit)
+    if size:
+        return float(number) * (1024.0 if size[2] else 1000.0) ** _SIZES[size[1].lower()]
+    try:
+        return parse_duration(text) / SECOND
+    except InputError:
+        raise InputError(f"{text!r} has an unknown unit {unit!r}", hint=_UNIT_HINT) from None
+
+
+def number_in(value: Value | None) -> float | None:
+    """The number that a value is in arithmetic: numbers, texts that look like one, and 1 or 0 for a truth value."""
+    return float(value) if isinstance(value, bool) else measured(value)
+
+
+def measured(value: Value | None) -> float | None:
+    """The number that a value is when it is compared with a computed one: numbers, and texts that look like one."""
+    if isinstance(value, str):
+        if len(value) > 60 or not _NUMBER.fullmatch(value):
+            return None
+        return _finite(float(value))
+    if value is None or isinstance(value, bool):
+        return None
+    try:
+        return _finite(float(value))
+    except OverflowError:
+        return None
+
+
+def known(value: Value | None) -> Value | None:
+    """The value, or None for a number that is none."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def compared(operator: str, left: Operand, right: Operand) -> bool | None:
+    """``left operator right`` of two values or constants as design note 0005 has it."""
+    if isinstance(right, Number) and not isinstance(left, Number):
+        return _with_number(MIRRORED[operator], right, left)
+    if isinstance(left, Number):
+        return _with_number(operator, left, right)
+    if left is None or right is None:
+        return None
+    compare = OPERATORS[operator]
+    if isinstance(left, bool) or isinstance(right, bool):
+        both = isinstance(left, bool) and isinstance(right, bool)
+        return compare(left, right) if both and operator in ("=", "!=") else None
+    if isinstance(left, str) and isinstance(right, str):
+        if operator in ("=", "!="):
+            return compare(left.casefold(), right.casefold())
+        return compare(version_key(left), version_key(right))
+    if isinstance(left, str):
+        return compare(version_key(left), version_key(text_of(right))) if is_version(left) else None
+    if isinstance(right, str):
+        return compare(version_key(text_of(left)), version_key(right)) if is_version(right) else None
+    a, b = measured(left), measured(right)
+    return None if a is None or b is None else compare(a, b)
+
+
+def _with_number(operator: str, number: Number, other: Operand) -> bool | None:
+    """``number operator other`` for a number that kept its text."""
+    if other is None or isinstance(other, bool):
+        return None
+    value = number_value(number.text)
+    # A number without a unit, and a version, are compared with versions by their text.
+    plain = value is None or (not number.text[-1:].isalpha() and number.text[-1:] != "%")
+    compare = OPERATORS[operator]
+    if isinstance(other, Number):
+        against = number_value(other.text)
+        if value is None or against is None:
+            return compare(version_key(number.text), version_key(other.text))
+        return compare(value, against)
+    if isinstance(other, str):
+        if plain:
+            return compare(version_key(number.text), version_key(other)) if is_version(other) else None
+        against = measured(other)
+    elif value is None:
+        return compare(version_key(number.text), version_key(text_of(other)))
+    else:
+        against = measured(other)
+    return None if value is None or against is None else compare(value, against)
+
+
+def text_of(value: float | str) -> str:
+    """The text of a value; a number without needless decimals."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return str(value)
+
+
+def contained(value: Value | None, items: tuple[Item, ...]) -> bool | None:
+    """Whether a value is one of a list: true if it equals an item, else undefined if that is so for some item."""
+    found: bool | None = False
+    for item in items:
+        match item:
+            case Span():
+                equal = within(value, item)
+            case Number():
+                equal = compared("=", value, item)
+            case Text() | Truth():
+                equal = compared("=", value, item.value)
+        if equal:
+            return True
+        if equal is None:
+            found = None
+    return found
+
+
+def within(value: Value | None, span: Span) -> bool | None:
+    """Whether a value is an address in ``span``; undefined when it is no text."""
+    if not isinstance(value, str):
+        return None
+    address = parse_address(value)
+    return address is not None and address[0] == span.version and span.first <= address[1] <= span.last
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
