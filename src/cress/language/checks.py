@@ -16,7 +16,7 @@ from cress.language.names import (
     key_of,
     measure_of,
 )
-from cress.language.syntax import Raw, Relaxes
+from cress.language.raw import Raw, Relaxes
 from cress.language.tree import (
     And,
     Arithmetic,

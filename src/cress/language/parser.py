@@ -20,8 +20,9 @@ from cress.language.names import (
     PORT,
     WAITTIME,
 )
+from cress.language.raw import Raw, Relaxes
 from cress.language.relaxation import Relaxation, load_share, sides, waiting_time
-from cress.language.syntax import Raw, Relaxes, parse_raw
+from cress.language.syntax import parse_raw
 from cress.language.tree import (
     And,
     Arithmetic,

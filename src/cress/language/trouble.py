@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from cress.language.grammar import WORDS
 from cress.model.errors import InputError
 
 _SHOWN = 24
+_QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 
 
 def trouble(text: str, at: int, what: str, hint: str = "") -> InputError:
@@ -20,6 +22,9 @@ def trouble(text: str, at: int, what: str, hint: str = "") -> InputError:
 
 def unexpected(text: str, at: int, expected: Iterable[str], before: str = "") -> InputError:
     """The error that something else must stand at character ``at``; ``before`` is what stands before it."""
+    opened = sum({"(": 1, ")": -1}.get(each, 0) for each in _QUOTED.sub("", text[:at]))
+    # The grammar has one state for both; only one of them is right here.
+    expected = set(expected) - {"_CLOSE" if opened <= 0 else "$END"}
     words = list(dict.fromkeys(WORDS.get(each, each) for each in sorted(expected, key=_order)))
     if "a value" in words:
         # Where a value may begin so may a parenthesis or a !; nobody needs to be told.

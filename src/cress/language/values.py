@@ -10,7 +10,7 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any, TypeAlias
 
 from cress.language.addresses import parse_address
-from cress.language.tree import Item, Number, Span, Text, Truth
+from cress.language.tree import Item, Number, Span
 from cress.language.versions import is_version, version_key
 from cress.model.errors import InputError
 from cress.model.node import Value
@@ -89,10 +89,10 @@ def known(value: Value | None) -> Value | None:
 
 def compared(operator: str, left: Operand, right: Operand) -> bool | None:
     """``left operator right`` of two values or constants as design note 0005 has it."""
-    if isinstance(right, Number) and not isinstance(left, Number):
-        return _with_number(MIRRORED[operator], right, left)
     if isinstance(left, Number):
         return _with_number(operator, left, right)
+    if isinstance(right, Number):
+        return _with_number(MIRRORED[operator], right, left)
     if left is None or right is None:
         return None
     compare = OPERATORS[operator]
@@ -103,36 +103,34 @@ def compared(operator: str, left: Operand, right: Operand) -> bool | None:
         if operator in ("=", "!="):
             return compare(left.casefold(), right.casefold())
         return compare(version_key(left), version_key(right))
-    if isinstance(left, str):
-        return compare(version_key(left), version_key(text_of(right))) if is_version(left) else None
-    if isinstance(right, str):
-        return compare(version_key(text_of(left)), version_key(right)) if is_version(right) else None
-    a, b = measured(left), measured(right)
-    return None if a is None or b is None else compare(a, b)
+    if isinstance(left, str) or isinstance(right, str):
+        return _by_version(compare, text_of(left), text_of(right))
+    return _by_number(compare, measured(left), measured(right))
 
 
 def _with_number(operator: str, number: Number, other: Operand) -> bool | None:
     """``number operator other`` for a number that kept its text."""
     if other is None or isinstance(other, bool):
         return None
-    value = number_value(number.text)
-    # A number without a unit, and a version, are compared with versions by their text.
-    plain = value is None or (not number.text[-1:].isalpha() and number.text[-1:] != "%")
     compare = OPERATORS[operator]
+    value = number_value(number.text)
     if isinstance(other, Number):
         against = number_value(other.text)
         if value is None or against is None:
-            return compare(version_key(number.text), version_key(other.text))
+            return _by_version(compare, number.text, other.text)
         return compare(value, against)
-    if isinstance(other, str):
-        if plain:
-            return compare(version_key(number.text), version_key(other)) if is_version(other) else None
-        against = measured(other)
-    elif value is None:
-        return compare(version_key(number.text), version_key(text_of(other)))
-    else:
-        against = measured(other)
-    return None if value is None or against is None else compare(value, against)
+    # Without a unit it is compared with text as a version is; a version is compared so with anything.
+    if value is None or (isinstance(other, str) and number.text[-1].isdigit()):
+        return _by_version(compare, number.text, text_of(other))
+    return _by_number(compare, value, measured(other))
+
+
+def _by_version(compare: Callable[[Any, Any], bool], left: str, right: str) -> bool | None:
+    return compare(version_key(left), version_key(right)) if is_version(left) and is_version(right) else None
+
+
+def _by_number(compare: Callable[[Any, Any], bool], left: float | None, right: float | None) -> bool | None:
+    return None if left is None or right is None else compare(left, right)
 
 
 def text_of(value: float | str) -> str:
@@ -142,17 +140,14 @@ def text_of(value: float | str) -> str:
     return str(value)
 
 
-def contained(value: Value | None, items: tuple[Item, ...]) -> bool | None:
+def contained(value: Operand, items: tuple[Item, ...]) -> bool | None:
     """Whether a value is one of a list: true if it equals an item, else undefined if that is so for some item."""
     found: bool | None = False
     for item in items:
-        match item:
-            case Span():
-                equal = within(value, item)
-            case Number():
-                equal = compared("=", value, item)
-            case Text() | Truth():
-                equal = compared("=", value, item.value)
+        if isinstance(item, Span):
+            equal = within(value, item)
+        else:
+            equal = compared("=", value, item if isinstance(item, Number) else item.value)
         if equal:
             return True
         if equal is None:
@@ -160,7 +155,7 @@ def contained(value: Value | None, items: tuple[Item, ...]) -> bool | None:
     return found
 
 
-def within(value: Value | None, span: Span) -> bool | None:
+def within(value: Operand, span: Span) -> bool | None:
     """Whether a value is an address in ``span``; undefined when it is no text."""
     if not isinstance(value, str):
         return None

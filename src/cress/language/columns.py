@@ -1,0 +1,216 @@
+"""The attributes of all nodes as columns, and what programs look up in them.
+
+A column holds one code per node: the place of its value among the distinct values of the attribute, 0 where there is
+none. What a program wants to know of an attribute is a table over the distinct values, worked out once for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from cress.language.names import NODE_NAMES, key_of
+from cress.language.values import known
+from cress.model.node import Node, Value
+from cress.model.resources import Dimensions
+
+if TYPE_CHECKING:
+    from cress.language.clauses import Rank, Term
+    from cress.language.program import Program
+    from cress.language.tree import Expression
+
+# Attributes looked at together: a comparison of two attributes is one of a pair of values.
+Key: TypeAlias = tuple[str, ...]
+Values: TypeAlias = tuple[Value | None, ...]
+# What is asked of the values of a column: a number, a truth as 1 or 0, or None for undefined.
+Question: TypeAlias = Callable[..., float | None]
+
+# Tables that are kept although no program may need them any more; a table is a few dozen bytes per distinct value.
+MOST_TABLES = 4096
+# A column with so many codes of values that no node has any more (and as many as it has others) is made anew.
+SLACK = 64
+
+
+class Column:
+    """The values of one attribute, or of several together, of every node."""
+
+    def __init__(self, row: int) -> None:
+        self.row = row
+        self.values: list[Values] = [()]
+        self.codes: dict[object, int] = {}
+        # How many nodes have each value.
+        self.counts: list[int] = [0]
+        self.live = 0
+        # Grows when codes get another meaning.
+        self.epoch = 0
+
+    def code(self, values: Values) -> int:
+        """The code of a value, a new one if need be."""
+        # 1, 1.0 and True are equal and not the same here.
+        key = tuple((value, type(value)) for value in values)
+        code = self.codes.get(key)
+        if code is None:
+            code = self.codes[key] = len(self.values)
+            self.values.append(values)
+            self.counts.append(0)
+        return code
+
+    def counted(self, code: int, by: int) -> None:
+        """So many nodes more, or less, have this value."""
+        before = self.counts[code]
+        self.counts[code] = before + by
+        if code:
+            self.live += int(before == 0 and by > 0) - int(before > 0 and before + by == 0)
+
+    @property
+    def stale(self) -> bool:
+        """Whether most of its values are those of no node."""
+        return len(self.values) > 2 * self.live + SLACK
+
+
+class Table:
+    """The answers to one question for the distinct values of a column; undefined (NaN) where there is no value."""
+
+    def __init__(self, column: Column, question: Question, nothing: float | None = None) -> None:
+        self.column = column
+        self.question = question
+        self.epoch = column.epoch
+        self.nothing = np.nan if nothing is None else float(nothing)
+        self.answers: list[float] = [self.nothing]
+
+    def refresh(self) -> list[float]:
+        """The answers for all values of the column."""
+        column, question, answers = self.column, self.question, self.answers
+        if self.epoch != column.epoch:
+            self.epoch = column.epoch
+            del answers[1:]
+        for values in column.values[len(answers) :]:
+            answer = question(*values)
+            answers.append(np.nan if answer is None else float(answer))
+        return answers
+
+
+class Columns:
+    """The attributes of all nodes. ``free`` is the column of the table of nodes in which the free amounts begin;
+    the total amounts follow them.
+    """
+
+    def __init__(self, dimensions: Dimensions, free: int = 0) -> None:
+        self.dimensions = dimensions
+        self.free = free
+        self.node_count = 0
+        # Of each node the values by key; {} for a place that was never set.
+        self.attributes: list[dict[str, Value]] = []
+        self.codes: npt.NDArray[np.int32] = np.zeros((8, 16), np.int32)
+        self.columns: dict[Key, Column] = {}
+        # How many nodes have each attribute.
+        self.holders: dict[str, int] = {}
+        self.tables: dict[object, Table] = {}
+        # Grows whenever a program has to look what became of its tables.
+        self.stamp = 0
+
+    def set_node(self, f: int, node: Node) -> None:
+        """Node ``f`` is there, or has other attributes than before."""
+        if f >= self.codes.shape[1]:
+            self._more(self.codes.shape[0], max(f + 1, 2 * self.codes.shape[1]))
+        while f >= len(self.attributes):
+            self.attributes.append({})
+            for column in self.columns.values():
+                column.counts[0] += 1
+        self.node_count = len(self.attributes)
+        old, new = self.attributes[f], attributes_of(node)
+        self.attributes[f] = new
+        for key in old.keys() - new.keys():
+            self.holders[key] -= 1
+        for key in new.keys() - old.keys():
+            count = self.holders.get(key)
+            if not count:
+                # A program for which nobody had it wants to know.
+                self.stamp += 1
+            self.holders[key] = (count or 0) + 1
+        for names, column in self.columns.items():
+            self._put(f, names, column)
+
+    def _put(self, f: int, names: Key, column: Column) -> None:
+        has = self.attributes[f]
+        values = tuple([has.get(name) for name in names])
+        before = int(self.codes[column.row, f])
+        size = len(column.values)
+        code = 0 if all(value is None for value in values) else column.code(values)
+        if code == before:
+            return
+        column.counted(code, 1)
+        column.counted(before, -1)
+        self.codes[column.row, f] = code
+        if len(column.values) != size:
+            self.stamp += 1
+        if column.stale:
+            self._fill(names, column)
+            self.stamp += 1
+
+    def column(self, *names: str) -> Column | None:
+        """The column of these attributes; None while no node has any of them."""
+        found = self.columns.get(names)
+        if found is None and any(self.holders.get(name) for name in names):
+            if len(self.columns) == self.codes.shape[0]:
+                self._more(2 * self.codes.shape[0], self.codes.shape[1])
+            found = self.columns[names] = Column(len(self.columns))
+            self._fill(names, found)
+        return found
+
+    def _fill(self, names: Key, column: Column) -> None:
+        """Give all values new codes, in the order of the nodes."""
+        column.values = [()]
+        column.codes = {}
+        column.counts = [0]
+        codes = np.zeros(len(self.attributes), np.int64)
+        nothing = (None,) * len(names)
+        for f, has in enumerate(self.attributes):
+            values = tuple([has.get(name) for name in names])
+            if values != nothing:
+                codes[f] = column.code(values)
+        counts = np.bincount(codes, minlength=1)
+        column.counts = counts.tolist()
+        column.live = int(np.count_nonzero(counts[1:]))
+        self.codes[column.row, : len(codes)] = codes
+        column.epoch += 1
+
+    def table(self, column: Column, about: object, question: Question, nothing: float | None = None) -> Table:
+        """The table of a question; ``about`` names it among all questions to this column."""
+        key = (column.row, about)
+        found = self.tables.get(key)
+        if found is None:
+            if len(self.tables) >= MOST_TABLES:
+                # Programs keep theirs.
+                self.tables.clear()
+            found = self.tables[key] = Table(column, question, nothing)
+        return found
+
+    def program(self, what: Expression | Rank | Iterable[Term]) -> Program:
+        """A condition, or the expressions of a rank, made ready to run; see ``program.Program``.
+
+        Terms of a rank that are no expressions (a port, a disk …) are left out: whoever knows them adds them.
+        """
+        from cress.language.program import Program
+
+        return Program(self, what)
+
+    def _more(self, rows: int, nodes: int) -> None:
+        codes = np.zeros((rows, nodes), np.int32)
+        codes[: self.codes.shape[0], : self.codes.shape[1]] = self.codes
+        self.codes = codes
+
+
+def attributes_of(node: Node) -> dict[str, Value]:
+    """What a node can be asked for, by key; what the node itself is comes before attributes of the same name."""
+    has: dict[str, Value] = {}
+    for name, value in node.attributes:
+        value_known = known(value)
+        if value_known is not None:
+            has[key_of(name)] = value_known
+    own = (node.name, has.get("hostname", node.name), node.address, node.rack)
+    has.update({key: value for key, value in zip(NODE_NAMES, own, strict=True) if value != ""})
+    return has

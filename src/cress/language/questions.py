@@ -1,0 +1,71 @@
+"""What programs ask of the values of attributes; each question is put once for each distinct value of a column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cress.language.addresses import parse_address
+from cress.language.tree import Expression, Item, Number, Span, Text, Truth
+from cress.language.values import Operand, compared, contained
+from cress.model.node import Value
+
+
+def is_true(value: Value) -> bool | None:
+    """A truth value as itself; anything else is none."""
+    return value if isinstance(value, bool) else None
+
+
+def is_there(value: Value) -> bool:
+    """Whether there is a value; asked only of values that are."""
+    return value is not None
+
+
+def operand_of(constant: Expression) -> Operand:
+    """The constant as ``values.compared`` takes it."""
+    match constant:
+        case Text() | Truth():
+            return constant.value
+        case Number():
+            return constant
+    raise TypeError(f"{constant} is no constant")
+
+
+def comparison(operator: str, constant: Operand) -> Callable[[Value], bool | None]:
+    """``value operator constant``."""
+    if isinstance(constant, str) and operator in ("=", "!="):
+        # Every node has another name; this way they are still asked quickly.
+        folded, wanted = constant.casefold(), operator == "="
+        return lambda value: (value.casefold() == folded) is wanted if isinstance(value, str) else None
+    return lambda value: compared(operator, value, constant)
+
+
+def pair_comparison(operator: str) -> Callable[[Value | None, Value | None], bool | None]:
+    """``value operator other value``."""
+    return lambda left, right: compared(operator, left, right)
+
+
+def member(items: tuple[Item, ...]) -> Callable[[Value], bool | None]:
+    """Whether a value is in a list."""
+    if not all(isinstance(item, (Text, Span)) for item in items):
+        return lambda value: contained(value, items)
+    within = listed(items)
+    return lambda value: within(value) if isinstance(value, str) else None
+
+
+def listed(items: tuple[Item, ...]) -> Callable[[Value], bool]:
+    """Whether a value is the name, or an address of the list."""
+    texts = {item.value.casefold() for item in items if isinstance(item, Text)}
+    spans = [(item.version, item.first, item.last) for item in items if isinstance(item, Span)]
+
+    def found(value: Value) -> bool:
+        if not isinstance(value, str):
+            return False
+        if value.casefold() in texts:
+            return True
+        address = parse_address(value) if spans else None
+        if address is None:
+            return False
+        version, number = address
+        return any(version == each and first <= number <= last for each, first, last in spans)
+
+    return found

@@ -1,0 +1,147 @@
+"""The grammar's rules made into expressions. What they mean is looked at afterwards (checks.py, parser.py)."""
+
+from __future__ import annotations
+
+import re
+
+from lark import Lark, Token, Transformer, v_args
+
+from cress.language.addresses import looks_like_addresses, parse_span
+from cress.language.grammar import GRAMMAR
+from cress.language.names import JOB_DEPENDENCY, SPELLING, key_of
+from cress.language.raw import Raw, Relaxes, Wrong
+from cress.language.tree import (
+    And,
+    Arithmetic,
+    Compare,
+    Defined,
+    In,
+    Item,
+    Name,
+    Negative,
+    Not,
+    Number,
+    Resource,
+    Span,
+    Text,
+    Truth,
+    conjunction,
+    disjunction,
+)
+from cress.language.vectortext import parse_amounts
+from cress.model.errors import InputError
+
+MOST_DIGITS = 60
+
+_OPERATORS = {"≤": "<=", "≥": ">=", "≠": "!=", "<>": "!="}
+_NUMBER = re.compile(r"-?(?:[0-9]|\.[0-9])")
+
+
+@v_args(inline=True)
+class Rules(Transformer):  # type: ignore[type-arg]
+    """One method for each rule of the grammar."""
+
+    def either(self, *operands: Raw) -> Raw:
+        return disjunction(operands)
+
+    def both(self, *operands: Raw) -> Raw:
+        return conjunction(operands) if not any(map(_relaxed, operands)) else And(operands)
+
+    def relaxation(self, token: Token, condition: Raw) -> Raw:
+        weight = re.search(r"[0-9.]+", str(token).split("=", 1)[1]) if "=" in token else None
+        at = int(token.start_pos or 0)
+        if weight and not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?|\.[0-9]{1,9}", weight.group()):
+            raise Wrong(at, f"{weight.group()} is no weight", "a number such as 2 or 0.5")
+        return Relaxes(condition, float(weight.group()) if weight else 1.0, at)
+
+    def negation(self, operand: Raw) -> Raw:
+        return Not(operand)
+
+    def equal(self, left: Raw, right: Raw) -> Raw:
+        return Compare("=", left, right)
+
+    def compare(self, left: Raw, operator: Token, right: Raw) -> Raw:
+        plain = "".join(operator.split())
+        return Compare(_OPERATORS.get(plain, plain), left, right)
+
+    def member(self, subject: Raw, *items: Item) -> Raw:
+        return In(subject, items)
+
+    def entry(self, token: Token) -> Item:
+        return _item(token)
+
+    def resource(self, name: Token, vector: Token) -> Raw:
+        at = int(vector.start_pos or 0)
+        try:
+            amounts = parse_amounts(str(vector))
+        except InputError as error:
+            raise Wrong(at, f"{error.field}: {error.what}" if error.field else error.what, error.hint) from None
+        return Resource(amounts, int(name.start_pos or 0))
+
+    def dependency(self, name: Token, job: Token) -> Raw:
+        at = int(job.start_pos or 0)
+        value = _unquoted(job) if job.type == "TEXT" else str(job)
+        return Compare("=", Name(JOB_DEPENDENCY, SPELLING[JOB_DEPENDENCY], int(name.start_pos or 0)), Text(value, at))
+
+    def arithmetic(self, first: Raw, *rest: Raw) -> Raw:
+        signs = tuple(
+            "×" if each in "*×⋅·" else "/" if each in "/÷" else "+" if each == "+" else "-" for each in rest[::2]
+        )
+        return Arithmetic(signs, (first, *rest[1::2]))
+
+    def negative(self, operand: Raw) -> Raw:
+        return Negative(operand)
+
+    def number(self, token: Token) -> Raw:
+        return _number(str(token), int(token.start_pos or 0))
+
+    def text(self, token: Token) -> Raw:
+        return Text(_unquoted(token), int(token.start_pos or 0))
+
+    def truth(self, token: Token) -> Raw:
+        return Truth(token.lower() == "true", int(token.start_pos or 0))
+
+    def name(self, token: Token) -> Name:
+        return _name(token)
+
+    def defined(self, function: Token, name: Token) -> Raw:
+        return Defined(_name(name))
+
+
+def lark_parser() -> Lark:
+    """The parser, which takes a while to make."""
+    return Lark(GRAMMAR, parser="lalr", lexer="contextual", transformer=Rules(), maybe_placeholders=False)
+
+
+def _relaxed(raw: Raw) -> bool:
+    return isinstance(raw, Relaxes) or (isinstance(raw, And) and any(map(_relaxed, raw.operands)))
+
+
+def _name(token: Token) -> Name:
+    key = key_of(str(token))
+    return Name(key, SPELLING.get(key, str(token)), int(token.start_pos or 0))
+
+
+def _number(text: str, at: int) -> Number:
+    if len(text) > MOST_DIGITS:
+        raise Wrong(at, "the number is too long", f"at most {MOST_DIGITS} characters")
+    return Number(text, at)
+
+
+def _unquoted(token: Token) -> str:
+    return re.sub(r"\\(.)", r"\1", str(token)[1:-1], flags=re.DOTALL)
+
+
+def _item(token: Token) -> Item:
+    """A constant in a list: addresses, numbers and truth values are known by their looks, other words are texts."""
+    text, at = str(token), int(token.start_pos or 0)
+    if token.type == "TEXT":
+        return Text(_unquoted(token), at)
+    if text.lower() in ("true", "false"):
+        return Truth(text.lower() == "true", at)
+    span = parse_span(text)
+    if span is not None:
+        return Span(*span, text, at)
+    if looks_like_addresses(text):
+        raise Wrong(at, f"{text} is no address", "such as 192.168.1.2, 192.168.1.2-8, 10.0.0.0/8 or 2001:db8::/32")
+    return _number(text, at) if _NUMBER.match(text) else Text(text, at)
