@@ -9,6 +9,7 @@ _CHECK = """
 import sys
 from cress.core.kernels import balance, choice, holding, timeline, victims
 from cress.core.warm import warm_up
+from cress.language import machine
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from numba.core.dispatcher import Dispatcher
@@ -17,7 +18,7 @@ from tests.core.stories import EVERYTHING, Player, seeded_operations, seeded_set
 def compiled():
     return {
         f"{module.__name__}.{name}": set(each.signatures)
-        for module in (balance, choice, holding, timeline, victims)
+        for module in (balance, choice, holding, machine, timeline, victims)
         for name, each in vars(module).items()
         if isinstance(each, Dispatcher)
     }

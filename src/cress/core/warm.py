@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cress.core.scheduler import Scheduler
+from cress.language import warm as language
 from cress.model.decisions import Start
 from cress.model.events import GroupsApplied, JobCancelled, JobSubmitted, NodeAdded, NodeCordoned, NodeLost, TaskEnded
 from cress.model.group import Group, Quota, SchedPolicy
@@ -28,6 +29,7 @@ def warm_up(dimensions: Dimensions, options: Options) -> None:
 
     Both orders of looking at nodes (in rotation, all) and every policy occur, whatever the options choose.
     """
+    language.warm_up()
     for threshold, backfill in ((0.0, "easy"), (1.0, "conservative")):
         _play(
             dimensions,
