@@ -33,14 +33,17 @@ from cress.model.events import (
     JobHeld,
     JobSubmitted,
     NodeAdded,
+    NodeChanged,
     NodeCordoned,
     NodeLost,
     Outcome,
+    PortsSeen,
+    RacksSet,
     TaskEnded,
 )
 from cress.model.group import Group, PreemptivePolicy, Quota, SchedPolicy
 from cress.model.job import Job, JobType
-from cress.model.node import Node
+from cress.model.node import DYNAMIC_PORTS, Node, Value
 from cress.model.options import Options
 from cress.model.quotatext import SCALE, parse_resource_quota
 from cress.model.resources import Dimensions
@@ -110,6 +113,29 @@ class JobBuilder(_Amounts):
     def type(self, kind: JobType, minimum: int = 0) -> JobBuilder:
         return self._set(type=kind, minimum=minimum)
 
+    def requires(self, requirement: str) -> JobBuilder:
+        """The requirement, in the language."""
+        return self._set(requirement=requirement)
+
+    def ranks(self, rank: str) -> JobBuilder:
+        """The rank, in the language."""
+        return self._set(rank=rank)
+
+    def ports(self, **ports: int) -> JobBuilder:
+        """Ports by name; 0 is a dynamic one."""
+        return self._set(ports=tuple(ports.items()))
+
+    def spread(self, per_node: int = 0, per_rack: int = 0) -> JobBuilder:
+        """At most so many tasks on one node, in one rack; 0: any number."""
+        return self._set(max_per_node=per_node, max_per_rack=per_rack)
+
+    def application(self, name: str) -> JobBuilder:
+        return self._set(application=name)
+
+    def ends_with_its_node(self) -> JobBuilder:
+        """A task that is lost with its node does not run again."""
+        return self._set(job_failure=False)
+
     def build(self, number: int, dimensions: Dimensions) -> Job:
         values = {"group": "", **dict(self.rest)}
         return Job(id=number, name=self.name, request=self.vector(dimensions), **values)
@@ -120,6 +146,9 @@ class NodeBuilder(_Amounts):
     """See ``node``."""
 
     in_rack: str = ""
+    address: str = ""
+    attributes: tuple[tuple[str, Value], ...] = ()
+    dynamic: tuple[int, int] = DYNAMIC_PORTS
 
     def offers(self, **amounts: object) -> NodeBuilder:
         made: NodeBuilder = self.has(**amounts)
@@ -134,8 +163,25 @@ class NodeBuilder(_Amounts):
     def rack(self, name: str) -> NodeBuilder:
         return replace(self, in_rack=name)
 
+    def at(self, address: str) -> NodeBuilder:
+        return replace(self, address=address)
+
+    def where(self, **attributes: Value) -> NodeBuilder:
+        """Attributes, beside those that it has."""
+        return replace(self, attributes=tuple({**dict(self.attributes), **attributes}.items()))
+
+    def dynamic_ports(self, first: int, last: int) -> NodeBuilder:
+        return replace(self, dynamic=(first, last))
+
     def build(self, dimensions: Dimensions) -> Node:
-        return Node(name=self.name, capacity=self.vector(dimensions), rack=self.in_rack)
+        return Node(
+            name=self.name,
+            capacity=self.vector(dimensions),
+            rack=self.in_rack,
+            address=self.address,
+            attributes=self.attributes,
+            ports=self.dynamic,
+        )
 
 
 @dataclass(frozen=True)
@@ -356,6 +402,18 @@ class World:
 
     def cordon(self, name: str, reason: str = "repair") -> World:
         return self.observe([NodeCordoned(name, bool(reason), reason)])
+
+    def change_node(self, each: NodeBuilder) -> World:
+        """The node is described otherwise now."""
+        return self.observe([NodeChanged(each.build(self.dimensions))])
+
+    def strangers(self, name: str, *ports: int) -> World:
+        """All ports of the node that others listen on."""
+        return self.observe([PortsSeen(name, ports)])
+
+    def neighbours(self, *pairs: str) -> World:
+        """All pairs of racks that are neighbours: ``r1 r2``."""
+        return self.observe([RacksSet(tuple((pair.split()[0], pair.split()[1]) for pair in pairs))])
 
     def apply(self, *groups: GroupBuilder, moves: dict[str, str] | None = None) -> World:
         """The whole list of groups from now on."""
