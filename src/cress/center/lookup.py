@@ -12,6 +12,7 @@ import msgspec
 
 from cress.center.engine import Engine
 from cress.lifecycle.live import LiveAttempt, LiveJob
+from cress.model.events import Outcome
 from cress.model.group import DEFAULT_GROUP
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.store.base import StoreError
@@ -119,7 +120,9 @@ class Task:
         if live is not None:
             self.state = "running" if live.started else "starting"
         elif finished and finished[-1].final:
-            self.state = finished[-1].outcome.value
+            outcome = finished[-1].outcome
+            # Lost for good, as its job wants it.
+            self.state = "failed" if outcome is Outcome.LOST else outcome.value
         else:
             self.state = "cancelled" if dropped else "waiting"
 

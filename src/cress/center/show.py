@@ -12,6 +12,8 @@ from cress.center.past import PastJob
 from cress.core.groups import GroupState
 from cress.lifecycle.jobs import record_of
 from cress.lifecycle.live import AWAY, LiveAttempt, LiveJob, LiveNode
+from cress.lifecycle.names import Place
+from cress.model.jobports import DYNAMIC
 from cress.model.quotatext import SCALE, format_resource_quota
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.resources import Dimensions, ResourceVector
@@ -24,6 +26,7 @@ from cress.protocol.views import (
     GroupView,
     JobView,
     NodeView,
+    PlaceView,
     Resources,
     TaskCounts,
     TaskView,
@@ -47,9 +50,9 @@ def resources(vector: ResourceVector, dimensions: Dimensions) -> Resources:
 def job_view(engine: Engine, job: LiveJob | JobRecord) -> JobView:
     """A job, alive or over."""
     if isinstance(job, JobRecord):
-        return _job(engine, job, job.run if isinstance(job, PastJob) else engine.run(job.id))
+        return _job(engine, job, run_of(engine, job))
     spec = job.job
-    view = _job(engine, record_of(job, engine.machine.utc), engine.run(spec.id))
+    view = _job(engine, record_of(job, engine.machine.utc), run_of(engine, job))
     return msgspec.structs.replace(
         view,
         state=state_of(job).value,
@@ -59,6 +62,9 @@ def job_view(engine: Engine, job: LiveJob | JobRecord) -> JobView:
         held=job.held,
         retries=spec.retries,
         after={str(number): condition.value for number, condition in spec.after},
+        max_per_node=spec.max_per_node,
+        max_per_rack=spec.max_per_rack,
+        job_failure=spec.job_failure,
     )
 
 
@@ -83,18 +89,32 @@ def _job(engine: Engine, job: JobRecord, run: Run | None) -> JobView:
         command=run.command if run else (),
         environment=dict(run.environment) if run else {},
         directory=run.directory if run else "",
+        requirement=job.requirement,
+        rank=job.rank,
+        ports={name: number or DYNAMIC for name, number in run.ports} if run else {},
+        application=job.application,
     )
 
 
-def task_view(task: Task) -> TaskView:
+def run_of(engine: Engine, job: LiveJob | JobRecord) -> Run | None:
+    """How a job was run; ``None`` if that is not known any more."""
+    return job.run if isinstance(job, PastJob) else engine.run(job.job.id if isinstance(job, LiveJob) else job.id)
+
+
+def task_view(task: Task, run: Run | None) -> TaskView:
     """A task with its attempts, oldest first."""
-    attempts = [_finished(record) for record in task.finished]
+    names = [name for name, _ in run.ports] if run else []
+    attempts = [_finished(record, names) for record in task.finished]
     if task.live is not None:
-        attempts.append(_running(task.live))
+        attempts.append(_running(task.live, names))
     return TaskView(index=task.index, state=task.state, attempts=tuple(attempts))
 
 
-def _finished(record: AttemptRecord) -> AttemptView:
+def _ports(names: list[str], numbers: tuple[int, ...]) -> dict[str, int]:
+    return dict(zip(names, numbers, strict=False))
+
+
+def _finished(record: AttemptRecord, names: list[str]) -> AttemptView:
     return AttemptView(
         id=record.attempt,
         node=record.node,
@@ -106,17 +126,25 @@ def _finished(record: AttemptRecord) -> AttemptView:
         error=record.error,
         cpu=record.cpu / SECOND,
         memory=record.memory,
+        ports=_ports(names, record.ports),
     )
 
 
-def _running(attempt: LiveAttempt) -> AttemptView:
+def _running(attempt: LiveAttempt, names: list[str]) -> AttemptView:
     return AttemptView(
         id=attempt.id,
         node=attempt.node,
         outcome="running",
         placed=attempt.placed / SECOND,
         started=moment(attempt.started),
+        ports=_ports(names, attempt.ports),
     )
+
+
+def place_view(place: Place) -> PlaceView:
+    """Where a task runs."""
+    values = msgspec.structs.asdict(place)
+    return PlaceView(**values | {"ports": dict(place.ports), "since": place.since / SECOND})
 
 
 def node_views(engine: Engine, nodes: list[LiveNode]) -> tuple[NodeView, ...]:
@@ -158,7 +186,8 @@ def _node(engine: Engine, node: LiveNode, running: int) -> NodeView:
         capacity=resources(node.node.capacity, dimensions),
         used=resources(used, dimensions),
         running=running,
-        attributes=connection.attributes if connection else {},
+        address=node.node.address,
+        attributes=dict(node.node.attributes) or dict(getattr(connection, "attributes", {})),
         capacity_amounts=dict(zip(dimensions.names, node.node.capacity, strict=True)),
         used_amounts=dict(zip(dimensions.names, used, strict=True)),
     )

@@ -24,6 +24,9 @@ from cress.protocol.views import (
     JobView,
     NodesPage,
     NodeView,
+    PlacesChange,
+    PlacesPage,
+    PlaceView,
     StateView,
     SubmittedPage,
     TasksPage,
@@ -235,17 +238,28 @@ class Client:
 
         When the connection breaks off (``Unreachable``), go on with the ``number`` of the last one as ``after``.
         """
-        import httpx
+        query = {"after": after, "job": job, "group": group, "follow": "true" if follow else "false"}
+        return self._stream(EventView, "/v1/events", query)
 
-        query = _query({"after": after, "job": job, "group": group, "follow": "true" if follow else "false"})
-        patience = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=EVENT_SECONDS)
-        with self._told(), self._http.stream("GET", "/v1/events", params=query, timeout=patience) as answer:
-            if answer.status_code != httpx.codes.OK:
-                answer.read()
-                raise _refusal(answer)
-            for line in answer.iter_lines():
-                if line.startswith("data: "):
-                    yield msgspec.json.decode(line.removeprefix("data: "), type=EventView)
+    # --- names --------------------------------------------------------------------------------------------------------
+
+    def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
+        """Where the running tasks of the jobs of a name are, in one group or in all, by job and task."""
+        return self._call(PlacesPage, "GET", f"/v1/names/{quote(name, safe='')}", query={"group": group}).places
+
+    def watch_names(self, name: str, *, group: str = "") -> Iterator[tuple[PlaceView, ...]]:
+        """The same, now and whenever it is another answer.
+
+        When the connection breaks off (``Unreachable``), begin anew: the first answer is the whole one again.
+        """
+        places: dict[int, PlaceView] = {}
+        for change in self._stream(PlacesChange, f"/v1/names/{quote(name, safe='')}/watch", {"group": group}):
+            if change.all:
+                places.clear()
+            for attempt in change.gone:
+                places.pop(attempt, None)
+            places |= {place.attempt: place for place in change.places}
+            yield tuple(sorted(places.values(), key=lambda place: (place.job, place.task)))
 
     def health(self) -> dict[str, Any]:
         """Whether the center is well; it answers this without a token too."""
@@ -298,6 +312,19 @@ class Client:
         if not answer.is_success:
             raise _refusal(answer)
         return answer
+
+    def _stream(self, kind: type[_T], path: str, query: Mapping[str, object]) -> Iterator[_T]:
+        """What the center says in server-sent events, one by one."""
+        import httpx
+
+        patience = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=EVENT_SECONDS)
+        with self._told(), self._http.stream("GET", path, params=_query(query), timeout=patience) as answer:
+            if answer.status_code != httpx.codes.OK:
+                answer.read()
+                raise _refusal(answer)
+            for line in answer.iter_lines():
+                if line.startswith("data: "):
+                    yield msgspec.json.decode(line.removeprefix("data: "), type=kind)
 
     def _patience(self, wait: float) -> httpx.Timeout:
         import httpx

@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 
 Resources = dict[str, str]
+# What an attribute of a node may be.
+Value = bool | int | float | str
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +34,9 @@ class JobView(View, frozen=True):
     """A job. ``reason`` says why it waits, empty when nothing of it does; of one that is over, why it was not run.
 
     ``held``: it waits until it is released. ``after``: the jobs that must end first, and how (as in a job
-    file), as long as it is alive.
+    file), as long as it is alive. ``ports`` by name, as in a job file. ``requirement`` and ``rank`` are as they were
+    submitted; ``requirement_now`` and ``rank_now``, of a job that is alive, what its next task is matched by, with all
+    that its other fields ask of a node.
     """
 
     id: int
@@ -57,10 +61,22 @@ class JobView(View, frozen=True):
     command: tuple[str, ...] = ()
     environment: dict[str, str] = {}
     directory: str = ""
+    requirement: str = ""
+    rank: str = ""
+    requirement_now: str = ""
+    rank_now: str = ""
+    ports: dict[str, int | str] = {}
+    max_per_node: int = 0
+    max_per_rack: int = 0
+    application: str = ""
+    job_failure: bool = True
 
 
 class AttemptView(View, frozen=True):
-    """An attempt: ``outcome`` is ``running`` until it ends. ``code``: exit code, -n after signal n, or unknown."""
+    """An attempt: ``outcome`` is ``running`` until it ends. ``code``: exit code, -n after signal n, or unknown.
+
+    ``ports`` are the numbers that it has, or had, by name.
+    """
 
     id: int
     node: str
@@ -72,6 +88,7 @@ class AttemptView(View, frozen=True):
     error: str = ""
     cpu: float = 0.0
     memory: int = 0
+    ports: dict[str, int] = {}
 
 
 class TaskView(View, frozen=True):
@@ -82,8 +99,36 @@ class TaskView(View, frozen=True):
     attempts: tuple[AttemptView, ...] = ()
 
 
+class NodeTask(View, frozen=True):
+    """A task that runs on a node, or is about to (``started`` is ``None``)."""
+
+    job: int
+    task: int
+    attempt: int
+    name: str = ""
+    started: float | None = None
+    ports: dict[str, int] = {}
+
+
+class MatchView(View, frozen=True):
+    """How a node stands to a requirement and a rank.
+
+    ``truth`` is true, false or undefined: an attribute that the node does not have. ``clause`` is the first that it
+    does not satisfy, ``score`` the value of the rank.
+    """
+
+    truth: str
+    clause: str = ""
+    score: float = 0.0
+
+
 class NodeView(View, frozen=True):
-    """A node: ``state`` is up, cordoned or away."""
+    """A node: ``state`` is up, cordoned or away.
+
+    ``address`` is where its tasks are reached. ``match`` is there when the nodes were asked for ``where`` or ``rank``.
+    What runs there is told of a single node: ``tasks`` (the first 1,000), and ``ports_seen``, on which somebody listens
+    who is no task; ``disks_free`` of ``disks`` whole disks belong to no task.
+    """
 
     name: str
     state: str
@@ -92,7 +137,13 @@ class NodeView(View, frozen=True):
     capacity: Resources = {}
     used: Resources = {}
     running: int = 0
-    attributes: dict[str, str] = {}
+    address: str = ""
+    attributes: dict[str, Value] = {}
+    match: MatchView | None = None
+    tasks: tuple[NodeTask, ...] = ()
+    ports_seen: tuple[int, ...] = ()
+    disks: int = 0
+    disks_free: int = 0
     # Raw amounts by dimension, for programs that draw.
     capacity_amounts: dict[str, int] = {}
     used_amounts: dict[str, int] = {}
@@ -151,6 +202,38 @@ class NodesPage(View, frozen=True):
 
     nodes: tuple[NodeView, ...]
     next: str | None = None
+
+
+class PlaceView(View, frozen=True):
+    """Where a running task is reached: the name of its node, its rack and address, its ports by name."""
+
+    job: int
+    name: str
+    group: str
+    task: int
+    attempt: int
+    node: str
+    rack: str
+    address: str
+    ports: dict[str, int]
+    since: float
+
+
+class PlacesPage(View, frozen=True):
+    """The running tasks of all jobs of a name, by job and task."""
+
+    places: tuple[PlaceView, ...]
+
+
+class PlacesChange(View, frozen=True):
+    """What is new about the running tasks of a name: those that are there now, the attempts that are ``gone``.
+
+    The first one of a stream has them ``all``: what was known before counts no more.
+    """
+
+    places: tuple[PlaceView, ...] = ()
+    gone: tuple[int, ...] = ()
+    all: bool = False
 
 
 class GroupsPage(View, frozen=True):

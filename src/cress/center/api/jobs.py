@@ -17,7 +17,7 @@ from cress.center.api.errors import NotFound
 from cress.center.dispatch import Away
 from cress.center.engine import Engine
 from cress.center.lookup import Filters, find_job, find_jobs, find_tasks, id_of, page_of_tasks, tasks_of
-from cress.center.show import job_view, task_view
+from cress.center.show import job_view, run_of, task_view
 from cress.lifecycle.inputs import Cancel, Hold, Submit
 from cress.lifecycle.live import LiveJob
 from cress.model.errors import InputError, NotAccepted
@@ -131,7 +131,8 @@ async def tasks(
     engine = engine_of(request)
     found = await _job(engine, id)
     page, more = await page_of_tasks(engine, id_of(found), tasks_of(found), limit=limit, after=after, state=state)
-    return reply(TasksPage(tasks=tuple(task_view(task) for task in page), next=more))
+    run = run_of(engine, found)
+    return reply(TasksPage(tasks=tuple(task_view(task, run) for task in page), next=more))
 
 
 @router.get("/{id}/tasks/{task}")
@@ -141,7 +142,7 @@ async def task(request: Request, id: str, task: str) -> Response:
     found = await _job(engine, id)
     number = int(task) if task.isascii() and task.isdigit() and len(task) < 19 else -1
     check_task(found, number, task)
-    return reply(task_view((await find_tasks(engine, id_of(found), number, number))[0]))
+    return reply(task_view((await find_tasks(engine, id_of(found), number, number))[0], run_of(engine, found)))
 
 
 @router.post("/{id}/cancel")

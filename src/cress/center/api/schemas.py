@@ -20,6 +20,8 @@ from cress.protocol.views import (
     JobView,
     NodesPage,
     NodeView,
+    PlacesChange,
+    PlacesPage,
     StateView,
     SubmittedPage,
     TasksPage,
@@ -56,11 +58,14 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("post", "/v1/nodes/{name}/uncordon"): (CordonBody, NodeView),
     ("post", "/v1/nodes/{name}/drain"): (DrainBody, NodeView),
     ("post", "/v1/nodes/{name}/forget"): (None, NodeView),
+    ("get", "/v1/names/{name}"): (None, PlacesPage),
+    ("get", "/v1/names/{name}/watch"): (None, PlacesChange),
     ("get", "/v1/usage"): (None, UsagePage),
     ("get", "/v1/events"): (None, EventView),
     ("get", "/v1/state"): (None, StateView),
     ("get", "/v1/health"): (None, None),
 }
+_STREAMS = {("get", "/v1/events"), ("get", "/v1/names/{name}/watch")}
 # Headers that count.
 _HEADERS = {
     ("post", "/v1/jobs"): [_header("Idempotency-Key", "the same submit with the same key gets the same answer", 200)],
@@ -107,9 +112,9 @@ def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[t
     content: dict[str, Any] = {_JSON: {"schema": by_kind[gives] if gives else {"type": "object"}}}
     if path.endswith("/logs"):
         content = {"text/plain": {"schema": {"type": "string", "format": "binary"}}}
-    if path == "/v1/events":
+    if (method, path) in _STREAMS:
         # As OpenAPI 3.2 describes such a stream: each event by itself.
-        data = {"type": "string", "contentMediaType": _JSON, "contentSchema": by_kind[EventView]}
+        data = {"type": "string", "contentMediaType": _JSON, "contentSchema": content[_JSON]["schema"]}
         event = {"id": {"type": "string"}, "event": {"type": "string"}, "data": data}
         content = {"text/event-stream": {"itemSchema": {"type": "object", "properties": event}}}
     done = "201" if (method, path) == ("post", "/v1/jobs") else "200"
@@ -119,7 +124,7 @@ def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[t
         operation["responses"] = responses
         return
     errors = dict(_EVERY)
-    if "{" in path:
+    if "{" in path and not path.startswith("/v1/names/"):
         errors["404"] = "there is nothing of that name"
     if operation.get("parameters") or takes is not None:
         errors["422"] = "the input is wrong; nothing was changed"

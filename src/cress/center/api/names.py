@@ -1,0 +1,83 @@
+"""The name service: where the running tasks of a job are, once or as a stream of changes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request, Response
+
+from cress.center.api.bodies import reply
+from cress.center.api.context import engine_of
+from cress.center.api.stream import HEARTBEAT, Stream
+from cress.center.engine import Engine
+from cress.center.show import place_view
+from cress.lifecycle.names import Place, resolve
+from cress.protocol.views import PlacesChange, PlacesPage, to_json
+
+# Seconds between two looks for one reader: thousands of tasks that start together are a few messages.
+PACE = 0.2
+
+router = APIRouter(prefix="/v1/names")
+
+
+@router.get("/{name}")
+async def names(request: Request, name: str, group: str = "") -> Response:
+    """The running tasks of the jobs of a name, in one group or in all: node, rack, address, ports."""
+    found = resolve(engine_of(request).machine, name, group or None)
+    return reply(PlacesPage(places=tuple(map(place_view, found))))
+
+
+@router.get("/{name}/watch")
+async def watch(request: Request, name: str, group: str = "", follow: bool = True) -> Response:
+    """The same as server-sent events: first all of them, then what is new and what is gone, whenever something is.
+
+    Whoever was cut off asks again, and begins with all of them. Without ``follow`` the answer ends there.
+    """
+    return PlacesStream(engine_of(request), name, group or None, follow=follow)
+
+
+class PlacesStream(Stream):
+    """The answer: it knows which attempts it has told of."""
+
+    def __init__(self, engine: Engine, name: str, group: str | None, *, follow: bool) -> None:
+        super().__init__(engine)
+        self._follow = follow
+        self._name = name
+        self._group = group
+        self._told: dict[int, Place] | None = None
+        self._next = b""
+
+    def greeting(self) -> bytes:
+        """What the reader has to know."""
+        return b": all places first, then changes\n\n"
+
+    def over(self) -> bool:
+        """Whether nothing will follow: the center stops, or nobody wants to."""
+        return super().over() or not self._follow
+
+    def part(self) -> bytes:
+        """What changed since the last part; empty if nothing did."""
+        part, self._next = self._next or self._look(), b""
+        return part
+
+    async def wait(self) -> None:
+        """Return when something has changed."""
+        news, loop = self.engine.events, asyncio.get_running_loop()
+        until = loop.time() + HEARTBEAT
+        while not self._next and not self.engine.stopping and loop.time() < until:
+            # Whatever the machine does is told, also what is no event by itself: that a task was told to stop.
+            await news.wait(news.last, until - loop.time())
+            if not self.engine.stopping:
+                await asyncio.sleep(PACE)
+                self._next = self._look()
+
+    def _look(self) -> bytes:
+        now = {place.attempt: place for place in resolve(self.engine.machine, self._name, self._group)}
+        told, self._told = self._told, now
+        known = told or {}
+        fresh = [place for attempt, place in now.items() if known.get(attempt) != place]
+        gone = [attempt for attempt in known if attempt not in now]
+        if told is not None and not fresh and not gone:
+            return b""
+        change = PlacesChange(places=tuple(map(place_view, fresh)), gone=tuple(gone), all=told is None)
+        return b"event: places\ndata: %s\n\n" % to_json(change)

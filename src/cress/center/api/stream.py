@@ -1,0 +1,85 @@
+"""Streams of server-sent events: the answer that goes on until its reader has gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import abstractmethod
+
+from fastapi import Response
+
+from cress.center.engine import Engine, NotStored
+from cress.center.security import Receive, Scope, Send
+
+# Seconds: a sign of life goes out at least this often; a reader that takes nothing for so long is let go.
+HEARTBEAT, STALLED = 15.0, 30.0
+MOST_READERS = 500
+_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
+
+
+class Stream(Response):
+    """The answer: what goes out next is asked of the engine each time, so a slow reader costs no memory."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(media_type="text/event-stream")
+        if engine.events.readers >= MOST_READERS:
+            raise NotStored(f"{MOST_READERS} readers follow the events already; try again")
+        self.engine = engine
+
+    @abstractmethod
+    def greeting(self) -> bytes:
+        """The beginning of the answer, at once, even if nothing happens for long."""
+
+    @abstractmethod
+    def part(self) -> bytes:
+        """What goes out next; empty while there is nothing."""
+
+    def sign(self) -> bytes:
+        """A sign of life."""
+        return b": \n\n"
+
+    def over(self) -> bool:
+        """Whether nothing will follow what went out."""
+        return self.engine.stopping
+
+    @abstractmethod
+    async def wait(self) -> None:
+        """Return when there may be a part, after ``HEARTBEAT`` seconds at the latest."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the reader goes, takes nothing any more, or nothing is left to send."""
+        gone = asyncio.ensure_future(_until_gone(receive))
+        self.engine.events.readers += 1
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            part = self.greeting()
+            while not gone.done():
+                async with asyncio.timeout(STALLED):
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+                part = self.part()
+                if not part:
+                    if self.over():
+                        await send({"type": "http.response.body", "body": b"", "more_body": False})
+                        return
+                    await self._news(gone)
+                    part = self.part() or self.sign()
+        except TimeoutError:
+            # It resumes when it reads again; until then nothing is kept for it.
+            return
+        finally:
+            self.engine.events.readers -= 1
+            gone.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await gone
+
+    async def _news(self, gone: asyncio.Future[None]) -> None:
+        news = asyncio.ensure_future(self.wait())
+        try:
+            await asyncio.wait((news, gone), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            news.cancel()
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
