@@ -18,6 +18,7 @@ from cress.center.dispatch import Away
 from cress.center.engine import Engine
 from cress.center.lookup import Filters, find_job, find_jobs, find_tasks, id_of, page_of_tasks, tasks_of
 from cress.center.show import job_view, run_of, task_view
+from cress.core.submitted import constrained
 from cress.lifecycle.inputs import Cancel, Hold, Submit
 from cress.lifecycle.live import LiveJob
 from cress.model.errors import InputError, NotAccepted
@@ -51,7 +52,7 @@ async def submit(request: Request) -> Response:
     key = _key(request)
     body = await read(request, SubmitBody)
     specs = parse_jobs(body.jobs, dimensions=engine.machine.core.dimensions, user=user)
-    jobs = tuple(spec.job for spec in specs)
+    jobs = tuple(constrained(specs))
     what = Submit(jobs=jobs, known=await _known(engine, jobs), key=key and f"{user} {key}", digest=_digest(key, body))
     ids = await engine.submit(what, [spec.run for spec in specs])
     accepted = zip(ids, jobs, strict=True)

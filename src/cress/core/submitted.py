@@ -1,0 +1,61 @@
+"""Constraints as they were submitted: texts of several keys of a job file become one requirement and one rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from cress.language.clauses import MOST_CLAUSES, Clause, Requirement
+from cress.language.parser import parse_rank, parse_requirement
+from cress.model.errors import InputError, InputErrors
+from cress.model.job import Job
+from cress.model.jobclauses import ClauseText
+from cress.model.jobspec import JobSpec, below
+
+
+def constrained(specs: Sequence[JobSpec]) -> list[Job]:
+    """The jobs of one submit with their requirements and ranks, in the language's own spelling.
+
+    Raises InputError, or InputErrors with every mistake; ``field`` is the key that a text stands for, below the place of
+    its job as in ``parse_jobs``.
+    """
+    jobs: list[Job] = []
+    errors: list[InputError] = []
+    for position, spec in enumerate(specs):
+        if not (spec.clauses or spec.ranks):
+            jobs.append(spec.job)
+            continue
+        found, mistakes = _requirement(spec.clauses)
+        rank = ""
+        for each in spec.ranks:
+            try:
+                rank = str(parse_rank(each.text))
+            except InputError as error:
+                mistakes.append(error.at(field=each.field))
+        errors += (below(each, f"jobs[{position}]") for each in mistakes)
+        jobs.append(msgspec.structs.replace(spec.job, requirement=found, rank=rank))
+    if errors:
+        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+    return jobs
+
+
+def _requirement(texts: Sequence[ClauseText]) -> tuple[str, list[InputError]]:
+    """The conjunction of all texts, each clause once; and what is wrong."""
+    clauses: dict[Clause, None] = {}
+    errors: list[InputError] = []
+    for each in texts:
+        try:
+            clauses |= dict.fromkeys(parse_requirement(each.text).clauses)
+        except InputError as error:
+            errors.append(error.at(field=each.field))
+    if len(clauses) > MOST_CLAUSES:
+        what = f"{len(clauses)} clauses together are too many"
+        errors.append(InputError(what, hint=f"at most {MOST_CLAUSES}", field="requirement"))
+    text = str(Requirement(tuple(clauses)))
+    if not errors:
+        try:
+            parse_requirement(text)
+        except InputError as error:  # texts that are short enough each, and too long together
+            errors.append(error.at(field="requirement"))
+    return text, errors

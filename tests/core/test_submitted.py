@@ -1,0 +1,76 @@
+"""Job files become requirements and ranks: what is joined, what is refused and where."""
+
+from __future__ import annotations
+
+import pytest
+
+from cress.core.submitted import constrained
+from cress.model.errors import InputError
+from cress.model.job import Job
+from cress.model.jobspec import parse_jobs
+from cress.model.resources import Dimensions
+
+LEAST = {"command": ["server"]}
+
+
+def read(*jobs: dict[str, object]) -> list[Job]:
+    entries = [{**LEAST, **each} for each in jobs]
+    return constrained(parse_jobs(entries, dimensions=Dimensions(), user="ann"))
+
+
+def refused(*jobs: dict[str, object]) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        read(*jobs)
+    return str(caught.value).splitlines()
+
+
+def test_the_job_of_the_source_paper() -> None:
+    (job,) = read(
+        {
+            "Resource": "<4, 8G, 500M, 50M>",
+            "Network-Adjacent": True,
+            "Requirement": "<OSKernel > = 2.6.32&&Java > = 1.5>",
+            "Rank": "<0.5 × CPU + 0.5 × IdleNetwork>",
+        }
+    )
+    assert job.requirement == "OSKernel >= 2.6.32 && Java >= 1.5 && NetworkAdjacent = True"
+    assert job.rank == "0.5 × CPU + 0.5 × IdleNetwork"
+
+
+def test_all_keys_hold_together_and_the_same_clause_counts_once() -> None:
+    (job,) = read(
+        {
+            "requirement": ["A = 1 || B = 2", "C >= 3 && ExclusiveDisk = True"],
+            "nodes": ["web-1", "192.168.1.2-8"],
+            "exclusive_disk": True,
+            "job_dependency": "my-job && f(x) = (Waittime > 10s)",
+        }
+    )
+    assert job.requirement == (
+        '(A = 1 || B = 2) && C >= 3 && ExclusiveDisk = True && Nodes in ("web-1", 192.168.1.2-8)'
+        ' && JobDependency = "my-job" && f(x) = (Waittime > 10s)'
+    )
+
+
+def test_a_job_that_says_nothing_has_no_constraints() -> None:
+    (job,) = read({"network_adjacent": False, "requirement": []})
+    assert (job.requirement, job.rank) == ("", "")
+
+
+def test_every_mistake_is_told_with_its_job_its_key_and_the_character() -> None:
+    first, second, third = refused(
+        {"requirement": ["A = 1", "GCC >> 4"]},
+        {},
+        {"NetworkAdjacent": "True && f(x) = (Waittim > 5min)", "rank": "0.5 × × CPU"},
+    )
+    assert first.startswith("jobs[0].requirement[1]: at character 6, `> 4`")
+    assert second.startswith("jobs[2].NetworkAdjacent: at character ")
+    assert "Waittime" in second
+    assert third.startswith("jobs[2].rank: at character ")
+
+
+def test_too_much_together() -> None:
+    (told,) = refused({"requirement": [f"A{i} = 1" for i in range(32)]})
+    assert told == "jobs[0].requirement: 32 clauses together are too many (at most 31)"
+    (told,) = refused({"requirement": [f'A{i} = "{"x" * 1500}"' for i in range(3)]})
+    assert told.startswith("jobs[0].requirement: ")
