@@ -65,18 +65,21 @@ class Balance:
     def place(self, shape: Shape, slot: int, end: int) -> int:
         """Hold one copy of ``shape`` until ``end`` on the best node that fits and is not blocked, in lease ``slot``.
 
-        Returns the node, -1 if there is none.
+        The rank of the shape goes before the order of nodes. Returns the node, -1 if there is none.
         """
         cluster = self.cluster
+        blocked = cluster.blocked if shape.match is None else cluster.set_aside(shape)
         f, self.cursor = self._place(
             shape.row, slot, end, cluster.nodes, cluster.leases, cluster.lack, cluster.rows, cluster.row_count,
-            cluster.blocked, cluster.columns, cluster.then, cluster.node_count, cluster.totals, cluster.dims, self._fixed,
+            blocked, cluster.columns, cluster.then, cluster.node_count, cluster.totals, cluster.dims, self._fixed,
             self._parts, self._use_utilisation, self.threshold, self.order, self.cursor,
         )  # fmt: skip
+        if f >= 0:
+            cluster.matching.touch(f)
         return f  # type: ignore[no-any-return]
 
     def place_many(self, shape: Shape, slots: list[int], end: int) -> list[int]:
-        """Hold one copy of ``shape`` in each of the leases ``slots``, one after the other; the nodes."""
+        """Hold one copy of ``shape``, which has no rank, in each of the leases ``slots``, one by one; the nodes."""
         cluster = self.cluster
         chosen = np.zeros(len(slots), np.int64)
         self.cursor = self._place_many(
@@ -85,7 +88,10 @@ class Balance:
             cluster.totals, cluster.dims, self._fixed, self._parts, self._use_utilisation, self.threshold, self.order,
             self.cursor,
         )  # fmt: skip
-        return chosen.tolist()
+        nodes: list[int] = chosen.tolist()
+        for f in nodes:
+            cluster.matching.touch(f)
+        return nodes
 
     def weights(self) -> Floats:
         """The current weights, one per balanced dimension."""

@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from cress.core.constraints import NO_WANTS, Wants
 from cress.core.kernels import holding
 from cress.core.kernels.balance import WIDTHS
+from cress.core.kernels.choice import set_aside
 from cress.core.kernels.holding import (
     AMOUNTS,
     BOOKED,
+    CLAUSE_BIT,
     END,
+    EXCLUDED,
     FIRST_END,
     FITTING,
     FREE,
@@ -34,6 +39,7 @@ from cress.core.kernels.holding import (
     UNUSABLE,
     USABLE,
 )
+from cress.core.matching import Match, Matching
 from cress.model.errors import InputError
 from cress.model.node import Node
 from cress.model.resources import Dimensions, ResourceVector
@@ -44,6 +50,9 @@ Floats: TypeAlias = npt.NDArray[np.float32]
 
 # Rows of shapes that nobody waits for stay as a cache, as long as this many rows are in use at most.
 WARM_ROWS = 256
+
+# Nothing but room bounds the copies of a shape on a node.
+NO_CAPS: Ints = np.zeros(0, np.int64)
 
 
 def grown(table: npt.NDArray[Any], rows: int, axis: int = 0) -> npt.NDArray[Any]:
@@ -56,17 +65,20 @@ def grown(table: npt.NDArray[Any], rows: int, axis: int = 0) -> npt.NDArray[Any]
 
 
 class Shape:
-    """What makes tasks alike to the matcher: the request, and how many start together.
+    """What makes tasks alike to the matcher: the request, how many start together, what they want of nodes.
 
-    ``row`` is its place in the fit table while it has one; ``waiting`` counts the queued jobs that have it.
+    ``row`` is its place in the fit table while it has one; ``waiting`` counts the queued jobs that have it. ``match`` is
+    what is known of its clauses, ``None`` if it wants nothing but amounts.
     """
 
-    __slots__ = ("early", "request", "request_array", "row", "seen", "size", "used_at", "waiting")
+    __slots__ = ("early", "match", "request", "request_array", "row", "seen", "size", "used_at", "waiting", "wants")
 
-    def __init__(self, request: ResourceVector, size: int) -> None:
+    def __init__(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> None:
         self.request = request
         self.request_array = np.array(request, np.int64)
         self.size = size
+        self.wants = wants
+        self.match: Match | None = None
         self.row = NONE
         self.waiting = 0
         self.used_at = 0
@@ -121,9 +133,13 @@ class Cluster:
         self.lack: npt.NDArray[np.int32] = np.zeros((8, 1), np.int32)
         self.row_shapes: list[Shape | None] = [None] * 8
         self.row_count = 0
-        self.shapes: dict[tuple[ResourceVector, int], Shape] = {}
+        self.shapes: dict[tuple[ResourceVector, int, Wants], Shape] = {}
+        self.matching = Matching(self)
+        self._aside: npt.NDArray[np.int32] = np.zeros(1, np.int32)
         # Grows whenever something that may let a waiting unit fit happens; who failed before it need not try again.
         self.loosened = 0
+        # How often a row was taken from one shape and given to another.
+        self.reused = 0
 
     # --- nodes ---------------------------------------------------------------------------------------------
 
@@ -153,6 +169,15 @@ class Cluster:
         has = int(np.count_nonzero(self.nodes[f, FREE + k + self.dims]))
         self.columns[2 * self.width, f] = np.float32(1.0 / has) if has else np.float32(0)
         self._set_usable(f)
+        self.matching.set_node(f, node)
+        return f
+
+    def change_node(self, node: Node) -> int:
+        """A node is described otherwise now; its capacity and what runs on it stay. Returns its index."""
+        f = self.index[node.name]
+        self.specs[f] = msgspec.structs.replace(node, capacity=self.specs[f].capacity)
+        self.loosened += 1
+        self.matching.set_node(f, self.specs[f])
         return f
 
     def lose_node(self, f: int) -> None:
@@ -178,6 +203,7 @@ class Cluster:
 
     def refresh(self, f: int) -> None:
         """Work out again what depends on node ``f``."""
+        self.matching.touch(f)
         holding.refresh_node(
             f, self.nodes, self.totals, self.columns, self.then, self.dims, self.rows, self.row_count, self.lack
         )
@@ -240,6 +266,7 @@ class Cluster:
             slot, f, end, shape.row, self.nodes, self.leases, self.totals, self.columns, self.then, self.dims, self.rows,
             self.row_count, self.lack,
         )  # fmt: skip
+        self.matching.touch(f)
         return slot
 
     def take_slot(self, end: int) -> int:
@@ -264,6 +291,7 @@ class Cluster:
     def release(self, slot: int) -> None:
         """Give back what the lease in ``slot`` held."""
         self.return_slot(slot, int(self.leases[slot, END]) if self.endless else 0)
+        self.matching.touch(int(self.leases[slot, NODE]))
         holding.release(
             slot,
             self.nodes,
@@ -290,12 +318,12 @@ class Cluster:
 
     # --- shapes --------------------------------------------------------------------------------------------
 
-    def shape(self, request: ResourceVector, size: int) -> Shape:
+    def shape(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> Shape:
         """The one object for this shape."""
-        key = (request, size)
+        key = (request, size, wants)
         found = self.shapes.get(key)
         if found is None:
-            found = self.shapes[key] = Shape(request, size)
+            found = self.shapes[key] = Shape(request, size, wants)
         return found
 
     def want(self, shape: Shape) -> None:
@@ -303,11 +331,16 @@ class Cluster:
         shape.waiting += 1
         if shape.row == NONE:
             self.give_row(shape)
+        elif shape.match is not None and shape.waiting == 1:
+            # Nobody kept it up to date meanwhile.
+            self._fill(shape)
 
     def unwant(self, shape: Shape) -> None:
         """One queued job less; the row stays as a cache until its place is needed."""
         shape.waiting -= 1
         shape.used_at = self.stamp
+        if shape.match is not None and not shape.waiting:
+            self.matching.drop(shape)
 
     def give_row(self, shape: Shape) -> None:
         """Work out where ``shape`` fits and keep that up to date from now on."""
@@ -316,7 +349,47 @@ class Cluster:
         self.row_shapes[r] = shape
         self.rows[r, REQUEST : REQUEST + self.k_count] = shape.request
         self.lack[r, self.node_count :] = UNUSABLE
-        holding.fill_row(r, self.nodes, self.node_count, self.totals, self.rows, self.lack)
+        self._fill(shape)
+
+    def _fill(self, shape: Shape) -> None:
+        """Work out the row of a shape from nothing."""
+        r, n = shape.row, self.node_count
+        if self.rows[r, IN_USE] and not self.rows[r, FITTING]:
+            self.totals[TOTAL_STARVED] -= 1
+        if shape.wants is NO_WANTS:
+            self.lack[r, :n] = 0
+        else:
+            self.lack[r, :n] = self.matching.take(shape).astype(np.int32) << CLAUSE_BIT
+        holding.fill_row(r, self.nodes, n, self.totals, self.rows, self.lack)
+
+    def exclude(self, shape: Shape, places: Ints, first: npt.NDArray[np.int8]) -> bool:
+        """Write which clause (1 + its place, 0: none) keeps the shape off these nodes first.
+
+        Returns whether a node is excluded no longer.
+        """
+        return holding.exclude(  # type: ignore[no-any-return]
+            shape.row, places, first, self.nodes, self.totals, self.rows, self.lack
+        )
+
+    def set_aside(self, shape: Shape) -> npt.NDArray[np.int32]:
+        """``blocked``, and the nodes with a lower score than the best that the shape may take."""
+        assert shape.match is not None
+        if not shape.wants.terms:
+            return self.blocked
+        if len(self._aside) != len(self.blocked):
+            self._aside = np.zeros(len(self.blocked), np.int32)
+        scores = self.matching.scores(shape.match)
+        set_aside(self.lack[shape.row], self.blocked, scores, self.node_count, self._aside)
+        return self._aside
+
+    def excluded(self, shape: Shape) -> npt.NDArray[np.bool_]:
+        """Per node, whether a clause keeps the shape off it at the moment; the shape must have a row."""
+        out: npt.NDArray[np.bool_] = self.lack[shape.row, : self.node_count] & EXCLUDED != 0
+        return out
+
+    def caps(self, shape: Shape) -> Ints:
+        """Per node, how many copies of the shape may start there together beside what room allows; empty: any number."""
+        return NO_CAPS if shape.match is None else shape.match.caps()
 
     def _free_row(self) -> int:
         if self.row_count < len(self.rows) and self.row_count < WARM_ROWS:
@@ -328,9 +401,11 @@ class Cluster:
                 oldest = shape
         if oldest is not None and self.row_count >= WARM_ROWS:
             r = oldest.row
+            if oldest.wants is NO_WANTS:
+                self.loosened += 1
             self._drop_row(oldest)
             # Whoever remembered something of the old shape by its row must forget it.
-            self.loosened += 1
+            self.reused += 1
             return r
         if self.row_count == len(self.rows):
             n = 2 * len(self.rows)
@@ -348,8 +423,10 @@ class Cluster:
         shape.row = NONE
         shape.early = None
         shape.seen = -1
-        if self.shapes.get((shape.request, shape.size)) is shape:
-            del self.shapes[(shape.request, shape.size)]
+        shape.match = None
+        key = (shape.request, shape.size, shape.wants)
+        if self.shapes.get(key) is shape:
+            del self.shapes[key]
 
     def fitting(self, shape: Shape) -> int:
         """Number of nodes on which one copy of ``shape`` fits into what is free."""
@@ -367,39 +444,55 @@ class Cluster:
         """
         holding.count_lack(shape.row, self.rows, self.usable_count, counts)
 
-    def ever_fits(self, request: ResourceVector) -> bool:
-        """Whether some node that is there, cordoned or not, is large enough when empty."""
+    def ever_fits(self, request: ResourceVector, wants: Wants = NO_WANTS) -> bool:
+        """Whether some node that is there, cordoned or not, is large enough when empty and all that ``wants`` asks of it."""
+        return bool(np.any(self._large(request) & self.matching.ever(wants)))
+
+    def large_enough(self, shape: Shape) -> npt.NDArray[np.bool_]:
+        """Per node, whether it is there, large enough when empty, and not excluded at the moment."""
+        return self._large(shape.request) & ~self.excluded(shape)
+
+    def _large(self, request: ResourceVector) -> npt.NDArray[np.bool_]:
         k = self.k_count
         capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
-        return bool(np.any(np.all(capacity >= np.array(request, np.int64), axis=1)))
+        large: npt.NDArray[np.bool_] = np.all(capacity >= np.array(request, np.int64), axis=1)
+        return large
 
     def copies_free(self, shape: Shape) -> int:
-        """How many copies of ``shape`` fit into what is free on the usable nodes."""
-        free = self.nodes[: self.node_count, FREE : FREE + self.k_count][self.nodes[: self.node_count, USABLE] == 1]
+        """How many copies of ``shape`` fit into what is free on the usable nodes that no clause excludes."""
+        may = (self.nodes[: self.node_count, USABLE] == 1) & ~self.excluded(shape)
+        free = self.nodes[: self.node_count, FREE : FREE + self.k_count][may]
         asked = shape.request_array > 0
-        return int((free[:, asked] // shape.request_array[asked]).min(axis=1, initial=2**31).sum())
+        copies = (free[:, asked] // shape.request_array[asked]).min(axis=1, initial=2**31)
+        caps = self.caps(shape)
+        return int((np.minimum(copies, caps[: self.node_count][may]) if len(caps) else copies).sum())
 
     def has_room(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
-        """Whether so many copies of ``shape`` fit into what is free on each of these nodes."""
+        """Whether so many copies of ``shape`` fit into what is free on each of these nodes, and no clause excludes one."""
+        caps = self.caps(shape)
         return all(
             self.nodes[f, USABLE]
+            and not self.lack[shape.row, f] & EXCLUDED
+            and (not len(caps) or caps[f] >= count)
             and bool(np.all(self.nodes[f, FREE : FREE + self.k_count] >= shape.request_array * count))
             for f, count in nodes
         )
 
-    def copies_when_empty(self, request: ResourceVector) -> int:
-        """How many copies of ``request`` the nodes that are there hold when they are empty."""
+    def copies_when_empty(self, request: ResourceVector, wants: Wants = NO_WANTS) -> int:
+        """How many copies of ``request`` the nodes that are there, and are as ``wants`` asks, hold when they are empty."""
         k = self.k_count
         capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
+        if wants is not NO_WANTS:
+            capacity = capacity[self.matching.ever(wants)]
         needed = np.array(request, np.int64)
         asked = needed > 0
         if not asked.any():
-            return 2**31
+            return 2**31 if len(capacity) else 0
         return int((capacity[:, asked] // needed[asked]).min(axis=1).sum())
 
     def fits_now(self, request: ResourceVector) -> bool:
         """Whether one copy of ``request`` fits into what is free on some usable node."""
-        shape = self.shapes.get((request, 1))
+        shape = self.shapes.get((request, 1, NO_WANTS))
         if shape is not None and shape.row != NONE:
             return self.fitting(shape) > 0
         free = self.nodes[: self.node_count, FREE : FREE + self.k_count]

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cress.core.constraints import NO_WANTS
 from cress.core.kernels.holding import (
     AMOUNTS,
+    CLAUSE_BIT,
     END,
+    EXCLUDED,
     FITTING,
     FREE,
     HEAD,
@@ -24,6 +27,7 @@ from cress.core.kernels.holding import (
     USABLE,
 )
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE, B_START
+from cress.core.matching import Match
 from cress.model.times import NEVER
 
 if TYPE_CHECKING:
@@ -81,8 +85,11 @@ def _fit_rows(core: Scheduler) -> Iterator[str]:
             continue
         request = cluster.rows[r, REQUEST : REQUEST + k]
         short = cluster.nodes[:n, FREE : FREE + k] < request
+        excluded = cluster.lack[r, :n] & EXCLUDED
+        short[excluded != 0] = False
         bits = (short * (1 << np.arange(k))).sum(axis=1)
         bits[cluster.nodes[:n, USABLE] == 0] = UNUSABLE
+        bits |= excluded
         if not np.array_equal(bits, cluster.lack[r, :n]):
             yield f"row {r} says something else than the nodes"
         if cluster.rows[r, FITTING] != np.count_nonzero(bits == 0):
@@ -93,6 +100,31 @@ def _fit_rows(core: Scheduler) -> Iterator[str]:
         starved += not cluster.rows[r, FITTING]
     if starved != cluster.starved_rows:
         yield f"{starved} rows fit nowhere, {cluster.starved_rows} counted"
+
+
+def _exclusions(core: Scheduler) -> Iterator[str]:
+    cluster = core.cluster
+    for shape in cluster.row_shapes[: cluster.row_count]:
+        if shape is None or (shape.wants is NO_WANTS and np.any(cluster.excluded(shape))):
+            yield from () if shape is None else ("a shape without constraints is kept off nodes",)
+        elif shape.waiting and shape.wants is not NO_WANTS:
+            first = Match(cluster.matching, shape.wants).first_from_nothing()
+            kept = (cluster.lack[shape.row, : cluster.node_count] & EXCLUDED) >> CLAUSE_BIT
+            for f in np.flatnonzero(first != kept).tolist():
+                yield f"clause {first[f]} excludes node {cluster.names[f]}, kept is {kept[f]}"
+    for shape in cluster.matching.live:
+        if not shape.waiting:
+            yield "a shape is kept up to date that nobody waits with"
+
+
+def _sides(core: Scheduler) -> Iterator[str]:
+    for job in core.jobs.values():
+        if job.constraints is not None and job.queued:
+            load = core.balance.utilisation()
+            if not job.constraints.by_load and job.soft != job.constraints.soft_now(core.now - job.since, load):
+                yield f"clauses of job {job.job.id} are on the wrong side"
+            if job.shape is not core.shape_of(job, job.shape.size):
+                yield f"job {job.job.id} waits with another shape than it has"
 
 
 def _columns(core: Scheduler) -> Iterator[str]:
@@ -181,6 +213,8 @@ INVARIANTS: dict[str, Callable[[Scheduler], Iterator[str]]] = {
     "capacity is never exceeded": _capacity,
     "every attempt holds one lease": _leases,
     "fit rows say what fits": _fit_rows,
+    "excluded is what clauses exclude": _exclusions,
+    "waiting jobs want what holds at the moment": _sides,
     "float columns follow the amounts": _columns,
     "a group's used is what it holds": _usage,
     "a task is waiting, claimed or running, once": _tasks,

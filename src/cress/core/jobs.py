@@ -6,6 +6,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from cress.core.cluster import Shape
+from cress.core.constraints import Constraints
 from cress.model.job import Job
 from cress.model.times import NEVER
 
@@ -20,6 +21,8 @@ class JobState:
     Tasks that never started are ``next_task`` … ``tasks - 1``; ``again`` is a heap of those queued again, ``later`` the
     tasks that are queued again at a time (µs). Neither ``held`` jobs nor those ``behind`` another one are offered.
     ``since`` is when the job last got a task into its queue; ``submitted`` fixes its place in the order.
+    ``constraints`` are what it asks for beside amounts; of its clauses those in ``soft`` (bits) are soft at the moment,
+    until one changes sides by itself at ``relaxes_at``.
     """
 
     __slots__ = (
@@ -29,6 +32,7 @@ class JobState:
         "behind",
         "cancelled",
         "claims",
+        "constraints",
         "cpu_charge",
         "drain",
         "group",
@@ -40,17 +44,25 @@ class JobState:
         "limit",
         "next_task",
         "queued",
+        "relaxes_at",
         "shape",
         "since",
+        "soft",
         "submitted",
         "waiting",
         "would_preempt",
     )
 
-    def __init__(self, job: Job, group: GroupState, shape: Shape, submitted: int, behind: int | None = None) -> None:
+    def __init__(
+        self, job: Job, group: GroupState, shape: Shape, submitted: int, behind: int | None = None,
+        constraints: Constraints | None = None,
+    ) -> None:  # fmt: skip
         self.job = job
         self.group = group
         self.shape = shape
+        self.constraints = constraints
+        self.soft = 0
+        self.relaxes_at = NEVER
         self.submitted = submitted
         self.since = submitted
         # A reservation must last, or it would keep nothing.

@@ -8,12 +8,14 @@ from heapq import heapify, heappop, heappush
 
 from cress.core.admission import check_events
 from cress.core.balance import Balance
-from cress.core.cluster import Cluster
+from cress.core.cluster import Cluster, Shape
+from cress.core.constraints import constraints_of, lasting_wants
 from cress.core.groups import Groups, GroupState
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import END, USABLE
 from cress.core.plans import Plans
 from cress.core.preemption import Claim
+from cress.core.relaxing import Relaxing
 from cress.core.reservations import Reservations
 from cress.core.running import Running
 from cress.core.timeline import Timeline
@@ -28,9 +30,12 @@ from cress.model.events import (
     JobHeld,
     JobSubmitted,
     NodeAdded,
+    NodeChanged,
     NodeCordoned,
     NodeLost,
     Outcome,
+    PortsSeen,
+    RacksSet,
     TaskEnded,
 )
 from cress.model.group import DEFAULT_GROUP
@@ -67,6 +72,7 @@ class Ledger:
         # Decisions that events led to, handed out by the next ``decide``.
         self.outbox: list[Decision] = []
         self.wake = NEVER
+        self.relaxing = Relaxing()
         self._by_cpu = options.accounting == "cpu"
 
     # --- events ----------------------------------------------------------------------------------------------
@@ -97,6 +103,10 @@ class Ledger:
                     f = self.cluster.index[event.name]
                     self.cluster.cordon(f, event.reason if event.cordoned else None)
                     self._void_claims(f)
+                case NodeChanged():
+                    self.cluster.change_node(event.node)
+                case PortsSeen() | RacksSet():
+                    pass
                 case GroupsApplied():
                     self._groups_applied(event)
                 case ClockSet():
@@ -105,6 +115,7 @@ class Ledger:
         if nodes_changed:
             # Once for all nodes of the batch: thousands may register together.
             self._nodes_changed()
+        self.cluster.matching.flush()
 
     def _at(self, now: int) -> None:
         self._check_time(now)
@@ -114,6 +125,8 @@ class Ledger:
         while self.later and self.later[0][0] <= now:
             _, number, task = heappop(self.later)
             self._queue_again(self.jobs[number], task)
+        for job in self.relaxing.due(now):
+            self.look_at(job)
 
     def _check_time(self, now: int) -> None:
         if now < self.now:
@@ -123,7 +136,7 @@ class Ledger:
         job = event.job
         group = self.groups.get(job.group)
         shape = self.cluster.shape(job.request, job.tasks if job.gang else 1)
-        state = JobState(job, group, shape, self.now, event.behind)
+        state = JobState(job, group, shape, self.now, event.behind, constraints_of(job))
         self.jobs[job.id] = state
         group.jobs += 1
         if self.can_wait(state):
@@ -215,7 +228,7 @@ class Ledger:
             if self.can_wait(job):
                 since = job.since
                 self.enqueue(job)
-                job.since = since
+                self.waits_since(job, since)
         self.plans.keep([group.name for group in self.groups if group.policy.plans])
         self.cluster.loosened += 1
         self._recharge(touched)
@@ -266,11 +279,19 @@ class Ledger:
         """A unit of the job waits from now on."""
         job.since = self.now
         job.arrived = self.pass_number
+        if job.constraints is not None:
+            self._weigh(job)
+        self.queue(job)
+
+    def queue(self, job: JobState) -> None:
+        """Put a job into its queue, with the time since which it waits and the sides of its clauses as they are."""
         job.queued = True
-        if job.job.gang and job.shape.size != job.waiting:
-            job.shape = self.cluster.shape(job.job.request, job.waiting)
-        elif job.shape.row < 0:
-            job.shape = self.cluster.shape(job.job.request, job.shape.size)
+        size = job.waiting if job.job.gang else job.shape.size
+        if job.constraints is not None:
+            self._reshape(job, self.shape_of(job, size))
+            self.relaxing.note(job, self.now)
+        elif job.shape.size != size or job.shape.row < 0:
+            job.shape = self.cluster.shape(job.job.request, size)
         self.cluster.want(job.shape)
         group = job.group
         group.policy.add(job)
@@ -283,6 +304,8 @@ class Ledger:
         self.cluster.unwant(job.shape)
         job.drain = []
         job.held_since = None
+        if job.constraints is not None and not job.claims:
+            self.relaxing.leave(job)
         if not len(job.group.policy):
             self.groups.reorder(job.group)
 
@@ -291,9 +314,55 @@ class Ledger:
         del job.later[task]
         job.put_back(task)
         if job.queued:
-            job.since = self.now
+            self.waits_since(job, self.now)
         elif self.can_wait(job):
             self.enqueue(job)
+
+    # --- constraints -----------------------------------------------------------------------------------------
+
+    def shape_of(self, job: JobState, size: int) -> Shape:
+        """The shape of ``size`` tasks of the job with what it wants while ``job.soft`` are soft."""
+        if job.constraints is None:
+            return self.cluster.shape(job.job.request, size)
+        wants = job.constraints.wants(job.soft, job.job.id, job.group.name)
+        return self.cluster.shape(job.job.request, size, wants)
+
+    def waits_since(self, job: JobState, since: int) -> None:
+        """The job got a task into its queue at another time than was thought."""
+        job.since = since
+        if job.constraints is not None:
+            self.look_at(job)
+
+    def look_at(self, job: JobState) -> None:
+        """A waiting job as its constraints are at this moment: clauses may have changed sides."""
+        if self._weigh(job):
+            old = job.shape
+            self._reshape(job, self.shape_of(job, old.size))
+            if job.queued and job.shape is not old:
+                self.cluster.want(job.shape)
+                self.cluster.unwant(old)
+                job.group.policy.reshaped(job)
+            # It may fit where it did not, and what was reserved or planned for it was for another shape.
+            self.plans.forget(job)
+            self.cluster.loosened += 1
+        self.relaxing.note(job, self.now)
+
+    def _weigh(self, job: JobState) -> bool:
+        """Put every clause of a job on its side; returns whether one changed it."""
+        assert job.constraints is not None
+        load = self.balance.utilisation() if job.constraints.by_load else 0.0
+        soft = job.constraints.soft_now(self.now - job.since, load)
+        changed = soft != job.soft
+        job.soft = soft
+        return changed
+
+    def _reshape(self, job: JobState, shape: Shape) -> None:
+        if shape is job.shape:
+            return
+        for _ in job.claims:
+            self.cluster.want(shape)
+            self.cluster.unwant(job.shape)
+        job.shape = shape
 
     def _maybe_over(self, job: JobState) -> None:
         if job.over:
@@ -340,7 +409,8 @@ class Ledger:
             if job.job.gang:
                 self._stop_rest(job)
         if job.queued:
-            job.since = self.now if again and not after else job.since
+            if again and not after:
+                self.waits_since(job, self.now)
         elif self.can_wait(job):
             self.enqueue(job)
         elif not job.attempts:
@@ -380,6 +450,9 @@ class Ledger:
 
     def add_claim(self, claim: Claim) -> None:
         """Victims make room for a unit that left its queue."""
+        if claim.job.constraints is not None and not claim.job.queued:
+            self._reshape(claim.job, self.shape_of(claim.job, claim.job.shape.size))
+            self.relaxing.note(claim.job, self.now)
         self.claims.append(claim)
         claim.job.claims.append(claim)
         claim.job.group.claims.append(claim)
@@ -394,6 +467,8 @@ class Ledger:
         claim.job.group.claims.remove(claim)
         _add(claim.job.group.claimed, tuple(-amount for amount in claim.charge))
         self.cluster.unwant(claim.job.shape)
+        if claim.job.constraints is not None and not claim.job.queued and not claim.job.claims:
+            self.relaxing.leave(claim.job)
         self.groups.reorder(claim.job.group)
 
     def _drop_claim(self, claim: Claim, again: bool) -> None:
@@ -420,10 +495,14 @@ class Ledger:
         return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims or job.later)
 
     def never_fits(self, job: Job) -> bool:
-        """Whether no node that is there could ever hold a task of ``job``, or not all nodes together its gang."""
-        if not self.cluster.ever_fits(job.request):
+        """Whether no node that is there could ever hold a task of ``job``, or not all nodes together its gang.
+
+        What clauses that never relax say of what nodes are counts; who runs where does not.
+        """
+        wants = lasting_wants(job)
+        if not self.cluster.ever_fits(job.request, wants):
             return True
-        return job.gang and self.cluster.copies_when_empty(job.request) < job.tasks
+        return job.gang and self.cluster.copies_when_empty(job.request, wants) < job.tasks
 
     def fits_now(self, request: tuple[int, ...]) -> bool:
         """Whether one task of ``request`` fits into what is free on some node."""

@@ -125,6 +125,14 @@ class Plans:
         self.timeline.drop(unit)
         self.by_group[group.name].units[unit.job.job.id].remove(unit)
 
+    def forget(self, job: JobState) -> None:
+        """The job wants something else now: its units are planned anew, and what they gave back is there for others."""
+        plan = self.by_group.get(job.group.name)
+        if plan is not None:
+            for unit in plan.units.pop(job.job.id, ()):
+                plan.freer.update(f for f, _ in unit.nodes)
+                self.timeline.drop(unit)
+
     def planned_start(self, job: JobState) -> int | None:
         """The earliest planned start of a job's units, if one is known."""
         plan = self.by_group.get(job.group.name)

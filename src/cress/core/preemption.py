@@ -135,7 +135,8 @@ class _Search:
 
     def plan(self) -> Plan | None:
         """One copy after the other, each where it costs least; then what turned out not to be needed is given back."""
-        request = self.job.shape.request_array
+        shape = self.job.shape
+        request, lack, caps = shape.request_array, self.cluster.lack[shape.row], self.cluster.caps(shape)
         placed = np.zeros(len(self.levels), np.int64)
         taken = np.zeros(len(self.table), np.bool_)
         lost, gone = np.zeros_like(self.spare), np.zeros_like(self.left)
@@ -143,8 +144,8 @@ class _Search:
         order: list[int] = []
         for _ in range(self.job.shape.size):
             f, count = cheapest_node(
-                request, placed, self.levels, self.cluster.nodes, self.cluster.leases, self.victims, taken, self.spare,
-                self.left, lost, gone, chosen,
+                request, lack, caps, placed, self.levels, self.cluster.nodes, self.cluster.leases, self.victims, taken,
+                self.spare, self.left, lost, gone, chosen,
             )  # fmt: skip
             if f == NO_NODE:
                 return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from cress.core.cluster import Cluster
 from cress.core.groups import GroupState
 from cress.core.jobs import JobState
@@ -91,7 +93,7 @@ class Reservations:
         """Whether a unit ahead has no known start although its group is below its quota.
 
         What would delay such a unit is not known, so only groups below their quota may go on (G, step n). A unit that
-        no node is large enough for is delayed by nobody.
+        no node is large enough for, among those that its clauses allow at the moment, holds up nobody.
         """
         return any(
             reservation.in_force
@@ -120,28 +122,29 @@ class Reservations:
         else:
             reservation = Reservation(job, NEVER, [], self.cluster.stamp)
             reservation.in_force = True
-            reservation.hopeless = not self.cluster.ever_fits(job.shape.request)
+            reservation.hopeless = not self.cluster.large_enough(job.shape).any()
         return reservation
 
     def _drain(self, job: JobState) -> list[tuple[int, int]]:
         """Nodes to keep free for a unit that no known end will free: those that it had before, while they do.
 
-        Else the usable nodes that are large enough and miss the smallest share of their capacity, not booked ones
-        first; the first registered among equals.
+        Else the usable nodes that are large enough and that no clause excludes, those that miss the smallest share of
+        their capacity, not booked ones first; the first registered among equals.
         """
         cluster = self.cluster
         k_count = cluster.k_count
-        if job.drain and all(cluster.nodes[f, USABLE] for f, _ in job.drain):
+        fit = (cluster.nodes[: cluster.node_count, USABLE] == 1) & ~cluster.excluded(job.shape)
+        if job.drain and all(fit[f] for f, _ in job.drain):
             return job.drain
         request = job.shape.request
         booked = set(self.timeline.booked.tolist())
         places = []
-        for f in range(cluster.node_count):
-            if not cluster.nodes[f, USABLE]:
-                continue
+        caps = cluster.caps(job.shape)
+        for f in np.flatnonzero(fit).tolist():
             node = cluster.nodes[f].tolist()
             capacity = node[FREE + k_count : FREE + 2 * k_count]
             room = min((have // need for have, need in zip(capacity, request, strict=True) if need), default=0)
+            room = min(room, int(caps[f])) if len(caps) else room
             if room:
                 free = node[FREE : FREE + k_count]
                 missing = max(

@@ -74,6 +74,7 @@ class Scheduler(Ledger):
         self.last_blocked = None
         ahead = Ahead()
         self.pass_number += 1
+        self._follow()
         for key in self.groups.order:
             group = self.groups.by_name[key[3]]
             group.visited = self.pass_number
@@ -93,6 +94,12 @@ class Scheduler(Ledger):
             if self.cluster.endless:
                 self._maybe_drain(group.offered, ahead, now)
         return False
+
+    def _follow(self) -> None:
+        """What follows the moment, as it is at the beginning of a pass: clauses, and jobs that go by the load."""
+        for job in list(self.relaxing.by_load.values()):
+            self.look_at(job)
+        self.cluster.matching.flush()
 
     def _cools(self, group: GroupState, now: int) -> bool:
         until = group.cools_until()
@@ -193,7 +200,7 @@ class Scheduler(Ledger):
         timeline = self.timeline
         if timeline.copies_now(shape, job.limit, shape.size, now).sum() < shape.size:
             return False
-        if timeline.any_booked:
+        if timeline.any_booked or shape.match is not None:
             for _ in range(shape.size):
                 timeline.screen(shape, job.limit, now)
                 placed = self._place(job)
@@ -429,7 +436,7 @@ class Scheduler(Ledger):
     def next_wakeup(self) -> int | None:
         """The earliest time at which something changes by itself, as far as the last ``decide`` knows."""
         retry = self.later[0][0] if self.later else NEVER
-        wake = min(self.wake, self.groups.next_quota_change, retry)
+        wake = min(self.wake, self.groups.next_quota_change, retry, self.relaxing.next())
         return None if wake >= NEVER else wake
 
     # --- explanations and state ------------------------------------------------------------------------------

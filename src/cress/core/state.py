@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from cress.core.constraints import constraints_of
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import END
 from cress.core.kernels.timeline import B_END
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 State: TypeAlias = dict[str, Any]
 
-VERSION = 2
+VERSION = 3
 
 
 def export_state(core: Scheduler) -> State:
@@ -110,9 +111,7 @@ def restore_state(core: Scheduler, state: State) -> None:
         _restore_attempt(core, entry)
     for job in core.jobs.values():
         if core.can_wait(job):
-            since, held, drain, arrived = job.since, job.held_since, job.drain, job.arrived
-            core.enqueue(job)
-            job.since, job.held_since, job.drain, job.arrived = since, held, drain, arrived
+            core.queue(job)
     for entry in state["claims"]:
         reservation = _restore_reservation(core, entry["reservation"])
         job = reservation.job
@@ -169,6 +168,7 @@ def _job(job: JobState) -> State:
         "group": job.group.name,
         "submitted": job.submitted,
         "since": job.since,
+        "soft": job.soft,
         "next_task": job.next_task,
         "again": list(job.again),
         "later": [[task, time] for task, time in job.later.items()],
@@ -186,9 +186,10 @@ def _job(job: JobState) -> State:
 def _restore_job(core: Scheduler, entry: State) -> None:
     spec = msgspec.convert(entry["job"], Job)
     group = core.groups.get(entry["group"])
-    job = JobState(spec, group, core.cluster.shape(spec.request, spec.tasks if spec.gang else 1), entry["submitted"])
+    shape = core.cluster.shape(spec.request, spec.tasks if spec.gang else 1)
+    job = JobState(spec, group, shape, entry["submitted"], constraints=constraints_of(spec))
     for name in (
-        "since", "next_task", "waiting", "cancelled", "held", "behind", "held_since", "would_preempt", "arrived",
+        "since", "soft", "next_task", "waiting", "cancelled", "held", "behind", "held_since", "would_preempt", "arrived",
     ):  # fmt: skip
         setattr(job, name, entry[name])
     job.later = dict(entry["later"])
@@ -215,11 +216,11 @@ def _attempt(core: Scheduler, attempt: Attempt) -> State:
 def _restore_attempt(core: Scheduler, entry: State) -> None:
     job = core.jobs[entry["job"]]
     cluster = core.cluster
-    if job.shape.row < 0:
-        job.shape = cluster.shape(job.job.request, job.shape.size)
-    cluster.want(job.shape)
-    slot = cluster.hold(entry["node"], job.shape, entry["end"])
-    cluster.unwant(job.shape)
+    # What it holds counts, not what it wants of nodes.
+    shape = cluster.shape(job.job.request, job.shape.size)
+    cluster.want(shape)
+    slot = cluster.hold(entry["node"], shape, entry["end"])
+    cluster.unwant(shape)
     charge = tuple(entry["charge"])
     attempt = Attempt(entry["id"], job, entry["task"], entry["node"], slot, entry["start"], charge)
     core.attempts[attempt.id] = attempt
@@ -283,14 +284,14 @@ def _memory(core: Scheduler, group: GroupState) -> State:
     }
     if isinstance(policy, BackfillPolicy):
         memo, bounds = policy.memory()
-        shapes = core.cluster.row_shapes
         state["memo"] = memo
-        # By shape: rows are numbered otherwise in a copy.
-        state["bounds"] = sorted(
-            [list(shape.request), shape.size, bound]
-            for row, bound in bounds
-            if (shape := shapes[row]) is not None and shape.waiting
-        )
+        # By a job that waits with the shape: rows are numbered otherwise in a copy.
+        waiting: dict[int, int] = {}
+        if bounds:
+            for job in core.jobs.values():
+                if job.queued:
+                    waiting.setdefault(job.shape.row, job.job.id)
+        state["bounds"] = sorted([waiting[row], bound] for row, bound in bounds if row in waiting)
     return state
 
 
@@ -308,10 +309,6 @@ def _restore_memory(core: Scheduler, memory: State) -> None:
         group.no_victims = None if victims is None else (victims[0], cluster.stamp, victims[1])
         group.retry_victims_at = entry["retry_victims_at"]
         if isinstance(group.policy, BackfillPolicy) and "bounds" in entry:
-            bounds = []
-            for request, size, bound in entry["bounds"]:
-                shape = cluster.shapes.get((tuple(request), size))
-                if shape is not None and shape.row >= 0:
-                    bounds.append((shape.row, bound))
+            bounds = [(core.jobs[number].shape.row, bound) for number, bound in entry["bounds"]]
             memo = entry["memo"]
             group.policy.remember(None if memo is None else (memo[0], tuple(memo[1])), bounds)

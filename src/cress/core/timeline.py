@@ -41,7 +41,7 @@ class Reservation:
         self.nodes = nodes
         self.rows: list[int] = []
         self.in_force = False
-        # No node is large enough, so no start will ever be known.
+        # No node is large enough and fit by its clauses, so it is not known what would delay it.
         self.hopeless = False
         # Kept until the unit starts: nodes that are drained for it.
         self.lasting = False
@@ -147,8 +147,8 @@ class Timeline:
         cluster = self.cluster
         out = np.zeros(cluster.node_count, np.int64)
         loops.total_copies_at(
-            t, shape.request_array, duration, most, now, cluster.nodes, cluster.node_count, cluster.leases, self.table,
-            self.view, cluster.k_count, out,
+            t, shape.request_array, cluster.lack[shape.row], cluster.caps(shape), duration, most, now, cluster.nodes,
+            cluster.node_count, cluster.leases, self.table, self.view, cluster.k_count, out,
         )  # fmt: skip
         return out
 
@@ -164,8 +164,8 @@ class Timeline:
             shape.early = np.full(len(cluster.nodes), loops.UNKNOWN, np.int64)
             shape.seen = -1
         time, f = loops.earliest_one(
-            shape.request_array, duration, now, cluster.nodes, cluster.node_count, cluster.leases, self.table,
-            self.view, cluster.k_count, shape.early, shape.seen,
+            shape.request_array, cluster.lack[shape.row], duration, now, cluster.nodes, cluster.node_count,
+            cluster.leases, self.table, self.view, cluster.k_count, shape.early, shape.seen,
         )  # fmt: skip
         shape.seen = cluster.stamp
         return None if time >= before else Slot(time, [(f, 1)])
@@ -174,16 +174,16 @@ class Timeline:
         """The earliest slot for one task on one of the nodes ``places``; ``None`` if no known end makes room."""
         cluster = self.cluster
         time, f = loops.earliest_among(
-            places, shape.request_array, duration, now, cluster.nodes, cluster.leases, self.table, self.view,
-            cluster.k_count,
+            places, shape.request_array, cluster.lack[shape.row], duration, now, cluster.nodes, cluster.leases,
+            self.table, self.view, cluster.k_count,
         )  # fmt: skip
         return None if f < 0 else Slot(time, [(f, 1)])
 
     def _earliest_gang(self, shape: Shape, duration: int, now: int, before: int) -> Slot | None:
         cluster = self.cluster
         t = loops.earliest_together(
-            shape.request_array, shape.size, duration, now, before, cluster.nodes, cluster.node_count, cluster.leases,
-            self.table, self.view, cluster.k_count,
+            shape.request_array, cluster.lack[shape.row], cluster.caps(shape), shape.size, duration, now, before,
+            cluster.nodes, cluster.node_count, cluster.leases, self.table, self.view, cluster.k_count,
         )  # fmt: skip
         if t >= NEVER:
             return None
@@ -193,13 +193,14 @@ class Timeline:
     def holds(self, reservation: Reservation, duration: int, now: int) -> bool:
         """Whether a reservation that is not in force still fits where and when it was made."""
         cluster = self.cluster
-        request = reservation.job.shape.request_array
+        shape = reservation.job.shape
+        request, lack = shape.request_array, cluster.lack[shape.row]
         level = np.empty(cluster.k_count, np.int64)
         start = max(reservation.start, now)
         return all(
             cluster.node_stamp(f) <= reservation.stamp
             or loops.copies_at(
-                f, start, request, duration, count, now, cluster.nodes, cluster.leases, self.table, self.view,
+                f, start, request, lack, duration, count, now, cluster.nodes, cluster.leases, self.table, self.view,
                 cluster.k_count, level,
             )
             >= count

@@ -95,3 +95,19 @@ def differ(some, others):
         if some[i] != others[i]:
             return True
     return False
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def set_aside(lack, blocked, scores, node_count, aside):
+    """Fill ``aside`` with ``blocked``, and with 1 where a node has a lower score than the best one that may be taken.
+
+    A score (float32, no NaN, no -0) orders as its bits do once those of negative ones are turned round.
+    """
+    bits = scores.view(np.int32)
+    best = np.int32(-(2**31))
+    for f in range(node_count):
+        key = bits[f] ^ ((bits[f] >> np.int32(31)) & np.int32(0x7FFFFFFF))
+        best = max(best, np.int32(-(2**31)) if (lack[f] | blocked[f]) != 0 else key)
+    for f in range(node_count):
+        key = bits[f] ^ ((bits[f] >> np.int32(31)) & np.int32(0x7FFFFFFF))
+        aside[f] = blocked[f] | np.int32(key < best)

@@ -9,7 +9,9 @@ Tables (int64, C-contiguous, one row per node, lease or shape):
   the number of usable nodes that lack it.
 * ``totals``: the stamp, the number of rows in use that fit nowhere, then K amounts in use, then K capacities of the cluster.
 
-``lack`` (int32, shape × node) has bit k set where the node lacks dimension k, ``UNUSABLE`` where it takes nothing.
+``lack`` (int32, shape × node) has bit k set where the node lacks dimension k, ``UNUSABLE`` where it takes nothing. Its
+bits ``EXCLUDED`` are 1 + the place of the first hard clause that keeps the shape off the node, 0 if there is none; only
+``exclude`` changes them, and what the node lacks beside that is neither kept nor counted.
 """
 
 from __future__ import annotations
@@ -23,13 +25,18 @@ FITTING, IN_USE, REQUEST = range(3)
 TOTAL_STAMP, TOTAL_STARVED, TOTAL_USED = range(3)
 NONE = -1
 UNUSABLE = 1 << 30
+CLAUSE_BIT = 24
+CLAUSE = 1 << CLAUSE_BIT
+EXCLUDED = 31 * CLAUSE
 NEVER = 2**61
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _lack_bits(nodes, f, rows, r, k_count):
+def _lack_bits(nodes, f, rows, r, k_count, excluded):
     if nodes[f, USABLE] == 0:
-        return np.int32(UNUSABLE)
+        return np.int32(UNUSABLE | excluded)
+    if excluded != 0:
+        return np.int32(excluded)
     bits = 0
     for k in range(k_count):
         if nodes[f, FREE + k] < rows[r, REQUEST + k]:
@@ -41,10 +48,19 @@ def _lack_bits(nodes, f, rows, r, k_count):
 def _count(rows, r, bits, sign, k_count):
     if bits == 0:
         rows[r, FITTING] += sign
-    elif bits != UNUSABLE:
+    elif bits < CLAUSE:
         for k in range(k_count):
             if bits & (1 << k):
                 rows[r, REQUEST + k_count + k] += sign
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _replace(rows, r, f, bits, totals, lack, k_count):
+    starved = rows[r, FITTING] == 0
+    _count(rows, r, lack[r, f], -1, k_count)
+    _count(rows, r, bits, 1, k_count)
+    lack[r, f] = bits
+    totals[TOTAL_STARVED] += np.int64(rows[r, FITTING] == 0) - np.int64(starved)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -82,30 +98,46 @@ def refresh_node(f, nodes, totals, columns, then, dims, rows, row_count, lack):
     for r in range(row_count):
         if rows[r, IN_USE] == 0:
             continue
-        bits = _lack_bits(nodes, f, rows, r, k_count)
         old = lack[r, f]
+        bits = _lack_bits(nodes, f, rows, r, k_count, old & EXCLUDED)
         if bits != old:
-            starved = rows[r, FITTING] == 0
-            _count(rows, r, old, -1, k_count)
-            _count(rows, r, bits, 1, k_count)
-            lack[r, f] = bits
-            totals[TOTAL_STARVED] += np.int64(rows[r, FITTING] == 0) - np.int64(starved)
+            _replace(rows, r, f, bits, totals, lack, k_count)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fill_row(r, nodes, node_count, totals, rows, lack):
-    """Work out the row of a shape from nothing; its amounts are in ``rows`` already."""
+    """Work out the row of a shape; its amounts are in ``rows`` already, and its bits ``EXCLUDED`` in ``lack``."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     rows[r, FITTING] = 0
     rows[r, IN_USE] = 1
     for k in range(k_count):
         rows[r, REQUEST + k_count + k] = 0
     for f in range(node_count):
-        bits = _lack_bits(nodes, f, rows, r, k_count)
+        bits = _lack_bits(nodes, f, rows, r, k_count, lack[r, f] & EXCLUDED)
         lack[r, f] = bits
         _count(rows, r, bits, 1, k_count)
     if rows[r, FITTING] == 0:
         totals[TOTAL_STARVED] += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def exclude(r, places, first, nodes, totals, rows, lack):
+    """Write the first clause that keeps row ``r`` off each of the nodes ``places``: 1 + its place in ``first``, 0 = none.
+
+    A node that changed gets a new stamp. Returns whether a node is excluded no longer.
+    """
+    k_count = (totals.shape[0] - TOTAL_USED) // 2
+    cleared = False
+    for i in range(places.shape[0]):
+        f = places[i]
+        excluded = np.int32(first[i]) << CLAUSE_BIT
+        old = lack[r, f] & EXCLUDED
+        if excluded != old:
+            _replace(rows, r, f, _lack_bits(nodes, f, rows, r, k_count, excluded), totals, lack, k_count)
+            totals[TOTAL_STAMP] += 1
+            nodes[f, STAMP] = totals[TOTAL_STAMP]
+            cleared = cleared or excluded == 0
+    return cleared
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

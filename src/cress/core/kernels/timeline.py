@@ -2,6 +2,8 @@
 
 ``bookings`` (int64, one row each): node, start, end, next, previous, force, then K amounts. A booking of force 0 is
 set aside, of force 1 it counts for everyone, above that only in the view of that number.
+``lack`` is the row of the shape that asks: a node that one of its clauses excludes is not looked at. ``caps`` (int64, per
+node) bound the copies of a gang on it; it is empty if nothing but room does.
 A lease that outlived its end counts as ending in the next microsecond, and a booking that is due as starting then: so
 what leases give back late is kept for the bookings that wait for it, and nothing else on the node is.
 """
@@ -13,7 +15,20 @@ from heapq import heapify, heapreplace
 import numpy as np
 from numba import njit
 
-from cress.core.kernels.holding import AMOUNTS, BOOKED, END, FIRST_END, FREE, HEAD, NEVER, NEXT, NONE, STAMP, USABLE
+from cress.core.kernels.holding import (
+    AMOUNTS,
+    BOOKED,
+    END,
+    EXCLUDED,
+    FIRST_END,
+    FREE,
+    HEAD,
+    NEVER,
+    NEXT,
+    NONE,
+    STAMP,
+    USABLE,
+)
 
 B_NODE, B_START, B_END, B_NEXT, B_PREVIOUS, B_FORCE, B_AMOUNTS = range(7)
 UNKNOWN = -1
@@ -164,7 +179,7 @@ def block_booked(booked, lack_row, request, duration, now, nodes, leases, bookin
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def earliest_one(request, duration, now, nodes, node_count, leases, bookings, view, k_count, early, seen):
+def earliest_one(request, lack, duration, now, nodes, node_count, leases, bookings, view, k_count, early, seen):
     """Node and time at which one copy of ``request`` fits first; the first registered node among equals.
 
     ``early`` caches ``walk`` per node, right up to stamp ``seen``, UNKNOWN where it was not needed yet: nothing gets
@@ -177,6 +192,8 @@ def earliest_one(request, duration, now, nodes, node_count, leases, bookings, vi
     for f in range(node_count):
         if nodes[f, STAMP] > seen:
             early[f] = UNKNOWN
+        if lack[f] & EXCLUDED != 0:
+            continue
         t = early[f]
         if t == UNKNOWN:
             fits = nodes[f, USABLE] != 0
@@ -202,11 +219,13 @@ def earliest_one(request, duration, now, nodes, node_count, leases, bookings, vi
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def earliest_among(places, request, duration, now, nodes, leases, bookings, view, k_count):
+def earliest_among(places, request, lack, duration, now, nodes, leases, bookings, view, k_count):
     """As ``earliest_one``, over the nodes ``places`` only, without a cache."""
     best = np.int64(NEVER)
     node = np.int64(-1)
     for i in range(places.shape[0]):
+        if lack[places[i]] & EXCLUDED != 0:
+            continue
         t = sweep(places[i], request, duration, now, nodes, leases, bookings, view, k_count)
         if t < best:
             best = t
@@ -240,12 +259,12 @@ def _level_at(f, t, now, nodes, leases, k_count, level):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def copies_at(f, t, request, duration, most, now, nodes, leases, bookings, view, k_count, level):
+def copies_at(f, t, request, lack, duration, most, now, nodes, leases, bookings, view, k_count, level):
     """How many copies of ``request`` fit on ``f`` during all of [t, t + duration), at most ``most``.
 
     ``level`` is room for K amounts.
     """
-    if nodes[f, USABLE] == 0:
+    if nodes[f, USABLE] == 0 or lack[f] & EXCLUDED != 0:
         return 0
     if nodes[f, BOOKED] == NONE:
         _level_at(f, t, now, nodes, leases, k_count, level)
@@ -282,6 +301,13 @@ def copies_at(f, t, request, duration, most, now, nodes, leases, bookings, view,
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _most(f, most, lack, caps):
+    if lack[f] & EXCLUDED != 0:
+        return 0
+    return min(most, caps[f]) if caps.shape[0] > 0 else most
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _next_change(f, t, duration, now, nodes, leases, bookings, view):
     """The first known time after ``t`` at which other copies may fit on ``f`` for ``duration``; NEVER if there is none.
 
@@ -308,7 +334,9 @@ def _next_change(f, t, duration, now, nodes, leases, bookings, view):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def earliest_together(request, size, duration, now, before, nodes, node_count, leases, bookings, view, k_count):
+def earliest_together(
+    request, lack, caps, size, duration, now, before, nodes, node_count, leases, bookings, view, k_count
+):
     """Earliest time in [now, before) at which ``size`` copies of ``request`` fit for ``duration``; NEVER if there is none.
 
     A sweep over time: a heap has the next change of every node that is large enough, and copies are counted anew
@@ -319,7 +347,8 @@ def earliest_together(request, size, duration, now, before, nodes, node_count, l
     total = np.int64(0)
     changes = [(np.int64(NEVER), np.int64(0))]
     for f in range(node_count):
-        large = nodes[f, USABLE] != 0
+        most = _most(f, size, lack, caps)
+        large = nodes[f, USABLE] != 0 and most > 0
         room = True
         for k in range(k_count):
             if nodes[f, FREE + k_count + k] < request[k]:
@@ -327,7 +356,9 @@ def earliest_together(request, size, duration, now, before, nodes, node_count, l
             if nodes[f, FREE + k] < request[k]:
                 room = False
         if large and room:
-            copies[f] = copies_at(f, now, request, duration, size, now, nodes, leases, bookings, view, k_count, level)
+            copies[f] = copies_at(
+                f, now, request, lack, duration, most, now, nodes, leases, bookings, view, k_count, level
+            )
             total += copies[f]
         if large:
             changes.append((_next_change(f, now, duration, now, nodes, leases, bookings, view), np.int64(f)))
@@ -338,14 +369,19 @@ def earliest_together(request, size, duration, now, before, nodes, node_count, l
         while t < NEVER and changes[0][0] == t:
             f = changes[0][1]
             total -= copies[f]
-            copies[f] = copies_at(f, t, request, duration, size, now, nodes, leases, bookings, view, k_count, level)
+            most = _most(f, size, lack, caps)
+            copies[f] = copies_at(
+                f, t, request, lack, duration, most, now, nodes, leases, bookings, view, k_count, level
+            )
             total += copies[f]
             heapreplace(changes, (_next_change(f, t, duration, now, nodes, leases, bookings, view), f))
     return t if t < before else np.int64(NEVER)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def total_copies_at(t, request, duration, most, now, nodes, node_count, leases, bookings, view, k_count, out):
+def total_copies_at(
+    t, request, lack, caps, duration, most, now, nodes, node_count, leases, bookings, view, k_count, out
+):
     """Copies of ``request`` per node during [t, t + duration) into ``out``, until ``most``; their sum, at most that."""
     level = np.empty(k_count, np.int64)
     total = 0
@@ -358,7 +394,7 @@ def total_copies_at(t, request, duration, most, now, nodes, node_count, leases, 
                 if nodes[f, FREE + k] < request[k]:
                     possible = False
         if possible and total < most:
-            left = most - total
-            out[f] = copies_at(f, t, request, duration, left, now, nodes, leases, bookings, view, k_count, level)
+            left = _most(f, most - total, lack, caps)
+            out[f] = copies_at(f, t, request, lack, duration, left, now, nodes, leases, bookings, view, k_count, level)
             total += out[f]
     return total

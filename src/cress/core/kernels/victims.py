@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cress.core.kernels.holding import AMOUNTS, HEAD, NEXT, NODE, NONE, USABLE
+from cress.core.kernels.holding import AMOUNTS, EXCLUDED, HEAD, NEXT, NODE, NONE, USABLE
 
 # ``running``: the attempt, when it started, its job, the job's priority, the position of its group by name, how it
 # yields, how many tasks of the job must stay.
@@ -201,11 +201,12 @@ def _take(order, here, amounts, level, need, victims, spare, left, loss, going, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def cheapest_node(request, placed, levels, nodes, leases, victims, taken, spare, left, lost, gone, chosen):
+def cheapest_node(request, lack, caps, placed, levels, nodes, leases, victims, taken, spare, left, lost, gone, chosen):
     """The node for one copy of ``request`` more than the ``placed`` ones, at the smallest cost, the first of equals.
 
     Returns it, NO_NODE if none will do, and the number of victims beyond those ``taken``, which are in ``chosen`` in
-    the order in which they are taken. ``levels`` (node × K) is what is free, with what was taken. Cost: the largest
+    the order in which they are taken. ``lack`` is the row of the shape: nodes that a clause excludes are left out, and
+    those that have as many copies as ``caps`` (empty: any number) allows. ``levels`` (node × K) is what is free, with what was taken. Cost: the largest
     worth, the number of tasks, the work lost; a node that has room costs nothing.
     """
     best, best_count = np.int64(NO_NODE), np.int64(0)
@@ -219,7 +220,9 @@ def cheapest_node(request, placed, levels, nodes, leases, victims, taken, spare,
     found = np.empty(leases.shape[0], np.int64)
     amounts = np.empty((leases.shape[0], k_count), np.int64)
     for f in range(levels.shape[0]):
-        if nodes[f, USABLE] == 0:
+        if nodes[f, USABLE] == 0 or lack[f] & EXCLUDED != 0:
+            continue
+        if caps.shape[0] > 0 and placed[f] >= caps[f]:
             continue
         need[:] = request * (placed[f] + 1)
         if _fits(levels[f], need):

@@ -37,6 +37,7 @@ class BackfillPolicy(Policy):
         self._limit: Ints = np.full(64, _GAP, np.int64)
         self._bound: Ints = np.zeros(0, np.int64)
         self._memo: tuple[int, tuple[int, ...]] | None = None
+        self._reused = cluster.reused
 
     def add(self, job: JobState) -> None:
         job.key = self.key(job)
@@ -59,6 +60,9 @@ class BackfillPolicy(Policy):
         else:
             self._limit[place] = _GAP
 
+    def reshaped(self, job: JobState) -> None:
+        self._shape[self.queue.position(job)] = job.shape.row
+
     def _rebuild(self) -> None:
         n = max(64, 2 * self.queue.end)
         self._shape = np.zeros(n, np.int64)
@@ -73,9 +77,10 @@ class BackfillPolicy(Policy):
         rows = self._cluster.rows
         if len(self._bound) != len(rows):
             self._bound = np.full(len(rows), _UNBOUNDED, np.int64)
-        elif memo is None or memo != self._memo:
+        elif memo is None or memo != self._memo or self._reused != self._cluster.reused:
             self._bound.fill(_UNBOUNDED)
         self._memo = memo
+        self._reused = self._cluster.reused
         last = self._last()
         place = self.queue.first + 1
         while True:
@@ -108,6 +113,7 @@ class BackfillPolicy(Policy):
     def remember(self, memo: tuple[int, tuple[int, ...]] | None, bounds: list[tuple[int, int]]) -> None:
         """Take over the memory of a copy; rows are those of this cluster."""
         self._memo = memo
+        self._reused = self._cluster.reused
         self._bound = np.full(len(self._cluster.rows), _UNBOUNDED, np.int64)
         for row, bound in bounds:
             self._bound[row] = bound

@@ -42,6 +42,9 @@ class Policy:
         """The job has no waiting task left."""
         self.queue.remove(job)
 
+    def reshaped(self, job: JobState) -> None:
+        """A waiting job has another shape now."""
+
     def head(self) -> JobState | None:
         """The job whose next unit is offered first."""
         return self.queue.head()

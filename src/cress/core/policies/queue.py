@@ -56,6 +56,10 @@ class Queue:
             return -1
         return i
 
+    def position(self, job: JobState) -> int:
+        """Where the job stands."""
+        return bisect_left(self._keys, job.key)
+
     def _close_gaps(self) -> None:
         kept = [(key, job) for key, job in zip(self._keys, self._jobs, strict=True) if job is not None]
         self._keys = [key for key, _ in kept]

@@ -1,0 +1,142 @@
+"""What a job wants of its nodes at a moment: which of its clauses are hard, which only speak for a node (source E §3.3).
+
+Constraints are read once for all jobs that have the same texts. With the time that a job has waited and the load of the
+cluster they give its ``Wants``: what is matched, and what people are shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from cress.language.clauses import Clause, Kind, Rank, Requirement, Term
+from cress.language.parser import parse_rank, parse_requirement
+from cress.model.job import Job
+from cress.model.times import NEVER
+
+NOBODY = -1
+
+# Kinds of clauses that an expression decides.
+BY_EXPRESSION = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """What holds at this moment: the ``hard`` clauses in their order, and the ``terms`` that a node's score is the sum of.
+
+    ``ports`` are the numbers that a task asks for, 0 for a dynamic one; at most ``per_node`` and ``per_rack`` tasks of
+    the job run together (0: any number). ``owner`` is the id of the job where the outcome depends on its own tasks,
+    ``group`` the name of its group where names of other jobs are meant within it.
+    """
+
+    hard: tuple[Clause, ...] = ()
+    terms: tuple[Term, ...] = ()
+    ports: tuple[int, ...] = ()
+    per_node: int = 0
+    per_rack: int = 0
+    owner: int = NOBODY
+    group: str = ""
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        parts = (self.hard, self.terms, self.ports, self.per_node, self.per_rack, self.owner, self.group)
+        object.__setattr__(self, "_hash", hash(parts))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+NO_WANTS = Wants()
+
+
+class Constraints:
+    """What a job asks for beside amounts. Clauses are numbered as they are written; ``soft`` is a set of them, as bits."""
+
+    __slots__ = (
+        "_made",
+        "by_load",
+        "grouped",
+        "lasting",
+        "owned",
+        "per_node",
+        "per_rack",
+        "ports",
+        "rank",
+        "requirement",
+    )
+
+    def __init__(
+        self, requirement: Requirement, rank: Rank, ports: tuple[int, ...], per_node: int, per_rack: int
+    ) -> None:
+        self.requirement = requirement
+        self.rank = rank
+        self.ports = ports
+        self.per_node = per_node
+        self.per_rack = per_rack
+        relaxations = [clause.relaxation for clause in requirement.clauses]
+        self.by_load = any(each is not None and each.by_load for each in relaxations)
+        kinds = {clause.kind for clause in requirement.clauses}
+        kinds.update(term.what.kind for term in rank.terms if isinstance(term.what, Clause))
+        self.owned = bool(per_node or per_rack or Kind.ADJACENT in kinds)
+        self.grouped = Kind.DEPENDENCY in kinds
+        # What is hard at every moment.
+        hard = tuple(clause for clause in requirement.clauses if clause.relaxation is None)
+        self.lasting = Wants(hard=hard) if hard else NO_WANTS
+        self._made: dict[tuple[int, str], Wants] = {}
+
+    def soft_now(self, waited: int, load: float) -> int:
+        """The clauses whose f(x) is true after ``waited`` µs in the queue, at this load of the cluster (0 … 1)."""
+        bits = 0
+        for i, clause in enumerate(self.requirement.clauses):
+            if clause.relaxation is not None and clause.relaxation.holds(waited, load):
+                bits |= 1 << i
+        return bits
+
+    def next_change(self, waited: int) -> int:
+        """The smallest waiting time above ``waited`` at which a clause may change sides by itself; NEVER if none does."""
+        soonest = NEVER
+        for clause in self.requirement.clauses:
+            if clause.relaxation is not None:
+                change = clause.relaxation.next_change(waited)
+                soonest = soonest if change is None else min(soonest, change)
+        return soonest
+
+    def wants(self, soft: int, owner: int = NOBODY, group: str = "") -> Wants:
+        """What holds while the clauses ``soft`` are, for the job ``owner`` of ``group``."""
+        owner = owner if self.owned else NOBODY
+        group = group if self.grouped else ""
+        made = self._made.get((soft, group)) if owner == NOBODY else None
+        if made is not None:
+            return made
+        hard: list[Clause] = []
+        terms = list(self.rank.terms)
+        for i, clause in enumerate(self.requirement.clauses):
+            if soft >> i & 1:
+                assert clause.relaxation is not None
+                what = clause.expression if clause.kind in BY_EXPRESSION else clause.hard()
+                terms.append(Term(clause.relaxation.weight, what))
+            else:
+                hard.append(clause.hard())
+        made = Wants(tuple(hard), tuple(terms), self.ports, self.per_node, self.per_rack, owner, group)
+        if owner == NOBODY:
+            self._made[(soft, group)] = made
+        return made
+
+
+@lru_cache(maxsize=4096)
+def _read(requirement: str, rank: str, ports: tuple[int, ...], per_node: int, per_rack: int) -> Constraints:
+    return Constraints(parse_requirement(requirement), parse_rank(rank), ports, per_node, per_rack)
+
+
+def constraints_of(job: Job) -> Constraints | None:
+    """What the job asks for beside amounts; ``None`` if nothing. Raises ``InputError`` for texts that say nothing."""
+    if not (job.requirement or job.rank or job.ports or job.max_per_node or job.max_per_rack):
+        return None
+    ports = tuple(number for _, number in job.ports)
+    return _read(job.requirement, job.rank, ports, job.max_per_node, job.max_per_rack)
+
+
+def lasting_wants(job: Job) -> Wants:
+    """What the job asks of nodes at every moment, whatever else relaxes."""
+    constraints = constraints_of(job)
+    return NO_WANTS if constraints is None else constraints.lasting
