@@ -205,12 +205,15 @@ class Columns:
 
 
 def attributes_of(node: Node) -> dict[str, Value]:
-    """What a node can be asked for, by key; what the node itself is comes before attributes of the same name."""
+    """What a node can be asked for, by key; what the node itself is comes before attributes of the same name.
+
+    A node without a host name has its own.
+    """
     has: dict[str, Value] = {}
     for name, value in node.attributes:
         value_known = known(value)
         if value_known is not None:
             has[key_of(name)] = value_known
-    own = (node.name, has.get("hostname", node.name), node.address, node.rack)
+    own = (node.name, has.get("hostname") or node.name, node.address, node.rack)
     has.update({key: value for key, value in zip(NODE_NAMES, own, strict=True) if value != ""})
     return has

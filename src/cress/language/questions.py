@@ -35,7 +35,9 @@ def comparison(operator: str, constant: Operand) -> Callable[[Value], bool | Non
     if isinstance(constant, str) and operator in ("=", "!="):
         # Every node has another name; this way they are still asked quickly.
         folded, wanted = constant.casefold(), operator == "="
-        return lambda value: (value.casefold() == folded) is wanted if isinstance(value, str) else None
+        return lambda value: (
+            (value.casefold() == folded) is wanted if isinstance(value, str) else compared(operator, value, constant)
+        )
     return lambda value: compared(operator, value, constant)
 
 
@@ -49,7 +51,7 @@ def member(items: tuple[Item, ...]) -> Callable[[Value], bool | None]:
     if not all(isinstance(item, (Text, Span)) for item in items):
         return lambda value: contained(value, items)
     within = listed(items)
-    return lambda value: within(value) if isinstance(value, str) else None
+    return lambda value: within(value) if isinstance(value, str) else contained(value, items)
 
 
 def listed(items: tuple[Item, ...]) -> Callable[[Value], bool]:

@@ -9,6 +9,7 @@ from cress.language.grammar import WORDS
 from cress.model.errors import InputError
 
 _SHOWN = 24
+_LONGEST = 240
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 
 
@@ -17,7 +18,12 @@ def trouble(text: str, at: int, what: str, hint: str = "") -> InputError:
     rest = " ".join(text[at : at + 4 * _SHOWN].split())
     shown = rest[:_SHOWN] + "…" if len(rest) > _SHOWN else rest
     place = f"at character {at + 1}, `{shown}`" if shown else "at the end"
-    return InputError(f"{place}: {what}", hint=hint)
+    return InputError(f"{place}: {_cut(what)}", hint=_cut(hint))
+
+
+def _cut(sentence: str) -> str:
+    """Sentences quote what was written, which may be long."""
+    return sentence if len(sentence) <= _LONGEST else sentence[: _LONGEST - 1] + "…"
 
 
 def unexpected(text: str, at: int, expected: Iterable[str], before: str = "") -> InputError:

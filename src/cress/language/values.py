@@ -24,7 +24,7 @@ MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 # What is compared: a value of a node or a constant.
 Operand: TypeAlias = Value | Number | None
 
-_PLAIN = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)([^0-9.\-~+].*)?")
+_PLAIN = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?|-?\.[0-9]+)([^0-9.\-~+].*)?")
 _NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*")
 _SIZES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _SIZE = re.compile(r"([KMGTPkgtp]?)(i?)(?:[Bb](?:ytes?)?|bits?)?(?:/s)?")

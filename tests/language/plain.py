@@ -1,0 +1,311 @@
+"""What an expression means, the plain way: a walk over the tree with one node's values in dictionaries.
+
+Written apart from what it checks: no code of the language but its trees and the list of its amounts.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+from dataclasses import dataclass, field
+
+from cress.language.tree import (
+    And,
+    Arithmetic,
+    Compare,
+    Defined,
+    Expression,
+    In,
+    Item,
+    Name,
+    Negative,
+    Not,
+    Number,
+    Or,
+    Resource,
+    Span,
+    Text,
+    Truth,
+)
+from cress.model.node import Value
+
+_STEPS = {"K": 1, "M": 2, "G": 3, "T": 4}
+_BYTES = ("memory",)
+_TRUTHS = (Truth, Not, And, Or, Compare, In, Defined, Resource)
+
+
+@dataclass
+class World:
+    """One node: attributes by key, raw amounts by dimension (``disk`` aside), which dimensions there are."""
+
+    attributes: dict[str, Value]
+    idle: dict[str, int] = field(default_factory=dict)
+    total: dict[str, int] = field(default_factory=dict)
+
+    def amount(self, key: str) -> float | None:
+        """An amount in the unit of people, None when ``key`` names none."""
+        where, rest = (self.idle, key[4:]) if key.startswith("idle") else (self.total, key)
+        if rest == "disk":
+            return float(min(where["disk_read"], where["disk_write"]))
+        for name, raw in where.items():
+            if name.replace("_", "") == rest:
+                thousandths = name == "cpu" or name not in (
+                    "memory", "network", "disk_read", "disk_write", "iops_read", "iops_write"
+                )  # fmt: skip
+                return raw / 1000 if thousandths else float(raw)
+        return None
+
+
+def truth(expression: Expression, world: World) -> bool | None:
+    """True, false or undefined."""
+    match expression:
+        case Truth():
+            return expression.value
+        case Not():
+            inner = truth(expression.operand, world)
+            return None if inner is None else not inner
+        case And():
+            found = [truth(each, world) for each in expression.operands]
+            return False if False in found else None if None in found else True
+        case Or():
+            found = [truth(each, world) for each in expression.operands]
+            return True if True in found else None if None in found else False
+        case Defined():
+            return world.amount(expression.name.key) is not None or expression.name.key in world.attributes
+        case Resource():
+            known = [world.idle.get(name) for name, _ in expression.amounts]
+            fits = [
+                None if x is None else x >= amount for x, (_, amount) in zip(known, expression.amounts, strict=True)
+            ]
+            return False if False in fits else None if None in fits else True
+        case Compare():
+            measure = _measure(expression.left) or _measure(expression.right)
+            return _compare(expression.operator, expression.left, expression.right, measure, world)
+        case In():
+            return _member(expression, world)
+        case Name():
+            value = world.attributes.get(expression.key) if world.amount(expression.key) is None else None
+            return value if isinstance(value, bool) else None
+    return None
+
+
+def number(expression: Expression, world: World, measure: str = "") -> float | None:
+    """A number, or undefined."""
+    match expression:
+        case Number():
+            return _read(expression.text, measure)
+        case Text():
+            return None
+        case Name():
+            amount = world.amount(expression.key)
+            if amount is not None:
+                return amount
+            value = world.attributes.get(expression.key)
+            return float(value) if isinstance(value, bool) else _as_number(value)
+        case Negative():
+            inner = number(expression.operand, world, measure)
+            return None if inner is None else -inner
+        case Arithmetic():
+            total = number(expression.operands[0], world, measure)
+            for operator, operand in zip(expression.operators, expression.operands[1:], strict=True):
+                other = number(operand, world, measure)
+                if total is None or other is None or (operator == "/" and other == 0):
+                    return None
+                total = {"+": total + other, "-": total - other, "×": total * other}.get(operator, total)
+                total = total / other if operator == "/" else total
+                if math.isnan(total):
+                    return None
+            return total
+    found = truth(expression, world)
+    return None if found is None else float(found)
+
+
+def score(terms: list[tuple[float, Expression]], world: World) -> float:
+    """The sum of weighted terms; a whole amount is the idle share."""
+    total = 0.0
+    for weight, expression in terms:
+        value: float | None
+        if isinstance(expression, Name) and world.amount(expression.key) is not None:
+            key = expression.key.removeprefix("idle")
+            idle, all_of_it = world.amount("idle" + key), world.amount(key)
+            assert idle is not None
+            value = idle / all_of_it if all_of_it else None
+        else:
+            value = number(expression, world, _measure(expression))
+        if value is not None and math.isfinite(weight * value):
+            total += weight * value
+    return total
+
+
+def _measure(expression: Expression) -> str:
+    """The kind of the first amount that stands in arithmetic: bytes, bits, bytes/s, 1/s or cores."""
+    match expression:
+        case Name(key=key):
+            key = key.removeprefix("idle")
+            return (
+                key
+                if key in ("cpu", "memory", "network", "disk", "diskread", "diskwrite", "iopsread", "iopswrite")
+                else ""
+            )
+        case Negative():
+            return _measure(expression.operand)
+        case Arithmetic():
+            return next((found for each in expression.operands if (found := _measure(each))), "")
+    return ""
+
+
+def _computed(expression: Expression, world: World) -> bool:
+    if isinstance(expression, Name):
+        return world.amount(expression.key) is not None
+    return not isinstance(expression, (Number, Text, Truth))
+
+
+def _compare(operator: str, left: Expression, right: Expression, measure: str, world: World) -> bool | None:
+    if _computed(left, world) or _computed(right, world):
+        truths = [isinstance(each, _TRUTHS) and not isinstance(each, Truth) for each in (left, right)]
+        if any(truths):
+            for each in (left, right):
+                plain = isinstance(each, Name) and not _computed(each, world)
+                if not (isinstance(each, _TRUTHS) or plain):
+                    return None
+            return _ordered(operator, truth(left, world), truth(right, world)) if operator in ("=", "!=") else None
+        return _ordered(operator, *(_compared_number(each, measure, world) for each in (left, right)))
+    return _values(operator, _constant(left, world), _constant(right, world))
+
+
+def _compared_number(side: Expression, measure: str, world: World) -> float | None:
+    if isinstance(side, Name) and not _computed(side, world):
+        return _as_number(world.attributes.get(side.key))
+    return None if isinstance(side, Truth) else number(side, world, measure)
+
+
+def _constant(side: Expression, world: World) -> Value | Number | None:
+    match side:
+        case Number():
+            return side
+        case Text() | Truth():
+            return side.value
+        case Name():
+            return world.attributes.get(side.key)
+    raise AssertionError(side)
+
+
+def _values(operator: str, a: Value | Number | None, b: Value | Number | None) -> bool | None:
+    if a is None or b is None:
+        return None
+    if isinstance(a, bool) or isinstance(b, bool):
+        return (
+            _ordered(operator, a, b)
+            if isinstance(a, bool) and isinstance(b, bool) and operator in ("=", "!=")
+            else None
+        )
+    if isinstance(a, str) and isinstance(b, str) and operator in ("=", "!="):
+        return _ordered(operator, a.casefold(), b.casefold())
+    unit = any(isinstance(x, Number) and _read(x.text, "") is not None and not x.text[-1].isdigit() for x in (a, b))
+    texts = any(isinstance(x, str) or (isinstance(x, Number) and _read(x.text, "") is None) for x in (a, b))
+    if texts and not unit:
+        both = [x.text if isinstance(x, Number) else _shown(x) for x in (a, b)]
+        if not (isinstance(a, str) and isinstance(b, str)) and not all(re.match(r"\s*[vV]?[0-9]", x) for x in both):
+            return None
+        return _ordered(operator, version(both[0], both[1]), 0)
+    if unit and any(isinstance(x, Number) and _read(x.text, "") is None for x in (a, b)):
+        both = [x.text if isinstance(x, Number) else _shown(x) for x in (a, b)]
+        return _ordered(operator, version(both[0], both[1]), 0)
+    numbers = [_read(x.text, "") if isinstance(x, Number) else _as_number(x) for x in (a, b)]
+    return _ordered(operator, numbers[0], numbers[1])
+
+
+def _member(expression: In, world: World) -> bool | None:
+    subject = expression.subject
+    if isinstance(subject, Name) and subject.key in ("nodes", "datalocality"):
+        own = [world.attributes.get(key) for key in ("name", "hostname", "address")]
+        return any(_item(each, item) for each in own for item in expression.items if isinstance(each, str))
+    found: bool | None = False
+    for item in expression.items:
+        equal: bool | None
+        if _computed(subject, world):
+            equal = None
+            if isinstance(item, (Number, Truth)):
+                equal = _compare("=", subject, item, _measure(subject), world)
+        else:
+            value = _constant(subject, world)
+            equal = _item(value, item) if isinstance(item, Span) else _values("=", value, _constant(item, world))
+        if equal:
+            return True
+        found = None if equal is None else found
+    return found
+
+
+def _item(value: Value | Number | None, item: Item) -> bool | None:
+    if not isinstance(value, str):
+        return None
+    if isinstance(item, Span):
+        try:
+            address = ipaddress.ip_address(value)
+        except ValueError:
+            return False
+        return address.version == item.version and item.first <= int(address) <= item.last
+    return isinstance(item, Text) and item.value.casefold() == value.casefold()
+
+
+def _ordered(operator: str, a: object, b: object) -> bool | None:
+    if a is None or b is None:
+        return None
+    less, more = bool(a < b), bool(b < a)  # type: ignore[operator]
+    return {"=": a == b, "!=": a != b, "<": less, "<=": not more, ">": more, ">=": not less}[operator]
+
+
+def _as_number(value: Value | None) -> float | None:
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, str):
+        return float(value) if re.fullmatch(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", value) else None
+    return float(value)
+
+
+def _shown(value: Value) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _read(text: str, measure: str) -> float | None:
+    """The number with K, M, G, T and %, durations in seconds; None for a version."""
+    found = re.fullmatch(r"(-?[0-9]*\.?[0-9]+)([A-Za-z%]*)", text)
+    if not found or re.match("rc|alpha|beta|pre|dev", found[2]):
+        return None
+    value, unit = float(found[1]), found[2]
+    if unit == "":
+        return value
+    if unit == "%":
+        return value / 100
+    if unit in _STEPS:
+        return value * float((1024 if measure in _BYTES else 1000) ** _STEPS[unit])
+    return value * {"m": 0.001, "s": 1, "min": 60, "h": 3600}[unit]
+
+
+def version(a: str, b: str) -> int:
+    """−1, 0 or 1: how two versions are ordered."""
+    one, other = (re.findall(r"[0-9]+|[^0-9._+~\-\s]+", _without_v(x)) for x in (a, b))
+    for i in range(max(len(one), len(other))):
+        x, y = (parts[i] if i < len(parts) else "" for parts in (one, other))
+        if _class(x) != _class(y):
+            return -1 if _class(x) < _class(y) else 1
+        if x != y:
+            if _class(x) == 2 and int(x) == int(y):
+                continue
+            return -1 if (int(x) < int(y) if _class(x) == 2 else x < y) else 1
+    return 0
+
+
+def _without_v(text: str) -> str:
+    text = text.casefold().strip()
+    return text[1:] if re.match("v[0-9]", text) else text
+
+
+def _class(part: str) -> int:
+    """Before nothing, nothing, a number, a text."""
+    if not part:
+        return 1
+    if part.isdigit():
+        return 2
+    return 0 if re.match("rc|alpha|beta|pre|dev", part) else 3
