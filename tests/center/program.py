@@ -153,8 +153,7 @@ class Executor:
                 resource=resource,
                 boot=boot,
                 reports=reports,
-                attributes={"os": "x"},
-                **more,
+                **{"attributes": {"os": "x"}, **more},
             )
         )
         self.first = self.receive()

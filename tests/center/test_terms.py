@@ -221,7 +221,14 @@ def test_a_center_that_is_not_in_charge_any_more_gives_no_orders(center: Center)
 
 
 REFUSED: dict[str, tuple[dict[str, object], str]] = {
-    "another version": ({"version": 1}, "the executor speaks version 1 of the protocol, the center 2"),
+    "another version": ({"version": 1}, f"the executor speaks version 1 of the protocol, the center {VERSION}"),
+    "a rack of two words": ({"rack": "r 1"}, "'r 1' is no rack"),
+    "an address that is a list": ({"address": "a,b"}, "'a,b' is no address"),
+    "ports that go down": ({"ports": (9, 8)}, "9-8 is no range of ports"),
+    "ports that are none": ({"ports": (1, 70_000)}, "1-70000 is no range of ports"),
+    "a label like a resource": ({"attributes": {"idle_memory": 7}}, "idle_memory is a resource"),
+    "a label that means something": ({"attributes": {"Rack": "r1"}}, "Rack means something else in constraints"),
+    "labels that are the same": ({"attributes": {"fast_disk": 1, "FastDisk": 2}}, "label FastDisk: fast_disk is the"),
     "no name": ({"name": ""}, "'' is no name of a node"),
     "a path": ({"name": "a/b"}, "'a/b' is no name of a node"),
     "no resource": ({"resource": "<4"}, "resource of the node: "),

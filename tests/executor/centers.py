@@ -30,6 +30,7 @@ from cress.protocol.messages import (
     Launch,
     Launches,
     LogData,
+    Ports,
     ReadLog,
     Refused,
     Stop,
@@ -64,6 +65,8 @@ class Session:
         self.logs: queue.Queue[LogData] = queue.Queue()
         self.term = 0
         self.beats: list[int] = []
+        self.strangers: list[tuple[int, ...]] = [hello.listening]
+        self.heard: list[object] = []  # reports and ports in the order in which they came
         self.answers = True  # to beats
         self.over = threading.Event()
         self._take_in(hello.reports)
@@ -71,8 +74,9 @@ class Session:
     def send(self, order: FromCenter) -> None:
         self.connection.send(encode(order))
 
-    def launch(self, run: Run, *attempts: int) -> None:
-        self.send(Launches(epoch=1, runs=(run,), launches=tuple(Launch(each, run.job, 0) for each in attempts)))
+    def launch(self, run: Run, *attempts: int, ports: tuple[int, ...] = ()) -> None:
+        launches = tuple(Launch(each, run.job, 0, ports) for each in attempts)
+        self.send(Launches(epoch=1, runs=(run,), launches=launches))
 
     def stop(self, attempt: int, grace: float) -> None:
         self.send(Stops(epoch=1, stops=(Stop(attempt, round(grace * 1e6)),)))
@@ -102,6 +106,9 @@ class Session:
                 decoded = decode_from_agent(message)
                 if isinstance(decoded, LogData):
                     self.logs.put(decoded)
+                elif isinstance(decoded, Ports):
+                    self.strangers.append(decoded.ports)
+                    self.heard.append(decoded)
                 elif isinstance(decoded, Beat):
                     self.beats.append(decoded.sent)
                     if self.answers:
@@ -112,6 +119,7 @@ class Session:
         self.over.set()
 
     def _take_in(self, reports: tuple[Any, ...]) -> None:
+        self.heard += reports
         for report in reports:
             (self.started if isinstance(report, Started) else self.ended)[report.attempt] = report
 

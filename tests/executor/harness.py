@@ -76,10 +76,10 @@ class Client:
     def send(self, order: ToSupervisor) -> None:
         self.socket.sendall(frame(encode(order)))
 
-    def launch(self, run: Run, *attempts: int, epoch: int = 1) -> None:
+    def launch(self, run: Run, *attempts: int, epoch: int = 1, ports: tuple[int, ...] = (), **more: Any) -> None:
         """Launch these attempts; the index of the task is that of the attempt in the list."""
-        launches = tuple(Launch(attempt, run.job, index) for index, attempt in enumerate(attempts))
-        self.send(Launches(epoch=epoch, runs=(run,), launches=launches))
+        launches = tuple(Launch(attempt, run.job, index, ports) for index, attempt in enumerate(attempts))
+        self.send(Launches(epoch=epoch, runs=(run,), launches=launches, **more))
 
     def stop(self, attempt: int, grace: float = 5.0, epoch: int = 1) -> None:
         self.send(Stops(epoch=epoch, stops=(Stop(attempt, round(grace * 1e6)),)))

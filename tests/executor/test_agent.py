@@ -56,14 +56,17 @@ def start(tmp_path: Path, above: Center) -> Iterator[Start]:
 
 
 def test_says_hello_with_what_it_has_found(start: Start, above: Center) -> None:
-    agent = start(rack="r7", attributes={"disk": "ssd", "python": "mine"})
+    agent = start(rack="r7", labels={"disk": "ssd", "python": "mine"}, address="10.1.2.3", ports=[7000, 7099])
     hello = above.session().hello
     assert (hello.version, hello.name, hello.rack, hello.reports) == (VERSION, "node1", "r7", ())
     assert hello.boot == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    assert hello.attributes["hostname"] == socket.gethostname()
-    assert hello.attributes["cress"] == cress.__version__
-    assert hello.attributes["kernel"] == os.uname().release
+    assert (hello.address, hello.ports) == ("10.1.2.3", (7000, 7099))
+    assert hello.attributes["Hostname"] == socket.gethostname()
+    assert hello.attributes["Cress"] == cress.__version__
+    assert hello.attributes["OSKernel"] == os.uname().release
     assert (hello.attributes["disk"], hello.attributes["python"]) == ("ssd", "mine")
+    assert "Python" not in hello.attributes, "what the operator says counts"
+    assert above.port in hello.listening, "the center is a stranger, too"
     dimensions = Dimensions()
     try:
         amounts = dict(zip(dimensions.names, parse_vector(hello.resource, dimensions), strict=True))

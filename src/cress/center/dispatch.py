@@ -9,9 +9,10 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from cress.lifecycle.effects import Halt, Launch
+from cress.model.node import Node
 from cress.model.run import Run
 from cress.protocol import messages
-from cress.protocol.messages import Launches, LogData, ReadLog, Stop, Stops, encode
+from cress.protocol.messages import Gang, Launches, LogData, ReadLog, Stop, Stops, encode
 
 # An executor that reads nothing while this many bytes wait for it is taken for gone.
 MOST_WAITING = 64 * 2**20
@@ -25,12 +26,13 @@ class Connection:
     """One executor: what waits to be sent to it, and the answers that are awaited from it.
 
     ``terms``: it runs what it runs from term to term; ``granted`` is the end of the last one, on the engine's clock
-    (0: none yet). ``leaving``: it is granted no more.
+    (0: none yet). ``leaving``: it is granted no more. ``rack`` is what the executor itself says about it.
     """
 
-    def __init__(self, name: str, attributes: dict[str, str]) -> None:
+    def __init__(self, name: str, attributes: dict[str, str], rack: str = "") -> None:
         self.name = name
         self.attributes = attributes
+        self.rack = rack
         self.terms = False
         self.granted = 0
         self.leaving = False
@@ -100,9 +102,12 @@ class Connection:
 class Dispatcher:
     """The connected executors by name, and the orders to them."""
 
-    def __init__(self, run_of: Callable[[int], Run | None]) -> None:
+    def __init__(
+        self, run_of: Callable[[int], Run | None], node_of: Callable[[str], Node | None] = lambda _name: None
+    ) -> None:
         self.connections: dict[str, Connection] = {}
         self._run_of = run_of
+        self._node_of = node_of
 
     def carry_out(self, epoch: int, launches: Iterable[Launch], halts: Iterable[Halt]) -> None:
         """Send these orders, one message of each kind for a node."""
@@ -122,12 +127,17 @@ class Dispatcher:
 
     def _launch(self, connection: Connection, epoch: int, orders: list[Launch]) -> None:
         runs = {job: run for job in dict.fromkeys(order.job for order in orders) if (run := self._run_of(job))}
+        gangs = {order.job: order.hosts for order in orders if order.hosts}
+        node = self._node_of(connection.name)
         connection.put(
             Launches(
                 epoch=epoch,
                 runs=tuple(runs.values()),
                 # One without a run is refused by the executor with a reason, which is better than waiting for ever.
-                launches=tuple(messages.Launch(order.attempt, order.job, order.task) for order in orders),
+                launches=tuple(messages.Launch(each.attempt, each.job, each.task, each.ports) for each in orders),
+                gangs=tuple(Gang(job, hosts) for job, hosts in gangs.items()),
+                address=node.address if node is not None else "",
+                rack=node.rack if node is not None else "",
             )
         )
 

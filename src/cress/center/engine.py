@@ -24,6 +24,7 @@ from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import Input, Record, Reported, encode_record
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
+from cress.model.node import Node
 from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.store.base import Batch, Damaged, Store, StoreError
@@ -89,7 +90,7 @@ class Engine:
         self.store = store
         self.settings = settings
         self.clock = clock or Clock()
-        self.dispatcher = Dispatcher(self.run)
+        self.dispatcher = Dispatcher(self.run, self.node)
         self.epoch = 0
         self.cluster = ""
         self.problem = ""
@@ -208,6 +209,11 @@ class Engine:
         if run is not None:
             self._remember(run)
         return run
+
+    def node(self, name: str) -> Node | None:
+        """A node as it registered last."""
+        known = self.machine.nodes.get(name)
+        return None if known is None else known.node
 
     def _stored_run(self, job: int) -> Run | None:
         try:

@@ -16,12 +16,15 @@ from websockets.http11 import Request, Response
 from cress.center.dispatch import Connection
 from cress.center.engine import Engine, Reply
 from cress.center.local import Locals, recognise
-from cress.lifecycle.inputs import NodeJoined, NodeLeft, Reported
+from cress.center.topology import Topology
+from cress.lifecycle.inputs import NodeJoined, NodeLeft, Ports, Reported, SetRacks
+from cress.model.attributes import are_ports, check_attributes
 from cress.model.errors import InputError, NotAccepted
 from cress.model.node import Node
 from cress.model.reports import Ended, Report
 from cress.model.times import SECOND
 from cress.model.vectors import parse_vector
+from cress.protocol import messages
 from cress.protocol.messages import (
     VERSION,
     Beat,
@@ -57,6 +60,7 @@ class Listener:
         self._engine = engine
         self._token = f"Bearer {token}".encode()
         self._sockets: dict[str, ServerConnection] = {}
+        self._topology = Topology()
         self._server: Server | None = None
         self._locals: asyncio.Task[None] | None = None
 
@@ -80,6 +84,17 @@ class Listener:
             ping_timeout=ping,
         )
         self._locals = asyncio.create_task(Locals(self._engine).run(), name="executors of this machine")
+
+    def arrange(self, topology: Topology) -> None:
+        """Racks are as this says from now on, for executors that do not say their own."""
+        engine = self._engine
+        if engine.machine.neighbours != topology.neighbours:
+            engine.post(SetRacks(neighbours=topology.neighbours))
+        before, self._topology = self._topology, topology
+        for name, connection in engine.dispatcher.connections.items():
+            if not connection.rack and before.racks.get(name, "") != topology.racks.get(name, ""):
+                # It comes again at once, and is in its new rack then; its tasks do not notice.
+                connection.close("its rack is another one now")
 
     async def stop(self) -> None:
         """Close every connection."""
@@ -150,7 +165,20 @@ class Listener:
             capacity = parse_vector(hello.resource, self._engine.machine.core.dimensions)
         except InputError as error:
             raise InputError(f"resource of the node: {error}", hint=error.hint) from None
-        return Node(name=hello.name, capacity=capacity, rack=hello.rack)
+        check_attributes(hello.attributes, self._engine.machine.core.dimensions)
+        for what, text in (("rack", hello.rack), ("address", hello.address)):
+            if len(text) > MOST_NAME or not text.isprintable() or " " in text or "," in text:
+                raise InputError(f"{text[:MOST_NAME]!r} is no {what}", hint="a name without spaces and commas")
+        if not are_ports(*hello.ports):
+            raise InputError(f"{hello.ports[0]}-{hello.ports[1]} is no range of ports", hint="within 1 to 65535")
+        return Node(
+            name=hello.name,
+            capacity=capacity,
+            rack=hello.rack or self._topology.racks.get(hello.name, ""),
+            address=hello.address,
+            attributes=tuple(hello.attributes.items()),
+            ports=hello.ports,
+        )
 
     async def _only_one(self, name: str) -> None:
         """Raise InputError if an executor of this name is connected and alive; one that is not makes room."""
@@ -171,7 +199,8 @@ class Listener:
             raise InputError(f"a node of the name {name!r} is connected already", hint="a name of its own")
 
     async def _converse(self, wire: ServerConnection, hello: Hello, node: Node) -> None:
-        connection = Connection(hello.name, dict(hello.attributes))
+        attributes = {name: str(value) for name, value in hello.attributes.items()}
+        connection = Connection(hello.name, attributes, hello.rack)
         engine = self._engine
         if self._sockets.get(hello.name) is not None:
             await wire.close(TRY_AGAIN, "two at once")
@@ -194,7 +223,9 @@ class Listener:
 
         try:
             terms = connection.terms and hello.bound
-            joining = NodeJoined(node=node, boot=hello.boot, reports=hello.reports, terms=terms, local=local)
+            joining = NodeJoined(
+                node=node, boot=hello.boot, reports=hello.reports, terms=terms, local=local, ports=hello.listening
+            )
             if not engine.post(joining, joined):
                 connection.close("the center cannot store it; try again")
             async for data in wire:
@@ -221,6 +252,8 @@ class Listener:
                 connection.leaving = True
                 engine.post(NodeLeft(name=connection.name, granted=connection.granted))
             self._reported(connection, message.reports)
+        elif isinstance(message, messages.Ports):
+            engine.post(Ports(name=connection.name, ports=message.ports))
         elif isinstance(message, LogData):
             connection.answered(message)
 

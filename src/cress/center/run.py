@@ -12,6 +12,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import uvicorn
 import uvloop
@@ -25,6 +26,7 @@ from cress.center.mover import Mover
 from cress.center.patience import PatientProtocol, allow_files, close_the_slow
 from cress.center.security import LOCAL_NAMES
 from cress.center.settings import Settings
+from cress.center.topology import Topology, read_topology
 from cress.core.warm import warm_up
 from cress.model.errors import InputError
 from cress.store.base import StoreError
@@ -51,13 +53,14 @@ def run_center(settings: Settings) -> int:
     allow_files()
     try:
         _check_host(settings)
+        topology = _topology(settings)
         directory = DataDirectory(settings.data)
     except InputError as error:
         _say(error)
         return BAD_INPUT
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(settings, directory))
+            runner.run(_run(settings, directory, topology))
     except InputError as error:
         _say(error)
         return BAD_INPUT
@@ -69,11 +72,11 @@ def run_center(settings: Settings) -> int:
     return 0
 
 
-def _say(error: Exception) -> None:
+def _say(error: Exception | str) -> None:
     sys.stderr.write(f"cress center: {error}\n")
 
 
-async def _run(settings: Settings, directory: DataDirectory) -> None:
+async def _run(settings: Settings, directory: DataDirectory, topology: Topology) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -106,6 +109,9 @@ async def _run(settings: Settings, directory: DataDirectory) -> None:
         # What is there now stays for long: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
+        listener.arrange(topology)
+        if settings.topology is not None:
+            loop.add_signal_handler(signal.SIGHUP, partial(_arrange_anew, settings, listener))
         await listener.start(doors[1])
         serving = asyncio.create_task(server.serve(sockets=[doors[0]]))
         while not server.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way
@@ -128,6 +134,19 @@ async def _run(settings: Settings, directory: DataDirectory) -> None:
         await engine.stop()
         for door in doors:
             door.close()
+
+
+def _topology(settings: Settings) -> Topology:
+    return Topology() if settings.topology is None else read_topology(settings.topology)
+
+
+def _arrange_anew(settings: Settings, listener: Listener) -> None:
+    """At SIGHUP the topology is read again; one with a mistake changes nothing."""
+    try:
+        listener.arrange(_topology(settings))
+    except InputError as error:
+        _say(error)
+        _say("the racks stay as they were")
 
 
 async def _warm_up(engine: Engine) -> None:

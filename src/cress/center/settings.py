@@ -20,7 +20,8 @@ class Settings:
     ``options`` are assignments such as ``grace=30s``; they stay with the data directory until others are given.
     ``dimensions`` count when it is new. ``history`` is the address of a database, empty: a file in ``data``.
     Finished work stays in it for ``keep_history``, usage by the hour for ``keep_usage``, files of the event log for
-    ``keep_events``, and at most ``keep_events_size`` bytes of them; durations are microseconds.
+    ``keep_events``, and at most ``keep_events_size`` bytes of them; durations are microseconds. ``topology`` is the file
+    with the racks.
     """
 
     data: Path
@@ -39,3 +40,4 @@ class Settings:
     keep_usage: int = 1100 * DAY
     keep_events: int = 30 * DAY
     keep_events_size: int = 2**30
+    topology: Path | None = None

@@ -45,6 +45,10 @@ def center(
     dimension: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Declare a dimension in a new data directory, such as gpu.")
     ] = None,
+    topology: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Racks, which are neighbours, and their nodes; read again at SIGHUP."),
+    ] = None,
     history: Annotated[
         str, typer.Option(metavar="URL", help="Database for finished work (docs/history.md). Default: a file.")
     ] = "",
@@ -75,6 +79,7 @@ def center(
             options=tuple(option or ()),
             dimensions=Dimensions(tuple(dimension or ())),
             parent_pipe=parent_pipe,
+            topology=topology,
             history=history,
             keep_history=duration_of(keep_history, "--keep-history"),
             keep_usage=duration_of(keep_usage, "--keep-usage"),

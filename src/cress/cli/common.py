@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from cress.model.attributes import parse_labels
 from cress.model.errors import InputError
+from cress.model.node import Value
 
 if TYPE_CHECKING:
     from cress.client import Client
@@ -83,6 +85,14 @@ def pairs(texts: list[str] | None, option: str, form: str) -> dict[str, str]:
             raise InputError(f"{key} is given twice", hint="each once", field=option)
         found[key] = value
     return found
+
+
+def labels_of(texts: list[str] | None) -> dict[str, Value]:
+    """The values of ``--label``."""
+    try:
+        return parse_labels(texts or ())
+    except InputError as error:
+        raise error.at(field="--label") from None
 
 
 def read_text(file: Path | str, what: str) -> str:

@@ -8,15 +8,17 @@ from typing import Annotated
 
 import typer
 
-from cress.cli.common import duration_of, pairs, size_of
+from cress.cli.common import duration_of, labels_of, size_of
 from cress.cli.errors import told
+from cress.model.attributes import parse_ports
 from cress.model.errors import InputError
+from cress.model.node import DYNAMIC_PORTS
 
 EPILOG = """\
 \b
 Example:
   cress executor --center ws://127.0.0.1:7412 --token-file /srv/cress/token --name node1 \\
-      --data /srv/cress/executors/node1 --resource '<4, 8G, 1G, 500M>' --attribute disk=ssd
+      --data /srv/cress/executors/node1 --resource '<4, 8G, 1G, 500M>' --rack r1 --label zone=eu --label ssd=true
 
 \b
 SIGTERM stops it and its tasks; with --keep-tasks they go on, and the next executor on the same directory takes them
@@ -44,11 +46,19 @@ def executor(
     resource: Annotated[
         str, typer.Option(metavar="RESOURCE", help="What the node offers. Default: what the machine has.")
     ] = "",
-    rack: Annotated[str, typer.Option(metavar="NAME", help="The rack that the node stands in.")] = "",
-    attribute: Annotated[
+    rack: Annotated[
+        str, typer.Option(metavar="NAME", help="The rack that it stands in. Default: what the center's topology says.")
+    ] = "",
+    label: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Something about the node; may be given several times."),
+        typer.Option(metavar="NAME=VALUE", help="What constraints may ask for, such as ssd=true; several times."),
     ] = None,
+    address: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where its tasks are reached. Default: as it reaches the center.")
+    ] = "",
+    ports: Annotated[
+        str, typer.Option(metavar="FIRST-LAST", help="The ports that tasks are given if they ask for any one.")
+    ] = f"{DYNAMIC_PORTS[0]}-{DYNAMIC_PORTS[1]}",
     keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
     keep_logs: Annotated[
         str, typer.Option(metavar="DURATION", help="How long what tasks wrote is kept (docs/history.md).")
@@ -61,7 +71,7 @@ def executor(
         from cress.client.config import TOKEN_FILE, data_directory, read_token
         from cress.executor import Settings, run
 
-        attributes = pairs(attribute, "--attribute", "KEY=VALUE")
+        labels, dynamic = labels_of(label), ports_of(ports)
         if not center.startswith(("ws://", "wss://")):
             raise InputError(
                 f"{center!r} is no address of a center",
@@ -77,7 +87,9 @@ def executor(
             token=read_token(token_file or home / TOKEN_FILE),
             resource=resource,
             rack=rack,
-            attributes=attributes,
+            address=address,
+            labels=labels,
+            ports=dynamic,
             keep_tasks=keep_tasks,
             parent_pipe=parent_pipe,
             keep_logs=duration_of(keep_logs, "--keep-logs") / 1e6,
@@ -85,3 +97,11 @@ def executor(
         )
         code = run(settings)
     raise typer.Exit(code)
+
+
+def ports_of(text: str) -> tuple[int, int]:
+    """The value of ``--ports``."""
+    try:
+        return parse_ports(text)
+    except InputError as error:
+        raise error.at(field="--ports") from None

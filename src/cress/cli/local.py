@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from cress.model.node import DYNAMIC_PORTS
+
 # How long the center may take until it listens, and the executors until they have joined, in seconds.
 PATIENCE = 180.0
 # Everything is gone this many seconds after it was told to stop.
@@ -51,7 +53,10 @@ class Endpoint(msgspec.Struct):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to start. ``resource`` is what each executor offers, ``""``: its part of this machine."""
+    """What to start. ``resource`` is what each executor offers, ``""``: its part of this machine.
+
+    ``racks`` are those of the executors in their order, if any; ``labels`` those of all, as they were given.
+    """
 
     data: Path
     host: str = "127.0.0.1"
@@ -61,6 +66,9 @@ class Plan:
     options: Sequence[str] = ()
     dimensions: Sequence[str] = ()
     keep_tasks: bool = False
+    racks: Sequence[str] = ()
+    labels: Sequence[str] = ()
+    topology: Path | None = None
 
 
 @dataclass
@@ -171,6 +179,8 @@ class LocalCluster:
             command += ["--option", each]
         for each in plan.dimensions:
             command += ["--dimension", each]
+        if plan.topology is not None:
+            command += ["--topology", str(plan.topology)]
         return command
 
     def _executor(self, name: str) -> list[str]:
@@ -179,6 +189,12 @@ class LocalCluster:
         command = ["executor", "--center", self.endpoint.executor_url, "--token-file", str(plan.data / "token")]
         command += ["--name", name, "--data", str(plan.data / "executors" / name)]
         command += ["--resource", plan.resource or _part_of_this_machine(plan.executors)]
+        number = self.names.index(name)
+        command += ["--ports", _part_of_the_ports(number, plan.executors)]
+        if plan.racks:
+            command += ["--rack", plan.racks[number]]
+        for each in plan.labels:
+            command += ["--label", each]
         return [*command, *(["--keep-tasks"] if plan.keep_tasks else [])]
 
     def _spawn(self, name: str, arguments: list[str]) -> _Child:
@@ -232,6 +248,13 @@ def _wait(children: Iterable[_Child], look: Callable[[], _T | None], what: str) 
 
 def _how(code: int) -> str:
     return f"exit code {code}" if code >= 0 else f"signal {-code}"
+
+
+def _part_of_the_ports(number: int, executors: int) -> str:
+    """The dynamic ports of one of so many executors that share the network of this machine."""
+    first, last = DYNAMIC_PORTS
+    size = (last - first + 1) // executors
+    return f"{first + number * size}-{first + (number + 1) * size - 1}"
 
 
 def _part_of_this_machine(executors: int) -> str:

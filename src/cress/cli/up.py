@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from cress.cli.common import labels_of
 from cress.cli.errors import told
 from cress.cli.local import LocalCluster, NotStarted, Plan
 from cress.client.config import data_directory
@@ -21,6 +22,7 @@ Examples:
   cress up
   cress up --data /srv/cress --port 7411 --executors 3 --node-resource '<4, 8G, 1G, 500M>'
   cress up --option grace=30s --option preemption=off
+  cress up --executors 4 --racks r1,r1,r2,r2 --topology racks.yaml --label zone=eu
 
 \b
 Ctrl-C or SIGTERM stops everything within 10 s; tasks get SIGTERM, then their grace, and run again with the next
@@ -49,6 +51,15 @@ def up(
             help="What each executor offers, as <cpu, memory, network, disk>. Default: its part of this machine.",
         ),
     ] = "",
+    racks: Annotated[
+        str, typer.Option(metavar="NAME,…", help="The racks of the executors in their order; one name: that of all.")
+    ] = "",
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A label of every executor, such as ssd=true.")
+    ] = None,
+    topology: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Racks and which are neighbours (docs/executor.md).")
+    ] = None,
     option: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s.")
     ] = None,
@@ -79,6 +90,9 @@ def up(
             options=tuple(option or ()),
             dimensions=tuple(dimension or ()),
             keep_tasks=keep_tasks,
+            racks=_racks(racks, executors),
+            labels=_labels(label),
+            topology=topology,
         )
         # Asked to stop is asked to stop, by whichever signal.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -97,6 +111,20 @@ def up(
             raise typer.Exit(error.code) from None
         finally:
             cluster.stop()
+
+
+def _racks(text: str, executors: int) -> tuple[str, ...]:
+    """The rack of each executor; empty when none is given."""
+    names = tuple(each.strip() for each in text.split(",")) if text else ()
+    if len(names) not in (0, 1, executors) or not all(names):
+        what = f"{len(names)} racks for {executors} executor{'s' * (executors > 1)}"
+        raise InputError(what, hint="one name for each of them, or one for all: r1,r1,r2,r2", field="--racks")
+    return names * executors if len(names) == 1 else names
+
+
+def _labels(texts: list[str] | None) -> tuple[str, ...]:
+    labels_of(texts)
+    return tuple(texts or ())
 
 
 def _greet(cluster: LocalCluster) -> None:

@@ -16,10 +16,11 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
@@ -30,6 +31,9 @@ from cress.executor.folder import FolderInUseError, Lock, make
 from cress.executor.frames import FrameError
 from cress.executor.link import Link, SupervisorError, Supervisors
 from cress.executor.settings import Settings
+from cress.executor.strangers import Strangers, stood_in_the_way
+from cress.executor.versions import versions
+from cress.model.attributes import with_labels
 from cress.model.node import Supervisor
 from cress.model.reports import Report, Started
 from cress.protocol.messages import (
@@ -37,6 +41,7 @@ from cress.protocol.messages import (
     Durable,
     Hello,
     Launches,
+    Ports,
     ReadLog,
     Refused,
     Reports,
@@ -58,10 +63,16 @@ MOST_MESSAGE = 256 * 1024 * 1024
 TIDY_LOOK, TIDY_EVERY = 30.0, 600.0
 # Requests for logs that may wait at a time.
 MOST_READS = 1_000
+# Seconds between two looks at the ports that are listened on; it costs a millisecond.
+SCAN = 2.0
+# Seconds that a node waits to be registered until its compilers have said their versions.
+VERSIONS = 1.0
 # Beats in one term, so that several may be late.
 BEATS = 6
 # For trials: the machine seems to be another one than the center's, so that terms hold for its executors.
 PRETENDED_BOOT = "CRESS_PRETENDED_BOOT"
+
+_T = TypeVar("_T")
 
 
 class RefusedError(Exception):
@@ -81,6 +92,8 @@ class Agent:
         self.supervisors = Supervisors(self.directory, settings.name)
         self.live: set[int] = set()  # attempts that may still write
         self.unconfirmed: set[int] = set()  # attempts that ended, and the center has not said that it knows
+        self.strangers = Strangers()
+        self.versions: asyncio.Future[dict[str, str]] | None = None
         self.leaving = asyncio.Event()
         self.keep = settings.keep_tasks
         self._asked = 0
@@ -119,6 +132,8 @@ class Agent:
 
     async def _session(self) -> bool:
         """Connect to both sides and hand on until one is gone; whether the center took us."""
+        if self.versions is None or self.versions.done():
+            self.versions = _in_background(partial(versions, self.directory))
         link = await self.supervisors.connect()
         try:
             async with connect(
@@ -158,7 +173,10 @@ class Agent:
     async def _register(self, center: ClientConnection, link: Link) -> bool:
         try:
             self._take_in(link.inventory.reports)
-            await center.send(encode(self._hello(link)))
+            self.strangers.begin(link.inventory.ports)
+            known = await self._versions(VERSIONS)
+            self.strangers.told = await self.strangers.look()
+            await center.send(encode(self._hello(center, link, known or {})))
             try:
                 answer = decode_from_center(await asyncio.wait_for(_receive(center), OPEN_TIMEOUT))
             except (ConnectionClosed, TimeoutError, msgspec.DecodeError) as error:
@@ -176,7 +194,11 @@ class Agent:
             if self.leaving.is_set() and not self.keep:
                 await link.send(self._shutdown())
             await _first_of(
-                self._from_center(center, link), self._from_supervisor(center, link), self._beat(center, answer.term)
+                self._from_center(center, link),
+                self._from_supervisor(center, link),
+                self._beat(center, answer.term),
+                self._watch_ports(center),
+                self._late_versions(known),
             )
             if not self.leaving.is_set():
                 self._say("the connection is gone; trying again")
@@ -184,7 +206,7 @@ class Agent:
         finally:
             self._link = None
 
-    def _hello(self, link: Link) -> Hello:
+    def _hello(self, center: ClientConnection, link: Link, found: Mapping[str, str]) -> Hello:
         known = link.inventory
         return Hello(
             version=known.version,
@@ -192,7 +214,10 @@ class Agent:
             resource=self.settings.resource or facts.resource(),
             boot=os.environ.get(PRETENDED_BOOT, known.boot),
             rack=self.settings.rack,
-            attributes={**facts.attributes(), **self.settings.attributes},
+            address=self.settings.address or center.local_address[0],
+            attributes=with_labels({**facts.attributes(), **found}, self.settings.labels),
+            ports=self.settings.ports,
+            listening=self.strangers.told or (),
             reports=known.reports,
             sent=_boottime(),
             bound=known.bound,
@@ -200,6 +225,29 @@ class Agent:
             cluster=known.cluster,
             supervisor=Supervisor(known.pid, known.ticks, known.attempts),
         )
+
+    async def _versions(self, patience: float | None) -> dict[str, str] | None:
+        """The versions of compilers, as soon as they are known; ``None``: not within ``patience`` seconds."""
+        assert self.versions is not None
+        await asyncio.wait({self.versions}, timeout=patience)
+        return self.versions.result() if self.versions.done() else None
+
+    async def _late_versions(self, known: dict[str, str] | None) -> None:
+        """Return when more is known about the machine than the center was told: the next session tells it."""
+        if known is not None or not await self._versions(None):
+            await asyncio.Event().wait()
+
+    async def _watch_ports(self, center: ClientConnection) -> None:
+        """Tell the center when strangers begin or cease to listen."""
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await asyncio.sleep(SCAN)
+                await self._tell_ports(center)
+
+    async def _tell_ports(self, center: ClientConnection) -> None:
+        found = await self.strangers.news()
+        if found is not None:
+            await center.send(encode(Ports(ports=found)))
 
     async def _beat(self, center: ClientConnection, term: int) -> None:
         """Ask for terms, often enough; where none holds, never."""
@@ -223,6 +271,7 @@ class Agent:
                 else:
                     if isinstance(order, Launches):
                         self.live.update(launch.attempt for launch in order.launches)
+                        self.strangers.launched(order.launches)
                     await link.forward(message)
                     if isinstance(order, Durable) and order.epoch >= link.inventory.epoch:
                         self.unconfirmed.difference_update(order.attempts)
@@ -238,7 +287,14 @@ class Agent:
                 reports = decode_from_supervisor(message)
                 if isinstance(reports, Reports):
                     self._take_in(reports.reports)
+                    taken = stood_in_the_way(reports.reports)
+                    if taken:
+                        # First who has it, so that the next try is elsewhere.
+                        await self._tell_ports(center)
                     await center.send(message)
+                    if taken:
+                        # The center counts the port as taken until it is told again.
+                        self.strangers.told = None
 
     def _take_in(self, reports: tuple[Report, ...]) -> None:
         for report in reports:
@@ -246,6 +302,7 @@ class Agent:
                 self.live.add(report.attempt)
             else:
                 self.live.discard(report.attempt)
+                self.strangers.ended(report.attempt)
                 self.unconfirmed.add(report.attempt)
 
     def _read_log(self, center: ClientConnection, order: ReadLog) -> None:
@@ -378,6 +435,20 @@ async def _receive(center: ClientConnection) -> bytes:
     message = await center.recv(decode=False)
     assert isinstance(message, bytes)
     return message
+
+
+def _in_background(work: Callable[[], _T]) -> asyncio.Future[_T]:
+    """The result of work that nobody waits for at the end, unlike that of an executor's thread."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[_T] = loop.create_future()
+
+    def run() -> None:
+        result = work()
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(future.set_result, result)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
 
 
 async def _first_of(*jobs: Coroutine[Any, Any, None]) -> None:

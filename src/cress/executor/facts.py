@@ -1,41 +1,85 @@
-"""What an executor finds out about its machine by itself."""
+"""What an executor finds out about its machine by itself, without starting anything; programs are asked in ``versions``.
+
+Names do not collide with those of dimensions (``CPU``, ``Memory``), which constraints use for amounts. What the machine
+does not tell is absent.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
 import socket
+from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
 import cress
+from cress.model.node import Value
 
 # Assumed where the machine does not tell: 1 Gbit/s of network, 500 MB/s of disk.
 _NETWORK_MBIT = 1_000
 _DISK = "500M"
 
 
-def attributes() -> dict[str, str]:
-    """Facts that jobs may ask for and people look at, as text by name."""
-    return {
-        "hostname": socket.gethostname(),
-        "kernel": platform.release(),
-        "architecture": platform.machine(),
-        "cpus": str(_cpus()),
-        "memory": str(psutil.virtual_memory().total),
-        "python": platform.python_version(),
-        "cress": cress.__version__,
+def attributes() -> dict[str, Value]:
+    """Facts that jobs may ask for and people look at, by name; amounts in bytes and bit/s, versions as text."""
+    system = _os_release()
+    found: dict[str, Value] = {
+        "OSKernel": platform.release(),
+        "OS": system.get("ID", ""),
+        "OSVersion": system.get("VERSION_ID", ""),
+        "Glibc": _glibc(),
+        "Architecture": platform.machine(),
+        "CPUModel": _cpu_model(),
+        "CPUs": _cpus(),
+        "MemoryTotal": int(psutil.virtual_memory().total),
+        "NICSpeed": _nic_mbit() * 10**6,
+        "Hostname": socket.gethostname(),
+        "Cress": cress.__version__,
     }
+    return {name: value for name, value in found.items() if value}
 
 
 def resource() -> str:
     """What the machine offers, as in a node file: cores we may run on, memory, network, disk."""
-    speeds = [
-        stats.speed for name, stats in psutil.net_if_stats().items() if stats.isup and stats.speed > 0 and name != "lo"
-    ]
-    network = max(speeds, default=_NETWORK_MBIT)
+    network = _nic_mbit() or _NETWORK_MBIT
     return f"<{_cpus()},{psutil.virtual_memory().total},{network}M,{_DISK}>"
 
 
 def _cpus() -> int:
     return len(os.sched_getaffinity(0))
+
+
+def _nic_mbit() -> int:
+    """The speed of the fastest interface that is up and tells; 0: none does."""
+    speeds = (stats.speed for name, stats in psutil.net_if_stats().items() if stats.isup and name != "lo")
+    return max((speed for speed in speeds if speed > 0), default=0)
+
+
+def _os_release() -> dict[str, str]:
+    try:
+        return platform.freedesktop_os_release()
+    except OSError:
+        return {}
+
+
+def _glibc() -> str:
+    """``2.36``; empty with another C library."""
+    try:
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    except (OSError, ValueError):
+        return ""
+    return version if name == "glibc" else ""
+
+
+def _cpu_model() -> str:
+    """Empty where the kernel has no name for it, as on most ARM machines."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() == "model name":
+            return " ".join(value.split())
+    return ""

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Protocol
 
 from cress.executor.records import Boot, Cluster, Deadline, End, Epoch, Forget, Intent, Known, Record, Start
-from cress.executor.runtimes.base import StartError
+from cress.executor.runtimes.base import Given, StartError
 from cress.model.job import OnPartition
 from cress.model.reports import Cause, Ended, Report, Started, Usage
 from cress.model.run import Run
@@ -54,11 +54,12 @@ class Task:
     """An attempt that is under way. Times are the keeper's clock; ``at`` is the wall clock. All in microseconds."""
 
     __slots__ = (
-        "adopted", "at", "attempt", "cause", "code", "error", "grace", "job", "keep", "kill_at", "limit", "pause", "pid",
+        "adopted", "at", "attempt", "cause", "code", "error", "given", "grace", "job", "keep", "kill_at", "limit", "pause", "pid",
         "run", "seen", "since", "stage", "task", "usage",
     )  # fmt: skip
 
-    def __init__(self, intent: Intent, run: Run | None) -> None:
+    def __init__(self, intent: Intent, run: Run | None, given: Given | None = None) -> None:
+        self.given = given or Given(intent.ports)
         self.attempt = intent.attempt
         self.job = intent.job
         self.task = intent.task
@@ -172,6 +173,10 @@ class Keeper:
         running = [self._started(task) for task in self.tasks.values() if task.at]
         return (*running, *self.known.ends.values())
 
+    def ports(self) -> dict[int, tuple[int, ...]]:
+        """Those of every attempt that has some and is not over."""
+        return {task.attempt: task.given.ports for task in self.tasks.values() if task.given.ports}
+
     @property
     def bound(self) -> bool:
         """Whether a term holds for everything that runs here."""
@@ -223,9 +228,11 @@ class Keeper:
         if not self._accepts(order.epoch):
             return
         runs = {run.job: run for run in order.runs}
+        hosts = {gang.job: gang.hosts for gang in order.gangs}
         fresh: list[Task] = []
         seen: set[int] = set()
-        for attempt, job, index in ((each.attempt, each.job, each.task) for each in order.launches):
+        for launch in order.launches:
+            attempt, job = launch.attempt, launch.job
             if attempt in seen or self._repeat(attempt):
                 continue
             seen.add(attempt)
@@ -236,11 +243,12 @@ class Keeper:
                 self._end(attempt, Cause.SHUTDOWN, None, 0, "the executor is being stopped")
             else:
                 keep = run.on_partition is OnPartition.KEEP
-                fresh.append(Task(Intent(attempt, job, index, run.time_limit, run.stop_grace, keep), run))
+                intent = Intent(attempt, job, launch.task, run.time_limit, run.stop_grace, keep, launch.ports)
+                fresh.append(Task(intent, run, Given(launch.ports, order.address, order.rack, hosts.get(job, ()))))
         if not fresh:
             return
         try:
-            self.hands.write([Intent(t.attempt, t.job, t.task, t.limit, t.grace, t.keep) for t in fresh])
+            self.hands.write([Intent(t.attempt, t.job, t.task, t.limit, t.grace, t.keep, t.given.ports) for t in fresh])
         except OSError as error:
             why = f"the executor's journal cannot be written: {error.strerror}"
             if error.errno == errno.ENOSPC:
@@ -315,6 +323,10 @@ class Keeper:
         self._not_started(self.tasks[attempt], why)
 
     def _not_started(self, task: Task, why: StartError) -> None:
+        if why.port:
+            del self.tasks[task.attempt]
+            self._end(task.attempt, Cause.PORT, None, 0, str(why), port=why.port)
+            return
         self._over(task, Cause.NODE if why.node else Cause.NOT_STARTED, str(why))
 
     def exited(self, attempt: int, code: int | None, usage: Usage) -> None:
@@ -465,7 +477,15 @@ class Keeper:
         return task.at
 
     def _end(
-        self, attempt: int, cause: Cause, code: int | None, started: int, error: str = "", usage: Usage | None = None
+        self,
+        attempt: int,
+        cause: Cause,
+        code: int | None,
+        started: int,
+        error: str = "",
+        usage: Usage | None = None,
+        *,
+        port: int = 0,
     ) -> None:
         report = Ended(
             attempt=attempt,
@@ -475,6 +495,7 @@ class Keeper:
             at=self.utc,
             error=error,
             usage=usage or Usage(),
+            port=port,
         )
         self.hands.note(End(report))
         self.hands.report(report)

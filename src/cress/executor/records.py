@@ -46,7 +46,7 @@ class Deadline(_Record, frozen=True):
 class Intent(_Record, frozen=True):
     """The attempt is going to be started; durable before it is. ``limit`` and ``grace`` are microseconds.
 
-    ``keep``: it goes on when the term of the executor is over.
+    ``keep``: it goes on when the term of the executor is over. ``ports`` are its own until it is over.
     """
 
     attempt: int
@@ -55,6 +55,7 @@ class Intent(_Record, frozen=True):
     limit: int | None
     grace: int
     keep: bool = False
+    ports: tuple[int, ...] = ()
 
 
 class Start(_Record, frozen=True):

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import msgspec
 
+from cress.model.node import DYNAMIC_PORTS, Value
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Who the executor is, where its center is, and how it behaves.
 
     ``center_url`` is ``ws://host:port`` of the center's listener for executors. ``resource`` as in a node file
-    (``<4,8G,1G,500M>``); empty: what the machine has. ``grace``, ``ping_interval``, ``ping_timeout``, ``retry_first``
+    (``<4,8G,1G,500M>``); empty: what the machine has. ``address`` is where tasks are reached; empty: that by which the
+    center is reached. ``ports`` are the first and the last of the dynamic ports. ``grace``, ``ping_interval``, ``ping_timeout``, ``retry_first``
     and ``retry_most`` are seconds: how long tasks get at a stop, how often a silent center is asked for a sign of
     life and how long it may take to give one, how soon a lost connection is tried again at first and at the latest.
     What tasks wrote is kept for ``keep_logs`` seconds, and at most ``keep_logs_size`` bytes of it.
@@ -23,7 +26,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     resource: str = ""
     rack: str = ""
-    attributes: dict[str, str] = {}
+    address: str = ""
+    labels: dict[str, Value] = {}
+    ports: tuple[int, int] = DYNAMIC_PORTS
     keep_tasks: bool = False  # at SIGTERM the agent leaves, supervisor and tasks stay
     parent_pipe: bool = False  # leave in the same way when standard input ends: the parent was killed
     grace: float = 5.0

@@ -24,14 +24,14 @@ from types import FrameType
 
 import msgspec
 
-from cress.executor import processes
+from cress.executor import ports, processes
 from cress.executor.alarm import Alarm
 from cress.executor.folder import Folder, FolderInUseError, socket_path
 from cress.executor.frames import FrameError, Frames, frame
 from cress.executor.journal import Journal, JournalError
 from cress.executor.keeper import SIGKILL, Keeper, Stage, Task
 from cress.executor.records import Record
-from cress.executor.runtimes.base import Spawn
+from cress.executor.runtimes.base import Spawn, StartError
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.model.reports import Report, Usage
 from cress.protocol.messages import (
@@ -286,8 +286,11 @@ class Supervisor:
     def spawn(self, task: Task) -> int:
         """See ``Hands``."""
         assert task.run is not None
+        port = ports.taken(task.given.ports)
+        if port:
+            raise StartError(f"port {port} is in use on this node", port=port)
         folder = self.attempts + b"/%d" % task.attempt
-        pid, fd = self.runtime.spawn(Spawn(task.attempt, task.task, task.run, folder))
+        pid, fd = self.runtime.spawn(Spawn(task.attempt, task.task, task.run, folder, task.given))
         self.by_pid[pid] = task
         self.spawning[pid] = (fd, task)
         return pid
@@ -401,6 +404,7 @@ class Supervisor:
                     bound=self.keeper.bound,
                     epoch=self.journal.known.epoch,
                     cluster=self.journal.known.cluster,
+                    ports=self.keeper.ports(),
                 )
             )
         )

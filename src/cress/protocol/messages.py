@@ -10,11 +10,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from cress.model.node import Supervisor
+from cress.model.node import DYNAMIC_PORTS, Supervisor, Value
 from cress.model.reports import Report
-from cress.model.run import Run
+from cress.model.run import Host, Run
 
-VERSION = 2
+VERSION = 3
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
@@ -30,6 +30,9 @@ class Hello(Struct, frozen=True):
     ``resource`` as in a node file (``<4, 8G, 1G, 500M>``). ``boot`` is the boot id of the machine. ``reports`` holds
     ``Started`` for every attempt that runs and ``Ended`` for every one whose end is not known to be durable.
 
+    ``address`` is where its tasks are reached, ``ports`` are the first and the last of its dynamic ports, ``listening`` as
+    in ``Ports``.
+
     ``sent`` as in ``Beat``. ``bound``: a term holds for everything that runs there. ``epoch`` is the highest that it
     has had orders of, from the cluster with the id ``cluster`` (empty: none yet).
     """
@@ -39,7 +42,10 @@ class Hello(Struct, frozen=True):
     resource: str
     boot: str
     rack: str = ""
-    attributes: dict[str, str] = {}
+    address: str = ""
+    attributes: dict[str, Value] = {}
+    ports: tuple[int, int] = DYNAMIC_PORTS
+    listening: tuple[int, ...] = ()
     reports: tuple[Report, ...] = ()
     sent: int = 0
     bound: bool = False
@@ -59,6 +65,12 @@ class Reports(Struct, frozen=True):
 
     reports: tuple[Report, ...]
     leaving: bool = False
+
+
+class Ports(Struct, frozen=True):
+    """All ports that somebody listens on who is no task of this executor; sent when they are others than before."""
+
+    ports: tuple[int, ...]
 
 
 class LogData(Struct, frozen=True):
@@ -111,19 +123,36 @@ class Refused(Struct, frozen=True):
 
 
 class Launch(msgspec.Struct, frozen=True, array_like=True):
-    """Start task ``task`` of job ``job`` as attempt ``attempt``; a second order for the same attempt does nothing."""
+    """Start task ``task`` of job ``job`` as attempt ``attempt``; a second order for the same attempt does nothing.
+
+    ``ports`` are its numbers, in the order of the job's ports.
+    """
 
     attempt: int
     job: int
     task: int
+    ports: tuple[int, ...] = ()
+
+
+class Gang(msgspec.Struct, frozen=True, array_like=True):
+    """Where the tasks of a gang are, in their order."""
+
+    job: int
+    hosts: tuple[Host, ...]
 
 
 class Launches(Struct, frozen=True):
-    """Start these attempts; ``runs`` has the run of every job among them."""
+    """Start these attempts; ``runs`` has the run of every job among them, ``gangs`` the hosts of those that are gangs.
+
+    ``address`` and ``rack`` are those of the node, as the center knows them.
+    """
 
     epoch: int
     runs: tuple[Run, ...]
     launches: tuple[Launch, ...]
+    gangs: tuple[Gang, ...] = ()
+    address: str = ""
+    rack: str = ""
 
 
 class Stop(msgspec.Struct, frozen=True, array_like=True):
@@ -180,7 +209,10 @@ class Shutdown(Struct, frozen=True):
 
 
 class Inventory(Struct, frozen=True):
-    """First message of the supervisor to an agent that connects: what ``Hello`` and ``Supervisor`` say about it."""
+    """First message of the supervisor to an agent that connects: what ``Hello`` and ``Supervisor`` say about it.
+
+    ``ports`` are those of every attempt that has some and is not over.
+    """
 
     boot: str
     pid: int
@@ -191,9 +223,10 @@ class Inventory(Struct, frozen=True):
     bound: bool = False
     epoch: int = 0
     cluster: str = ""
+    ports: dict[int, tuple[int, ...]] = {}
 
 
-FromAgent: TypeAlias = Hello | Beat | Reports | LogData
+FromAgent: TypeAlias = Hello | Beat | Reports | Ports | LogData
 FromCenter: TypeAlias = Welcome | Refused | Term | Launches | Stops | Signal | Durable | ReadLog
 ToSupervisor: TypeAlias = Welcome | Term | Launches | Stops | Signal | Durable | Shutdown
 FromSupervisor: TypeAlias = Inventory | Reports

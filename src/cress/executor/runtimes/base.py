@@ -6,18 +6,33 @@ from typing import Protocol
 
 import msgspec
 
-from cress.model.run import Run
+from cress.model.run import Host, Run
 
 
 class StartError(Exception):
     """The program could not be started; the sentence says why, for the person whose job it is.
 
-    ``node``: it is the node that lacks something, and any other program would fare the same.
+    ``node``: it is the node that lacks something, and any other program would fare the same. ``port``: somebody else has
+    this port of the program.
     """
 
-    def __init__(self, what: str, *, node: bool = False) -> None:
+    def __init__(self, what: str, *, node: bool = False, port: int = 0) -> None:
         super().__init__(what)
         self.node = node
+        self.port = port
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What an attempt is given beside its program.
+
+    ``ports`` are its numbers, in the order of the job's ports; ``address`` and ``rack`` those of the node; ``hosts``, of a
+    gang: where its tasks are, in their order.
+    """
+
+    ports: tuple[int, ...] = ()
+    address: str = ""
+    rack: str = ""
+    hosts: tuple[Host, ...] = ()
 
 
 class Spawn(msgspec.Struct, frozen=True):
@@ -27,6 +42,7 @@ class Spawn(msgspec.Struct, frozen=True):
     task: int
     run: Run
     folder: bytes
+    given: Given = Given()
 
 
 class Runtime(Protocol):

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
+from cress.executor.environment import HOST_FILE, host_file, variables
 from cress.executor.runtimes.base import Spawn, StartError
 from cress.model.run import Run
 
@@ -68,10 +69,12 @@ class ProcessRuntime:
         except OSError as error:
             why = f"the folder {os.fsdecode(folder)} could not be made: {error.strerror}"
             raise StartError(why, node=True) from None
-        environment = plan.environment.copy()
-        environment[b"CRESS_TASK_INDEX"] = b"%d" % what.task
-        environment[b"CRESS_ATTEMPT"] = b"%d" % what.attempt
-        environment[b"CRESS_DIRECTORY"] = folder
+        environment = plan.environment | variables(what)
+        if what.given.hosts:
+            try:
+                Path(os.fsdecode(folder + b"/" + HOST_FILE)).write_bytes(host_file(what.given.hosts))
+            except OSError as error:
+                raise StartError(f"the file with the hosts could not be written: {error.strerror}", node=True) from None
         try:
             reading, writing = os.pipe()
         except OSError as error:

@@ -1,0 +1,120 @@
+"""Attributes of nodes: how labels are written, and what may be called what.
+
+Names are read without regard to capitals, ``_`` and ``-``, as everywhere in the constraint language (design note 0005).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from math import isfinite
+
+from cress.model.errors import InputError
+from cress.model.node import DYNAMIC_PORTS, Value
+from cress.model.resources import Dimensions
+
+MOST = 256
+MAX_NAME = 64
+MAX_TEXT = 512
+
+# Names that mean something else in a constraint: every node has them, or they are no attributes at all.
+_RESERVED = frozenset(
+    "address and clusterload datalocality defined dependedjob dynamicport exclusivedisk f false in jobdependency "
+    "networkadjacent node nodes not or port rack resource true waittime weight".split()
+)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_TRUTHS = {"true": True, "false": False}
+_HINT = "NAME=VALUE, such as zone=eu, ssd=true or slots=4"
+
+
+def plain(name: str) -> str:
+    """The name without what is disregarded in names."""
+    return name.lower().replace("_", "").replace("-", "")
+
+
+def parse_label(text: str) -> tuple[str, Value]:
+    """``zone=eu``: a name and a value. ``true`` and ``false`` are truth values, whole numbers are numbers.
+
+    Everything else is text, also a number with a point: it may be a version. Raises InputError.
+    """
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not name or not value:
+        raise InputError(f"{text!r} is no label", hint=_HINT)
+    check_name(name)
+    if value.lower() in _TRUTHS:
+        return name, _TRUTHS[value.lower()]
+    if _INTEGER.fullmatch(value):
+        return name, int(value)
+    _check_text(name, value)
+    return name, value
+
+
+def parse_labels(texts: Iterable[str]) -> dict[str, Value]:
+    """Several labels, each name once. Raises InputError."""
+    labels: dict[str, Value] = {}
+    for text in texts:
+        name, value = parse_label(text)
+        _once(name, labels)
+        labels[name] = value
+    return labels
+
+
+def with_labels(found: Mapping[str, Value], labels: Mapping[str, Value]) -> dict[str, Value]:
+    """What was found, and what an operator says, which counts where both know something."""
+    said = {plain(name) for name in labels}
+    return {name: value for name, value in found.items() if plain(name) not in said} | dict(labels)
+
+
+def check_name(name: str) -> None:
+    """Raise InputError unless an attribute may be called so."""
+    if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
+        hint = f"letters, digits, `_` and `-`, beginning with a letter, at most {MAX_NAME}"
+        raise InputError(f"{name[:MAX_NAME]!r} is no name of a label", hint=hint)
+    if plain(name) in _RESERVED:
+        raise InputError(f"{name} means something else in constraints", hint="another name for the label")
+
+
+def check_attributes(attributes: Mapping[str, Value], dimensions: Dimensions) -> None:
+    """Raise InputError unless a node of a cluster with these dimensions may have these attributes."""
+    if len(attributes) > MOST:
+        raise InputError(f"{len(attributes)} attributes are too many", hint=f"at most {MOST}")
+    amounts = {plain(name) for name in (*dimensions.names, "disk")}
+    amounts |= {f"idle{name}" for name in amounts}
+    known: dict[str, Value] = {}
+    for name, value in attributes.items():
+        check_name(name)
+        _once(name, known)
+        known[name] = value
+        if plain(name) in amounts:
+            raise InputError(f"{name} is a resource, and no label", hint="another name; --resource says what there is")
+        if isinstance(value, str):
+            _check_text(name, value)
+        if isinstance(value, float) and not isfinite(value):
+            raise InputError(f"the value of {name} is no number", hint="a finite one")
+
+
+def parse_ports(text: str) -> tuple[int, int]:
+    """``20000-32767``: the first and the last dynamic port of a node. Raises InputError."""
+    match = re.fullmatch(r"\s*([0-9]{1,5})\s*-\s*([0-9]{1,5})\s*", text)
+    if match is not None and are_ports(int(match[1]), int(match[2])):
+        return int(match[1]), int(match[2])
+    hint = f"the first and the last dynamic port, such as {DYNAMIC_PORTS[0]}-{DYNAMIC_PORTS[1]}"
+    raise InputError(f"{text!r} is no range of ports", hint=hint)
+
+
+def are_ports(first: int, last: int) -> bool:
+    """Whether these may be the first and the last dynamic port of a node."""
+    return 1 <= first <= last <= 65_535
+
+
+def _once(name: str, known: Mapping[str, Value]) -> None:
+    for other in known:
+        if plain(other) == plain(name):
+            same = "it is given twice" if other == name else f"{other} is the same name"
+            raise InputError(f"label {name}: {same}", hint="each name once")
+
+
+def _check_text(name: str, value: str) -> None:
+    if len(value) > MAX_TEXT or not value.isprintable():
+        raise InputError(f"the value of {name} is no text for a label", hint=f"at most {MAX_TEXT} printable characters")
