@@ -8,13 +8,25 @@ import pty
 import subprocess
 import sys
 import tty
+from typing import Any
 
 import pytest
 
-from cress.cli import groups, job, jobs, nodes, status
+from cress.cli import groups, job, jobs, matching, nodes, resolve, status
 from cress.cli.common import count, duration, job_id, pairs, task_id
 from cress.cli.tables import Cell, bar, clean, plain
-from cress.client import AttemptView, GroupView, JobView, NodeView, StateView, TaskCounts, TaskView
+from cress.client import (
+    AttemptView,
+    GroupView,
+    JobView,
+    MatchView,
+    NodeTask,
+    NodeView,
+    PlaceView,
+    StateView,
+    TaskCounts,
+    TaskView,
+)
 from cress.model.errors import InputError
 
 NOW = 1_000_000.0
@@ -93,6 +105,124 @@ def test_nodes_have_a_column_for_each_dimension_that_is_there() -> None:
         "n1    up        r1        3  1.5/4  0/2       -",
         "n2    cordoned  -         0    0/4    -    0/8G  new disk",
     ]
+
+
+def test_ports_have_a_column_where_a_job_has_some() -> None:
+    ran = AttemptView(
+        id=1, node="n1", outcome="running", placed=NOW, started=NOW - 9, ports={"http": 80, "admin": 20_000}
+    )
+    rows = [TaskView(index=0, state="running", attempts=(ran,)), TaskView(index=1, state="waiting")]
+    assert plain(*job.task_table(rows, NOW, ports=True)) == [
+        "TASK  STATE    TRIES  NODE  TIME  EXIT  PORTS                ERROR",
+        "   0  running      1  n1    9.0s     -  http=80 admin=20000",
+        "   1  waiting      0  -        -     -  -",
+    ]
+    assert plain(*job.task_table(rows, NOW, ports=False))[0].split()[-2:] == ["EXIT", "ERROR"]
+
+
+def test_about_a_job_with_constraints() -> None:
+    view = job_view(
+        12,
+        "web",
+        "pending",
+        TaskCounts(total=3, waiting=3),
+        requirement="GCC >= 4.5 && ExclusiveDisk = True && f(x) = (Waittime > 5min)",
+        rank="CPU",
+        requirement_now="GCC >= 4.5 && Resource = <2, 4G> && Port = 80",
+        rank_now="CPU + (ExclusiveDisk = True)",
+        ports={"http": 80, "admin": "dynamic"},
+        max_per_node=1,
+        max_per_rack=2,
+        application="shop",
+        job_failure=False,
+    )
+    facts = [pair for pair in job.about(view, NOW) if pair[1]]
+    assert facts[
+        facts.index(("Application", "shop")) : facts.index(("Rank now", "CPU + (ExclusiveDisk = True)")) + 1
+    ] == [
+        ("Application", "shop"),
+        ("Ports", "http=80 admin=dynamic"),
+        ("Spread", "at most 1 task on one node, at most 2 tasks on one rack"),
+        ("Node lost", "its tasks do not run again"),
+        ("Requirement", "GCC >= 4.5 && ExclusiveDisk = True && f(x) = (Waittime > 5min)"),
+        ("Rank", "CPU"),
+        ("Now", "GCC >= 4.5 && Resource = <2, 4G> && Port = 80"),
+        ("Rank now", "CPU + (ExclusiveDisk = True)"),
+    ]
+
+
+def test_about_one_node() -> None:
+    task = NodeTask(job=12, task=0, attempt=7, name="web", ports={"http": 8080})
+    view = NodeView(
+        name="n1", state="up", rack="r1", address="10.0.0.1", capacity={"cpu": "4"}, used={"cpu": "1.5"}, running=2,
+        attributes={"gcc": "12.2.0", "ssd": True, "speed": 2.5}, tasks=(task,), ports_seen=(22, 80), disks=3,
+        disks_free=2,
+    )  # fmt: skip
+    assert [pair for pair in nodes.about(view) if pair[1]] == [
+        ("Node", "n1"),
+        ("State", ("up", "green")),
+        ("Rack", "r1"),
+        ("Address", "10.0.0.1"),
+        ("Tasks", "2"),
+        ("cpu", "1.5 of 4 used"),
+        ("Disks", "2 of 3 free"),
+        ("Ports", "of tasks: 8080; of others: 22 80"),
+        ("gcc", "12.2.0"),
+        ("ssd", "true"),
+        ("speed", "2.5"),
+    ]
+    assert plain(nodes.TASKS, [nodes.task_row(task)]) == [
+        "TASK  NAME  STARTED   PORTS",
+        "12.0  web   starting  http=8080",
+    ]
+
+
+def test_nodes_that_match_come_in_the_order_of_their_score_and_the_others_say_why_not() -> None:
+    def node(name: str, truth: str, clause: str = "", score: float = 0.0, **more: Any) -> NodeView:
+        return NodeView(name=name, state="up", match=MatchView(truth=truth, clause=clause, score=score), **more)
+
+    good, others = matching.tables(
+        [
+            node("n1", "true", score=0.25),
+            node("n2", "undefined", "SSD = True"),
+            node("n3", "true", score=2.5, rack="r1", address="10.0.0.3", running=4),
+            node("n4", "false", "GCC >= 4.5"),
+            node("n5", "true", score=0.25),
+        ]
+    )
+    assert plain(matching.NODES, good) == [
+        "NAME  SCORE  STATE  RACK  ADDRESS   TASKS",
+        "n3      2.5  up     r1    10.0.0.3      4",
+        "n1     0.25  up     -     -             0",
+        "n5     0.25  up     -     -             0",
+    ]
+    assert plain(matching.OTHERS, others) == [
+        "NAME  STATE  WHY NOT",
+        "n2    up     SSD = True is undefined",
+        "n4    up     GCC >= 4.5",
+    ]
+
+
+def place(task: int, node: str = "n1", **ports: int) -> PlaceView:
+    return PlaceView(
+        job=12, name="web", group="default", task=task, attempt=40 + task, node=node, rack="r1", address="10.0.0.1",
+        ports=ports, since=NOW,
+    )  # fmt: skip
+
+
+def test_where_tasks_are() -> None:
+    assert plain(resolve.COLUMNS, [resolve.row(place(0, http=8080, admin=20_000)), resolve.row(place(10, "n2"))]) == [
+        " TASK  NODE  RACK  ADDRESS   PORTS",
+        " 12.0  n1    r1    10.0.0.1  http=8080 admin=20000",
+        "12.10  n2    r1    10.0.0.1  -",
+    ]
+    assert resolve.ports({"port": 80}) == "80"
+
+
+def test_what_changed_of_where_tasks_are() -> None:
+    before = [place(0, port=80), place(1, port=80)]
+    now = [place(0, port=80), place(1, "n2", port=80)]
+    assert resolve.changes(before, now) == ["- 12.1 n1 r1 10.0.0.1 80", "+ 12.1 n2 r1 10.0.0.1 80"]
 
 
 def test_groups_say_what_they_use_of_their_quotas() -> None:

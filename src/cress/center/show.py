@@ -172,7 +172,6 @@ def used_of(engine: Engine, node: LiveNode) -> ResourceVector:
 def _node(engine: Engine, node: LiveNode, running: int) -> NodeView:
     dimensions = engine.machine.core.dimensions
     used = used_of(engine, node)
-    connection = engine.dispatcher.connections.get(node.node.name)
     state, why = "up", ""
     if node.closed:
         state, why = "cordoned", node.why
@@ -187,7 +186,7 @@ def _node(engine: Engine, node: LiveNode, running: int) -> NodeView:
         used=resources(used, dimensions),
         running=running,
         address=node.node.address,
-        attributes=dict(node.node.attributes) or dict(getattr(connection, "attributes", {})),
+        attributes=dict(node.node.attributes),
         capacity_amounts=dict(zip(dimensions.names, node.node.capacity, strict=True)),
         used_amounts=dict(zip(dimensions.names, used, strict=True)),
     )

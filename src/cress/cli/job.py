@@ -11,6 +11,7 @@ import typer
 
 from cress.cli.common import Data, Json, connect, count, duration, moment, print_json, task_id
 from cress.cli.errors import told
+from cress.cli.resolve import ports as ports_of
 from cress.cli.tables import Cell, Column, facts, show, state
 from cress.model.errors import InputError
 
@@ -37,6 +38,7 @@ TASKS = (
     Column("EXIT", right=True),
     Column("ERROR", gives=True),
 )
+PORTS = Column("PORTS", gives=True)
 ATTEMPTS = (
     Column("ATTEMPT", right=True),
     Column("OUTCOME"),
@@ -74,7 +76,7 @@ def job(
         facts(about(view, now))
         if tasks:
             print()
-            show(TASKS, [task_row(each, now) for each in tasks])
+            show(*task_table(tasks, now, ports=bool(view.ports)))
         left = view.tasks.total - len(tasks)
         if left:
             print(f"\n{count(left, 'more task')}" if tasks else f"\n{count(left, 'task')}", f"(cress job {id}.TASK)")
@@ -104,10 +106,33 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("Resource", ", ".join(f"{name} {amount}" for name, amount in view.resource.items())),
         ("Priority", str(view.priority)),
         ("Time limit", "" if view.time_limit is None else duration(view.time_limit)),
+        ("Application", view.application),
+        ("Ports", ports_of(view.ports) if view.ports else ""),
+        ("Spread", _spread(view)),
+        ("Node lost", "" if view.job_failure else "its tasks do not run again"),
+        ("Requirement", view.requirement),
+        ("Rank", view.rank),
+        ("Now", view.requirement_now if view.tasks.waiting else ""),
+        ("Rank now", view.rank_now if view.tasks.waiting else ""),
         ("Submitted", moment(view.submitted)),
         ("Started", times if view.started is not None else ""),
         ("Ended", "" if view.ended is None else moment(view.ended)),
     ]
+
+
+def _spread(view: JobView) -> str:
+    places = (("node", view.max_per_node), ("rack", view.max_per_rack))
+    return ", ".join(f"at most {count(most, 'task')} on one {place}" for place, most in places if most)
+
+
+def task_table(tasks: Sequence[TaskView], now: float, *, ports: bool) -> tuple[list[Column], list[list[Cell]]]:
+    """Columns and rows; with ``ports`` of a job that has some."""
+    rows = [task_row(each, now) for each in tasks]
+    if not ports:
+        return [*TASKS], rows
+    for each, cells in zip(tasks, rows, strict=True):
+        cells.insert(-1, ports_of(each.attempts[-1].ports if each.attempts else {}))
+    return [*TASKS[:-1], PORTS, TASKS[-1]], rows
 
 
 def task_row(task: TaskView, now: float) -> list[Cell]:

@@ -22,6 +22,7 @@ from cress.cli import (
     jobs,
     logs,
     nodes,
+    resolve,
     run,
     simulate,
     status,
@@ -38,7 +39,7 @@ class InOrder(TyperGroup):
     """Verbs in the order in which they are needed: users', operators', the programs, the simulator."""
 
     order = (
-        "submit run jobs job logs cancel hold release groups nodes status events usage up center executor store demo "
+        "submit run jobs job logs resolve cancel hold release groups nodes status events usage up center executor store demo "
         "simulate".split()
     )  # a verb that is not in it comes last
 
@@ -78,6 +79,7 @@ app.command(epilog=run.EPILOG, context_settings={"allow_interspersed_args": Fals
 app.command(epilog=jobs.EPILOG)(jobs.jobs)
 app.command(epilog=job.EPILOG)(job.job)
 app.command(epilog=logs.EPILOG)(logs.logs)
+app.command(epilog=resolve.EPILOG)(resolve.resolve)
 app.command(epilog=cancel.EPILOG)(cancel.cancel)
 app.command(epilog=hold.HOLD)(hold.hold)
 app.command(epilog=hold.RELEASE)(hold.release)

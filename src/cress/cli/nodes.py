@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import Data, Json, connect, duration_of, print_json
+from cress.cli.common import Data, Json, connect, duration_of, moment, print_json
 from cress.cli.default import WithDefaultOf
 from cress.cli.errors import told
+from cress.cli.matching import show_matches
+from cress.cli.resolve import ports
 from cress.cli.tables import Cell, Column, clean, facts, show, state
+from cress.model.errors import InputError
 
 if TYPE_CHECKING:
-    from cress.client import NodeView
+    from cress.client import NodeTask, NodeView
 
 EPILOG = """\
 \b
 Examples:
   cress nodes                                   all nodes (the same: cress nodes list)
   cress nodes node1                             everything about one
+  cress nodes --where 'GCC >= 4.5 && Memory >= 8G' --rank 'CPU + 2 * (SSD = True)'
+                                                which nodes a job with these could get, and why not the others
   cress nodes cordon node1 --reason 'new disk'  no new tasks there
   cress nodes uncordon node1
   cress nodes forget node1                      it is dead: what it ran runs elsewhere
@@ -30,6 +35,13 @@ Exit codes: 0 done, 2 bad input (no such node, say), 3 not accepted (forget of a
 center could be asked.
 """
 
+TASKS = (
+    Column("TASK", right=True),
+    Column("NAME", gives=True),
+    Column("STARTED"),
+    Column("PORTS", gives=True),
+)
+
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A node.")]
 
 app = typer.Typer(cls=WithDefaultOf, help="List nodes, or keep tasks off them.", epilog=EPILOG, rich_markup_mode=None)
@@ -38,17 +50,32 @@ app = typer.Typer(cls=WithDefaultOf, help="List nodes, or keep tasks off them.",
 @app.command("list")
 def nodes(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Everything about this one.")] = None,
+    where: Annotated[
+        str, typer.Option(metavar="EXPR", help="Which nodes satisfy this requirement, and why the others do not.")
+    ] = "",
+    rank: Annotated[str, typer.Option(metavar="EXPR", help="The nodes in the order of this rank.")] = "",
     as_json: Json = False,
     data: Data = None,
 ) -> None:
     """List nodes with what they offer and what is used."""
     with told("nodes"):
+        matching = bool(where or rank)
+        if matching and name is not None:
+            raise InputError("a NAME goes with neither --where nor --rank", hint="one or the other", field="NAME")
         with connect(data) as client:
-            found = (client.node(name),) if name is not None else client.nodes()
-        if as_json:
+            if name is not None:
+                found: Sequence[NodeView] = (client.node(name),)
+            else:
+                found = client.match_nodes(where, rank) if matching else client.nodes()
+        if matching and found and not as_json:
+            show_matches(found)
+        elif as_json:
             print_json(found[0] if name is not None else {"nodes": found})
         elif name is not None:
             facts(about(found[0]))
+            if found[0].tasks:
+                print()
+                show(TASKS, [task_row(task) for task in found[0].tasks])
         elif found:
             show(*table(found))
         else:
@@ -138,10 +165,30 @@ def about(node: NodeView) -> list[tuple[str, Cell]]:
         ("State", state(node.state)),
         ("Reason", node.reason),
         ("Rack", node.rack),
+        ("Address", node.address),
         ("Tasks", str(node.running)),
         *((name, f"{node.used.get(name, '0')} of {amount} used") for name, amount in node.capacity.items()),
-        *(node.attributes.items()),
+        ("Disks", f"{node.disks_free} of {node.disks} free" if node.disks else ""),
+        ("Ports", _ports(node)),
+        *((name, _value(value)) for name, value in node.attributes.items()),
     ]
+
+
+def task_row(task: NodeTask) -> list[Cell]:
+    """The cells of a task that runs on a node."""
+    started = "starting" if task.started is None else moment(task.started)
+    return [f"{task.job}.{task.task}", task.name, started, ports(task.ports)]
+
+
+def _ports(node: NodeView) -> str:
+    """The ports that somebody has on a node."""
+    given = sorted(number for task in node.tasks for number in task.ports.values())
+    parts = [("of tasks: ", given), ("of others: ", node.ports_seen)]
+    return "; ".join(name + " ".join(map(str, numbers)) for name, numbers in parts if numbers)
+
+
+def _value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _told(node: NodeView, what: str, as_json: bool) -> None:

@@ -26,6 +26,8 @@ Examples:
   cress run -- echo hello
   cress run --resource '<2, 4G>' --time-limit 10min -- python3 train.py --epochs 3
   cress run --tasks 4 -- sh -c 'echo I am task $CRESS_TASK_INDEX'
+  cress run --require 'GCC >= 4.5 && Memory >= 8G' --rank CPU -- make
+  cress run --port http=dynamic -- sh -c 'python3 -m http.server $CRESS_PORT_http'
 
 \b
 What the tasks write is written here, with `[task] ` before each line when there are several. The first Ctrl-C is
@@ -37,6 +39,8 @@ Exit codes: the task's own, 128 + n after signal n, the highest of several tasks
 # Someone who waits for longer than this is told why. Seconds.
 TELL_AFTER = 1.0
 CANNOT_START, SIGNALLED, FAILED = 127, 128, 1
+# Keys of a job file whose options are called otherwise.
+OPTIONS = {"environment": "--env", "requirement": "--require", "ports": "--port"}
 
 
 def run(
@@ -58,6 +62,15 @@ def run(
         str | None, typer.Option(metavar="DIR", help="Where the tasks start. Default: the current directory.")
     ] = None,
     gang: Annotated[bool, typer.Option("--gang", help="Start all tasks at once, or none.")] = False,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(metavar="EXPR", help="What a node must be like; may be given several times, all must hold."),
+    ] = None,
+    rank: Annotated[str | None, typer.Option(metavar="EXPR", help="Which nodes are better; the highest first.")] = None,
+    port: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[NAME=]PORT", help="A number or `dynamic`; several, each with a name."),
+    ] = None,
     data: Data = None,
 ) -> None:
     """Run a command on the cluster and show what it writes."""
@@ -80,11 +93,21 @@ def run(
             "environment": pairs(env, "--env", "KEY=VALUE") or None,
             "directory": directory,
             "gang": gang or None,
+            "requirement": require or None,
+            "rank": rank,
+            "ports": _ports(port),
         }
         job = in_directory({key: value for key, value in given.items() if value is not None})
         with connect(data) as client:
             code = _run(client, job)
     raise typer.Exit(code)
+
+
+def _ports(texts: list[str] | None) -> str | dict[str, str] | None:
+    """The ports as in a job file."""
+    if not texts or (len(texts) == 1 and "=" not in texts[0]):
+        return texts[0] if texts else None
+    return pairs(texts, "--port", "NAME=PORT")
 
 
 class _Interrupts:
@@ -196,7 +219,8 @@ def _by_option(refused: Refused) -> Exception:
     for fault in refused.faults:
         path = PLACE.sub("", fault.field, count=1)
         key, _, rest = path.partition(".")
-        option = "--env" if key == "environment" else f"--{key.replace('_', '-')}"
+        key = key.partition("[")[0]  # of several --require
+        option = OPTIONS.get(key, f"--{key.replace('_', '-')}")
         place = path if not key or key.startswith("command") else f"{option} {rest}".strip()
         errors.append(kind(fault.what, hint=fault.hint, field=place))
     if not errors:

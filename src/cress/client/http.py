@@ -192,10 +192,16 @@ class Client:
 
     def nodes(self) -> tuple[NodeView, ...]:
         """The nodes, in the order in which they registered."""
-        page = self._call(NodesPage, "GET", "/v1/nodes")
-        found = [*page.nodes]
+        return self.match_nodes()
+
+    def match_nodes(self, where: str = "", rank: str = "") -> tuple[NodeView, ...]:
+        """The nodes in that order too, each with how it stands to a requirement and a rank."""
+        query = {"where": where, "rank": rank}
+        found: list[NodeView] = []
+        page = self._call(NodesPage, "GET", "/v1/nodes", query=query)
+        found += page.nodes
         while page.next is not None:
-            page = self._call(NodesPage, "GET", "/v1/nodes", query={"after": page.next})
+            page = self._call(NodesPage, "GET", "/v1/nodes", query={**query, "after": page.next})
             found += page.nodes
         return tuple(found)
 

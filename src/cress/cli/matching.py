@@ -1,0 +1,49 @@
+"""``cress nodes --where``: which nodes satisfy a requirement, the best first, and why the others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cress.cli.tables import Cell, Column, show, state
+
+if TYPE_CHECKING:
+    from cress.client import NodeView
+
+NODES = (
+    Column("NAME", gives=True),
+    Column("SCORE", right=True),
+    Column("STATE"),
+    Column("RACK", gives=True),
+    Column("ADDRESS", gives=True),
+    Column("TASKS", right=True),
+)
+OTHERS = (Column("NAME", gives=True), Column("STATE"), Column("WHY NOT", gives=True))
+
+
+def show_matches(nodes: Sequence[NodeView]) -> None:
+    """Print both tables; the second only when there is something in it."""
+    good, others = tables(nodes)
+    if good:
+        show(NODES, good)
+    else:
+        print("no node satisfies it")
+    if others:
+        print()
+        show(OTHERS, others)
+
+
+def tables(nodes: Sequence[NodeView]) -> tuple[list[list[Cell]], list[list[Cell]]]:
+    """The rows of the nodes that match, best score first, and of the others, as they registered."""
+    matched = [(node, node.match) for node in nodes if node.match is not None]
+    good = sorted((pair for pair in matched if pair[1].truth == "true"), key=lambda pair: -pair[1].score)
+    rows: list[list[Cell]] = [
+        [node.name, f"{match.score:.4g}", state(node.state), node.rack or "-", node.address or "-", str(node.running)]
+        for node, match in good
+    ]
+    others: list[list[Cell]] = [
+        [node.name, state(node.state), f"{match.clause}{' is undefined' if match.truth == 'undefined' else ''}"]
+        for node, match in matched
+        if match.truth != "true"
+    ]
+    return rows, others

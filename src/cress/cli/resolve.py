@@ -1,0 +1,120 @@
+"""``cress resolve``: where the running tasks of a job are, by its name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cress.cli.common import AGAIN, PATIENCE, Data, Json, connect, print_json
+from cress.cli.errors import told
+from cress.cli.tables import Cell, Column, clean, show
+
+if TYPE_CHECKING:
+    from cress.client import Client, PlaceView
+
+EPILOG = """\
+\b
+Examples:
+  cress resolve web                   every running task of the jobs called web
+  cress resolve web --group shop
+  cress resolve web --watch           now, and whenever a task (+) comes or (-) goes, until Ctrl-C
+  cress resolve web --json | jq -r '.places[] | "\\(.address):\\(.ports.http)"'
+
+\b
+A task is told from the start of its program until it ends, or is told to stop.
+Exit codes: 0 done, 1 nobody runs, 2 bad input, 3 no center could be asked, 130 interrupted.
+"""
+
+COLUMNS = (
+    Column("TASK", right=True),
+    Column("NODE", gives=True),
+    Column("RACK", gives=True),
+    Column("ADDRESS", gives=True),
+    Column("PORTS", gives=True),
+)
+NOBODY = 1
+# What the port of a job is called that has only one, and no name for it.
+UNNAMED = "port"
+
+
+def resolve(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a job.")],
+    group: Annotated[str, typer.Option(metavar="GROUP", help="Only jobs of this group.")] = "",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change.")] = False,
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Show where the running tasks of a job are."""
+    with told("resolve"):
+        with connect(data) as client:
+            if watch:
+                _watch(client, name, group, as_json=as_json)
+                return
+            places = client.resolve(name, group=group)
+        if as_json:
+            print_json({"places": places})
+        elif places:
+            show(COLUMNS, [row(place) for place in places])
+        else:
+            typer.echo(f"nothing called {clean(name)} runs" + (f" in group {clean(group)}" if group else ""), err=True)
+        if not places:
+            raise typer.Exit(NOBODY)
+
+
+def row(place: PlaceView) -> list[Cell]:
+    """The cells of one task."""
+    return [f"{place.job}.{place.task}", place.node, place.rack or "-", place.address, ports(place.ports)]
+
+
+def ports(numbers: Mapping[str, int | str]) -> str:
+    """Ports in a cell: ``http=8080 admin=20001``, and only the number of one without a name."""
+    if list(numbers) == [UNNAMED]:
+        return str(numbers[UNNAMED])
+    return " ".join(f"{name}={number}" for name, number in numbers.items()) or "-"
+
+
+def changes(before: Sequence[PlaceView], now: Sequence[PlaceView]) -> list[str]:
+    """What is new, as lines: tasks that are gone, then tasks that have come."""
+    gone = [place for place in before if place not in now]
+    come = [place for place in now if place not in before]
+    return [
+        " ".join([sign, *(clean(cell if isinstance(cell, str) else cell[0]) for cell in row(place))])
+        for sign, places in (("-", gone), ("+", come))
+        for place in places
+    ]
+
+
+def _watch(client: Client, name: str, group: str, *, as_json: bool) -> None:
+    import msgspec
+
+    known: Sequence[PlaceView] | None = None
+    for places in _answers(client, name, group):
+        if as_json:
+            if places != known:
+                print(msgspec.json.encode({"places": places}).decode(), flush=True)
+        else:
+            for line in changes(known or (), places):
+                print(line, flush=True)
+        known = places
+
+
+def _answers(client: Client, name: str, group: str) -> Iterator[tuple[PlaceView, ...]]:
+    """Where the tasks are, now and after every change; over a restart of the center too."""
+    from cress.client import Unavailable, Unreachable
+
+    away: float | None = None
+    heard = False
+    while True:
+        try:
+            for places in client.watch_names(name, group=group):
+                away, heard = None, True
+                yield places
+        except (Unreachable, Unavailable) as error:
+            away = away or time.monotonic()
+            if not heard or time.monotonic() - away > PATIENCE:
+                raise
+            typer.echo(f"cress resolve: {error}; trying again", err=True)
+        time.sleep(AGAIN)
