@@ -8,11 +8,12 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import core, generated, live, simulator
+from benchmarks import core, generated, live, matching, simulator
 from benchmarks.result import Result
 
 PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "core": core.results,
+    "matching": matching.results,
     "live": live.results,
     "simulator": simulator.results,
     "generated": generated.results,

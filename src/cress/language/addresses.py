@@ -13,7 +13,8 @@ _FOUR = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})")
 _BITS = {4: 32, 6: 128}
 
 
-@lru_cache(maxsize=16_384)
+# As many as a large cluster has: the addresses of all nodes are looked at one after the other.
+@lru_cache(maxsize=131_072)
 def parse_address(text: str) -> Address | None:
     """The address that ``text`` is; None when it is none."""
     four = _FOUR.fullmatch(text)

@@ -64,10 +64,15 @@ def listed(items: tuple[Item, ...]) -> Callable[[Value], bool]:
             return False
         if value.casefold() in texts:
             return True
-        address = parse_address(value) if spans else None
-        if address is None:
+        # Most names are seen not to be addresses without a closer look.
+        if not spans or not ("0" <= value[:1] <= "9" or ":" in value):
             return False
-        version, number = address
-        return any(version == each and first <= number <= last for each, first, last in spans)
+        address = parse_address(value)
+        if address is not None:
+            version, number = address
+            for each, first, last in spans:
+                if first <= number <= last and each == version:
+                    return True
+        return False
 
     return found
