@@ -30,10 +30,11 @@ from pathlib import Path
 from cress.center.run import run_center
 from cress.center.settings import Settings
 from cress.model.resources import Dimensions
-data, port, pipe, host, option, dimension = sys.argv[1:]
+data, port, pipe, host, option, dimension, topology = sys.argv[1:]
 sys.exit(run_center(Settings(
     data=Path(data), port=int(port), parent_pipe=pipe == "pipe", host=host,
     options=tuple(option.split()), dimensions=Dimensions((dimension,) if dimension else ()),
+    topology=Path(topology) if topology else None,
 )))
 """
 
@@ -48,20 +49,22 @@ def eventually(what: Callable[[], Any], patience: float = PATIENCE) -> Any:
 
 
 def run_to_end(
-    data: Path, *, port: int = 0, host: str = "127.0.0.1", option: str = "", dimension: str = ""
+    data: Path, *, port: int = 0, host: str = "127.0.0.1", option: str = "", dimension: str = "", topology: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """A center that is expected to end by itself."""
-    command = [sys.executable, "-c", _PROGRAM, str(data), str(port), "", host, option, dimension]
+    command = [sys.executable, "-c", _PROGRAM, str(data), str(port), "", host, option, dimension, topology]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 class Center:
     """A center on ``data``; ends with the ``with``."""
 
-    def __init__(self, data: Path, *, pipe: bool = False, option: str = "", dimension: str = "") -> None:
+    def __init__(
+        self, data: Path, *, pipe: bool = False, option: str = "", dimension: str = "", topology: str = ""
+    ) -> None:
         self.data = data
         end = "pipe" if pipe else ""
-        command = [sys.executable, "-c", _PROGRAM, str(data), "0", end, "127.0.0.1", option, dimension]
+        command = [sys.executable, "-c", _PROGRAM, str(data), "0", end, "127.0.0.1", option, dimension, topology]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.address = eventually(self._address)
         self.token = (data / "token").read_text().strip()

@@ -81,6 +81,10 @@ def up(
                 parse_vector(node_resource, dimensions)
             except InputError as error:
                 raise InputError(str(error), field="--node-resource") from None
+        if topology is not None:
+            from cress.center.topology import read_topology
+
+            read_topology(topology)
         plan = Plan(
             data=data_directory(data),
             host=host,
