@@ -130,6 +130,7 @@ def test_about_a_job_with_constraints() -> None:
         rank="CPU",
         requirement_now="GCC >= 4.5 && Resource = <2, 4G> && Port = 80",
         rank_now="CPU + (ExclusiveDisk = True)",
+        relaxes=NOW + 187,
         ports={"http": 80, "admin": "dynamic"},
         max_per_node=1,
         max_per_rack=2,
@@ -137,9 +138,7 @@ def test_about_a_job_with_constraints() -> None:
         job_failure=False,
     )
     facts = [pair for pair in job.about(view, NOW) if pair[1]]
-    assert facts[
-        facts.index(("Application", "shop")) : facts.index(("Rank now", "CPU + (ExclusiveDisk = True)")) + 1
-    ] == [
+    assert facts[facts.index(("Application", "shop")) : facts.index(("Relaxes", "in 3m07s")) + 1] == [
         ("Application", "shop"),
         ("Ports", "http=80 admin=dynamic"),
         ("Spread", "at most 1 task on one node, at most 2 tasks on one rack"),
@@ -148,6 +147,7 @@ def test_about_a_job_with_constraints() -> None:
         ("Rank", "CPU"),
         ("Now", "GCC >= 4.5 && Resource = <2, 4G> && Port = 80"),
         ("Rank now", "CPU + (ExclusiveDisk = True)"),
+        ("Relaxes", "in 3m07s"),
     ]
 
 
@@ -178,16 +178,16 @@ def test_about_one_node() -> None:
 
 
 def test_nodes_that_match_come_in_the_order_of_their_score_and_the_others_say_why_not() -> None:
-    def node(name: str, truth: str, clause: str = "", score: float = 0.0, **more: Any) -> NodeView:
-        return NodeView(name=name, state="up", match=MatchView(truth=truth, clause=clause, score=score), **more)
+    def node(name: str, match: MatchView, **more: Any) -> NodeView:
+        return NodeView(name=name, state="up", match=match, **more)
 
     good, others = matching.tables(
         [
-            node("n1", "true", score=0.25),
-            node("n2", "undefined", "SSD = True"),
-            node("n3", "true", score=2.5, rack="r1", address="10.0.0.3", running=4),
-            node("n4", "false", "GCC >= 4.5"),
-            node("n5", "true", score=0.25),
+            node("n1", MatchView(satisfied=True, score=0.25)),
+            node("n2", MatchView(satisfied=False, clause="SSD = True", undefined=True)),
+            node("n3", MatchView(satisfied=True, score=2.5), rack="r1", address="10.0.0.3", running=4),
+            node("n4", MatchView(satisfied=False, clause="GCC >= 4.5")),
+            node("n5", MatchView(satisfied=True, score=0.25)),
         ]
     )
     assert plain(matching.NODES, good) == [

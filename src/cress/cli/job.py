@@ -114,6 +114,7 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("Rank", view.rank),
         ("Now", view.requirement_now if view.tasks.waiting else ""),
         ("Rank now", view.rank_now if view.tasks.waiting else ""),
+        ("Relaxes", f"in {duration(view.relaxes - now)}" if view.tasks.waiting and view.relaxes is not None else ""),
         ("Submitted", moment(view.submitted)),
         ("Started", times if view.started is not None else ""),
         ("Ended", "" if view.ended is None else moment(view.ended)),

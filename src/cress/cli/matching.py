@@ -36,14 +36,14 @@ def show_matches(nodes: Sequence[NodeView]) -> None:
 def tables(nodes: Sequence[NodeView]) -> tuple[list[list[Cell]], list[list[Cell]]]:
     """The rows of the nodes that match, best score first, and of the others, as they registered."""
     matched = [(node, node.match) for node in nodes if node.match is not None]
-    good = sorted((pair for pair in matched if pair[1].truth == "true"), key=lambda pair: -pair[1].score)
+    good = sorted((pair for pair in matched if pair[1].satisfied), key=lambda pair: -pair[1].score)
     rows: list[list[Cell]] = [
         [node.name, f"{match.score:.4g}", state(node.state), node.rack or "-", node.address or "-", str(node.running)]
         for node, match in good
     ]
     others: list[list[Cell]] = [
-        [node.name, state(node.state), f"{match.clause}{' is undefined' if match.truth == 'undefined' else ''}"]
+        [node.name, state(node.state), match.clause + (" is undefined" if match.undefined else "")]
         for node, match in matched
-        if match.truth != "true"
+        if not match.satisfied
     ]
     return rows, others

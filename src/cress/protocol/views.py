@@ -36,7 +36,7 @@ class JobView(View, frozen=True):
     ``held``: it waits until it is released. ``after``: the jobs that must end first, and how (as in a job
     file), as long as it is alive. ``ports`` by name, as in a job file. ``requirement`` and ``rank`` are as they were
     submitted; ``requirement_now`` and ``rank_now``, of a job that is alive, what its next task is matched by, with all
-    that its other fields ask of a node.
+    that its other fields ask of a node; ``relaxes`` is when a clause turns from one into the other by itself.
     """
 
     id: int
@@ -65,6 +65,7 @@ class JobView(View, frozen=True):
     rank: str = ""
     requirement_now: str = ""
     rank_now: str = ""
+    relaxes: float | None = None
     ports: dict[str, int | str] = {}
     max_per_node: int = 0
     max_per_rack: int = 0
@@ -113,12 +114,13 @@ class NodeTask(View, frozen=True):
 class MatchView(View, frozen=True):
     """How a node stands to a requirement and a rank.
 
-    ``truth`` is true, false or undefined: an attribute that the node does not have. ``clause`` is the first that it
-    does not satisfy, ``score`` the value of the rank.
+    ``clause`` is the first that it does not satisfy; ``undefined``: because it has no such attribute, or none that
+    can be compared so. ``score`` is the value of the rank.
     """
 
-    truth: str
+    satisfied: bool
     clause: str = ""
+    undefined: bool = False
     score: float = 0.0
 
 
