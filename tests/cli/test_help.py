@@ -99,6 +99,12 @@ def test_every_verb_has_help(verb: str) -> None:
         (["center", "--keep-history", "x"], "cress center: --keep-history: "),
         (["executor", "--center", "http://x"], "cress executor: --center: 'http://x' is no address of a center (ws://"),
         (["center", "--option", "grase=3s"], "cress center: "),
+        (
+            ["executor", "--center", "ws://x", "--label", "ssd"],
+            "cress executor: --label: 'ssd' is no label (NAME=VALUE",
+        ),
+        (["executor", "--center", "ws://x", "--ports", "9-1"], "cress executor: --ports: '9-1' is no range of ports"),
+        (["center", "--topology", "/nowhere"], "cress center: /nowhere: cannot be read: No such file or directory"),
     ],
 )
 def test_bad_input_is_one_sentence_and_code_2(arguments: list[str], sentence: str) -> None:

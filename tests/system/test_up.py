@@ -140,6 +140,26 @@ def _center(home: Cluster) -> int | None:
         return None
 
 
+def test_executors_have_racks_labels_and_dynamic_ports_of_their_own(home: Cluster) -> None:
+    racks = home.file("racks.yaml", "racks: {r1: {neighbours: r2}, r2: {}}\n")
+    up = Up(home, "--executors", "2", "--racks", "r1,r2", "--label", "zone=eu", "--topology", str(racks))
+    with up.client() as client:
+        nodes = {node.name: node for node in client.nodes()}
+        assert {name: node.rack for name, node in nodes.items()} == {"node1": "r1", "node2": "r2"}
+        assert all(node.attributes["zone"] == "eu" for node in nodes.values())
+        tell = script(home, 'echo "$CRESS_NODE $CRESS_RACK $CRESS_PORT $CRESS_ADDRESS" >> said; sleep 0.5')
+        job = client.submit([tell | {"tasks": 4, "ports": "dynamic"}]).jobs[0].id
+        assert client.job(job, wait=60).state == "succeeded"
+    said = [line.split() for line in (home.folder / "said").read_text().splitlines()]
+    assert {(node, rack, address) for node, rack, _, address in said} == {
+        ("node1", "r1", "127.0.0.1"),
+        ("node2", "r2", "127.0.0.1"),
+    }
+    halves = {"node1": range(20_000, 26_384), "node2": range(26_384, 32_768)}
+    assert all(int(port) in halves[node] for node, _, port, _ in said)
+    assert up.stop()[0] == 0
+
+
 def test_two_cannot_share_a_data_directory(home: Cluster) -> None:
     up = Up(home)
     second = home.cress(*SMALL)
@@ -171,6 +191,9 @@ def test_a_port_that_is_taken_is_said(home: Cluster) -> None:
         (("--executors", "0"), "'--executors': Input should be greater than or equal to 1"),
         (("--dimension", "GPU"), "'GPU' is no name for a dimension"),
         (("--data", "/proc/nothing"), "/proc/nothing"),
+        (("--executors", "3", "--racks", "r1,r2"), "--racks: 2 racks for 3 executors (one name for each of them, or"),
+        (("--label", "Rack=r1"), "--label: Rack means something else in constraints"),
+        (("--topology", "/nowhere/racks.yaml"), "/nowhere/racks.yaml: cannot be read: No such file or directory"),
     ],
 )
 def test_bad_flags_are_refused_before_anything_starts(home: Cluster, arguments: tuple[str, ...], sentence: str) -> None:
