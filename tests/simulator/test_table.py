@@ -178,6 +178,9 @@ def test_what_a_job_wants_of_its_nodes_is_in_a_table(tmp_path: Path, cluster: Cl
         'a,0,1,1,"GCC >= 4.5 && Rack in (""r1"",""r2"")",IdleCPU,80 admin=dynamic,1,2,shop\n'
         "b,0,1,1,,,,,,\n"
         "c,0,1,1,,,http=70000,,,\n"
+        "d,0,1,1,,,,many,,\n"
+        'e,0,1,1,"GCC >= ",,,,,\n'
+        "f,0,1,1,,Rank in,,,,\n"
     )
     work = load_workload(str(tmp_path / "jobs.csv"), cluster, 1)
     assert work.placement(0) == Placement(
@@ -187,7 +190,7 @@ def test_what_a_job_wants_of_its_nodes_is_in_a_table(tmp_path: Path, cluster: Cl
     assert work.placement(1) == Placement()
     assert len(work) == 2
     (note,) = work.notes.sentences()
-    assert note.startswith("1 × malformed line: left out (line 4) [")
+    assert note.startswith("4 × malformed line: left out (lines 4, 5, 6, 7) [ports: ")
 
 
 def test_all_mistakes_of_a_cluster_file_are_told(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from cress.language.clauses import Clause, Kind, Rank, Requirement, Term
 from cress.language.parser import parse_rank, parse_requirement
+from cress.model.errors import InputError
 from cress.model.job import Job
 from cress.model.times import NEVER
 
@@ -26,7 +27,8 @@ class Wants:
 
     ``ports`` are the numbers that a task asks for, 0 for a dynamic one; at most ``per_node`` and ``per_rack`` tasks of
     the job run together (0: any number). ``owner`` is the id of the job where the outcome depends on its own tasks,
-    ``group`` the name of its group where names of other jobs are meant within it.
+    ``group`` the name of its group where names of other jobs are meant within it. ``parts`` are the wants of the members
+    of a unit of several jobs, in which ``hard`` has been joined from theirs.
     """
 
     hard: tuple[Clause, ...] = ()
@@ -36,10 +38,11 @@ class Wants:
     per_rack: int = 0
     owner: int = NOBODY
     group: str = ""
+    parts: tuple[Wants, ...] = ()
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
-        parts = (self.hard, self.terms, self.ports, self.per_node, self.per_rack, self.owner, self.group)
+        parts = (self.hard, self.terms, self.ports, self.per_node, self.per_rack, self.owner, self.group, self.parts)
         object.__setattr__(self, "_hash", hash(parts))
 
     def __hash__(self) -> int:
@@ -81,7 +84,8 @@ class Constraints:
         self.grouped = Kind.DEPENDENCY in kinds
         # What is hard at every moment.
         hard = tuple(clause for clause in requirement.clauses if clause.relaxation is None)
-        self.lasting = Wants(hard=hard) if hard else NO_WANTS
+        lasting = Wants(hard=hard, ports=ports, per_node=per_node, per_rack=per_rack)
+        self.lasting = NO_WANTS if lasting == NO_WANTS else lasting
         self._made: dict[tuple[int, str], Wants] = {}
 
     def soft_now(self, waited: int, load: float) -> int:
@@ -134,6 +138,15 @@ def constraints_of(job: Job) -> Constraints | None:
         return None
     ports = tuple(number for _, number in job.ports)
     return _read(job.requirement, job.rank, ports, job.max_per_node, job.max_per_rack)
+
+
+def check_constraints(requirement: str, rank: str) -> None:
+    """Raise ``InputError`` with field ``requirement`` or ``rank`` for a text that says nothing."""
+    for name, text, parse in (("requirement", requirement, parse_requirement), ("rank", rank, parse_rank)):
+        try:
+            parse(text)
+        except InputError as error:
+            raise error.at(field=name) from error
 
 
 def lasting_wants(job: Job) -> Wants:

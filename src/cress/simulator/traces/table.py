@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from cress.core.constraints import check_constraints
 from cress.model.errors import InputError
 from cress.model.resources import Dimensions
 from cress.model.times import DAY
@@ -261,7 +262,7 @@ def _placements(rows: _Rows) -> tuple[tuple[Placement, ...], Ints | None]:
                 known[cells] = len(found) - 1
             except InputError as error:
                 known[cells] = -1
-                complaint = complaint or f"{error.field or 'requirement'}: {error.what}"
+                complaint = complaint or f"{error.field}: {error.what}"
         index[i] = max(0, known[cells])
         if known[cells] < 0:
             wrong.append(i)
@@ -270,22 +271,36 @@ def _placements(rows: _Rows) -> tuple[tuple[Placement, ...], Ints | None]:
 
 
 def _placement(requirement: str, rank: str, ports: str, node: str, rack: str, application: str) -> Placement:
+    check_constraints(requirement, rank)
     return Placement(
         requirement=requirement,
         rank=rank,
-        ports=tuple(_port(word) for word in ports.split()),
-        max_per_node=parse_count(node, least=0, most=MOST_TASKS) if node else 0,
-        max_per_rack=parse_count(rack, least=0, most=MOST_TASKS) if rack else 0,
+        ports=_ports(ports),
+        max_per_node=_bound("max_per_node", node),
+        max_per_rack=_bound("max_per_rack", rack),
         application=application,
     )
 
 
-def _port(word: str) -> tuple[str, int]:
-    """``80``, ``http=80``, ``dynamic`` or ``admin=dynamic``."""
-    name, equals, number = word.rpartition("=")
-    if equals and not name:
-        raise InputError(f"{word!r} is no port", hint="80, http=80, dynamic or admin=dynamic", field="ports")
-    return (name, 0 if number == "dynamic" else parse_count(number, least=1, most=65_535))
+def _bound(name: str, text: str) -> int:
+    try:
+        return parse_count(text, least=0, most=MOST_TASKS) if text else 0
+    except InputError as error:
+        raise error.at(field=name) from error
+
+
+def _ports(text: str) -> tuple[tuple[str, int], ...]:
+    """Each ``80``, ``http=80``, ``dynamic`` or ``admin=dynamic``."""
+    found = []
+    for word in text.split():
+        name, equals, number = word.rpartition("=")
+        if bool(equals) != bool(name):
+            raise InputError(f"{word!r} is no port", hint="80, http=80, dynamic or admin=dynamic", field="ports")
+        try:
+            found.append((name, 0 if number == "dynamic" else parse_count(number, least=1, most=65_535)))
+        except InputError as error:
+            raise error.at(field="ports") from error
+    return tuple(found)
 
 
 def _amount(name: str, dimensions: Dimensions) -> Callable[[str], int]:
