@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.core.constraints import NO_WANTS, Wants
+from cress.core.gangs import by_racks, gang_room, most_together
 from cress.core.kernels import holding
 from cress.core.kernels.balance import WIDTHS
 from cress.core.kernels.choice import set_aside
@@ -387,6 +388,10 @@ class Cluster:
         out: npt.NDArray[np.bool_] = self.lack[shape.row, : self.node_count] & EXCLUDED != 0
         return out
 
+    def excludes_any(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
+        """Whether a clause keeps the shape off one of these nodes at the moment."""
+        return any(self.lack[shape.row, f] & EXCLUDED for f, _ in nodes)
+
     def caps(self, shape: Shape) -> Ints:
         """Per node, how many copies of the shape may start there together beside what room allows; empty: any number."""
         return NO_CAPS if shape.match is None else shape.match.caps()
@@ -463,9 +468,14 @@ class Cluster:
         may = (self.nodes[: self.node_count, USABLE] == 1) & ~self.excluded(shape)
         free = self.nodes[: self.node_count, FREE : FREE + self.k_count][may]
         asked = shape.request_array > 0
-        copies = (free[:, asked] // shape.request_array[asked]).min(axis=1, initial=2**31)
+        copies = np.zeros(self.node_count, np.int64)
+        copies[may] = (free[:, asked] // shape.request_array[asked]).min(axis=1, initial=2**31)
         caps = self.caps(shape)
-        return int((np.minimum(copies, caps[: self.node_count][may]) if len(caps) else copies).sum())
+        if len(caps):
+            copies = np.minimum(copies, caps[: self.node_count])
+        if by_racks(shape) and gang_room(self, shape, copies) is None:
+            return 0
+        return int(copies.sum())
 
     def has_room(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
         """Whether so many copies of ``shape`` fit into what is free on each of these nodes, and no clause excludes one."""
@@ -482,13 +492,15 @@ class Cluster:
         """How many copies of ``request`` the nodes that are there, and are as ``wants`` asks, hold when they are empty."""
         k = self.k_count
         capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
-        if wants is not NO_WANTS:
-            capacity = capacity[self.matching.ever(wants)]
         needed = np.array(request, np.int64)
         asked = needed > 0
-        if not asked.any():
-            return 2**31 if len(capacity) else 0
-        return int((capacity[:, asked] // needed[asked]).min(axis=1).sum())
+        copies = (capacity[:, asked] // needed[asked]).min(axis=1, initial=2**31)
+        if wants is not NO_WANTS:
+            copies[~self.matching.ever(wants)] = 0
+            caps = self.matching.caps_when_empty(wants)
+            copies = np.minimum(copies, caps) if len(caps) else copies
+            return most_together(self.matching.relations.racks, copies, wants)
+        return int(copies.sum())
 
     def fits_now(self, request: ResourceVector) -> bool:
         """Whether one copy of ``request`` fits into what is free on some usable node."""

@@ -82,7 +82,9 @@ class Dependencies:
 
     def check(self, new: Iterable[Relation]) -> None:
         """Raise ``InputError`` if jobs that come together would depend on themselves, also through live jobs."""
-        new = list(new)
+        new = [relation for relation in new if relation.on]
+        if not new:
+            return
         edges: dict[Key, dict[Key, None]] = {}
         for relation in (*self._relations.values(), *new):
             for key in relation.on:

@@ -8,11 +8,17 @@ its node, its rack and the whole, so that exactly one less is left.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from cress.core.placement import is_adjacent, near_whom, would_be_adjacent
 from cress.core.racks import Racks
+
+if TYPE_CHECKING:
+    from cress.core.cluster import Cluster, Shape
+    from cress.core.constraints import Wants
 
 Ints = npt.NDArray[np.int64]
 
@@ -79,3 +85,30 @@ def room_for(
             return None
         room.keep(chosen)
     return room if room.total >= size else None
+
+
+def by_racks(shape: Shape) -> bool:
+    """Whether room on nodes is not all that a gang needs: its racks are counted, or must be near each other."""
+    return shape.size > 1 and bool(shape.wants.per_rack or is_adjacent(shape.wants))
+
+
+def gang_room(cluster: Cluster, shape: Shape, copies: Ints) -> Room | None:
+    """The room that a gang may use of these copies per node, which heed its caps; ``None`` if it does not fit.
+
+    A gang that would like to be adjacent is, if it can.
+    """
+    wants, relations = shape.wants, cluster.matching.relations
+    copies = np.minimum(copies, shape.size)
+    must = is_adjacent(wants)
+    if must or would_be_adjacent(wants):
+        used = near_whom(relations, wants)
+        room = room_for(relations.racks, copies, shape.size, wants.per_rack, adjacent=True, used=used)
+        if must or room is not None:
+            return room
+    return room_for(relations.racks, copies, shape.size, wants.per_rack)
+
+
+def most_together(racks: Racks, copies: Ints, wants: Wants) -> int:
+    """How many tasks find a place at most in racks that are near each other, if they must be, with this room per node."""
+    room = racks.room(copies, wants.per_rack)
+    return racks.most_near(room) if is_adjacent(wants) else sum(room)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from cress.core.cluster import Shape
 from cress.core.constraints import Constraints
 from cress.model.job import Job
@@ -45,6 +47,7 @@ class JobState:
         "next_task",
         "queued",
         "relaxes_at",
+        "request_array",
         "shape",
         "since",
         "soft",
@@ -68,6 +71,7 @@ class JobState:
         # A reservation must last, or it would keep nothing.
         self.limit = NEVER if job.time_limit is None else max(1, job.time_limit)
         self.cpu_charge = (job.request[0],)
+        self.request_array = np.array(job.request, np.int64)
         self.next_task = 0
         self.again: list[int] = []
         self.later: dict[int, int] = {}
@@ -113,7 +117,7 @@ class JobState:
 class Attempt:
     """One try to run a task on one node, inside the lease in ``slot``; ``charge`` is what its group pays for it."""
 
-    __slots__ = ("charge", "id", "job", "node", "slot", "start", "stopping", "task")
+    __slots__ = ("charge", "disks", "id", "job", "node", "ports", "slot", "start", "stopping", "task")
 
     def __init__(
         self, id: int, job: JobState, task: int, node: int, slot: int, start: int, charge: tuple[int, ...]
@@ -125,4 +129,7 @@ class Attempt:
         self.slot = slot
         self.start = start
         self.charge = charge
+        # Ports of the node that are its own, and how many whole disks.
+        self.ports: tuple[int, ...] = ()
+        self.disks = 0
         self.stopping = False

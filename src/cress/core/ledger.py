@@ -13,6 +13,7 @@ from cress.core.constraints import constraints_of, lasting_wants
 from cress.core.groups import Groups, GroupState
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import END, USABLE
+from cress.core.placement import all_ports, disks_for, relation_of
 from cress.core.plans import Plans
 from cress.core.preemption import Claim
 from cress.core.relaxing import Relaxing
@@ -60,6 +61,8 @@ class Ledger:
         self.groups = Groups(options, dimensions, self.cluster, zone)
         self.groups.apply((), 0)
         self.jobs: dict[int, JobState] = {}
+        self.relations = self.cluster.matching.relations
+        self.relations.jobs = self.jobs
         self.attempts: dict[int, Attempt] = {}
         self.running = Running()
         # Attempts that were told to stop and still hold their leases.
@@ -103,10 +106,8 @@ class Ledger:
                     f = self.cluster.index[event.name]
                     self.cluster.cordon(f, event.reason if event.cordoned else None)
                     self._void_claims(f)
-                case NodeChanged():
-                    self.cluster.change_node(event.node)
-                case PortsSeen() | RacksSet():
-                    pass
+                case NodeChanged() | PortsSeen() | RacksSet():
+                    self._found_out(event)
                 case GroupsApplied():
                     self._groups_applied(event)
                 case ClockSet():
@@ -137,10 +138,30 @@ class Ledger:
         group = self.groups.get(job.group)
         shape = self.cluster.shape(job.request, job.tasks if job.gang else 1)
         state = JobState(job, group, shape, self.now, event.behind, constraints_of(job))
-        self.jobs[job.id] = state
-        group.jobs += 1
+        self.add_job(state)
         if self.can_wait(state):
             self.enqueue(state)
+
+    def add_job(self, job: JobState) -> None:
+        """A job lives from now on."""
+        self.jobs[job.job.id] = job
+        job.group.jobs += 1
+        self.relations.add_job(job.job.id, relation_of(job.job, job.constraints, job.group.name))
+
+    def _found_out(self, event: NodeChanged | PortsSeen | RacksSet) -> None:
+        """Nodes are otherwise than was thought: only those who ask for it are concerned."""
+        cluster = self.cluster
+        if isinstance(event, NodeChanged):
+            cluster.change_node(event.node)
+        elif isinstance(event, PortsSeen):
+            f = cluster.index[event.name]
+            self.relations.ports.see(f, event.ports)
+            cluster.matching.touch(f)
+        else:
+            self.relations.racks.set_neighbours(event.neighbours)
+            cluster.matching.redo_racks()
+        # What a gang has room for may be more, although no clause says anything else of any node.
+        cluster.loosened += 1
 
     def _cancelled(self, job_id: int) -> None:
         job = self.jobs.get(job_id)
@@ -201,6 +222,7 @@ class Ledger:
             return
         for attempt in [attempt for attempt in self.attempts.values() if attempt.node == f]:
             self._give_back(attempt, attempt.stopping or attempt.job.job.job_failure)
+        self.relations.ports.forget(f)
         self.cluster.lose_node(f)
         self._void_claims(f)
 
@@ -223,8 +245,10 @@ class Ledger:
         self.running.forget()
         for job, name in targets:
             job.group = self.groups.get(name)
-            job.group.jobs += 1
+            self.add_job(job)
             touched.append(job.group)
+        self._groups_moved(targets)
+        for job, _ in targets:
             if self.can_wait(job):
                 since = job.since
                 self.enqueue(job)
@@ -232,6 +256,12 @@ class Ledger:
         self.plans.keep([group.name for group in self.groups if group.policy.plans])
         self.cluster.loosened += 1
         self._recharge(touched)
+
+    def _groups_moved(self, moved: Sequence[object]) -> None:
+        """Names of jobs mean others when jobs are of other groups."""
+        if moved:
+            self.relations.forget_counts()
+            self.cluster.matching.redo_all()
 
     def _refresh_quotas(self) -> None:
         self.cluster.loosened += 1
@@ -368,6 +398,7 @@ class Ledger:
         if job.over:
             del self.jobs[job.job.id]
             job.group.jobs -= 1
+            self.relations.remove_job(job.job.id)
 
     # --- attempts --------------------------------------------------------------------------------------------
 
@@ -386,7 +417,18 @@ class Ledger:
         job.attempts[number] = attempt
         group.attempts[number] = attempt
         group.add_used(job, charge)
-        return Start(number, job.job.id, task, self.cluster.names[f])
+        if job.constraints is not None:
+            self._take_ports_and_disks(attempt)
+        self.cluster.matching.moved(job, f, 1)
+        return Start(number, job.job.id, task, self.cluster.names[f], attempt.ports[: len(job.job.ports)])
+
+    def _take_ports_and_disks(self, attempt: Attempt) -> None:
+        job, f = attempt.job, attempt.node
+        assert job.constraints is not None
+        wants = job.constraints.wants(job.soft, job.job.id, job.group.name)
+        attempt.ports = self.relations.ports.give(f, all_ports(wants))
+        attempt.disks = disks_for(self.relations, wants, f)
+        self.relations.disks_taken[f] += attempt.disks
 
     def _give_back(self, attempt: Attempt, again: bool, after: int = 0) -> None:
         """An attempt is over: its lease and charge are given back, its task is done or waits again, ``after`` µs."""
@@ -395,7 +437,10 @@ class Ledger:
         del self.attempts[attempt.id]
         del job.attempts[attempt.id]
         del group.attempts[attempt.id]
+        self.relations.ports.give_back(attempt.node, attempt.ports)
+        self.relations.disks_taken[attempt.node] -= attempt.disks
         self.cluster.release(attempt.slot)
+        self.cluster.matching.moved(job, attempt.node, -1)
         group.add_used(job, tuple(-amount for amount in attempt.charge))
         if attempt.stopping:
             del self.leaving[attempt.id]

@@ -18,12 +18,14 @@ import numpy.typing as npt
 
 from cress.core.constraints import BY_EXPRESSION, NO_WANTS, Wants
 from cress.core.kernels.holding import FREE
+from cress.core.relations import Relations, Whose
 from cress.language.clauses import Clause, Kind
 from cress.language.columns import Columns
 from cress.model.node import Node
 
 if TYPE_CHECKING:
     from cress.core.cluster import Cluster, Floats, Ints, Shape
+    from cress.core.jobs import JobState
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Firsts: TypeAlias = npt.NDArray[np.int8]
@@ -42,6 +44,8 @@ class Predicate:
 
     text = ""
     dynamic = False
+    # Whose starts and ends anywhere may change what it says of any node.
+    watches: tuple[Whose, ...] = ()
 
     def excludes(self, places: Ints) -> Bools:
         """Per node of ``places``, whether it keeps the shape off it at the moment."""
@@ -55,8 +59,20 @@ class Predicate:
         """Per node of ``places``, what it counts as a term of a rank: 1 where it does not exclude the node, else 0."""
         return (~self.excludes(places)).astype(np.float32)
 
+    def shown(self) -> str:
+        """The clause as it is matched at this moment: a name of a job as its nodes."""
+        return self.text
+
+    def undefined(self, f: int) -> bool:
+        """Whether it excludes node ``f`` since nothing can be said of it there."""
+        return False
+
     def caps(self) -> Ints | None:
         """Per node (as many as the cluster has), how many tasks of a gang may start there together; None: any number."""
+        return None
+
+    def caps_when_empty(self) -> Ints | None:
+        """The same if nothing ran anywhere."""
         return None
 
 
@@ -78,6 +94,9 @@ class Condition(Predicate):
         excluded: Bools = out[places] != 1
         return excluded
 
+    def undefined(self, f: int) -> bool:
+        return self._program.truth(self._matching.cluster.nodes, f) == -1
+
 
 Maker: TypeAlias = "Callable[[Matching, Clause, Wants], Predicate]"
 
@@ -95,6 +114,7 @@ class Match:
 
     __slots__ = (
         "_matching", "_program", "_terms", "at", "dynamic", "dynamic_scores", "first", "predicates", "scores", "wants",
+        "watches",
     )  # fmt: skip
 
     def __init__(self, matching: Matching, wants: Wants) -> None:
@@ -111,6 +131,8 @@ class Match:
             if isinstance(term.what, Clause)
         ]
         self.dynamic_scores = self._program.dynamic or any(each.dynamic for _, each in self._terms)
+        asked = (*self.predicates, *(each for _, each in self._terms))
+        self.watches = tuple(whose for each in asked for whose in each.watches)
         self.scores: Floats | None = None
         self.at = 0
 
@@ -153,12 +175,7 @@ class Match:
 
     def caps(self) -> Ints:
         """Per node, how many copies may start there together; empty: any number."""
-        caps: Ints = np.zeros(0, np.int64)
-        for each in self.predicates:
-            bound = each.caps()
-            if bound is not None:
-                caps = np.minimum(caps, bound) if len(caps) else bound
-        return caps
+        return _least(each.caps() for each in self.predicates)
 
 
 class Matching:
@@ -170,7 +187,10 @@ class Matching:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._columns: Columns | None = None
+        self.relations = Relations()
         self.live: dict[Shape, None] = {}
+        # Those of them with a dynamic predicate.
+        self._following: dict[Shape, None] = {}
         # Grows whenever what a node is may have changed.
         self.facts = 0
         self._changed: dict[int, None] = {}
@@ -211,6 +231,8 @@ class Matching:
         """Node ``f`` is there, or is described otherwise now."""
         if self._columns is not None:
             self._columns.set_node(f, node)
+        if self.relations.set_node(f, node):
+            self.redo_racks()
         self.facts += 1
         if self.live:
             self._changed[f] = None
@@ -225,15 +247,42 @@ class Matching:
         """What excludes a shape, or suits it, may have changed on any node: a relation to other jobs did."""
         self._stale[shape] = None
 
+    def redo_racks(self) -> None:
+        """Racks are others now: everyone who compares them is asked again."""
+        for shape in self.relations.watching:
+            self.redo(shape)
+
+    def redo_all(self) -> None:
+        """Whose tasks are whose may be otherwise now, for everyone."""
+        for shape, match in ((shape, shape.match) for shape in self.live):
+            assert match is not None
+            for whose in match.watches:
+                self.relations.watch_no_more(whose, shape)
+            shape.match = Match(self, shape.wants)
+            for whose in shape.match.watches:
+                self.relations.watch(whose, shape)
+            self.redo(shape)
+
+    def moved(self, job: JobState, f: int, change: int) -> None:
+        """A task of the job runs on node ``f`` now (``change`` 1), or does no more (-1)."""
+        for shape in self.relations.moved(job, f, change):
+            self.redo(shape)
+            assert shape.match is not None
+            shape.match.scores = None
+        self.touch(f)
+
     def flush(self) -> None:
         """Bring the rows of all live shapes up to date with what happened since the last time."""
         if self._flushed == self._start + len(self._log) and not self._changed and not self._stale:
             return
-        touched = np.array(list(dict.fromkeys(self._log[self._flushed - self._start :])), np.int64)
-        changed = np.array(list(self._changed), np.int64)
-        cleared = [self._repair(shape, touched, changed) for shape in self.live]
-        if any(cleared):
-            self.cluster.loosened += 1
+        # Only rows that follow the moment care for what was merely touched.
+        concerned = self.live if self._changed or self._stale else self._following
+        if concerned:
+            touched = np.array(list(dict.fromkeys(self._log[self._flushed - self._start :])), np.int64)
+            changed = np.array(list(self._changed), np.int64)
+            cleared = [self._repair(shape, touched, changed) for shape in concerned]
+            if any(cleared):
+                self.cluster.loosened += 1
         self._changed.clear()
         self._stale.clear()
         if len(self._log) > LOG:
@@ -263,12 +312,19 @@ class Matching:
         if shape.match is None:
             shape.match = Match(self, shape.wants)
         self.live[shape] = None
+        if shape.match.dynamic:
+            self._following[shape] = None
+        for whose in shape.match.watches:
+            self.relations.watch(whose, shape)
         shape.match.scores = None
         return shape.match.first_excluding(self._all(shape.match), True)
 
     def drop(self, shape: Shape) -> None:
         """Nobody waits with the shape any more."""
         del self.live[shape]
+        self._following.pop(shape, None)
+        for whose in shape.match.watches if shape.match is not None else ():
+            self.relations.watch_no_more(whose, shape)
         self._stale.pop(shape, None)
 
     def _all(self, match: Match) -> Ints:
@@ -309,8 +365,25 @@ class Matching:
             self._ever[wants] = (self.facts, may)
         return may
 
-    def alone(self, shape: Shape, usable: Ints) -> list[tuple[str, int]]:
-        """Per predicate, how many of the nodes it excludes by itself, if any."""
-        predicates = shape.match.predicates if shape.match is not None else self.predicates(shape.wants)
-        counts = [(each.text, int(np.count_nonzero(each.excludes(usable)))) for each in predicates]
-        return [(text, count) for text, count in counts if count]
+    def caps_when_empty(self, wants: Wants) -> Ints:
+        """Per node, how many tasks of a gang that wants that may start there together if nothing ran; empty: any number."""
+        return _least(each.caps_when_empty() for each in self.predicates(wants))
+
+    def alone(self, shape: Shape, places: Ints) -> tuple[tuple[str, int], ...]:
+        """Per predicate that excludes some of these nodes by itself, its text and how many."""
+        assert shape.match is not None
+        counts = ((each.text, int(np.count_nonzero(each.excludes(places)))) for each in shape.match.predicates)
+        return tuple((text, count) for text, count in counts if count)
+
+    def never(self, wants: Wants, places: Ints) -> tuple[tuple[str, int], ...]:
+        """The same of what keeps somebody who wants that off nodes whatever runs where."""
+        counts = ((each.text, int(np.count_nonzero(each.never(places)))) for each in self.predicates(wants))
+        return tuple((text, count) for text, count in counts if count)
+
+
+def _least(bounds: Iterable[Ints | None]) -> Ints:
+    least: Ints = np.zeros(0, np.int64)
+    for bound in bounds:
+        if bound is not None:
+            least = np.minimum(least, bound) if len(least) else bound
+    return least

@@ -34,9 +34,10 @@ class Racks:
         """Node ``f`` stands in this rack."""
         if f >= len(self.of):
             self.of = np.concatenate([self.of, np.zeros(max(16, f + 1, len(self.of)), np.int64)])
-        self.of[f] = self._number(name)
+        self.of[f] = self.number(name)
 
-    def _number(self, name: str) -> int:
+    def number(self, name: str) -> int:
+        """The number of a rack, which is known from then on."""
         r = self.index.get(name)
         if r is None:
             r = self.index[name] = len(self.names)
@@ -144,6 +145,6 @@ class Racks:
             stack.append(([*chosen, r], total + room[r], [other for other in rest if other in self._near[r]]))
         return None
 
-    def surely_too_small(self, room: Sequence[int], size: int) -> bool:
-        """Whether no racks near each other hold ``size``, also where the search for them would be given up."""
-        return max((sum(room[other] for other in self._near[r]) for r in range(len(self.names))), default=0) < size
+    def most_near(self, room: Sequence[int]) -> int:
+        """A number that racks near each other never hold more than."""
+        return max((sum(room[other] for other in near) for near in self._near), default=0)

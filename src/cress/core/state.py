@@ -88,17 +88,26 @@ def export_state(core: Scheduler) -> State:
             "groups": {group.name: _memory(core, group) for group in core.groups},
         },
         "outbox": plain(core.outbox),
+        "racks": list(core.relations.racks.names),
+        "neighbours": plain(core.relations.racks.neighbours),
+        "strangers": [[f, list(seen)] for f in range(cluster.node_count) if (seen := core.relations.ports.seen(f))],
     }
 
 
 def restore_state(core: Scheduler, state: State) -> None:
     """Fill a new scheduler, made with the options and dimensions of ``state``."""
     cluster = core.cluster
+    # Racks keep their numbers, although nodes may have left the first ones.
+    core.relations.racks.set_neighbours(msgspec.convert(state["neighbours"], tuple[tuple[str, str], ...]))
+    for name in state["racks"]:
+        core.relations.racks.number(name)
     for entry in state["nodes"]:
         f = cluster.add_node(msgspec.convert(entry["node"], Node))
         cluster.cordon(f, entry["cordoned"])
         if entry["lost"]:
             cluster.lose_node(f)
+    for f, seen in state["strangers"]:
+        core.relations.ports.see(f, seen)
     core.now = state["now"]
     core.groups.wall_offset = state["wall_offset"]
     core.groups.apply(msgspec.convert(state["groups"], tuple[Group, ...]), core.now)
@@ -196,8 +205,7 @@ def _restore_job(core: Scheduler, entry: State) -> None:
     core.later += ((time, spec.id, task) for task, time in job.later.items())
     job.again = list(entry["again"])
     job.drain = [(f, count) for f, count in entry["drain"]]
-    core.jobs[spec.id] = job
-    group.jobs += 1
+    core.add_job(job)
 
 
 def _attempt(core: Scheduler, attempt: Attempt) -> State:
@@ -208,6 +216,8 @@ def _attempt(core: Scheduler, attempt: Attempt) -> State:
         "node": attempt.node,
         "start": attempt.start,
         "charge": list(attempt.charge),
+        "ports": list(attempt.ports),
+        "disks": attempt.disks,
         "stopping": attempt.stopping,
         "end": int(core.cluster.leases[attempt.slot, END]),
     }
@@ -223,6 +233,9 @@ def _restore_attempt(core: Scheduler, entry: State) -> None:
     cluster.unwant(shape)
     charge = tuple(entry["charge"])
     attempt = Attempt(entry["id"], job, entry["task"], entry["node"], slot, entry["start"], charge)
+    attempt.ports, attempt.disks = tuple(entry["ports"]), entry["disks"]
+    core.relations.ports.take(attempt.node, attempt.ports)
+    core.relations.disks_taken[attempt.node] += attempt.disks
     core.attempts[attempt.id] = attempt
     job.attempts[attempt.id] = attempt
     job.group.attempts[attempt.id] = attempt

@@ -8,13 +8,18 @@ from __future__ import annotations
 import numpy as np
 
 from cress.core.cluster import Cluster, Ints, Shape, grown
+from cress.core.gangs import by_racks, gang_room
 from cress.core.jobs import JobState
 from cress.core.kernels import timeline as loops
-from cress.core.kernels.timeline import B_AMOUNTS, B_FORCE
+from cress.core.kernels.holding import END, NODE, NONE
+from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE
 from cress.model.times import NEVER
 
 # Bookings of force ALL count for everyone; a number above is the view of one group's plan; NOBODY has no plan.
 NOBODY, ALL = 0, 1
+
+# Times at which a gang is tried whose racks are counted or compared.
+MOST_TIMES = 256
 
 
 class Slot:
@@ -143,11 +148,21 @@ class Timeline:
         """Copies of the shape per node that may start now for ``duration``, up to ``most`` in all."""
         return self._copies(shape, now, duration, most, now)
 
-    def _copies(self, shape: Shape, t: int, duration: int, most: int, now: int) -> Ints:
+    def all_copies_now(self, shape: Shape, duration: int, now: int) -> Ints:
+        """Copies of the shape per node that may start now for ``duration``, as many as each node takes of the gang."""
+        return self._all_copies(shape, now, duration, now)
+
+    def _all_copies(self, shape: Shape, t: int, duration: int, now: int) -> Ints:
+        n, caps = self.cluster.node_count, self.cluster.caps(shape)
+        each = np.minimum(caps, shape.size) if len(caps) else np.full(n, shape.size, np.int64)
+        return self._copies(shape, t, duration, n * shape.size, now, each)
+
+    def _copies(self, shape: Shape, t: int, duration: int, most: int, now: int, caps: Ints | None = None) -> Ints:
         cluster = self.cluster
+        caps = cluster.caps(shape) if caps is None else caps
         out = np.zeros(cluster.node_count, np.int64)
         loops.total_copies_at(
-            t, shape.request_array, cluster.lack[shape.row], cluster.caps(shape), duration, most, now, cluster.nodes,
+            t, shape.request_array, cluster.lack[shape.row], caps, duration, most, now, cluster.nodes,
             cluster.node_count, cluster.leases, self.table, self.view, cluster.k_count, out,
         )  # fmt: skip
         return out
@@ -180,6 +195,8 @@ class Timeline:
         return None if f < 0 else Slot(time, [(f, 1)])
 
     def _earliest_gang(self, shape: Shape, duration: int, now: int, before: int) -> Slot | None:
+        if by_racks(shape):
+            return self._earliest_by_racks(shape, duration, now, before)
         cluster = self.cluster
         t = loops.earliest_together(
             shape.request_array, cluster.lack[shape.row], cluster.caps(shape), shape.size, duration, now, before,
@@ -189,6 +206,26 @@ class Timeline:
             return None
         copies = self._copies(shape, t, duration, shape.size, now)
         return Slot(t, [(f, int(copies[f])) for f in np.flatnonzero(copies).tolist()])
+
+    def _earliest_by_racks(self, shape: Shape, duration: int, now: int, before: int) -> Slot | None:
+        """The same where racks are counted or compared: at the known ends of leases and bookings, one by one.
+
+        Of more than ``MOST_TIMES`` of them only every second, third, … is looked at: a later start is still one.
+        """
+        cluster = self.cluster
+        ends = np.concatenate([
+            cluster.leases[cluster.leases[:, NODE] != NONE, END],
+            self.table[self.table[:, B_FORCE] > 0, B_END],
+        ])  # fmt: skip
+        times = np.unique(np.append(np.maximum(ends, now + 1), now))
+        times = times[times < min(before, NEVER)]
+        for t in times[:: 1 + len(times) // MOST_TIMES].tolist():
+            copies = self._all_copies(shape, t, duration, now)
+            room = gang_room(cluster, shape, copies) if copies.sum() >= shape.size else None
+            nodes = room.first(shape.size) if room is not None else None
+            if nodes is not None:
+                return Slot(t, nodes)
+        return None
 
     def holds(self, reservation: Reservation, duration: int, now: int) -> bool:
         """Whether a reservation that is not in force still fits where and when it was made."""

@@ -1,0 +1,318 @@
+"""The clauses that ask what runs where, as predicates: ports, whole disks, racks, other jobs; and how tasks are spread.
+
+All of them follow the moment: the node of every start and end is asked again, and all nodes where racks are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cress.core.constraints import NOBODY, Constraints, Wants
+from cress.core.dependencies import Key, Relation, key_of
+from cress.core.matching import CLAUSES, EXTRAS, Bools, Matching, Predicate
+from cress.core.ports import DYNAMIC
+from cress.core.relations import Own, Relations, belongs_with
+from cress.language.clauses import Clause, Kind
+from cress.model.job import Job
+
+if TYPE_CHECKING:
+    from cress.core.cluster import Floats, Ints
+
+# The relation of a job that nobody can depend on, and that depends on nobody.
+NOTHING = Relation(Key("", ""), ())
+
+# What a soft NetworkAdjacent counts for a node of a neighbouring rack; one of the same rack counts 1.
+NEIGHBOUR = 0.5
+
+
+class Placed(Predicate):
+    """A predicate about what runs where."""
+
+    dynamic = True
+
+    def __init__(self, relations: Relations, text: str) -> None:
+        self.text = text
+        self.relations = relations
+
+    @property
+    def nodes(self) -> Ints:
+        """All nodes that the caps are told of."""
+        return np.arange(self.relations.node_count)
+
+
+class FixedPort(Placed):
+    """Nobody has or hears the port."""
+
+    def __init__(self, relations: Relations, port: int) -> None:
+        super().__init__(relations, f"Port = {port}")
+        self._port = port
+
+    def excludes(self, places: Ints) -> Bools:
+        return self.relations.ports.taken(places, self._port)
+
+    def caps(self) -> Ints | None:
+        return np.ones(self.relations.node_count, np.int64)
+
+    def caps_when_empty(self) -> Ints | None:
+        return self.caps()
+
+
+class TwicePort(Placed):
+    """Tasks that start together want the same port: no node has it twice."""
+
+    def __init__(self, relations: Relations, port: int) -> None:
+        super().__init__(relations, f"Port = {port} for two tasks on one node")
+
+    def excludes(self, places: Ints) -> Bools:
+        return np.ones(len(places), np.bool_)
+
+    def never(self, places: Ints) -> Bools:
+        return np.ones(len(places), np.bool_)
+
+
+class DynamicPorts(Placed):
+    """So many ports of the node's range are free, beside the fixed ones that the task wants."""
+
+    def __init__(self, relations: Relations, wanted: tuple[int, ...]) -> None:
+        self._number = wanted.count(DYNAMIC)
+        super().__init__(relations, "DynamicPort = True" if self._number == 1 else f"{self._number} dynamic ports")
+        self._fixed = tuple(port for port in wanted if port != DYNAMIC)
+
+    def excludes(self, places: Ints) -> Bools:
+        return np.asarray(self.relations.ports.dynamic(places, self._fixed) < self._number, np.bool_)
+
+    def never(self, places: Ints) -> Bools:
+        return np.asarray(self.relations.ports.dynamic_when_empty(places, self._fixed) < self._number, np.bool_)
+
+    def caps(self) -> Ints | None:
+        return np.asarray(self.relations.ports.dynamic(self.nodes, self._fixed) // self._number, np.int64)
+
+    def caps_when_empty(self) -> Ints | None:
+        return np.asarray(self.relations.ports.dynamic_when_empty(self.nodes, self._fixed) // self._number, np.int64)
+
+
+class WholeDisks(Placed):
+    """So many whole disks are free."""
+
+    def __init__(self, relations: Relations, number: int, text: str) -> None:
+        super().__init__(relations, text)
+        self._number = number
+
+    def excludes(self, places: Ints) -> Bools:
+        return np.asarray(self.relations.free_disks(places) < self._number, np.bool_)
+
+    def never(self, places: Ints) -> Bools:
+        return np.asarray(self.relations.disks[places] < self._number, np.bool_)
+
+    def caps(self) -> Ints | None:
+        return np.asarray(self.relations.free_disks(self.nodes) // self._number, np.int64)
+
+    def caps_when_empty(self) -> Ints | None:
+        return np.asarray(self.relations.disks[self.nodes] // self._number, np.int64)
+
+
+class Adjacent(Placed):
+    """The rack of the node is near every rack in which tasks run that the job belongs with."""
+
+    def __init__(self, relations: Relations, owners: Iterable[int], text: str) -> None:
+        super().__init__(relations, text)
+        self._owners = tuple(owners)
+        self.watches = tuple(belongs_with(relations.jobs[each]) for each in self._owners if each in relations.jobs)
+
+    def excludes(self, places: Ints) -> Bools:
+        racks = self.relations.racks
+        near = np.zeros(max(1, len(racks)), np.bool_)
+        near[sorted(racks.near_all(racks_in_use(self.relations, self._owners)))] = True
+        return ~near[racks.of[places]]
+
+    def suits(self, places: Ints) -> Floats:
+        """1 in a rack in use, 0.5 in a neighbouring one, else 0."""
+        racks = self.relations.racks
+        used = racks_in_use(self.relations, self._owners)
+        score = np.zeros(max(1, len(racks)), np.float32)
+        for r in used:
+            score[sorted(racks.near_all([r]))] = np.float32(NEIGHBOUR)
+        score[used] = np.float32(1)
+        return score[racks.of[places]]
+
+
+class Depends(Placed):
+    """Tasks of the jobs that are depended on run there."""
+
+    def __init__(self, relations: Relations, keys: Iterable[Key], text: str) -> None:
+        super().__init__(relations, text)
+        self._keys = tuple(keys)
+
+    def excludes(self, places: Ints) -> Bools:
+        missing = np.zeros(len(places), np.bool_)
+        for key in self._keys:
+            missing |= ~np.isin(places, np.fromiter(self.relations.nodes_of(key), np.int64))
+        return missing
+
+
+class SpreadOverNodes(Placed):
+    """At most so many tasks of the job on one node; ``tasks`` of them are to start there together."""
+
+    def __init__(self, relations: Relations, owner: int, most: int, tasks: int) -> None:
+        super().__init__(relations, f"at most {most} of its tasks on one node")
+        self._whose = Own(owner)
+        self._most = most
+        self._tasks = tasks
+
+    def _left(self) -> Ints:
+        left = np.full(self.relations.node_count, self._most, np.int64)
+        for f, number in self.relations.nodes_of(self._whose).items():
+            left[f] = max(0, self._most - number)
+        return left
+
+    def excludes(self, places: Ints) -> Bools:
+        counts = self.relations.nodes_of(self._whose)
+        return np.array([counts.get(f, 0) + self._tasks > self._most for f in places.tolist()], np.bool_)
+
+    def never(self, places: Ints) -> Bools:
+        return np.full(len(places), self._tasks > self._most)
+
+    def caps(self) -> Ints | None:
+        return self._left()
+
+    def caps_when_empty(self) -> Ints | None:
+        return np.full(self.relations.node_count, self._most, np.int64)
+
+
+class SpreadOverRacks(Placed):
+    """At most so many tasks of the job in one rack; ``tasks`` of them are to start there together."""
+
+    def __init__(self, relations: Relations, owner: int, most: int, tasks: int) -> None:
+        super().__init__(relations, f"at most {most} of its tasks in one rack")
+        self._whose = Own(owner)
+        self.watches = (self._whose,)
+        self._most = most
+        self._tasks = tasks
+
+    def excludes(self, places: Ints) -> Bools:
+        full = np.full(max(1, len(self.relations.racks)), self._tasks > self._most)
+        for r, number in self.relations.racks_of(self._whose).items():
+            full[r] = number + self._tasks > self._most
+        return np.asarray(full[self.relations.racks.of[places]], np.bool_)
+
+    def never(self, places: Ints) -> Bools:
+        return np.full(len(places), self._tasks > self._most)
+
+
+def racks_in_use(relations: Relations, owners: Iterable[int]) -> list[int]:
+    """The racks in which tasks run that these jobs belong with."""
+    used: dict[int, None] = {}
+    for number in owners:
+        job = relations.jobs.get(number)
+        if job is not None:
+            used.update(dict.fromkeys(relations.racks_of(belongs_with(job))))
+    return sorted(used)
+
+
+def parts_of(wants: Wants) -> tuple[Wants, ...]:
+    """What the members of a unit want, each by itself."""
+    return wants.parts or (wants,)
+
+
+def _with(clause: Clause, wants: Wants) -> list[Wants]:
+    """The members that a clause comes from; it may be soft."""
+    parts = parts_of(wants)
+    return [each for each in parts if clause in each.hard] or list(parts[:1])
+
+
+def _adjacent(matching: Matching, clause: Clause, wants: Wants) -> Predicate:
+    return Adjacent(matching.relations, (each.owner for each in _with(clause, wants)), str(clause))
+
+
+def _depends(matching: Matching, clause: Clause, wants: Wants) -> Predicate:
+    keys = dict.fromkeys(key_of(str(clause.value), each.group) for each in _with(clause, wants))
+    return Depends(matching.relations, keys, str(clause))
+
+
+def _number(clause: Clause) -> int:
+    assert isinstance(clause.value, int)
+    return clause.value
+
+
+def _disks(matching: Matching, clause: Clause, wants: Wants) -> Predicate:
+    # A clause that is there twice asks for two.
+    number = sum(_number(each) for each in wants.hard if each.kind is Kind.DISK) if clause in wants.hard else 0
+    return WholeDisks(matching.relations, number or _number(clause), str(clause))
+
+
+def _beside_clauses(matching: Matching, wants: Wants) -> Iterable[Predicate]:
+    """Ports, and how tasks are spread."""
+    relations = matching.relations
+    asked = [port for part in parts_of(wants) for port in all_ports(part)]
+    clauses = {clause.value for clause in wants.hard if clause.kind is Kind.PORT}
+    for port in dict.fromkeys(asked):
+        if port != DYNAMIC and asked.count(port) > 1:
+            yield TwicePort(relations, port)
+        elif port != DYNAMIC and port not in clauses:
+            yield FixedPort(relations, port)
+    if DYNAMIC in asked:
+        yield DynamicPorts(relations, tuple(asked))
+    members = parts_of(wants)
+    for part in dict.fromkeys(members):
+        if part.per_node:
+            yield SpreadOverNodes(relations, part.owner, part.per_node, members.count(part))
+        if part.per_rack:
+            yield SpreadOverRacks(relations, part.owner, part.per_rack, members.count(part))
+
+
+def all_ports(wants: Wants) -> tuple[int, ...]:
+    """The ports that a task takes: those of the job in their order, then those of hard clauses beside."""
+    more = (_number(clause) for clause in wants.hard if clause.kind is Kind.PORT)
+    return (*wants.ports, *(port for port in dict.fromkeys(more) if port not in wants.ports))
+
+
+def disks_for(relations: Relations, wants: Wants, f: int) -> int:
+    """How many whole disks a task takes on node ``f``: those that it must have, else one that it would like if it is free."""
+    hard = sum(_number(clause) for clause in wants.hard if clause.kind is Kind.DISK)
+    if hard:
+        return hard
+    free = relations.free_disks_on(f)
+    for term in wants.terms:
+        if isinstance(term.what, Clause) and term.what.kind is Kind.DISK and term.weight > 0:
+            return _number(term.what) if free >= _number(term.what) else 0
+    return 0
+
+
+def is_adjacent(wants: Wants) -> bool:
+    """Whether tasks must be near each other."""
+    return any(clause.kind is Kind.ADJACENT for clause in wants.hard)
+
+
+def would_be_adjacent(wants: Wants) -> bool:
+    """Whether tasks would like to be near each other."""
+    kinds = (term.what.kind for term in wants.terms if isinstance(term.what, Clause) and term.weight > 0)
+    return Kind.ADJACENT in kinds
+
+
+def near_whom(relations: Relations, wants: Wants) -> list[int]:
+    """The racks that an adjacent unit must be near."""
+    return racks_in_use(relations, (part.owner for part in parts_of(wants) if part.owner != NOBODY))
+
+
+def relation_of(job: Job, constraints: Constraints | None, group: str) -> Relation:
+    """What a job of this group is called and depends on, whether the clause is hard, soft or may change sides."""
+    asked: list[Clause] = []
+    if constraints is not None:
+        asked += constraints.requirement.clauses
+        asked += (term.what for term in constraints.rank.terms if isinstance(term.what, Clause))
+    if not asked and not job.name:
+        return NOTHING
+    on = (key_of(str(clause.value), group) for clause in asked if clause.kind is Kind.DEPENDENCY)
+    return Relation(Key(group, job.name), tuple(dict.fromkeys(on)))
+
+
+CLAUSES.update({
+    Kind.PORT: lambda matching, clause, wants: FixedPort(matching.relations, _number(clause)),  # noqa: ARG005
+    Kind.DISK: _disks,
+    Kind.ADJACENT: _adjacent,
+    Kind.DEPENDENCY: _depends,
+})  # fmt: skip
+EXTRAS.append(_beside_clauses)

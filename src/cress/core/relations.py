@@ -1,0 +1,173 @@
+"""What runs where, as far as somebody's constraints ask: ports, whole disks, racks, and the nodes of jobs.
+
+Nodes of jobs are counted by *whose* tasks they are: of one job, of all jobs of an application, of all jobs of a name.
+Counts are made when they are first asked for, and kept up to date from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from cress.core.dependencies import Dependencies, Key, Relation
+from cress.core.ports import Ports
+from cress.core.racks import Racks
+from cress.model.node import Node
+
+if TYPE_CHECKING:
+    from cress.core.cluster import Ints, Shape
+    from cress.core.jobs import JobState
+
+DISKS = "disks"
+
+
+class Own(NamedTuple):
+    """The tasks of one job."""
+
+    job: int
+
+
+class Application(NamedTuple):
+    """The tasks of all jobs of an application in a group."""
+
+    group: str
+    application: str
+
+
+Whose: TypeAlias = Own | Application | Key
+
+
+def belongs_with(job: JobState) -> Whose:
+    """The tasks that an adjacent job must be near: its own, and those of its application."""
+    return Application(job.group.name, job.job.application) if job.job.application else Own(job.job.id)
+
+
+class Relations:
+    """Of one cluster; ``jobs`` are the live ones, as the ledger has them."""
+
+    def __init__(self) -> None:
+        self.jobs: Mapping[int, JobState] = {}
+        self.racks = Racks()
+        self.ports = Ports()
+        self.dependencies = Dependencies()
+        self.node_count = 0
+        # Per node: whole disks, and how many of them tasks have.
+        self.disks: Ints = np.zeros(0, np.int64)
+        self.disks_taken: Ints = np.zeros(0, np.int64)
+        self._counts: dict[Whose, dict[int, int]] = {}
+        # Shapes that are asked again on all nodes when such a task starts or ends anywhere.
+        self._watchers: dict[Whose, dict[Shape, None]] = {}
+
+    # --- nodes ---------------------------------------------------------------------------------------------
+
+    def set_node(self, f: int, node: Node) -> bool:
+        """Node ``f`` is there, or is another one now; returns whether it stands in another rack than before."""
+        moved = f < self.node_count and self.racks.names[self.racks.rack_of(f)] != node.rack
+        self.racks.put(f, node.rack)
+        self.ports.set_range(f, node.ports)
+        if f >= len(self.disks):
+            more = np.zeros(max(16, f + 1 - len(self.disks), len(self.disks)), np.int64)
+            self.disks = np.concatenate([self.disks, more])
+            self.disks_taken = np.concatenate([self.disks_taken, more])
+        self.disks[f] = disks_of(node)
+        self.node_count = max(self.node_count, f + 1)
+        return moved
+
+    def free_disks(self, places: Ints) -> Ints:
+        """Per node of ``places``, the whole disks that no task has; a node may have lost some that tasks have."""
+        free: Ints = np.maximum(0, self.disks[places] - self.disks_taken[places])
+        return free
+
+    def free_disks_on(self, f: int) -> int:
+        """The same of one node."""
+        return max(0, int(self.disks[f] - self.disks_taken[f]))
+
+    # --- jobs ----------------------------------------------------------------------------------------------
+
+    def add_job(self, number: int, relation: Relation) -> None:
+        """A job is there, or has moved to another group."""
+        if number in self.dependencies:
+            self.remove_job(number)
+        self.dependencies.add(number, relation)
+        self._counts.pop(relation.key, None)
+
+    def remove_job(self, number: int) -> None:
+        """A job is over."""
+        self.dependencies.remove(number)
+        self._counts.pop(Own(number), None)
+
+    def forget_counts(self) -> None:
+        """Jobs moved to other groups: whose tasks they are is looked up again."""
+        self._counts.clear()
+
+    def nodes_of(self, whose: Whose) -> Mapping[int, int]:
+        """Nodes where such tasks run, and how many."""
+        found = self._counts.get(whose)
+        if found is None:
+            found = self._counts[whose] = {}
+            for job in self._jobs_of(whose):
+                for attempt in job.attempts.values():
+                    found[attempt.node] = found.get(attempt.node, 0) + 1
+        return found
+
+    def _jobs_of(self, whose: Whose) -> list[JobState]:
+        match whose:
+            case Own(number):
+                return [self.jobs[number]] if number in self.jobs else []
+            case Application():
+                return [job for job in self.jobs.values() if belongs_with(job) == whose]
+            case Key():
+                return [self.jobs[number] for number in self.dependencies.named(whose)]
+
+    def racks_of(self, whose: Whose) -> dict[int, int]:
+        """Racks where such tasks run, and how many."""
+        counts: dict[int, int] = {}
+        for f, number in self.nodes_of(whose).items():
+            r = self.racks.rack_of(f)
+            counts[r] = counts.get(r, 0) + number
+        return counts
+
+    def watch(self, whose: Whose, shape: Shape) -> None:
+        """``moved`` will tell of the shape from now on."""
+        self._watchers.setdefault(whose, {})[shape] = None
+
+    def watch_no_more(self, whose: Whose, shape: Shape) -> None:
+        """``moved`` need not tell of the shape any more."""
+        watchers = self._watchers.get(whose)
+        if watchers is not None:
+            watchers.pop(shape, None)
+            if not watchers:
+                del self._watchers[whose]
+
+    @property
+    def watching(self) -> list[Shape]:
+        """All shapes that compare racks."""
+        return list(dict.fromkeys(shape for watchers in self._watchers.values() for shape in watchers))
+
+    # --- attempts ------------------------------------------------------------------------------------------
+
+    def moved(self, job: JobState, f: int, change: int) -> list[Shape]:
+        """A task of the job runs on node ``f`` now (1), or does no more (-1); the shapes to be asked on all nodes."""
+        if not (self._counts or self._watchers):
+            return []
+        own, near = Own(job.job.id), belongs_with(job)
+        whose: tuple[Whose, ...] = (own, Key(job.group.name, job.job.name), *(() if near == own else (near,)))
+        for each in whose:
+            counts = self._counts.get(each)
+            if counts is not None:
+                number = counts.get(f, 0) + change
+                if number:
+                    counts[f] = number
+                else:
+                    del counts[f]
+        return [shape for each in whose for shape in self._watchers.get(each, ())]
+
+
+def disks_of(node: Node) -> int:
+    """How many whole disks a node has: its attribute ``Disks``, 0 without one."""
+    for name, value in node.attributes:
+        if name.lower().replace("_", "").replace("-", "") == DISKS:
+            return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return 0
