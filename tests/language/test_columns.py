@@ -230,7 +230,7 @@ def _check(expression: Expression, terms: list[Expression], chosen: list[tuple[N
 _inputs = (conditions, st.lists(rank_terms, max_size=3), some_nodes)
 
 
-@settings(max_examples=300)
+@settings(max_examples=max(300, settings().max_examples))
 @given(*_inputs)
 def test_compiled_programs_give_what_the_plain_evaluator_gives(
     expression: Expression, terms: list[Expression], chosen: list[tuple[Node, tuple[int, ...]]]

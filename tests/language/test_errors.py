@@ -186,13 +186,13 @@ def _read_or_refused(text: str) -> None:
             assert parse(str(found)) == found
 
 
-@settings(max_examples=300)
+@settings(max_examples=max(300, settings().max_examples))
 @given(soups | scribbles)
 def test_any_text_is_refused_with_a_sentence_or_read_and_printed(text: str) -> None:
     _read_or_refused(text)
 
 
-@settings(max_examples=100)
+@settings(max_examples=max(100, settings().max_examples))
 @given(conditions.map(str), st.data())
 def test_a_text_with_a_slip_is_refused_with_a_sentence_or_read_and_printed(text: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text)))

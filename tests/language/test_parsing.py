@@ -69,6 +69,8 @@ PRINTED = {
     "Rack = r1 && f(x)=(Waittime>10s) && Rack in (r1,r2) && F( X ) = (waittime > 1min)": (
         'Rack = r1 && f(x) = (Waittime > 10s) && Rack in ("r1", "r2") && f(x) = (Waittime > 1min)'
     ),
+    "a && f(x) = Waittime >= 90": "a && f(x) = (Waittime >= 90)",
+    "a && f(x) = !(Waittime <= 90) && b": "a && f(x) = (! Waittime <= 90) && b",
     "a && f(x, weight=2.50) = True": "a && f(x, weight=2.5) = True",
     "(a && f(x) = True) && b": "a && f(x) = True && b",
     "(a && b) && f(x) = True": "(a && b) && f(x) = True",
@@ -172,7 +174,7 @@ def test_a_vector_that_is_read_here_is_read_the_same_by_a_cluster() -> None:
     assert dimensions.vector(**dict(clause.value)) == (1000, 2 << 30, 3 * 10**6, 4 * 10**6, 5 * 10**6, 6, 7, 2000, 500)
 
 
-@settings(max_examples=200)
+@settings(max_examples=max(200, settings().max_examples))
 @given(conditions)
 def test_what_is_printed_is_read_as_the_same_expression(expression: Expression) -> None:
     assert parse_expression(str(expression)) == expression
@@ -205,7 +207,7 @@ def test_what_is_printed_is_read_as_the_same_requirement(chosen: list[Clause]) -
     assert parse_requirement(str(requirement)) == requirement
 
 
-@settings(max_examples=100)
+@settings(max_examples=max(100, settings().max_examples))
 @given(st.lists(st.tuples(st.sampled_from((1.0, -1.0, 0.5, 2.0, 0.0)), rank_terms), min_size=1, max_size=4))
 def test_what_is_printed_is_read_as_the_same_rank(chosen: list[tuple[float, Expression]]) -> None:
     # Factors before a term belong to its weight, so what is compared has been read once.

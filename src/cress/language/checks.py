@@ -5,10 +5,8 @@ from __future__ import annotations
 from cress.language.names import (
     AMOUNTS,
     DATA_LOCALITY,
-    DEPENDED_JOB,
     IDLE,
     JOB_ATTRIBUTES,
-    JOB_DEPENDENCY,
     MOMENT,
     NODES,
     PLACEMENT,
@@ -41,7 +39,18 @@ from cress.language.values import number_value
 from cress.model.errors import InputError
 from cress.model.resources import Measure
 
-_PLACEMENT_HINTS = {
+# How each placement attribute is written.
+EXAMPLES = {
+    "Nodes": "Nodes in (192.168.1.2-8, web-1)",
+    "DataLocality": "DataLocality in (192.168.1.2-8)",
+    "Resource": "Resource = <1,2G>",
+    "Port": "Port = 80",
+    "ExclusiveDisk": "ExclusiveDisk = True",
+    "NetworkAdjacent": "NetworkAdjacent = True",
+    "JobDependency": "JobDependency = A",
+}
+# Where something else may be meant.
+_INSTEAD = {
     NODES: "Name in (…) or Address in (…) may stand anywhere",
     DATA_LOCALITY: "Name in (…) or Address in (…) may stand anywhere",
 }
@@ -142,11 +151,10 @@ class Checker:
                     raise self.wrong(side, f"a truth value is neither more nor less than another: {compare}", "= or !=")
 
     def _member(self, member: In) -> None:
-        self.number(member.subject, measure_in(member.subject)) if not isinstance(
-            member.subject, (Number, Text)
-        ) else None
         measure = measure_in(member)
         keeps = _keeps_versions(member.subject)
+        if not isinstance(member.subject, (Number, Text)):
+            self.number(member.subject, measure)
         for item in member.items:
             if isinstance(item, Number):
                 if self._value(item, measure) is None and not keeps:
@@ -162,7 +170,7 @@ class Checker:
 
     def _name(self, name: Name) -> None:
         if name.key in PLACEMENT:
-            raise self._placement(PLACEMENT[name.key], name.at, _PLACEMENT_HINTS.get(name.key, ""))
+            raise self._placement(PLACEMENT[name.key], name.at, _INSTEAD.get(name.key, ""))
         if name.key in MOMENT:
             raise self.wrong(
                 name,
@@ -184,19 +192,6 @@ class Checker:
             f"{word} is a clause of its own: it cannot be a part of another condition",
             hint or f"{EXAMPLES[word]} joined to the rest by &&",
         )
-
-
-EXAMPLES = {
-    "Nodes": "Nodes in (192.168.1.2-8, web-1)",
-    "DataLocality": "DataLocality in (192.168.1.2-8)",
-    "Resource": "Resource = <1,2G>",
-    "Port": "Port = 80",
-    "ExclusiveDisk": "ExclusiveDisk = True",
-    "NetworkAdjacent": "NetworkAdjacent = True",
-    "JobDependency": "JobDependency = A",
-}
-assert EXAMPLES.keys() == set(PLACEMENT.values())
-assert PLACEMENT[JOB_DEPENDENCY] == PLACEMENT[DEPENDED_JOB]
 
 
 def place_of(raw: Raw) -> int:

@@ -11,7 +11,7 @@ GRAMMAR = r"""
 ?both: item
     | item (_AND item)+ -> both
 ?item: negation
-    | FX _EQUAL sum -> relaxation
+    | FX _EQUAL negation -> relaxation
 ?negation: comparison
     | _NOT negation -> negation
 ?comparison: sum
@@ -45,7 +45,7 @@ DEFINED.4: /defined(?=\s*\()/i
 RESOURCE.4: /resource(?=\s*=+\s*<)/i
 DEPENDENCY.4: /(job[-_]?dependency|depended[-_]?job)(?=\s*=)/i
 NAME.2: /[^\W\d][\w]*([-.][^\W\d]\w*)*/
-NUMBER.2: /(\d+(\.\d+)*|\.\d+)(%|[a-zµμ]\w*(\.\w+)*(\/s(?!\w))?)?([-~+](rc|alpha|beta|pre|dev)[\w.]*)?/i
+NUMBER.2: /([0-9]+(\.[0-9]+)*|\.[0-9]+)(%|[a-zµμ]\w*(\.\w+)*(\/s(?!\w))?)?([-~+](rc|alpha|beta|pre|dev)[\w.]*)?/i
 TEXT.2: /"(\\.|[^"\\])*"|'(\\.|[^'\\])*'/
 COMPARE.3: />\s*=|<\s*=|!\s*=|<>|[<>≤≥≠]/
 _EQUAL.2: /=\s*=|=/

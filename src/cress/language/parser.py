@@ -8,7 +8,6 @@ from functools import lru_cache
 from cress.language.checks import EXAMPLES, Checker, measure_in, place_of
 from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Rank, Requirement, Term
 from cress.language.names import (
-    CLUSTER_LOAD,
     DATA_LOCALITY,
     DEPENDED_JOB,
     EXCLUSIVE_DISK,
@@ -231,9 +230,6 @@ class _Reader:
             if error.what.startswith("at "):
                 raise
             raise trouble(self.text, number.at, error.what, error.hint) from None
-
-
-assert {WAITTIME, CLUSTER_LOAD} == MOMENT.keys()
 
 
 def _place(operands: tuple[Raw, ...], operand: Raw) -> int:

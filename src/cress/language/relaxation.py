@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from cress.language.names import CLUSTER_LOAD, WAITTIME
 from cress.language.tree import And, Compare, Expression, Name, Not, Number, Or, Truth, leaves, parts
@@ -11,11 +12,13 @@ from cress.language.values import MIRRORED, OPERATORS
 from cress.model.units import format_share, parse_duration, parse_share
 
 
+@lru_cache(maxsize=1024)
 def waiting_time(number: Number) -> int:
     """The microseconds that a constant beside ``Waittime`` stands for; a plain number is seconds. Raises InputError."""
     return parse_duration(number.text)
 
 
+@lru_cache(maxsize=1024)
 def load_share(number: Number) -> float:
     """The share that a constant beside ``ClusterLoad`` stands for. Raises InputError."""
     return float(parse_share(number.text))
@@ -27,16 +30,15 @@ class Relaxation:
 
     condition: Expression
     weight: float = 1.0
+    # Whether it depends on the cluster's load.
+    by_load: bool = field(init=False, compare=False, repr=False)
     # The waiting times, sorted, at which a comparison in it changes its truth.
     _changes: tuple[int, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        by_load = any(isinstance(each, Name) and each.key == CLUSTER_LOAD for each in leaves(self.condition))
+        object.__setattr__(self, "by_load", by_load)
         object.__setattr__(self, "_changes", tuple(sorted(set(_changes(self.condition)))))
-
-    @property
-    def by_load(self) -> bool:
-        """Whether it depends on the cluster's load."""
-        return any(isinstance(each, Name) and each.key == CLUSTER_LOAD for each in leaves(self.condition))
 
     def holds(self, waited: int, load: float) -> bool:
         """Whether the clause is soft after ``waited`` µs of waiting and at this load (0 … 1)."""
