@@ -182,7 +182,7 @@ class Center:
 class AgentProcess:
     """An agent, started for real."""
 
-    def __init__(self, directory: Path, port: int, **settings: Any) -> None:
+    def __init__(self, directory: Path, port: int, path: Path | None = None, **settings: Any) -> None:
         self.directory = directory
         everything = {
             "name": "node1",
@@ -197,7 +197,7 @@ class AgentProcess:
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "CRESS_TOKEN": "another-secret"},
+            env={**os.environ, "CRESS_TOKEN": "another-secret"} | ({} if path is None else {"PATH": str(path)}),
         )
 
     def ended(self) -> tuple[int, str]:

@@ -13,6 +13,7 @@ from cress.executor import facts
 from cress.executor.versions import CACHE, versions
 from cress.model.attributes import check_attributes
 from cress.model.resources import Dimensions
+from tests.executor.centers import AgentProcess, center, clean_up
 
 SAYS = {
     "gcc": ("echo 12.2.0", "GCC", "12.2.0"),
@@ -103,6 +104,24 @@ def test_slow_programs_are_waited_for_together_and_asked_again(
     assert time.monotonic() - begin < 100, "they are not waited for until they end"
     versions(tmp_path, str(path))
     assert asked(tmp_path) >= 3
+
+
+def test_a_node_does_not_wait_for_slow_programs_and_tells_of_them_later(path: Path, tmp_path: Path) -> None:
+    program(path, "gcc", "echo 12.2.0")
+    waiting = f"until [ -e {tmp_path}/go ]; do {shutil.which('sleep')} 0.05; done"
+    program(path, "java", f"""{waiting}; echo 'openjdk version "17.0.9" 2023-10-17'""")
+    with center() as above:
+        agent = AgentProcess(tmp_path / "executor", above.port, path=path)
+        try:
+            first = above.session().hello.attributes
+            assert "Java" not in first
+            assert first["OSKernel"] == os.uname().release
+            (tmp_path / "go").touch()
+            second = above.session().hello.attributes
+            assert (second["GCC"], second["Java"]) == ("12.2.0", "17.0.9")
+        finally:
+            agent.close()
+            clean_up(tmp_path / "executor")
 
 
 def test_the_machine_is_described_as_a_cluster_takes_it() -> None:
