@@ -28,6 +28,7 @@ from cress.model.events import (
     JobHeld,
     JobSubmitted,
     NodeAdded,
+    NodeChanged,
     NodeCordoned,
     NodeLost,
     Outcome,
@@ -53,6 +54,8 @@ EVERYTHING = {
     "lose": 1, "back": 2, "add": 1, "cordon": 1, "uncordon": 3, "groups": 1, "clock": 1, "hold": 2, "release": 3,
     "come_after": 2, "free": 3,
 }  # fmt: skip
+# With constraints, nodes change too.
+CONSTRAINED = {**EVERYTHING, "change": 3}
 # Only jobs and time.
 PLAIN = {"submit": 8, "burst": 2, "end": 3, "wait": 6, "wake": 2}
 
@@ -70,6 +73,7 @@ class Setting:
     gangs: bool = True
     vectors: bool = False
     windows: bool = False
+    constrained: bool = False  # whether nodes have attributes, and jobs requirements and ranks
 
     def make(self) -> Scheduler:
         """A scheduler with these nodes and groups."""
@@ -82,7 +86,7 @@ class Setting:
         return [*(NodeAdded(node) for node in self.nodes), GroupsApplied(self.groups)]
 
 
-def random_node(rng: Random, number: int, custom: tuple[str, ...]) -> Node:
+def random_node(rng: Random, number: int, custom: tuple[str, ...], constrained: bool = False) -> Node:
     """A node of some size; it may lack a custom dimension, the network or the disk."""
     dimensions = Dimensions(custom)
     amounts = {"cpu": 1000 * rng.choice((1, 3, 4, 6, 8)), "memory": rng.choice((6, 8, 12, 16))}
@@ -90,11 +94,43 @@ def random_node(rng: Random, number: int, custom: tuple[str, ...]) -> Node:
     amounts["disk_read"] = rng.choice((0, 50, 50))
     for name in custom:
         amounts[name] = 1000 * rng.choice((0, 1, 4))
-    return Node(name=f"n{number:03}", capacity=dimensions.vector(**amounts), rack=rng.choice(("", "r1", "r2")))
+    node = Node(name=f"n{number:03}", capacity=dimensions.vector(**amounts), rack=rng.choice(("", "r1", "r2")))
+    return described(node, rng) if constrained else node
+
+
+def described(node: Node, rng: Random) -> Node:
+    """The node with other attributes and another rack."""
+    attributes = []
+    if rng.random() < 0.8:
+        attributes.append(("GCC", rng.choice(("4.4", "4.5", "4.10"))))
+    if rng.random() < 0.7:
+        attributes.append(("SSD", rng.random() < 0.6))
+    return msgspec.structs.replace(node, rack=rng.choice(("", "r1", "r2")), attributes=tuple(attributes))
 
 
 # cpu in cores and memory of a task: alike, lopsided, and now and then too much for any node.
 SIZES = ((1, 1), (1, 1), (1, 2), (2, 2), (2, 1), (2, 4), (3, 1), (1, 5), (4, 4), (0.5, 0), (0, 3), (9, 1))
+
+
+CLAUSES = (
+    "GCC >= 4.5", 'Rack in ("r1", "r2")', "SSD = True", "IdleCPU >= 2", "IdleMemory >= 4", "Resource = <2>",
+    "Nodes in (n000, n002, n004)", "CPU >= 4 || SSD = True", "! defined(SSD)", "IdleCPU < 4", 'Rack != "r1"',
+)  # fmt: skip
+RELAXATIONS = (
+    "", "", "", "", " && f(x) = (Waittime > 10s)", " && f(x) = (Waittime >= 3s && ClusterLoad < 50%)",
+    " && f(x, weight=2) = (ClusterLoad > 40%)", " && f(x) = True", " && f(x) = (Waittime > 5s && Waittime <= 30s)",
+)  # fmt: skip
+RANKS = (
+    "", "", "CPU", "2 × IdleMemory", "IdleCPU", "0.5 × (SSD = True) - CPU", 'Memory - 3 × (Rack = "r1")', "0 - GCC",
+)  # fmt: skip
+
+
+def constrained(job: Job, rng: Random) -> Job:
+    """The job with a requirement, a rank, or neither."""
+    clauses = rng.sample(CLAUSES, rng.choice((0, 0, 1, 1, 2, 3)))
+    requirement = " && ".join(f"{clause if '||' not in clause else f'({clause})'}{rng.choice(RELAXATIONS)}"
+                              for clause in clauses)  # fmt: skip
+    return msgspec.structs.replace(job, requirement=requirement, rank=rng.choice(RANKS))
 
 
 def random_job(rng: Random, id: int, group: str, setting: Setting) -> Job:
@@ -109,7 +145,7 @@ def random_job(rng: Random, id: int, group: str, setting: Setting) -> Job:
     tasks = rng.choice((1, 1, 1, 2, 3, 6))
     limited = setting.limits == "all" or (setting.limits == "some" and rng.random() < 0.6)
     kind = rng.choices((JobType.BATCH, JobType.SERVICE, JobType.DATABASE), (16, 1, 1))[0]
-    return Job(
+    job = Job(
         id=id,
         group=group,
         name=f"job{id}",
@@ -122,6 +158,7 @@ def random_job(rng: Random, id: int, group: str, setting: Setting) -> Job:
         type=kind,
         minimum=rng.randint(0, tasks) if kind is JobType.SERVICE else 0,
     )
+    return constrained(job, rng) if setting.constrained else job
 
 
 def random_quota(rng: Random, setting: Setting) -> Quota:
@@ -192,7 +229,7 @@ def _setting(
     rng = Random(number(0, 2**16))
     names = names[: number(min(2, len(names)), len(names))]
     groups = tuple(random_group(rng, name, setting, policies) for name in names)
-    nodes = tuple(random_node(rng, i, setting.custom) for i in range(number(1, 6)))
+    nodes = tuple(random_node(rng, i, setting.custom, setting.constrained) for i in range(number(1, 6)))
     return replace(setting, groups=groups, nodes=nodes)
 
 
@@ -495,16 +532,25 @@ class Player:
             name = rng.choice(sorted(self.account.lost))
             node = self.account.nodes[name]
             if rng.random() < 0.3:
-                node = msgspec.structs.replace(random_node(rng, 0, self.setting.custom), name=name)
+                node = msgspec.structs.replace(
+                    random_node(rng, 0, self.setting.custom, self.setting.constrained), name=name
+                )
             self.account.add_node(node)
             self.happen(NodeAdded(node))
 
     def _op_add(self, rng: Random) -> None:
         if self.next_node < 8:
-            node = random_node(rng, self.next_node, self.setting.custom)
+            node = random_node(rng, self.next_node, self.setting.custom, self.setting.constrained)
             self.next_node += 1
             self.account.add_node(node)
             self.happen(NodeAdded(node))
+
+    def _op_change(self, rng: Random) -> None:
+        names = [name for name in self.account.nodes if name not in self.account.lost]
+        if names:
+            node = described(self.account.nodes[rng.choice(names)], rng)
+            self.account.nodes[node.name] = node
+            self.happen(NodeChanged(node))
 
     def _op_cordon(self, rng: Random) -> None:
         if self.account.nodes:

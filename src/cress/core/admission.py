@@ -6,6 +6,9 @@ import re
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
+from cress.core.constraints import check_constraints, constraints_of
+from cress.core.dependencies import Relation
+from cress.core.placement import relation_of
 from cress.model.errors import InputError
 from cress.model.events import (
     ClockSet,
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
 # Amounts stay below this, so that sums over a cluster and products with shares stay exact in 64 bits.
 AMOUNT_LIMIT = 2**50
+MOST_PORT = 65_535
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -45,6 +49,7 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
     jobs: set[int] = set()
     # Nodes that come or go by this batch, and whether they are there after it.
     there: dict[str, bool] = {}
+    relations: list[Relation] = []
     for event in events:
         match event:
             case TaskEnded():
@@ -60,6 +65,7 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
                 if event.job.id in core.jobs or event.job.id in jobs:
                     raise InputError(f"job {event.job.id} is known already", hint="a new id", field="id")
                 jobs.add(event.job.id)
+                relations.append(relation_of(event.job, constraints_of(event.job), name))
             case NodeAdded():
                 _amounts(event.node.capacity, core.dimensions, f"capacity of node {event.node.name}")
                 if there.get(event.node.name, _is_there(core, event.node.name)):
@@ -76,6 +82,7 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
                 groups = {group.name for group in event.groups} | {DEFAULT_GROUP}
             case _:
                 raise InputError(f"{event!r} is no event", hint="one of the events of cress.model.events")
+    core.relations.dependencies.check(relations)
 
 
 def _is_there(core: Ledger, name: str) -> bool:
@@ -96,6 +103,20 @@ def check_job(job: Job, dimensions: Dimensions) -> None:
         raise InputError(f"{job.retries} retries", hint="0 or more", field="retries")
     if job.backoff < 0:
         raise InputError(f"a backoff of {job.backoff} µs", hint="0 or more", field="backoff")
+    _constraints(job)
+
+
+def _constraints(job: Job) -> None:
+    check_constraints(job.requirement, job.rank)
+    numbers = [number for _, number in job.ports]
+    if any(not 0 <= number <= MOST_PORT for number in numbers):
+        raise InputError(f"port {max(numbers, key=abs)}", hint=f"0 (a dynamic one) to {MOST_PORT}", field="ports")
+    fixed = [number for number in numbers if number]
+    if len(set(fixed)) < len(fixed) or len({name for name, _ in job.ports}) < len(job.ports):
+        raise InputError("a port is there twice", hint="each name and each number once", field="ports")
+    for field, number in ("max_per_node", job.max_per_node), ("max_per_rack", job.max_per_rack):
+        if number < 0:
+            raise InputError(f"at most {number} tasks together", hint="0 (any number) or more", field=field)
 
 
 def _amounts(vector: ResourceVector, dimensions: Dimensions, field: str) -> None:

@@ -188,6 +188,7 @@ class Cluster:
         self.nodes[f, FREE : FREE + 2 * k] = 0
         self.lost[f] = True
         self._set_usable(f)
+        self.matching.change(f)
 
     def cordon(self, f: int, reason: str | None) -> None:
         """Take no new tasks on the node (a reason), or take them again (``None``)."""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from cress.core.cluster import Cluster
+from cress.core.constraints import lasting_wants
 from cress.core.jobs import JobState
+from cress.core.kernels.holding import USABLE
 from cress.core.reservations import drain_due
 from cress.core.vetoes import Verdict, Veto
 from cress.model.resources import Dimensions
+from cress.model.times import NEVER
 
 if TYPE_CHECKING:
     from cress.core.scheduler import Scheduler
@@ -17,17 +22,17 @@ if TYPE_CHECKING:
 def why_waiting(core: Scheduler, job_id: int) -> Veto | None:
     """The first gate of the cycle that holds the next unit of the job; ``None`` if nothing of it waits."""
     job = core.jobs.get(job_id)
-    if job is None or not (job.waiting or job.claims or job.later):
+    if job is None or not (job.waiting or job.claims or job.later or job.carried):
         return None
     group = job.group
     if job.held:
         return _veto(job, Verdict.HELD)
     if job.behind is not None:
         return _veto(job, Verdict.AFTER, behind=core.jobs.get(job.behind))
+    if job.carried and not (job.waiting or job.claims or job.later):
+        return _veto(job, Verdict.TOGETHER, behind=job.carried[min(job.carried)])
     if core.never_fits(job.job):
-        one_fits = core.cluster.ever_fits(job.job.request)
-        kind = Verdict.NEVER_TOGETHER if one_fits else Verdict.NEVER
-        return _veto(job, kind, never=True, nodes=core.cluster.usable_count)
+        return _never(core, job)
     if job.claims:
         claim = job.claims[0]
         places = tuple(core.cluster.names[f] for f, _ in claim.reservation.nodes)
@@ -46,7 +51,8 @@ def why_waiting(core: Scheduler, job_id: int) -> Veto | None:
 
 def _veto(
     job: JobState, kind: Verdict, *, never: bool = False, nodes: int = 0, lacking: tuple[tuple[str, int], ...] = (),
-    behind: JobState | None = None, until: int | None = None, places: tuple[str, ...] = (),
+    clauses: tuple[tuple[str, int], ...] = (), behind: JobState | None = None, until: int | None = None,
+    places: tuple[str, ...] = (),
 ) -> Veto:  # fmt: skip
     return Veto(
         kind=kind,
@@ -54,11 +60,29 @@ def _veto(
         group=job.group.name,
         never=never,
         lacking=lacking,
+        clauses=clauses,
         nodes=nodes,
         behind=None if behind is None else behind.job.id,
         behind_group="" if behind is None else behind.group.name,
         until=until,
         places=places,
+    )
+
+
+def _never(core: Scheduler, job: JobState) -> Veto:
+    """What no waiting will cure."""
+    cluster = core.cluster
+    wants = lasting_wants(job.job)
+    if not cluster.ever_fits(job.job.request):
+        return _veto(job, Verdict.NEVER, never=True, nodes=cluster.usable_count)
+    kind = Verdict.NEVER_TOGETHER if cluster.ever_fits(job.job.request, wants) else Verdict.NEVER_SATISFIED
+    there = np.flatnonzero(~np.array(cluster.lost, np.bool_))
+    clauses = cluster.matching.never(wants, there)
+    fit = there[cluster.matching.ever(wants)[there]]
+    small = np.array([cluster.capacity_of(f) for f in fit.tolist()]).reshape(len(fit), cluster.k_count) < np.array(job.job.request)
+    lacking = zip(core.dimensions.names, small.sum(axis=0).tolist(), strict=True)
+    return _veto(
+        job, kind, never=True, nodes=len(there), clauses=clauses, lacking=tuple(each for each in lacking if each[1])
     )
 
 
@@ -94,12 +118,21 @@ def _placement(core: Scheduler, job: JobState) -> Veto:
         return _veto(job, Verdict.QUOTA, behind=core.last_blocked)
     reserved = core.reservations.of(job)
     start = reserved.start if reserved is not None and reserved.rows else None
+    kind = None
+    clauses: tuple[tuple[str, int], ...] = ()
     if not cluster.fitting(job.shape):
-        return _veto(job, Verdict.NO_ROOM, until=start, lacking=_lacking(cluster, core.dimensions, job), nodes=nodes)
-    if job.shape.size > 1 and cluster.copies_free(job.shape) < job.shape.size:
-        return _veto(
-            job, Verdict.NO_ROOM_TOGETHER, until=start, lacking=_lacking(cluster, core.dimensions, job), nodes=nodes
-        )
+        kind = Verdict.NO_ROOM
+    elif job.shape.size > 1 and cluster.copies_free(job.shape) < job.shape.size:
+        kind = Verdict.NO_ROOM_TOGETHER
+    if kind is not None and job.constraints is not None:
+        clauses = cluster.matching.alone(job.shape, np.flatnonzero(cluster.nodes[: cluster.node_count, USABLE]))
+        if clauses and kind is Verdict.NO_ROOM:
+            kind = Verdict.UNSATISFIED
+        if clauses and start is None and job.relaxes_at < NEVER:
+            start = job.relaxes_at
+    if kind is not None:
+        lacking = _lacking(cluster, core.dimensions, job)
+        return _veto(job, kind, until=start, lacking=lacking, clauses=clauses, nodes=nodes)
     behind = next(
         (each.job for each in core.reservations.kept if each.job is not job),
         core.claims[0].job if core.claims else None,
@@ -114,18 +147,32 @@ def _lacking(cluster: Cluster, dimensions: Dimensions, job: JobState) -> tuple[t
 
 def sentence(veto: Veto) -> str:
     """The veto for a person."""
-    if not veto.nodes and veto.kind in (Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER):
+    if not veto.nodes and veto.kind in (Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER, Verdict.UNSATISFIED):
         return "no node takes tasks at the moment"
     # Of a gang, every node that lacks nothing takes a task at least.
     none = "none lacks one dimension alone" if veto.kind is Verdict.NO_ROOM else "each has room for some of them only"
     blocker = f"job {veto.behind} of group {veto.behind_group}" if veto.behind is not None else "an earlier unit"
-    return _SENTENCES[veto.kind].format(
+    counts = _counts(veto)
+    added = veto.clauses and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER)
+    return (_SENTENCES[veto.kind] + " ({counts})" * bool(added)).format(
         group=veto.group,
         blocker=blocker,
         places=", ".join(veto.places),
         nodes=veto.nodes,
         lacking=", ".join(f"{count} lack {name}" for name, count in veto.lacking) or none,
+        clauses=" and ".join(text for text, _ in veto.clauses),
+        counts=counts,
     )
+
+
+def _counts(veto: Veto) -> str:
+    """How many nodes each clause excludes, and how many of the others lack something."""
+    lacking = ", ".join(f"{count} lack {name}" for name, count in veto.lacking)
+    if len(veto.clauses) == 1 and veto.kind in (Verdict.UNSATISFIED, Verdict.NEVER_SATISFIED):
+        unmet = f"{veto.clauses[0][1]} of {veto.nodes} nodes do not"
+    else:
+        unmet = f"of {veto.nodes} nodes " + ", ".join(f"{count} do not satisfy {text}" for text, count in veto.clauses)
+    return "; ".join(part for part in (unmet, lacking) if part)
 
 
 _SENTENCES = {
@@ -133,7 +180,9 @@ _SENTENCES = {
     Verdict.HELD: "it is held",
     Verdict.AFTER: "it comes after {blocker}, which is not over",
     Verdict.BACKOFF: "a task of it failed and is tried again later",
+    Verdict.TOGETHER: "it starts again together with {blocker}, on one node",
     Verdict.NEVER: "no node of this cluster is large enough for it, even when empty",
+    Verdict.NEVER_SATISFIED: "no node of this cluster could ever satisfy {clauses} ({counts})",
     Verdict.NEVER_TOGETHER: "all nodes of this cluster together are too small for all its tasks at once",
     Verdict.VICTIMS: "tasks of other groups are making room for it on {places}",
     Verdict.GANG_RUNS: "some tasks of the gang still run; it starts again as a whole when they have ended",
@@ -145,6 +194,7 @@ _SENTENCES = {
     Verdict.BEHIND: "the policy of group {group} puts {blocker} first",
     Verdict.PLANNED: "its start is planned; starting now would delay a job planned before it",
     Verdict.DRAINING: "no known end makes room for it, so {places} is kept free for it",
+    Verdict.UNSATISFIED: "no node satisfies {clauses} ({counts})",
     Verdict.NO_ROOM: "no node has enough free; of {nodes} nodes {lacking}",
     Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all its tasks; of {nodes} nodes {lacking}",
     Verdict.RESERVED: "it fits, but would delay {blocker}",

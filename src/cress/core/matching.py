@@ -233,6 +233,10 @@ class Matching:
             self._columns.set_node(f, node)
         if self.relations.set_node(f, node):
             self.redo_racks()
+        self.change(f)
+
+    def change(self, f: int) -> None:
+        """What node ``f`` is, or whether it is there, changed."""
         self.facts += 1
         if self.live:
             self._changed[f] = None

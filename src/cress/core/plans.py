@@ -104,7 +104,9 @@ class Plans:
         for job in jobs:
             units = plan.units.setdefault(job.job.id, [])
             for i, unit in enumerate(units):
-                if anew or freer:
+                if job.constraints is not None and cluster.excludes_any(job.shape, unit.nodes):
+                    units[i] = self._moved(plan, unit, freer, now)
+                elif anew or freer:
                     units[i] = self._better(plan, unit, freer, anew, now)
             wanted = 1 if job.job.gang else min(job.waiting, MOST_TASKS)
             while len(units) < wanted:
@@ -187,6 +189,12 @@ class Plans:
         timeline.drop(unit)
         freer.add(f for f, _ in unit.nodes)
         return self._reserve(plan, job, slot or timeline.earliest(job.shape, job.limit, now))
+
+    def _moved(self, plan: GroupPlan, unit: Reservation, freer: Freer, now: int) -> Reservation:
+        """The unit's plan made anew: a clause keeps it off one of its nodes."""
+        self.timeline.drop(unit)
+        freer.add(f for f, _ in unit.nodes)
+        return self._reserve(plan, unit.job, self.timeline.earliest(unit.job.shape, unit.job.limit, now))
 
     def _reserve(self, plan: GroupPlan, job: JobState, slot: Slot | None) -> Reservation:
         if slot is None:

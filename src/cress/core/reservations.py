@@ -73,7 +73,11 @@ class Reservations:
                 kept.append(self._make(job, now))
 
     def _must_be_made_again(self, reservation: Reservation, now: int) -> bool:
-        """An unknown start may have become a reason to drain nodes."""
+        """An unknown start may have become a reason to drain nodes; a clause may keep the unit off its node by now."""
+        if reservation.job.constraints is not None and self.cluster.excludes_any(
+            reservation.job.shape, reservation.nodes
+        ):
+            return True
         unknown = not reservation.rows and not reservation.hopeless
         return unknown and drain_due(reservation.job, now)
 
@@ -119,6 +123,8 @@ class Reservations:
             reservation = Reservation(job, now, job.drain, self.cluster.stamp)
             reservation.lasting = True
             self.timeline.reserve(reservation, NEVER)
+            if job.constraints is not None:
+                reservation.hopeless = not self.cluster.large_enough(job.shape).any()
         else:
             reservation = Reservation(job, NEVER, [], self.cluster.stamp)
             reservation.in_force = True

@@ -14,11 +14,14 @@ class Verdict(Enum):
     HELD = "held"  # somebody holds the job
     AFTER = "after"  # a job that comes before it is not over
     BACKOFF = "backoff"  # its failed task is tried again at a time
+    TOGETHER = "together"  # its node failed: it starts again with the job that it depends on
     UNVISITED = "unvisited"  # the passes ended before they reached the group
     COOLING = "cooling"  # the group was preempted a short time ago
     QUOTA = "quota"  # an earlier group is blocked, and this one is not below its quota
     NEVER = "never"  # no node of this cluster is large enough
+    NEVER_SATISFIED = "never_satisfied"  # no node of this cluster satisfies its clauses and is large enough
     NEVER_TOGETHER = "never_together"  # a gang: all nodes together are not large enough
+    UNSATISFIED = "unsatisfied"  # no node satisfies its clauses at the moment and has enough free
     NO_ROOM = "no_room"  # no node has enough free
     NO_ROOM_TOGETHER = "no_room_together"  # a gang: not enough nodes have enough free
     RESERVED = "reserved"  # there is room, but taking it would delay a reservation
@@ -35,8 +38,10 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     """Why a job waits.
 
     ``never``: no node of this cluster could run it, ever. ``lacking``: per dimension that is short, the number of
-    usable nodes that have too little of it free, of ``nodes`` usable ones. ``behind``: the job that it waits for
-    or must not delay. ``until``: the time at which the reason ends by itself, or the reserved or planned start.
+    usable nodes that have too little of it free, of ``nodes`` usable ones; nodes that a clause excludes do not count.
+    ``clauses``: per clause that excludes some of them, its text and how many it excludes alone. ``behind``: the job that it waits for
+    or must not delay. ``until``: the time at which the reason ends by itself (or a clause relaxes), or the reserved or
+    planned start.
     """
 
     kind: Verdict
@@ -44,6 +49,7 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     never: bool = False
     lacking: tuple[tuple[str, int], ...] = ()
+    clauses: tuple[tuple[str, int], ...] = ()
     nodes: int = 0
     behind: int | None = None
     behind_group: str = ""

@@ -1,0 +1,89 @@
+"""Constraints as people read them: what a job requires at this moment (source E §3.4), and what nodes say to a text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from cress.core.constraints import BY_EXPRESSION, Constraints
+from cress.core.jobs import JobState
+from cress.core.kernels.holding import USABLE
+from cress.core.matching import Match
+from cress.language.clauses import Kind, Rank
+from cress.language.parser import parse_rank, parse_requirement
+from cress.model.times import NEVER
+from cress.model.vectors import format_vector
+
+if TYPE_CHECKING:
+    from cress.core.ledger import Ledger
+
+
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for a job at this moment; ``until`` is when a clause changes sides by itself (µs), if one does."""
+
+    requirement: str
+    rank: str
+    until: int | None = None
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node says to a requirement and a rank: ``failing`` is the first clause that it does not satisfy.
+
+    ``undefined``: since it has no such attribute, or none that can be compared so.
+    """
+
+    node: str
+    satisfied: bool
+    failing: str = ""
+    undefined: bool = False
+    score: float = 0.0
+    usable: bool = True
+
+
+def moment_of(core: Ledger, job: JobState) -> Moment:
+    """The requirement and the rank of the job as they are matched now.
+
+    E's order: what is asked of a node itself, amounts, ports, then what follows other tasks; names of jobs are the nodes
+    on which they run, if they do.
+    """
+    shape = core.shape_of(job, job.shape.size)
+    matching = core.cluster.matching
+    wants = shape.wants
+    first, last = [], []
+    for clause in wants.hard:
+        if clause.kind in BY_EXPRESSION or clause.kind is Kind.PORT:
+            first.append(str(clause))
+        else:
+            last.append(matching.predicate(clause, wants).shown())
+    if any(job.job.request):
+        first.append(f"Resource = {format_vector(job.job.request, core.dimensions)}")
+    first += [f"Port = {port}" if port else "DynamicPort = True" for port in wants.ports]
+    if wants.per_node:
+        last.append(f"max_per_node = {wants.per_node}")
+    if wants.per_rack:
+        last.append(f"max_per_rack = {wants.per_rack}")
+    until = job.relaxes_at if job.relaxes_at < NEVER else None
+    return Moment(requirement=" && ".join(first + last), rank=str(Rank(wants.terms)), until=until)
+
+
+def tried_out(core: Ledger, requirement: str, rank: str) -> list[Fit]:
+    """What each node that is there says; clauses with an f(x) count as hard."""
+    constraints = Constraints(parse_requirement(requirement), parse_rank(rank), (), 0, 0)
+    cluster = core.cluster
+    match = Match(cluster.matching, constraints.wants(0))
+    first = match.first_from_nothing().tolist()
+    scores = match.score(np.arange(cluster.node_count)).tolist() if cluster.node_count else []
+    return [
+        Fit(
+            node=name,
+            satisfied=not first[f],
+            failing=match.predicates[first[f] - 1].text if first[f] else "",
+            undefined=bool(first[f]) and match.predicates[first[f] - 1].undefined(f),
+            score=scores[f],
+            usable=bool(cluster.nodes[f, USABLE]),
+        )
+        for f, name in enumerate(cluster.names)
+        if not cluster.lost[f]
+    ]
