@@ -17,7 +17,7 @@ from cress.lifecycle.inputs import (
     decode_record,
     encode_record,
 )
-from cress.lifecycle.machine import Machine
+from cress.lifecycle.machine import VERSION, Machine
 from cress.model.events import Outcome
 from cress.model.options import Options
 from cress.model.records import JobState
@@ -325,7 +325,7 @@ def test_what_quotas_are_counted_in_cannot_change_under_groups() -> None:
 
 
 def test_a_state_of_another_version_is_refused() -> None:
-    data = World().machine.export().replace(b"version\x02", b"version\x7f", 1)
+    data = World().machine.export().replace(b"version" + bytes([VERSION]), b"version\x7f", 1)
     with pytest.raises(ValueError, match="version 127"):
         Machine.restore(data)
 
