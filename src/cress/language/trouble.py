@@ -10,6 +10,13 @@ from cress.model.errors import InputError
 
 _SHOWN = 24
 _LONGEST = 240
+# Where && might stand, what people mean who write something else.
+_HINTS = {
+    "&": "&& joins conditions",
+    "|": "|| is or",
+    "~": "! is not, != is unequal",
+    **dict.fromkeys("<>=!≤≥≠", "one comparison at a time: a < b && b < c"),
+}
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 
 
@@ -36,29 +43,19 @@ def unexpected(text: str, at: int, expected: Iterable[str], before: str = "") ->
         # Where a value may begin so may a parenthesis or a !; nobody needs to be told.
         words = [each for each in words if each not in ("(", "!")]
     rest = text[at:]
-    if rest[:1] in ('"', "'"):
-        quote = rest[0]
-        if rest.count(quote) < 2:
-            return trouble(text, at, "the quote is not closed", f"{quote} ends a text")
-    if rest.startswith("(") and before:
-        return trouble(text, at - len(before), f"{before!r} is no function", "defined(x) is the only one; or f(x) = …")
-    if rest.startswith(")") and ")" not in words:
-        hint = (
-            f"{_listed(words)} is expected"
-            if "a value" in words
-            else "a ( is missing before it, or this one is too many"
-        )
-        return trouble(text, at, "this ) closes nothing" if "a value" not in words else "something is missing", hint)
-    hints = {"&": "&& joins conditions", "|": "|| is or", "~": "! is not, != is unequal"}
-    if "_AND" in expected and rest[:2] not in ("&&", "||") and rest[:1] in hints:
-        return trouble(text, at, f"{_listed(words)} is expected", hints[rest[:1]])
+    needed = f"{_listed(words)} is expected"
     if not rest.strip():
-        hint = "a ( is not closed" if ")" in words else ""
-        return trouble(text, len(text), f"{_listed(words)} is expected", hint)
-    hint = ""
-    if "_AND" in expected and rest[:1] in "<>=!≤≥≠":
-        hint = "one comparison at a time: a < b && b < c"
-    return trouble(text, at, f"{_listed(words)} is expected", hint)
+        return trouble(text, len(text), needed, "a ( is not closed" if ")" in words else "")
+    first = rest[0]
+    if first in "\"'" and rest.count(first) == 1:
+        return trouble(text, at, "the quote is not closed", f"{first} ends a text")
+    if first == "(" and before:
+        return trouble(text, at - len(before), f"{before!r} is no function", "defined(x) is the only one; or f(x) = …")
+    if first == ")" and "a value" in words:
+        return trouble(text, at, "something is missing", needed)
+    if first == ")" and ")" not in words:
+        return trouble(text, at, "this ) closes nothing", "a ( is missing before it, or this one is too many")
+    return trouble(text, at, needed, _HINTS.get(first, "") if "&&" in words else "")
 
 
 def _order(terminal: str) -> tuple[int, str]:
