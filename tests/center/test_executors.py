@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 from base64 import b64encode
 
+import msgspec
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from cress.model.reports import Started
-from cress.protocol.messages import VERSION, Hello, Stops, Welcome, encode
+from cress.model.reports import Cause, Started
+from cress.protocol.messages import VERSION, Hello, Launches, Ports, Reports, Stops, Welcome, encode
 from tests.center.program import Center, ended, eventually, open_wire
 
 
@@ -74,6 +75,53 @@ def test_a_dead_connection_makes_room_for_its_successor(center: Center) -> None:
         with center.executor() as executor:
             assert isinstance(executor.first, Welcome)
             assert center.submit() == executor.launches()[0].job
+
+
+def test_a_port_of_a_stranger_is_given_when_he_is_gone_and_the_same_when_it_is_told_again(center: Center) -> None:
+    with center.executor(listening=(80,)) as executor:
+        id = center.submit(ports={"web": 80, "admin": "dynamic"})
+        assert "80" in center.get(f"/v1/jobs/{id}")["reason"]
+        executor.send(Ports(ports=(443,)))
+        (launch,) = executor.launches()
+        web, admin = launch.ports
+        assert web == 80
+        assert 20_000 <= admin <= 32_767
+    with center.executor() as executor:
+        assert executor.launches() == (launch,)
+
+
+def test_a_port_that_is_taken_after_all_counts_as_taken_until_the_node_says_otherwise(center: Center) -> None:
+    with center.executor() as executor:
+        id = center.submit(ports=8080)
+        (launch,) = executor.launches()
+        executor.send(Reports(reports=(msgspec.structs.replace(ended(launch.attempt, cause=Cause.PORT), port=8080),)))
+        assert executor.durable().attempts == (launch.attempt,)
+        assert center.get(f"/v1/jobs/{id}")["state"] == "pending"
+        # First it waits for another try, then for the port.
+        eventually(lambda: "8080" in center.get(f"/v1/jobs/{id}")["reason"])
+        executor.send(Ports(ports=()))
+        (again,) = executor.launches()
+        assert (again.task, again.ports) == (0, (8080,))
+        assert again.attempt > launch.attempt
+
+
+def test_a_gang_is_sent_with_the_hosts_of_its_tasks_also_when_it_is_sent_again(center: Center) -> None:
+    with (
+        center.executor("a", resource="<1, 8G>", address="10.0.0.1") as a,
+        center.executor("b", resource="<1, 8G>", address="10.0.0.2", rack="r2") as b,
+    ):
+        id = center.submit(tasks=2, gang=True, ports="dynamic")
+        orders = [executor.receive() for executor in (a, b)]
+        assert all(isinstance(each, Launches) for each in orders)
+        (first, second) = (each for each in orders if isinstance(each, Launches))
+        assert first.gangs == second.gangs
+        ((job, hosts),) = [(gang.job, gang.hosts) for gang in first.gangs]
+        launches = {order.launches[0].task: (order.address, order.launches[0].ports) for order in (first, second)}
+        assert job == id
+        assert [(host.address, host.ports) for host in hosts] == [launches[0], launches[1]]
+        assert (second.address, second.rack) == ("10.0.0.2", "r2")
+    with center.executor("b", resource="<1, 8G>", address="10.0.0.2", rack="r2") as b:
+        assert b.receive() == second
 
 
 def test_one_message_carries_all_launches_for_a_node(center: Center) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import time
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cress.executor import facts
+from cress.executor import Settings, facts
+from cress.executor.agent import Agent
 from cress.executor.versions import CACHE, versions
 from cress.model.attributes import check_attributes
 from cress.model.resources import Dimensions
@@ -122,6 +124,26 @@ def test_a_node_does_not_wait_for_slow_programs_and_tells_of_them_later(path: Pa
         finally:
             agent.close()
             clean_up(tmp_path / "executor")
+
+
+def test_what_is_told_late_is_told_once_however_slow_the_rest_stays(tmp_path: Path) -> None:
+    async def story() -> None:
+        agent = Agent(Settings(name="n1", directory=tmp_path, center_url="ws://x", token="t"))
+        agent.asking = asyncio.get_running_loop().create_future()
+        assert await agent._versions(0.01) == {}
+        late = asyncio.create_task(agent._late_versions({}))
+        agent.asking.set_result({"GCC": "12"})
+        await late
+        # The next session: java still says nothing.
+        agent.asking = asyncio.get_running_loop().create_future()
+        assert await agent._versions(0.01) == {"GCC": "12"}
+        late = asyncio.create_task(agent._late_versions({"GCC": "12"}))
+        agent.asking.set_result({"GCC": "12"})
+        done, _ = await asyncio.wait({late}, timeout=0.1)
+        assert not done, "nothing is new: the session goes on"
+        late.cancel()
+
+    asyncio.run(story())
 
 
 def test_the_machine_is_described_as_a_cluster_takes_it() -> None:

@@ -93,7 +93,8 @@ class Agent:
         self.live: set[int] = set()  # attempts that may still write
         self.unconfirmed: set[int] = set()  # attempts that ended, and the center has not said that it knows
         self.strangers = Strangers()
-        self.versions: asyncio.Future[dict[str, str]] | None = None
+        self.versions: dict[str, str] = {}  # of compilers, as far as they have said them
+        self.asking: asyncio.Future[dict[str, str]] | None = None
         self.leaving = asyncio.Event()
         self.keep = settings.keep_tasks
         self._asked = 0
@@ -132,8 +133,8 @@ class Agent:
 
     async def _session(self) -> bool:
         """Connect to both sides and hand on until one is gone; whether the center took us."""
-        if self.versions is None or self.versions.done():
-            self.versions = _in_background(partial(versions, self.directory))
+        if self.asking is None or self.asking.done():
+            self.asking = _in_background(partial(versions, self.directory))
         link = await self.supervisors.connect()
         try:
             async with connect(
@@ -176,7 +177,7 @@ class Agent:
             self.strangers.begin(link.inventory.ports)
             known = await self._versions(VERSIONS)
             self.strangers.told = await self.strangers.look()
-            await center.send(encode(self._hello(center, link, known or {})))
+            await center.send(encode(self._hello(center, link, known)))
             try:
                 answer = decode_from_center(await asyncio.wait_for(_receive(center), OPEN_TIMEOUT))
             except (ConnectionClosed, TimeoutError, msgspec.DecodeError) as error:
@@ -226,15 +227,17 @@ class Agent:
             supervisor=Supervisor(known.pid, known.ticks, known.attempts),
         )
 
-    async def _versions(self, patience: float | None) -> dict[str, str] | None:
-        """The versions of compilers, as soon as they are known; ``None``: not within ``patience`` seconds."""
-        assert self.versions is not None
-        await asyncio.wait({self.versions}, timeout=patience)
-        return self.versions.result() if self.versions.done() else None
+    async def _versions(self, patience: float | None) -> dict[str, str]:
+        """The versions of compilers, as they are known after ``patience`` seconds at most."""
+        assert self.asking is not None
+        await asyncio.wait({self.asking}, timeout=patience)
+        if self.asking.done():
+            self.versions = self.asking.result()
+        return self.versions
 
-    async def _late_versions(self, known: dict[str, str] | None) -> None:
-        """Return when more is known about the machine than the center was told: the next session tells it."""
-        if known is not None or not await self._versions(None):
+    async def _late_versions(self, told: dict[str, str]) -> None:
+        """Return when other versions are known than the center was told: the next session tells them."""
+        if await self._versions(None) == told:
             await asyncio.Event().wait()
 
     async def _watch_ports(self, center: ClientConnection) -> None:
