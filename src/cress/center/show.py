@@ -10,9 +10,11 @@ from cress.center.engine import Engine
 from cress.center.lookup import Task, state_of
 from cress.center.past import PastJob
 from cress.core.groups import GroupState
+from cress.core.scheduler import Scheduler
 from cress.lifecycle.jobs import record_of
 from cress.lifecycle.live import AWAY, LiveAttempt, LiveJob, LiveNode
-from cress.lifecycle.names import Place
+from cress.lifecycle.names import Place, ports_of
+from cress.model.errors import InputError
 from cress.model.jobports import DYNAMIC
 from cress.model.quotatext import SCALE, format_resource_quota
 from cress.model.records import AttemptRecord, JobRecord
@@ -25,12 +27,17 @@ from cress.protocol.views import (
     AttemptView,
     GroupView,
     JobView,
+    MatchView,
+    NodeTask,
     NodeView,
     PlaceView,
     Resources,
     TaskCounts,
     TaskView,
 )
+
+# Tasks that are told of one node.
+MOST_NODE_TASKS = 1_000
 
 
 def moment(utc: int) -> float | None:
@@ -51,14 +58,18 @@ def job_view(engine: Engine, job: LiveJob | JobRecord) -> JobView:
     """A job, alive or over."""
     if isinstance(job, JobRecord):
         return _job(engine, job, run_of(engine, job))
-    spec = job.job
-    view = _job(engine, record_of(job, engine.machine.utc), run_of(engine, job))
+    spec, machine = job.job, engine.machine
+    view = _job(engine, record_of(job, machine.utc), run_of(engine, job))
+    now = machine.core.constraints(spec.id)
     return msgspec.structs.replace(
         view,
         state=state_of(job).value,
         tasks=msgspec.structs.replace(view.tasks, waiting=job.waiting, running=job.running),
         ended=None,
-        reason=engine.machine.reason(spec.id, engine.clock.now()),
+        reason=machine.reason(spec.id, engine.clock.now()),
+        requirement_now=now.requirement if now else "",
+        rank_now=now.rank if now else "",
+        relaxes=None if now is None or now.until is None else (now.until - machine.now + machine.utc) / SECOND,
         held=job.held,
         retries=spec.retries,
         after={str(number): condition.value for number, condition in spec.after},
@@ -153,6 +164,49 @@ def node_views(engine: Engine, nodes: list[LiveNode]) -> tuple[NodeView, ...]:
     for attempt in engine.machine.attempts.values():
         running[attempt.node] = running.get(attempt.node, 0) + 1
     return tuple(_node(engine, node, running.get(node.node.name, 0)) for node in nodes)
+
+
+def whole_node_view(engine: Engine, node: LiveNode) -> NodeView:
+    """One node with what runs there and who has its ports."""
+    (view,) = node_views(engine, [node])
+    name = node.node.name
+    there = sorted((each for each in engine.machine.attempts.values() if each.node == name), key=lambda each: each.id)
+    return msgspec.structs.replace(
+        view, tasks=tuple(_node_task(engine, each) for each in there[:MOST_NODE_TASKS]), ports_seen=node.ports
+    )
+
+
+def match_views(engine: Engine, where: str, rank: str) -> dict[str, MatchView]:
+    """How every node stands to a requirement and a rank, by name. Raises InputError."""
+    core = engine.machine.core
+    try:
+        fits = core.match(where, rank)
+    except InputError as error:
+        raise error.at(field=_wrong_one(core, where)) from None
+    return {
+        fit.node: MatchView(satisfied=fit.satisfied, clause=fit.failing, undefined=fit.undefined, score=fit.score)
+        for fit in fits
+    }
+
+
+def _wrong_one(core: Scheduler, where: str) -> str:
+    try:
+        core.match(where)
+    except InputError:
+        return "where"
+    return "rank"
+
+
+def _node_task(engine: Engine, attempt: LiveAttempt) -> NodeTask:
+    job = engine.machine.jobs[attempt.job]
+    return NodeTask(
+        job=attempt.job,
+        task=attempt.task,
+        attempt=attempt.id,
+        name=job.job.name,
+        started=moment(attempt.started),
+        ports=dict(ports_of(job, attempt)),
+    )
 
 
 def is_up(engine: Engine, node: LiveNode) -> bool:

@@ -16,7 +16,7 @@ from cress.cli.tables import Cell, Column, clean, facts, show, state
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
-    from cress.client import NodeTask, NodeView
+    from cress.client import Client, NodeTask, NodeView
 
 EPILOG = """\
 \b
@@ -66,7 +66,7 @@ def nodes(
             if name is not None:
                 found: Sequence[NodeView] = (client.node(name),)
             else:
-                found = client.match_nodes(where, rank) if matching else client.nodes()
+                found = _matched(client, where, rank) if matching else client.nodes()
         if matching and found and not as_json:
             show_matches(found)
         elif as_json:
@@ -172,6 +172,17 @@ def about(node: NodeView) -> list[tuple[str, Cell]]:
         ("Ports", _ports(node)),
         *((name, _value(value)) for name, value in node.attributes.items()),
     ]
+
+
+def _matched(client: Client, where: str, rank: str) -> tuple[NodeView, ...]:
+    from cress.client import Refused
+
+    try:
+        return client.match_nodes(where, rank)
+    except Refused as error:
+        if not error.faults:
+            raise
+        raise InputError(error.faults[0].what, hint=error.faults[0].hint, field=f"--{error.faults[0].field}") from None
 
 
 def task_row(task: NodeTask) -> list[Cell]:

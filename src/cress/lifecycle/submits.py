@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
 from cress.core.admission import check_job
+from cress.core.constraints import constraints_of, lasting_wants
+from cress.core.placement import relation_of
 from cress.lifecycle import dependencies
 from cress.lifecycle.inputs import Submit
 from cress.lifecycle.jobs import cancel
@@ -95,6 +98,8 @@ def check(machine: Machine, jobs: Sequence[Job], known: Mapping[int, JobState]) 
         except InputError as error:
             raise below(error, f"jobs[{number}]") if len(jobs) > 1 else error from None
     dependencies.check(machine, jobs, known)
+    relations = machine.core.relations.dependencies
+    relations.check(relation_of(job, constraints_of(job), job.group or DEFAULT_GROUP) for job in jobs)
 
 
 def _check_job(machine: Machine, job: Job) -> None:
@@ -108,6 +113,20 @@ def _check_job(machine: Machine, job: Job) -> None:
         allowed = ", ".join(groups[name].spec.users)
         raise NotAccepted(f"{job.user} may not submit to group {name}", hint=f"its users: {allowed}", field="group")
     if machine.nodes and core.never_fits(job):
-        alone = not core.cluster.ever_fits(job.request)
-        what = "one task is larger than every node" if alone else "all nodes together are too small for the gang"
-        raise NotAccepted(what, hint="see `cress nodes` for what the nodes offer", field="resource")
+        raise _never(machine, job)
+
+
+def _never(machine: Machine, job: Job) -> NotAccepted:
+    """Why no node that is there could ever hold a task of the job, or not all of them its gang."""
+    cluster, wants = machine.core.cluster, lasting_wants(job)
+    hint, field = "see `cress nodes` for what the nodes offer", "resource"
+    if not cluster.ever_fits(job.request):
+        what = "one task is larger than every node"
+    elif cluster.ever_fits(job.request, wants):
+        what = "all nodes together are too small for the gang"
+    else:
+        there = [f for f in range(cluster.node_count) if not cluster.lost[f]]
+        clauses = " and ".join(text for text, _ in cluster.matching.never(wants, np.array(there, np.int64)))
+        what = f"no node that is large enough could ever satisfy {clauses}"
+        hint, field = "`cress nodes --where EXPR` shows which nodes satisfy what", "requirement"
+    return NotAccepted(what, hint=hint, field=field)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 import cress
@@ -11,7 +12,7 @@ from cress.center.api.bodies import Body, CordonBody, DrainBody, read, reply
 from cress.center.api.context import engine_of
 from cress.center.api.errors import NotFound
 from cress.center.engine import Engine
-from cress.center.show import is_up, node_views, resources, used_of
+from cress.center.show import is_up, match_views, node_views, resources, used_of, whole_node_view
 from cress.lifecycle.inputs import Cordon, Drain, NodeDead
 from cress.lifecycle.live import LiveNode
 from cress.model.errors import InputError
@@ -29,10 +30,18 @@ router = APIRouter(prefix="/v1")
 
 @router.get("/nodes")
 async def nodes(
-    request: Request, limit: Annotated[int, Query(ge=1, le=MOST_NODES)] = 1_000, after: str = ""
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=MOST_NODES)] = 1_000,
+    after: str = "",
+    where: str = "",
+    rank: str = "",
 ) -> Response:
-    """Nodes, in the order in which they registered; ``next`` of a page is ``after`` of the following one."""
+    """Nodes, in the order in which they registered; ``next`` of a page is ``after`` of the following one.
+
+    With ``where`` (a requirement) or ``rank`` each says whether it satisfies the one and what it is worth by the other.
+    """
     engine = engine_of(request)
+    matches = match_views(engine, where, rank) if where or rank else {}
     known = list(engine.machine.nodes.values())
     first = 0
     if after:
@@ -40,14 +49,15 @@ async def nodes(
         first = names.index(after) + 1 if after in names else len(names)
     page = known[first : first + limit]
     more = page[-1].node.name if first + limit < len(known) else None
-    return reply(NodesPage(nodes=node_views(engine, page), next=more))
+    views = (msgspec.structs.replace(view, match=matches.get(view.name)) for view in node_views(engine, page))
+    return reply(NodesPage(nodes=tuple(views), next=more))
 
 
 @router.get("/nodes/{name}")
 async def node(request: Request, name: str) -> Response:
-    """One node."""
+    """One node, with what runs there and the ports that are in use."""
     engine = engine_of(request)
-    return reply(node_views(engine, [_node(engine, name)])[0])
+    return reply(whole_node_view(engine, _node(engine, name)))
 
 
 @router.post("/nodes/{name}/cordon")
