@@ -74,7 +74,7 @@ class Balance:
             blocked, cluster.columns, cluster.then, cluster.node_count, cluster.totals, cluster.dims, self._fixed,
             self._parts, self._use_utilisation, self.threshold, self.order, self.cursor,
         )  # fmt: skip
-        if f >= 0:
+        if f >= 0 and cluster.matching.live:
             cluster.matching.touch(f)
         return f  # type: ignore[no-any-return]
 
@@ -89,8 +89,9 @@ class Balance:
             self.cursor,
         )  # fmt: skip
         nodes: list[int] = chosen.tolist()
-        for f in nodes:
-            cluster.matching.touch(f)
+        if cluster.matching.live:
+            for f in nodes:
+                cluster.matching.touch(f)
         return nodes
 
     def weights(self) -> Floats:
