@@ -9,7 +9,7 @@ import pytest
 from cress.core.vetoes import Verdict, Veto
 from cress.model.events import Outcome
 from cress.model.times import SECOND
-from tests.core.builders import World, group, job, node, nodes
+from tests.core.builders import JobBuilder, World, group, job, node, nodes
 
 
 def too_large() -> World:
@@ -163,6 +163,27 @@ def beside_a_reservation() -> World:
     return world
 
 
+def no_node_is_as_it_asks() -> World:
+    return _decided(job("waits").requires("GPU = True"))
+
+
+def no_node_is_free_as_it_asks() -> World:
+    return _decided(job("web").ports(http=80), job("waits").requires("Port = 80"))
+
+
+def starts_with_another() -> World:
+    world = _decided(job("db"), job("waits").requires("JobDependency = db"))
+    world.lose_node("n1").decide()
+    return world
+
+
+def _decided(*jobs: JobBuilder) -> World:
+    world = World(group("g", 9), nodes=[node("n1").cpu(4)])
+    for each in jobs:
+        world.submit(each.group("g")).decide()
+    return world
+
+
 SITUATIONS = [
     (too_large, Verdict.NEVER, "no node of this cluster is large enough for it, even when empty"),
     (somebody_holds_it, Verdict.HELD, "it is held"),
@@ -209,6 +230,13 @@ SITUATIONS = [
         "not enough nodes have enough free for all its tasks; of 1 nodes each has room for some of them only",
     ),
     (beside_a_reservation, Verdict.RESERVED, "it fits, but would delay job 2 of group g"),
+    (
+        no_node_is_as_it_asks,
+        Verdict.NEVER_SATISFIED,
+        "no node of this cluster could ever satisfy GPU = True (1 of 1 nodes do not)",
+    ),
+    (no_node_is_free_as_it_asks, Verdict.UNSATISFIED, "no node satisfies Port = 80 (1 of 1 nodes do not)"),
+    (starts_with_another, Verdict.TOGETHER, "it starts again together with job 1 of group g, on one node"),
 ]
 
 
@@ -219,7 +247,7 @@ def test_the_sentence(situation: Callable[[], World], kind: Verdict, golden: str
     assert veto.kind is kind
     assert world.why("waits") == golden
     assert (veto.job, veto.group) == (world.ids["waits"], world.state("waits").group.name)
-    assert veto.never is (kind is Verdict.NEVER)
+    assert veto.never is (kind in (Verdict.NEVER, Verdict.NEVER_SATISFIED))
 
 
 def test_every_kind_of_veto_has_a_situation() -> None:

@@ -158,7 +158,7 @@ def _tasks(core: Scheduler) -> Iterator[str]:
     for job in core.jobs.values():
         running = [attempt.task for attempt in job.attempts.values()]
         claimed = [task for claim in job.claims for task in claim.tasks]
-        busy = running + claimed + job.again + list(job.later)
+        busy = running + claimed + job.again + list(job.later) + list(job.carried)
         if len(set(busy)) != len(busy):
             yield f"job {job.job.id} has a task twice"
         fresh = 0 if job.cancelled else job.job.tasks - job.next_task
@@ -170,6 +170,41 @@ def _tasks(core: Scheduler) -> Iterator[str]:
             yield f"job {job.job.id} is {'' if job.queued else 'not '}queued"
         if job.over:
             yield f"job {job.job.id} is over and still there"
+
+
+def _units(core: Scheduler) -> Iterator[str]:
+    led: dict[tuple[int, int], int] = {}
+    for job in core.jobs.values():
+        for task, others in job.companions.items():
+            if task not in job.again or not others or not job.queued:
+                yield f"a unit of job {job.job.id} does not wait"
+            for other, its_task in others:
+                if core.jobs.get(other.job.id) is not other or (other.job.id, its_task) in led:
+                    yield f"task {its_task} of job {other.job.id} is with two, or gone"
+                led[other.job.id, its_task] = job.job.id
+    carried = {(job.job.id, task): by.job.id for job in core.jobs.values() for task, by in job.carried.items()}
+    if carried != led:
+        yield f"{carried} are with others, {led} are led"
+
+
+def _ports_and_disks(core: Scheduler) -> Iterator[str]:
+    relations = core.relations
+    ports: dict[int, list[int]] = {}
+    disks = [0] * core.cluster.node_count
+    for attempt in core.attempts.values():
+        ports.setdefault(attempt.node, []).extend(attempt.ports)
+        disks[attempt.node] += attempt.disks
+    for f, name in enumerate(core.cluster.names):
+        if sorted(ports.get(f, ())) != list(relations.ports.given(f)):
+            yield f"ports {ports.get(f)} of node {name} are in use, {relations.ports.given(f)} were given"
+        if disks[f] != relations.disks_taken[f]:
+            yield f"{disks[f]} disks of node {name} are in use, {relations.disks_taken[f]} counted"
+
+
+def _counts(core: Scheduler) -> Iterator[str]:
+    for whose, kept in core.relations.counts.items():
+        if kept != core.relations.counted(whose):
+            yield f"tasks of {whose} run on {core.relations.counted(whose)}, kept is {kept}"
 
 
 def _order(core: Scheduler) -> Iterator[str]:
@@ -218,6 +253,9 @@ INVARIANTS: dict[str, Callable[[Scheduler], Iterator[str]]] = {
     "float columns follow the amounts": _columns,
     "a group's used is what it holds": _usage,
     "a task is waiting, claimed or running, once": _tasks,
+    "units of several jobs wait with their leaders": _units,
+    "ports and disks are somebody's, once": _ports_and_disks,
+    "nodes of jobs are counted right": _counts,
     "groups and queues are in order": _order,
     "what is claimed will be free": _claims,
     "a pending unit has a veto": _vetoes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +24,8 @@ class JobState:
     tasks that are queued again at a time (µs). Neither ``held`` jobs nor those ``behind`` another one are offered.
     ``since`` is when the job last got a task into its queue; ``submitted`` fixes its place in the order.
     ``constraints`` are what it asks for beside amounts; of its clauses those in ``soft`` (bits) are soft at the moment,
-    until one changes sides by itself at ``relaxes_at``.
+    until one changes sides by itself at ``relaxes_at``. ``companions`` are, by a task in ``again``, tasks of other jobs that
+    start together with it; ``carried`` are tasks that are with another job's, and which job that is.
     """
 
     __slots__ = (
@@ -33,7 +34,9 @@ class JobState:
         "attempts",
         "behind",
         "cancelled",
+        "carried",
         "claims",
+        "companions",
         "constraints",
         "cpu_charge",
         "drain",
@@ -82,6 +85,8 @@ class JobState:
         self.key: tuple[int, int] = (submitted, job.id)
         self.attempts: dict[int, Attempt] = {}
         self.claims: list[Claim] = []
+        self.companions: dict[int, list[tuple[JobState, int]]] = {}
+        self.carried: dict[int, JobState] = {}
         self.cancelled = False
         # The number of passes that had been run when it was queued: until the next one nobody has looked at it.
         self.arrived = 0
@@ -100,6 +105,21 @@ class JobState:
         self.next_task += 1
         return task
 
+    def take_out(self, task: int) -> None:
+        """A task that was queued again waits here no longer."""
+        self.waiting -= 1
+        self.again.remove(task)
+        heapify(self.again)
+
+    def unit(self) -> list[tuple[JobState, int]]:
+        """What starts together with the next task."""
+        return self.companions.get(self.again[0], []) if self.companions and self.again else []
+
+    def asked(self) -> list[Constraints]:
+        """What its next unit asks for beside amounts, member by member."""
+        members = (self, *(job for job, _ in self.unit()))
+        return [member.constraints for member in members if member.constraints is not None]
+
     def put_back(self, task: int) -> None:
         """A task waits again, with the job's place in the order."""
         self.waiting += 1
@@ -108,7 +128,7 @@ class JobState:
     @property
     def over(self) -> bool:
         """Whether nothing of the job waits or runs any more."""
-        return not self.waiting and not self.attempts and not self.claims and not self.later
+        return not (self.waiting or self.attempts or self.claims or self.later or self.carried)
 
     def __repr__(self) -> str:
         return f"<job {self.job.id}: {self.waiting} waiting, {len(self.attempts)} running>"

@@ -20,6 +20,7 @@ from cress.core.relaxing import Relaxing
 from cress.core.reservations import Reservations
 from cress.core.running import Running
 from cress.core.timeline import Timeline
+from cress.core.together import combination, dissolve_hopeless, leave_units
 from cress.model.decisions import Decision, Start, Stop
 from cress.model.errors import InputError
 from cress.model.events import (
@@ -72,6 +73,8 @@ class Ledger:
         self.pass_number = 0
         # Tasks that are queued again at a time: a heap of time, job, task.
         self.later: list[tuple[int, int, int]] = []
+        # Tasks that were lost since the last pass and wait again: job, task, the node that they were on.
+        self.lost: list[tuple[int, int, int]] = []
         # Decisions that events led to, handed out by the next ``decide``.
         self.outbox: list[Decision] = []
         self.wake = NEVER
@@ -168,6 +171,7 @@ class Ledger:
         if job is None or job.cancelled:
             return
         job.cancelled = True
+        leave_units(self, job)
         for claim in list(job.claims):
             self._drop_claim(claim, again=False)
         if job.queued:
@@ -198,6 +202,7 @@ class Ledger:
             if not job.queued:
                 self.enqueue(job)
         elif job.held or job.behind is not None:
+            leave_units(self, job)
             for claim in list(job.claims):
                 self._drop_claim(claim, again=True)
             if job.queued:
@@ -214,6 +219,8 @@ class Ledger:
         lost = event.outcome is Outcome.LOST and (attempt.job.job.job_failure or again)
         if victim or lost or event.outcome is Outcome.PREEMPTED:
             again, after = True, 0
+        if event.outcome is Outcome.LOST and again and not after:
+            self.lost.append((attempt.job.job.id, attempt.task, attempt.node))
         self._give_back(attempt, again, after)
 
     def _node_lost(self, name: str) -> None:
@@ -221,7 +228,10 @@ class Ledger:
         if self.cluster.lost[f]:
             return
         for attempt in [attempt for attempt in self.attempts.values() if attempt.node == f]:
-            self._give_back(attempt, attempt.stopping or attempt.job.job.job_failure)
+            again = attempt.stopping or attempt.job.job.job_failure
+            if again:
+                self.lost.append((attempt.job.job.id, attempt.task, f))
+            self._give_back(attempt, again)
         self.relations.ports.forget(f)
         self.cluster.lose_node(f)
         self._void_claims(f)
@@ -229,6 +239,7 @@ class Ledger:
     def _nodes_changed(self) -> None:
         self.balance.refresh()
         self.balance.cursor %= max(1, self.cluster.node_count)
+        dissolve_hopeless(self)
         if self.groups.default_is_implied():
             self._refresh_quotas()
 
@@ -237,6 +248,8 @@ class Ledger:
         moves = dict(event.moves)
         moving = [job for job in self.jobs.values() if job.group.name not in kept]
         targets = [(job, moves[job.group.name]) for job in moving]
+        for job in moving:
+            leave_units(self, job)
         for job in moving:
             if job.queued:
                 self._dequeue(job)
@@ -317,7 +330,7 @@ class Ledger:
         """Put a job into its queue, with the time since which it waits and the sides of its clauses as they are."""
         job.queued = True
         size = job.waiting if job.job.gang else job.shape.size
-        if job.constraints is not None:
+        if job.constraints is not None or job.companions:
             self._reshape(job, self.shape_of(job, size))
             self.relaxing.note(job, self.now)
         elif job.shape.size != size or job.shape.row < 0:
@@ -334,7 +347,7 @@ class Ledger:
         self.cluster.unwant(job.shape)
         job.drain = []
         job.held_since = None
-        if job.constraints is not None and not job.claims:
+        if (job.constraints is not None or job.companions) and not job.claims:
             self.relaxing.leave(job)
         if not len(job.group.policy):
             self.groups.reorder(job.group)
@@ -351,7 +364,11 @@ class Ledger:
     # --- constraints -----------------------------------------------------------------------------------------
 
     def shape_of(self, job: JobState, size: int) -> Shape:
-        """The shape of ``size`` tasks of the job with what it wants while ``job.soft`` are soft."""
+        """The shape of ``size`` tasks of the job with what it wants while ``job.soft`` are soft, or of its next unit."""
+        companions = job.unit()
+        if companions:
+            request, together = combination(self, job, companions)
+            return self.cluster.shape(request, size, together)
         if job.constraints is None:
             return self.cluster.shape(job.job.request, size)
         wants = job.constraints.wants(job.soft, job.job.id, job.group.name)
@@ -360,22 +377,50 @@ class Ledger:
     def waits_since(self, job: JobState, since: int) -> None:
         """The job got a task into its queue at another time than was thought."""
         job.since = since
-        if job.constraints is not None:
+        if job.constraints is not None or job.companions:
             self.look_at(job)
 
     def look_at(self, job: JobState) -> None:
         """A waiting job as its constraints are at this moment: clauses may have changed sides."""
-        if self._weigh(job):
-            old = job.shape
-            self._reshape(job, self.shape_of(job, old.size))
-            if job.queued and job.shape is not old:
-                self.cluster.want(job.shape)
-                self.cluster.unwant(old)
-                job.group.policy.reshaped(job)
-            # It may fit where it did not, and what was reserved or planned for it was for another shape.
-            self.plans.forget(job)
-            self.cluster.loosened += 1
+        if (job.constraints is not None and self._weigh(job)) or job.companions:
+            self._refit(job)
         self.relaxing.note(job, self.now)
+
+    def refit(self, job: JobState) -> None:
+        """The next unit of a job may be another one than before."""
+        if job.queued:
+            self._refit(job)
+            self.relaxing.note(job, self.now)
+
+    def _refit(self, job: JobState) -> None:
+        old = job.shape
+        shape = self.shape_of(job, old.size)
+        if shape is old:
+            return
+        self._reshape(job, shape)
+        if job.queued:
+            self.cluster.want(job.shape)
+            self.cluster.unwant(old)
+            job.group.policy.reshaped(job)
+        # It may fit where it did not, and what was reserved or planned for it was for another shape.
+        self.plans.forget(job)
+        self.cluster.loosened += 1
+
+    def wait_again(self, job: JobState, task: int) -> None:
+        """A task waits in the queue of its job from now on."""
+        job.put_back(task)
+        if job.queued:
+            self.waits_since(job, self.now)
+        elif self.can_wait(job):
+            self.enqueue(job)
+
+    def wait_elsewhere(self, job: JobState, task: int) -> None:
+        """A task that was queued again waits in the queue of its job no longer."""
+        job.take_out(task)
+        if not job.waiting:
+            self._dequeue(job)
+        else:
+            self.refit(job)
 
     def _weigh(self, job: JobState) -> bool:
         """Put every clause of a job on its side; returns whether one changed it."""
@@ -419,8 +464,12 @@ class Ledger:
         group.add_used(job, charge)
         if job.constraints is not None:
             self._take_ports_and_disks(attempt)
-        self.cluster.matching.moved(job, f, 1)
-        return Start(number, job.job.id, task, self.cluster.names[f], attempt.ports[: len(job.job.ports)])
+        matching = self.cluster.matching
+        if matching.live or matching.relations.counts:
+            matching.moved(job, f, 1)
+        return Start(
+            number, job.job.id, task, self.cluster.names[f], attempt.ports and attempt.ports[: len(job.job.ports)]
+        )
 
     def _take_ports_and_disks(self, attempt: Attempt) -> None:
         job, f = attempt.job, attempt.node
@@ -440,7 +489,9 @@ class Ledger:
         self.relations.ports.give_back(attempt.node, attempt.ports)
         self.relations.disks_taken[attempt.node] -= attempt.disks
         self.cluster.release(attempt.slot)
-        self.cluster.matching.moved(job, attempt.node, -1)
+        matching = self.cluster.matching
+        if matching.live or matching.relations.counts:
+            matching.moved(job, attempt.node, -1)
         group.add_used(job, tuple(-amount for amount in attempt.charge))
         if attempt.stopping:
             del self.leaving[attempt.id]
@@ -537,7 +588,7 @@ class Ledger:
 
     def waiting(self) -> Iterator[JobState]:
         """All jobs with a task that waits, by id."""
-        return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims or job.later)
+        return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims or job.later or job.carried)
 
     def never_fits(self, job: Job) -> bool:
         """Whether no node that is there could ever hold a task of ``job``, or not all nodes together its gang.

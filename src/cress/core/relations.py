@@ -56,7 +56,7 @@ class Relations:
         # Per node: whole disks, and how many of them tasks have.
         self.disks: Ints = np.zeros(0, np.int64)
         self.disks_taken: Ints = np.zeros(0, np.int64)
-        self._counts: dict[Whose, dict[int, int]] = {}
+        self.counts: dict[Whose, dict[int, int]] = {}
         # Shapes that are asked again on all nodes when such a task starts or ends anywhere.
         self._watchers: dict[Whose, dict[Shape, None]] = {}
 
@@ -91,25 +91,30 @@ class Relations:
         if number in self.dependencies:
             self.remove_job(number)
         self.dependencies.add(number, relation)
-        self._counts.pop(relation.key, None)
+        self.counts.pop(relation.key, None)
 
     def remove_job(self, number: int) -> None:
         """A job is over."""
         self.dependencies.remove(number)
-        self._counts.pop(Own(number), None)
+        self.counts.pop(Own(number), None)
 
     def forget_counts(self) -> None:
         """Jobs moved to other groups: whose tasks they are is looked up again."""
-        self._counts.clear()
+        self.counts.clear()
 
     def nodes_of(self, whose: Whose) -> Mapping[int, int]:
         """Nodes where such tasks run, and how many."""
-        found = self._counts.get(whose)
+        found = self.counts.get(whose)
         if found is None:
-            found = self._counts[whose] = {}
-            for job in self._jobs_of(whose):
-                for attempt in job.attempts.values():
-                    found[attempt.node] = found.get(attempt.node, 0) + 1
+            found = self.counts[whose] = self.counted(whose)
+        return found
+
+    def counted(self, whose: Whose) -> dict[int, int]:
+        """The same, counted now."""
+        found: dict[int, int] = {}
+        for job in self._jobs_of(whose):
+            for attempt in job.attempts.values():
+                found[attempt.node] = found.get(attempt.node, 0) + 1
         return found
 
     def _jobs_of(self, whose: Whose) -> list[JobState]:
@@ -150,12 +155,12 @@ class Relations:
 
     def moved(self, job: JobState, f: int, change: int) -> list[Shape]:
         """A task of the job runs on node ``f`` now (1), or does no more (-1); the shapes to be asked on all nodes."""
-        if not (self._counts or self._watchers):
+        if not (self.counts or self._watchers):
             return []
         own, near = Own(job.job.id), belongs_with(job)
         whose: tuple[Whose, ...] = (own, Key(job.group.name, job.job.name), *(() if near == own else (near,)))
         for each in whose:
-            counts = self._counts.get(each)
+            counts = self.counts.get(each)
             if counts is not None:
                 number = counts.get(f, 0) + change
                 if number:

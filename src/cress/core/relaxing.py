@@ -18,17 +18,21 @@ class Relaxing:
 
     def note(self, job: JobState, now: int) -> None:
         """The job waits since ``job.since``, with the clauses ``job.soft`` of this moment."""
-        constraints = job.constraints
-        assert constraints is not None
-        change = constraints.next_change(now - job.since)
+        asked = job.asked()
+        if not asked:
+            self.leave(job)
+            return
+        change = min(each.next_change(now - job.since) for each in asked)
         time = NEVER if change >= NEVER else job.since + change
         number = job.job.id
         if time < NEVER and time != job.relaxes_at:
             heappush(self._times, (time, number))
             self._by_time[number] = job
         job.relaxes_at = time
-        if constraints.by_load:
+        if any(each.by_load for each in asked):
             self.by_load[number] = job
+        else:
+            self.by_load.pop(number, None)
 
     def leave(self, job: JobState) -> None:
         """Nothing of the job waits for a place any more."""

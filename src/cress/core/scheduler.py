@@ -11,15 +11,18 @@ from datetime import UTC, tzinfo
 import numpy as np
 
 from cress.core.explain import why_waiting
+from cress.core.gangs import Room, gang_room
 from cress.core.groups import GroupState
 from cress.core.invariants import broken_invariants
 from cress.core.jobs import JobState
 from cress.core.kernels.holding import FITTING
 from cress.core.ledger import Ledger
+from cress.core.moment import Fit, Moment, moment_of, tried_out
 from cress.core.preemption import Claim, Plan, find_plan
 from cress.core.reservations import Ahead, drain_due
 from cress.core.state import State, export_state, restored
 from cress.core.timeline import Reservation
+from cress.core.together import form_units
 from cress.core.vetoes import Verdict, Veto
 from cress.model.decisions import Decision, Decisions, Preempt, WouldPreempt
 from cress.model.options import Options
@@ -46,16 +49,19 @@ class Scheduler(Ledger):
     def decide(self, now: int, budget: int = 2**31) -> Decisions:
         """Run passes until one places nothing, at most ``budget`` of them; what was decided, in order."""
         self._at(now)
+        if self.lost:
+            form_units(self)
         self.reservations.expire(now)
         # Whoever ended meanwhile needs no stop any more.
         decided = [decision for decision in self.outbox if decision.attempt in self.attempts]
         self.outbox = []
         self.decided = decided
-        while budget > 0:
+        more = True
+        while more and budget > 0:
             budget -= 1
-            if not self._pass(now):
-                return Decisions(decided)
-        return Decisions(decided, more=True)
+            more = self._pass(now)
+        self.cluster.matching.flush()
+        return Decisions(decided, more=more)
 
     def _pass(self, now: int) -> bool:
         """One pass of the cycle: place one unit, or make room for one. Returns whether it did.
@@ -70,11 +76,12 @@ class Scheduler(Ledger):
            h. else it is one more blocked unit ahead of the next group.
         4. nothing placed: wait for an event.
         """
+        if self.relaxing.by_load or self.cluster.matching.live or self.claims:
+            self._follow()
         self.wake = NEVER
         self.last_blocked = None
         ahead = Ahead()
         self.pass_number += 1
-        self._follow()
         for key in self.groups.order:
             group = self.groups.by_name[key[3]]
             group.visited = self.pass_number
@@ -96,10 +103,12 @@ class Scheduler(Ledger):
         return False
 
     def _follow(self) -> None:
-        """What follows the moment, as it is at the beginning of a pass: clauses, and jobs that go by the load."""
+        """What follows the moment, as it is at the beginning of a pass: jobs that go by the load, clauses, claims."""
         for job in list(self.relaxing.by_load.values()):
             self.look_at(job)
         self.cluster.matching.flush()
+        for claim in [claim for claim in self.claims if self._is_void(claim)]:
+            self._drop_claim(claim, again=True)
 
     def _cools(self, group: GroupState, now: int) -> bool:
         until = group.cools_until()
@@ -191,6 +200,8 @@ class Scheduler(Ledger):
             return False
         if not job.waiting:
             self._dequeue(job)
+        elif job.companions or job.shape.wants.parts:
+            self.refit(job)
         self.groups.reorder(job.group)
         job.group.verdict = Verdict.PLACED
         return True
@@ -198,9 +209,14 @@ class Scheduler(Ledger):
     def _start_gang(self, job: JobState, now: int) -> bool:
         shape = job.shape
         timeline = self.timeline
-        if timeline.copies_now(shape, job.limit, shape.size, now).sum() < shape.size:
+        if shape.match is not None:
+            room = gang_room(self.cluster, shape, timeline.all_copies_now(shape, job.limit, now))
+            if room is None:
+                return False
+            self._place_in(job, room, now)
+        elif timeline.copies_now(shape, job.limit, shape.size, now).sum() < shape.size:
             return False
-        if timeline.any_booked or shape.match is not None:
+        elif timeline.any_booked:
             for _ in range(shape.size):
                 timeline.screen(shape, job.limit, now)
                 placed = self._place(job)
@@ -212,6 +228,17 @@ class Scheduler(Ledger):
         job.group.verdict = Verdict.PLACED
         return True
 
+    def _place_in(self, job: JobState, room: Room, now: int) -> None:
+        """Start all waiting tasks of a gang in its room, one after the other, each on the best node that is open."""
+        blocked = self.cluster.blocked[: self.cluster.node_count]
+        for _ in range(job.waiting):
+            self.timeline.screen(job.shape, job.limit, now)
+            blocked[room.closed()] = 1
+            placed = self._place(job)
+            assert placed, f"a gang of {job.shape.size} that was found to fit does not"
+            room.take(self.attempts[self.next_attempt - 1].node)
+        blocked[:] = 0
+
     def _place(self, job: JobState) -> bool:
         """Start the next task of the job on the best node for it, if there is one."""
         self._count_pending()
@@ -222,8 +249,26 @@ class Scheduler(Ledger):
         if f < 0:
             cluster.return_slot(slot, end)
             return False
-        self.decided.append(self.start(job, job.take(), f, slot))
+        if job.companions and job.unit():
+            # The node was chosen for the unit; each member has a lease of its own.
+            cluster.release(slot)
+            self._start_together(job, f)
+        else:
+            self.decided.append(self.start(job, job.take(), f, slot))
         return True
+
+    def _start_together(self, job: JobState, f: int) -> None:
+        """Start the next task of a job and its companions on one node."""
+        companions = job.companions.pop(job.again[0])
+        for member, task in ((job, job.take()), *companions):
+            member.carried.pop(task, None)
+            shape = self.cluster.shape(member.job.request, 1)
+            self.cluster.want(shape)
+            slot = self.cluster.hold(f, shape, self.end_of(member))
+            self.cluster.unwant(shape)
+            self.decided.append(self.start(member, task, f, slot))
+            if member.group.key is not None:
+                self.groups.reorder(member.group)
 
     def _place_all(self, job: JobState) -> None:
         """Start all waiting tasks of a gang that is known to fit, one after the other, each on the best node."""
@@ -318,7 +363,7 @@ class Scheduler(Ledger):
         """Step g: find victims for the group's blocked unit, tell them to stop, keep what they free for the unit."""
         mode = group.options.preemption
         nobody_else = group.jobs == len(self.jobs)
-        if nobody_else or mode == "off" or not group.needs_preemption():
+        if nobody_else or mode == "off" or job.companions or not group.needs_preemption():
             return False
         state = (job.job.id, self.cluster.stamp, self.cluster.loosened)
         if group.no_victims == state and now < group.retry_victims_at:
@@ -402,6 +447,14 @@ class Scheduler(Ledger):
         nodes = {f for f, _ in claim.reservation.nodes}
         return not any(f in nodes for other in self.claims if other is not claim for f, _ in other.reservation.nodes)
 
+    def _is_void(self, claim: Claim) -> bool:
+        """Whether the victims are gone, and a clause keeps the unit off one of its nodes."""
+        return (
+            claim.job.constraints is not None
+            and not any(victim in self.leaving for victim in claim.victims)
+            and self.cluster.excludes_any(claim.job.shape, claim.reservation.nodes)
+        )
+
     # --- conservative backfill -------------------------------------------------------------------------------
 
     def _offer_planned(self, group: GroupState, ahead: Ahead, now: int) -> bool:
@@ -421,9 +474,14 @@ class Scheduler(Ledger):
             job = unit.job
             for f, count in unit.nodes:
                 for _ in range(count):
-                    self._start_on(job, job.take(), f)
+                    if job.unit():
+                        self._start_together(job, f)
+                    else:
+                        self._start_on(job, job.take(), f)
             if not job.waiting:
                 self._dequeue(job)
+            elif job.companions or job.shape.wants.parts:
+                self.refit(job)
             self.groups.reorder(group)
             group.verdict = Verdict.PLACED
         return unit is not None
@@ -444,6 +502,18 @@ class Scheduler(Ledger):
     def veto(self, job_id: int) -> Veto | None:
         """Why the next unit of a job waits, as the last ``decide`` left it; ``None`` if nothing of it waits."""
         return why_waiting(self, job_id)
+
+    def constraints(self, job_id: int) -> Moment | None:
+        """What the job requires of nodes and ranks them by at this moment, as text; ``None``: there is no such job."""
+        job = self.jobs.get(job_id)
+        return None if job is None else moment_of(self, job)
+
+    def match(self, requirement: str = "", rank: str = "") -> list[Fit]:
+        """What each node that is there says to a requirement and a rank, in the order of nodes; nothing changes.
+
+        Raises ``InputError`` for texts that say nothing.
+        """
+        return tried_out(self, requirement, rank)
 
     def validate(self) -> list[str]:
         """The invariants that do not hold, each a sentence that begins with its name; empty if all is well."""

@@ -88,6 +88,7 @@ def export_state(core: Scheduler) -> State:
             "groups": {group.name: _memory(core, group) for group in core.groups},
         },
         "outbox": plain(core.outbox),
+        "lost": [list(each) for each in core.lost],
         "racks": list(core.relations.racks.names),
         "neighbours": plain(core.relations.racks.neighbours),
         "strangers": [[f, list(seen)] for f in range(cluster.node_count) if (seen := core.relations.ports.seen(f))],
@@ -97,17 +98,7 @@ def export_state(core: Scheduler) -> State:
 def restore_state(core: Scheduler, state: State) -> None:
     """Fill a new scheduler, made with the options and dimensions of ``state``."""
     cluster = core.cluster
-    # Racks keep their numbers, although nodes may have left the first ones.
-    core.relations.racks.set_neighbours(msgspec.convert(state["neighbours"], tuple[tuple[str, str], ...]))
-    for name in state["racks"]:
-        core.relations.racks.number(name)
-    for entry in state["nodes"]:
-        f = cluster.add_node(msgspec.convert(entry["node"], Node))
-        cluster.cordon(f, entry["cordoned"])
-        if entry["lost"]:
-            cluster.lose_node(f)
-    for f, seen in state["strangers"]:
-        core.relations.ports.see(f, seen)
+    _restore_nodes(core, state)
     core.now = state["now"]
     core.groups.wall_offset = state["wall_offset"]
     core.groups.apply(msgspec.convert(state["groups"], tuple[Group, ...]), core.now)
@@ -116,6 +107,9 @@ def restore_state(core: Scheduler, state: State) -> None:
     for entry in state["jobs"]:
         _restore_job(core, entry)
     heapify(core.later)
+    for entry in state["jobs"]:
+        _restore_companions(core, entry)
+    core.lost = [(number, task, f) for number, task, f in state["lost"]]
     for entry in state["attempts"]:
         _restore_attempt(core, entry)
     for job in core.jobs.values():
@@ -147,6 +141,21 @@ def restore_state(core: Scheduler, state: State) -> None:
     _restore_memory(core, state["memory"])
     for group in core.groups:
         core.groups.reorder(group)
+
+
+def _restore_nodes(core: Scheduler, state: State) -> None:
+    cluster = core.cluster
+    # Racks keep their numbers, although nodes may have left the first ones.
+    core.relations.racks.set_neighbours(msgspec.convert(state["neighbours"], tuple[tuple[str, str], ...]))
+    for name in state["racks"]:
+        core.relations.racks.number(name)
+    for entry in state["nodes"]:
+        f = cluster.add_node(msgspec.convert(entry["node"], Node))
+        cluster.cordon(f, entry["cordoned"])
+        if entry["lost"]:
+            cluster.lose_node(f)
+    for f, seen in state["strangers"]:
+        core.relations.ports.see(f, seen)
 
 
 def options_of(state: State) -> Options:
@@ -181,6 +190,9 @@ def _job(job: JobState) -> State:
         "next_task": job.next_task,
         "again": list(job.again),
         "later": [[task, time] for task, time in job.later.items()],
+        "companions": [
+            [task, [[other.job.id, its_task] for other, its_task in others]] for task, others in job.companions.items()
+        ],
         "held": job.held,
         "behind": job.behind,
         "waiting": job.waiting,
@@ -206,6 +218,14 @@ def _restore_job(core: Scheduler, entry: State) -> None:
     job.again = list(entry["again"])
     job.drain = [(f, count) for f, count in entry["drain"]]
     core.add_job(job)
+
+
+def _restore_companions(core: Scheduler, entry: State) -> None:
+    job = core.jobs[entry["job"]["id"]]
+    for task, others in entry["companions"]:
+        job.companions[task] = [(core.jobs[number], its_task) for number, its_task in others]
+        for other, its_task in job.companions[task]:
+            other.carried[its_task] = job
 
 
 def _attempt(core: Scheduler, attempt: Attempt) -> State:
