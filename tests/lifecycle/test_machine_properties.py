@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from cress.lifecycle.inputs import (
     Input,
     NodeJoined,
     NodeLeft,
+    Ports,
     Record,
     Reported,
     Restarted,
@@ -56,6 +58,9 @@ class Executors:
         # How likely it is that a program cannot be started there.
         self.broken = {name: random.choice([0.0, 0.0, 0.2, 1.0]) for name in NODES}
         self.keyed: dict[str, tuple[Submit, tuple[int, ...]]] = {}
+        self.ports: dict[int, tuple[int, ...]] = {}
+        # Ports that somebody has who is no task; whether he is seen is another matter.
+        self.strangers: dict[str, set[int]] = {name: set() for name in NODES}
 
     def obey(self, world: World) -> None:
         """Orders reach those who are connected; the others never hear of them."""
@@ -71,6 +76,15 @@ class Executors:
             if self.random.random() < self.broken[launch.node]:
                 self.known[launch.node][launch.attempt] = ended(launch.attempt, None, Cause.NOT_STARTED, ran=False)
                 continue
+            taken = self.strangers[launch.node].intersection(launch.ports)
+            if taken:
+                end = ended(launch.attempt, None, Cause.PORT, ran=False)
+                self.known[launch.node][launch.attempt] = msgspec.structs.replace(end, port=min(taken))
+                seen["port"] += 1
+                continue
+            used = {port for attempt in self.running[launch.node] for port in self.ports[attempt]}
+            assert not used.intersection(launch.ports), f"a port of {launch} is given twice"
+            self.ports[launch.attempt] = launch.ports
             self.running[launch.node].add(launch.attempt)
             self.known[launch.node][launch.attempt] = started(launch.attempt)
         for halt in world.last.halts:
@@ -110,6 +124,9 @@ class Executors:
             return Drain(name=name, deadline=random.choice([0, SECOND, 3 * SECOND]), reason="disk")
         if roll < 0.53:
             return Cordon(name=name, cordoned=random.random() < 0.2)
+        if roll < 0.56 and name in self.connected:
+            self.strangers[name] = set(random.sample((80, 20_000, 20_001), random.randint(0, 2)))
+            return self.look(name)
         if roll < 0.6 and name in self.connected:
             self.connected.discard(name)
             return NodeLeft(name=name)
@@ -123,10 +140,17 @@ class Executors:
             return ApplyGroups(groups=tuple(group(each, 4) for each in names), moves=moves)
         if name not in self.connected:
             self.connected.add(name)
-            return NodeJoined(node=node(name), boot="b", reports=tuple(self.known[name].values()))
+            known = tuple(self.known[name].values())
+            return NodeJoined(node=node(name), boot="b", reports=known, ports=self.look(name).ports)
         self.some_end(name)
         reports = [report for report in self.known[name].values() if random.random() < 0.9]
         return Reported(node=name, reports=tuple(reports))
+
+    def look(self, name: str) -> Ports:
+        """What can be seen of the strangers on a node."""
+        return Ports(
+            name=name, ports=tuple(port for port in sorted(self.strangers[name]) if self.random.random() < 0.6)
+        )
 
     def submit(self, world: World) -> Submit:
         """One to three jobs, some after others; now and then a submit that was sent before."""
@@ -161,6 +185,7 @@ class Executors:
             backoff=random.choice([0, SECOND, 3 * SECOND]),
             hold=random.random() < 0.1,
             after=tuple(after.items()),
+            ports=random.choice(((), (), (("web", 80),), (("a", 0),), (("a", 0), ("b", 0)))),
         )
 
     def remember(self, world: World, each: Input) -> None:
@@ -205,7 +230,7 @@ def test_histories() -> None:
         history(seed, cut)
 
     check()
-    missing = {"backoff", "hold", "after", "rest", "drain", "answers", "never started", "never"} - seen.keys()
+    missing = {"backoff", "hold", "after", "rest", "drain", "answers", "never started", "never", "port"} - seen.keys()
     assert not missing, f"no history came by {missing}"
 
 
@@ -249,6 +274,9 @@ def settle(world: World, executors: Executors) -> None:
             executors.obey(world)
     executors.broken = dict.fromkeys(NODES, 0.0)
     for name in NODES:
+        executors.strangers[name].clear()
+        world.step(executors.look(name))
+        executors.obey(world)
         world.step(Cordon(name=name, cordoned=False))
         executors.obey(world)
     for number in [number for number, live in world.machine.jobs.items() if live.held and not live.ending]:
@@ -260,7 +288,9 @@ def settle(world: World, executors: Executors) -> None:
         for name in NODES:
             for attempt in sorted(executors.running[name]):
                 executors.end(name, attempt, 0, Cause.EXITED)
-            world.step(Reported(node=name, reports=tuple(executors.known[name].values())), after=SECOND)
+            # A port that was taken counts as taken until its node says otherwise.
+            word = Reported(node=name, reports=tuple(executors.known[name].values()))
+            world.step(word, executors.look(name), after=SECOND)
             executors.obey(world)
             if world.machine.nodes[name].rest and not world.machine.timers.get("rest", name):
                 # What nobody had heard of has closed it: somebody looks at it again.
