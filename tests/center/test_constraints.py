@@ -80,13 +80,14 @@ def test_a_job_shows_its_constraints_as_submitted_and_as_they_are_now(center: Ce
 
 
 def test_a_node_shows_what_it_is_and_who_has_its_ports(center: Center) -> None:
-    facts: dict[str, Any] = {"gcc": "12.2.0", "ssd": True, "slots": 4}
+    facts: dict[str, Any] = {"gcc": "12.2.0", "ssd": True, "slots": 4, "disks": 3}
     with center.executor(attributes=facts, rack="r1", address="10.0.0.1", listening=(22, 5432)) as executor:
-        id = center.submit(name="web", port=8080)
+        id = center.submit(name="web", port=8080, exclusive_disk=True)
         (launch,) = executor.launches()
         node = center.get("/v1/nodes/n1")
         assert (node["attributes"], node["rack"], node["address"]) == (facts, "r1", "10.0.0.1")
         assert node["ports_seen"] == [22, 5432]
+        assert (node["disks"], node["disks_free"]) == (3, 2)
         assert node["tasks"] == [
             {"job": id, "task": 0, "attempt": launch.attempt, "name": "web", "started": None, "ports": {"port": 8080}}
         ]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from cress.lifecycle.inputs import NodeJoined, Submit
+import pytest
+
+from cress.lifecycle.inputs import Cancel, Hold, Input, NodeDead, NodeJoined, Submit
+from cress.lifecycle.names import resolve
 from cress.model.job import Job
 from cress.model.node import Node
 from tests.lifecycle.builders import World, job, node
@@ -60,3 +63,62 @@ def test_circles_of_dependencies_are_refused_as_a_whole() -> None:
 def test_texts_that_say_nothing_are_refused_by_job() -> None:
     sentence = refused(World(), job(), job(requirement="GCC >>"))
     assert sentence.startswith("jobs[1].requirement: ")
+
+
+# --- a job, and one that depends on it ---------------------------------------------------------------------------------
+
+
+def broken(**more: object) -> World:
+    """Jobs 1 (a) and 2 (b, which depends on it) ran on n1, which is dead; no node is left."""
+    world = World()
+    world.join("n1")
+    world.submit(job(name="a", cpus=2, **more), job(name="b", requirement='JobDependency = "a"'))  # type: ignore[arg-type]
+    world.run_all()
+    assert [each.node for name in ("a", "b") for each in resolve(world.machine, name)] == ["n1", "n1"]
+    world.leave("n1")
+    world.step(NodeDead(name="n1", forget=True))
+    assert resolve(world.machine, "a") == resolve(world.machine, "b") == []
+    return world
+
+
+def test_what_broke_together_starts_again_together_and_says_so_meanwhile() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(name="a", cpus=2), job(name="b", requirement='JobDependency = "a"'))
+    world.join("n2", cpus=3)
+    (other,) = world.submit(job(requirement="Nodes in (n2)"))
+    world.run_all()
+    world.leave("n1")
+    world.step(NodeDead(name="n1"))
+    # There is room for one of them, not for both.
+    assert [each.job for each in world.machine.attempts.values()] == [other]
+    assert world.machine.reason(2) == "it starts again together with job 1 of group default, on one node"
+    world.finish(other)
+    world.run_all()
+    assert [each.node for name in ("a", "b") for each in resolve(world.machine, name)] == ["n2", "n2"]
+    assert (world.machine.reason(1), world.machine.reason(2)) == ("", "")
+
+
+def test_a_job_that_does_not_run_again_takes_nobody_along() -> None:
+    world = broken(job_failure=False)
+    assert world.over[1].reason == "a task of it was lost with its node n1; such tasks of it do not run again"
+    world.join("n2")
+    assert not world.machine.attempts
+    assert world.machine.reason(2).startswith("no node satisfies JobDependency = ")
+
+
+@pytest.mark.parametrize("word", [Cancel(job=1), Hold(job=1, held=True), Cancel(job=2), Hold(job=2, held=True)])
+def test_people_can_part_what_waits_together(word: Input) -> None:
+    world = broken()
+    world.step(word)
+    world.join("n2")
+    with_b = (Cancel(job=2), Hold(job=2, held=True))
+    assert [each.job for each in world.machine.attempts.values()] == ([1] if word in with_b else [])
+
+
+def test_what_waits_together_survives_a_restart() -> None:
+    world = broken()
+    world.machine = type(world.machine).restore(world.machine.export())
+    world.join("n2")
+    world.run_all()
+    assert [each.node for name in ("a", "b") for each in resolve(world.machine, name)] == ["n2", "n2"]

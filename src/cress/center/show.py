@@ -171,9 +171,24 @@ def whole_node_view(engine: Engine, node: LiveNode) -> NodeView:
     (view,) = node_views(engine, [node])
     name = node.node.name
     there = sorted((each for each in engine.machine.attempts.values() if each.node == name), key=lambda each: each.id)
+    disks, free = _disks(engine, name)
     return msgspec.structs.replace(
-        view, tasks=tuple(_node_task(engine, each) for each in there[:MOST_NODE_TASKS]), ports_seen=node.ports
+        view,
+        tasks=tuple(_node_task(engine, each) for each in there[:MOST_NODE_TASKS]),
+        ports_seen=node.ports,
+        disks=disks,
+        disks_free=free,
     )
+
+
+def _disks(engine: Engine, name: str) -> tuple[int, int]:
+    """The whole disks of a node, and how many of them no task has."""
+    core = engine.machine.core
+    f, relations = core.cluster.index.get(name), core.relations
+    if f is None or f >= len(relations.disks):
+        return 0, 0
+    disks = int(relations.disks[f])
+    return disks, disks - int(relations.disks_taken[f])
 
 
 def match_views(engine: Engine, where: str, rank: str) -> dict[str, MatchView]:

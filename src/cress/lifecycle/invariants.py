@@ -32,7 +32,7 @@ def _jobs(machine: Machine) -> Iterator[str]:
         core = machine.core.jobs.get(number)
         if core is None:
             continue
-        waiting = core.waiting + len(core.later) + sum(len(claim.tasks) for claim in core.claims)
+        waiting = core.waiting + len(core.later) + len(core.carried) + sum(len(claim.tasks) for claim in core.claims)
         if job.waiting != waiting:
             yield f"waiting: job {number} has {job.waiting} here and {waiting} in the scheduler"
         if job.ending != core.cancelled:
