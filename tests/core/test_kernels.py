@@ -19,9 +19,10 @@ from cress.core.balance import Balance
 from cress.core.cluster import Cluster, Shape
 from cress.core.jobs import JobState
 from cress.core.kernels.balance import WIDTHS
-from cress.core.kernels.choice import current_weights, precedence
+from cress.core.kernels.choice import current_weights, precedence, set_aside
 from cress.core.kernels.holding import (
     AMOUNTS,
+    CLAUSE_BIT,
     END,
     FITTING,
     FREE,
@@ -464,6 +465,82 @@ def test_the_next_candidate_and_the_count_of_what_a_queue_lacks(seed: int) -> No
     assert found.tolist() == counts
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_clauses_keep_shapes_off_nodes(seed: int) -> None:
+    """The bits of clauses stay whatever happens to the node, and what it lacks beside them is neither kept nor counted."""
+    draw = random.Random(seed)
+    dimensions = Dimensions()
+    k_count = len(dimensions)
+    cluster = Cluster(dimensions, ("cpu", "memory"))
+    shapes = []
+    for _ in range(4):
+        shape = cluster.shape(tuple(draw.choice((0, 0, 1, 2)) for _ in range(k_count)), 1)
+        cluster.want(shape)
+        shapes.append(shape)
+    first = [[0] * 12 for _ in shapes]
+    slots: list[int] = []
+    for i in range(12):
+        cluster.add_node(Node(name=f"n{i}", capacity=tuple(draw.randrange(9) for _ in range(k_count))))
+    for _ in range(150):
+        action = draw.random()
+        shape = draw.choice(shapes)
+        if action < 0.4:
+            places = draw.sample(range(12), draw.randrange(1, 12))
+            clauses = [draw.choice((0, 0, 1, 5, 31)) for _ in places]
+            mine = first[shapes.index(shape)]
+            before = [cluster.node_stamp(f) for f in range(12)]
+            changed = {f for f, clause in zip(places, clauses, strict=True) if mine[f] != clause}
+            cleared = any(f in changed and not clause for f, clause in zip(places, clauses, strict=True))
+            assert cluster.exclude(shape, np.array(places), np.array(clauses, np.int8)) is cleared
+            assert {f for f in range(12) if cluster.node_stamp(f) != before[f]} == changed
+            for f, clause in zip(places, clauses, strict=True):
+                mine[f] = clause
+        elif action < 0.5:
+            cluster.cordon(draw.randrange(12), draw.choice((None, "repair")))
+        elif action < 0.6 and slots:
+            cluster.release(slots.pop(draw.randrange(len(slots))))
+        else:
+            fitting = np.flatnonzero(cluster.lack[shape.row, :12] == 0).tolist()
+            if fitting:
+                slots.append(cluster.hold(draw.choice(fitting), shape, draw.randrange(9)))
+        starved = 0
+        for shape, mine in zip(shapes, first, strict=True):
+            counts = [0] * k_count
+            fitting = 0
+            for f in range(12):
+                free = cluster.free(f)
+                short = [k for k in range(k_count) if free[k] < shape.request[k]]
+                usable = bool(cluster.nodes[f, USABLE])
+                bits = mine[f] << CLAUSE_BIT | (0 if usable else UNUSABLE)
+                if not bits:
+                    bits = sum(1 << k for k in short)
+                    for k in short:
+                        counts[k] += 1
+                    fitting += not short
+                assert cluster.lack[shape.row, f] == bits
+            assert cluster.rows[shape.row, FITTING] == fitting
+            assert cluster.rows[shape.row, REQUEST + k_count :].tolist() == counts
+            starved += not fitting
+        assert cluster.starved_rows == starved
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nodes_below_the_best_score_are_set_aside(seed: int) -> None:
+    draw = random.Random(seed)
+    count = draw.choice((1, 5, 40, 3000))
+    scores = np.array(
+        [draw.choice((0.0, -1.5, 2.25, -3e38, 3e38, draw.uniform(-2, 2))) for _ in range(count)], np.float32
+    )
+    lack = np.array([draw.choice((0, 0, 1, UNUSABLE, 3 << CLAUSE_BIT)) for _ in range(count)], np.int32)
+    blocked = np.array([draw.choice((0, 0, 0, 1)) for _ in range(count)], np.int32)
+    aside = np.full(count, 7, np.int32)
+    set_aside(lack, blocked, scores, count, aside)
+    may = [f for f in range(count) if not lack[f] and not blocked[f]]
+    best = max((scores[f] for f in may), default=None)
+    assert [f for f in may if not aside[f]] == [f for f in may if scores[f] == best]
+    assert all(aside[f] for f in range(count) if blocked[f])
+
+
 # --- the time line ---------------------------------------------------------------------------------------------------
 
 
@@ -475,6 +552,8 @@ class PlainTime:
         self.now = now
         self.leases: list[PlainLease] = []
         self.bookings: list[tuple[Reservation, int]] = []
+        # Nodes that clauses keep a shape off.
+        self.excluded: dict[Shape, set[int]] = {}
 
     def changes(self) -> list[int]:
         times = {max(lease.end, self.now + 1) for lease in self.leases if lease.end < NEVER}
@@ -497,29 +576,29 @@ class PlainTime:
                         level = [a - b * count for a, b in zip(level, request, strict=True)]
         return level
 
-    def copies(self, f: int, t: int, request: Vector, duration: int, most: int) -> int:
+    def copies(self, f: int, t: int, shape: Shape, duration: int, most: int) -> int:
         """Copies that fit during all of [t, t + duration)."""
-        if not self.cluster.nodes[f, USABLE]:
+        if not self.cluster.nodes[f, USABLE] or f in self.excluded.get(shape, ()):
             return 0
         moments = [t, *(change for change in self.changes() if t < change < t + duration)]
         here = most
         for moment in moments:
             level = self.free(f, moment)
-            for have, need in zip(level, request, strict=True):
+            for have, need in zip(level, shape.request, strict=True):
                 if need:
                     here = min(here, max(0, have // need))
         return here
 
-    def all_copies(self, t: int, request: Vector, duration: int, most: int) -> list[int]:
+    def all_copies(self, t: int, shape: Shape, duration: int, most: int) -> list[int]:
         out: list[int] = []
         for f in range(self.cluster.node_count):
-            out.append(self.copies(f, t, request, duration, most - sum(out)) if sum(out) < most else 0)
+            out.append(self.copies(f, t, shape, duration, most - sum(out)) if sum(out) < most else 0)
         return out
 
-    def earliest(self, request: Vector, size: int, duration: int) -> tuple[int, list[tuple[int, int]]] | None:
+    def earliest(self, shape: Shape, duration: int) -> tuple[int, list[tuple[int, int]]] | None:
         for t in self.changes():
-            copies = self.all_copies(t, request, duration, size)
-            if sum(copies) >= size:
+            copies = self.all_copies(t, shape, duration, shape.size)
+            if sum(copies) >= shape.size:
                 return t, [(f, count) for f, count in enumerate(copies) if count]
         return None
 
@@ -553,6 +632,11 @@ def random_time_line(seed: int, *, bookings: bool) -> tuple[random.Random, Clust
             plain.leases.append(PlainLease(f, end, shape.request, number))
     if draw.random() < 0.4:
         cluster.cordon(draw.randrange(cluster.node_count), "repair")
+    for shape in shapes:
+        if draw.random() < 0.3:
+            places = draw.sample(range(cluster.node_count), draw.randint(1, cluster.node_count))
+            plain.excluded[shape] = set(places)
+            cluster.exclude(shape, np.array(places), np.array([draw.randint(1, 31) for _ in places], np.int8))
     for _ in range(draw.randint(1, 5) if bookings else 0):
         shape, duration = draw.choice(shapes), draw.choice((1, 5, 20, NEVER))
         slot = timeline.earliest(shape, duration, now)
@@ -574,7 +658,7 @@ def test_the_earliest_time_at_which_something_fits(bookings: bool) -> None:
         for shape in shapes:
             duration = draw.choice((1, 3, 10, 40, NEVER))
             slot = timeline.earliest(shape, duration, plain.now)
-            expected = plain.earliest(shape.request, shape.size, duration)
+            expected = plain.earliest(shape, duration)
             got = None if slot is None else (slot.start, slot.nodes)
             assert got == expected, f"seed {seed}, {shape.size} of {shape.request} for {duration}"
             found += slot is not None and slot.start > plain.now
@@ -588,7 +672,7 @@ def test_a_gang_fits_before_a_time_only_if_its_earliest_time_is_before_it() -> N
         for shape in shapes:
             duration, before = draw.choice((1, 3, 10, 40, NEVER)), plain.now + draw.choice((0, 1, 2, 10, 25))
             slot = timeline.earliest(shape, duration, plain.now, before=before)
-            expected = plain.earliest(shape.request, shape.size, duration)
+            expected = plain.earliest(shape, duration)
             if expected is not None and expected[0] >= before:
                 expected = None
             assert (None if slot is None else (slot.start, slot.nodes)) == expected, f"seed {seed}"
@@ -604,7 +688,7 @@ def test_the_earliest_time_is_right_again_after_every_change() -> None:
         for _ in range(12):
             shape = draw.choice(singles)
             slot = timeline.earliest(shape, 5, plain.now)
-            expected = plain.earliest(shape.request, 1, 5)
+            expected = plain.earliest(shape, 5)
             assert (None if slot is None else (slot.start, slot.nodes)) == expected
             fitting = np.flatnonzero(cluster.lack[shape.row, : cluster.node_count] == 0).tolist()
             if fitting:
@@ -620,7 +704,7 @@ def test_copies_that_may_start_now() -> None:
         for shape in shapes:
             duration, most = draw.choice((1, 3, 10, NEVER)), draw.randint(1, 12)
             got = timeline.copies_now(shape, duration, most, plain.now).tolist()
-            assert got == plain.all_copies(plain.now, shape.request, duration, most), f"seed {seed}"
+            assert got == plain.all_copies(plain.now, shape, duration, most), f"seed {seed}"
 
 
 def test_nodes_on_which_a_booking_would_be_delayed_are_marked() -> None:
@@ -634,7 +718,7 @@ def test_nodes_on_which_a_booking_would_be_delayed_are_marked() -> None:
             for f in range(cluster.node_count):
                 booked = any(b.in_force and any(g == f for g, _ in b.nodes) for b, _ in plain.bookings)
                 fits = cluster.lack[shape.row, f] == 0
-                expected.append(int(booked and fits and not plain.copies(f, plain.now, shape.request, duration, 1)))
+                expected.append(int(booked and fits and not plain.copies(f, plain.now, shape, duration, 1)))
             assert (count, cluster.blocked[: cluster.node_count].tolist()) == (sum(expected), expected), f"seed {seed}"
             marked += count
     assert marked > 50
@@ -650,6 +734,10 @@ def test_whether_a_reservation_that_was_set_aside_still_holds() -> None:
             continue
         aside = booking_for(shape, slot.start, slot.nodes)
         aside.stamp = -1
+        if draw.random() < 0.2:
+            place = slot.nodes[0][0]
+            plain.excluded.setdefault(shape, set()).add(place)
+            cluster.exclude(shape, np.array([place]), np.array([1], np.int8))
         if draw.random() < 0.7:
             other = draw.choice(shapes)
             fitting = np.flatnonzero(cluster.lack[other.row, : cluster.node_count] == 0).tolist()
@@ -658,7 +746,7 @@ def test_whether_a_reservation_that_was_set_aside_still_holds() -> None:
                 cluster.hold(f, other, NEVER)
                 plain.leases.append(PlainLease(f, NEVER, other.request, 0))
         start = max(aside.start, plain.now)
-        expected = all(plain.copies(f, start, shape.request, duration, n) >= n for f, n in aside.nodes)
+        expected = all(plain.copies(f, start, shape, duration, n) >= n for f, n in aside.nodes)
         assert timeline.holds(aside, duration, plain.now) is expected
         answers.add(expected)
     assert answers == {True, False}
