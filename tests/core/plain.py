@@ -185,6 +185,7 @@ class Account:
             known = 0
             if state is not None:
                 known = state.waiting + len(state.later) + sum(len(claim.tasks) for claim in state.claims)
+                known += len(state.carried)
             assert known == len(tasks), f"job {job}: {known} tasks wait, {len(tasks)} should"
         for group in core.groups:
             assert group.used == self.used(group.name, core), f"{group.name} uses {group.used}"

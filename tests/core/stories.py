@@ -32,11 +32,13 @@ from cress.model.events import (
     NodeCordoned,
     NodeLost,
     Outcome,
+    PortsSeen,
+    RacksSet,
     TaskEnded,
 )
 from cress.model.group import Group, PreemptivePolicy, Quota, QuotaWindow, SchedPolicy
 from cress.model.job import Job, JobType
-from cress.model.node import Node
+from cress.model.node import Node, Value
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
@@ -47,6 +49,7 @@ Operation = tuple[str, int]
 POLICIES = (SchedPolicy.FIFO, SchedPolicy.PRIORITY, SchedPolicy.CAPACITY, SchedPolicy.BACKFILL)
 USERS = ("ann", "bob", "cid")
 GROUPS = ("batch", "games", "media")
+RACKS = ("", "r1", "r2", "r3")
 
 # How often each kind of operation comes, in the stories in which everything may happen.
 EVERYTHING = {
@@ -56,6 +59,11 @@ EVERYTHING = {
 }  # fmt: skip
 # With constraints, nodes change too.
 CONSTRAINED = {**EVERYTHING, "change": 3}
+# The same with what changes ports and racks.
+PLACED = {
+    "submit": 24, "burst": 8, "end": 4, "fail": 2, "cancel": 2, "wait": 2, "wake": 3, "lose": 3, "back": 6, "add": 4,
+    "cordon": 1, "uncordon": 2, "groups": 1, "hold": 1, "release": 2, "strangers": 2, "neighbours": 3, "change": 1,
+}  # fmt: skip
 # Only jobs and time.
 PLAIN = {"submit": 8, "burst": 2, "end": 3, "wait": 6, "wake": 2}
 
@@ -74,6 +82,7 @@ class Setting:
     vectors: bool = False
     windows: bool = False
     constrained: bool = False  # whether nodes have attributes, and jobs requirements and ranks
+    placed: bool = False  # whether jobs ask for ports, disks, racks and each other
 
     def make(self) -> Scheduler:
         """A scheduler with these nodes and groups."""
@@ -86,7 +95,9 @@ class Setting:
         return [*(NodeAdded(node) for node in self.nodes), GroupsApplied(self.groups)]
 
 
-def random_node(rng: Random, number: int, custom: tuple[str, ...], constrained: bool = False) -> Node:
+def random_node(
+    rng: Random, number: int, custom: tuple[str, ...], constrained: bool = False, placed: bool = False
+) -> Node:
     """A node of some size; it may lack a custom dimension, the network or the disk."""
     dimensions = Dimensions(custom)
     amounts = {"cpu": 1000 * rng.choice((1, 3, 4, 6, 8)), "memory": rng.choice((6, 8, 12, 16))}
@@ -95,12 +106,16 @@ def random_node(rng: Random, number: int, custom: tuple[str, ...], constrained: 
     for name in custom:
         amounts[name] = 1000 * rng.choice((0, 1, 4))
     node = Node(name=f"n{number:03}", capacity=dimensions.vector(**amounts), rack=rng.choice(("", "r1", "r2")))
+    if placed:
+        disks = (("Disks", rng.choice((1, 2))),) if rng.random() < 0.6 else ()
+        rack = rng.choice(RACKS)
+        node = msgspec.structs.replace(node, rack=rack, attributes=disks, ports=(100, 100 + rng.choice((0, 2, 5))))
     return described(node, rng) if constrained else node
 
 
 def described(node: Node, rng: Random) -> Node:
     """The node with other attributes and another rack."""
-    attributes = []
+    attributes: list[tuple[str, Value]] = []
     if rng.random() < 0.8:
         attributes.append(("GCC", rng.choice(("4.4", "4.5", "4.10"))))
     if rng.random() < 0.7:
@@ -133,6 +148,32 @@ def constrained(job: Job, rng: Random) -> Job:
     return msgspec.structs.replace(job, requirement=requirement, rank=rng.choice(RANKS))
 
 
+def placed(job: Job, rng: Random) -> Job:
+    """The job with ports, disks, racks or other jobs in mind, or with nothing of it."""
+
+    def some(share: float) -> bool:
+        return rng.random() < share
+
+    clauses = [job.requirement] if job.requirement else []
+    if some(0.2):
+        clauses.append("ExclusiveDisk = True" + rng.choice(("", "", " && f(x) = True")))
+    if some(0.25):
+        clauses.append("NetworkAdjacent = True" + rng.choice(("", "", " && f(x) = True")))
+    if job.id > 1 and some(0.5):
+        other = rng.randrange(max(1, job.id - 4), job.id)
+        clauses.append(f"JobDependency = job{other}" + rng.choice(("", "", " && f(x) = True")))
+    return msgspec.structs.replace(
+        job,
+        requirement=" && ".join(clauses),
+        ports=rng.choice(
+            ((), (), (), (("a", 80),), (("a", 0),), (("a", 0), ("b", 81), ("c", 0)), (("a", 101), ("b", 0)))
+        ),
+        max_per_node=rng.choice((0, 0, 0, 0, 1, 2)),
+        max_per_rack=rng.choice((0, 0, 0, 0, 1, 3)),
+        application=rng.choice(("", "", "shop")),
+    )
+
+
 def random_job(rng: Random, id: int, group: str, setting: Setting) -> Job:
     """A job of any kind: array or gang, with or without a limit, sometimes larger than any node."""
     cores, memory = rng.choice(SIZES)
@@ -158,7 +199,8 @@ def random_job(rng: Random, id: int, group: str, setting: Setting) -> Job:
         type=kind,
         minimum=rng.randint(0, tasks) if kind is JobType.SERVICE else 0,
     )
-    return constrained(job, rng) if setting.constrained else job
+    job = constrained(job, rng) if setting.constrained else job
+    return placed(job, rng) if setting.placed else job
 
 
 def random_quota(rng: Random, setting: Setting) -> Quota:
@@ -229,7 +271,7 @@ def _setting(
     rng = Random(number(0, 2**16))
     names = names[: number(min(2, len(names)), len(names))]
     groups = tuple(random_group(rng, name, setting, policies) for name in names)
-    nodes = tuple(random_node(rng, i, setting.custom, setting.constrained) for i in range(number(1, 6)))
+    nodes = tuple(random_node(rng, i, setting.custom, setting.constrained, setting.placed) for i in range(number(1, 6)))
     return replace(setting, groups=groups, nodes=nodes)
 
 
@@ -314,6 +356,8 @@ class Player:
         for node in setting.nodes:
             self.account.add_node(node)
         self.groups = setting.groups
+        self.strangers: dict[str, tuple[int, ...]] = {}
+        self.neighbours: tuple[tuple[str, str], ...] = ()
         self.due: dict[int, tuple[int, Outcome]] = {}
         self.told: set[int] = set()
         self.next_job = 1
@@ -525,6 +569,7 @@ class Player:
             for attempt in self.account.running_on(name):
                 self._forget(attempt)
             self.account.lose(name)
+            self.strangers.pop(name, None)
             self.happen(NodeLost(name))
 
     def _op_back(self, rng: Random) -> None:
@@ -533,17 +578,29 @@ class Player:
             node = self.account.nodes[name]
             if rng.random() < 0.3:
                 node = msgspec.structs.replace(
-                    random_node(rng, 0, self.setting.custom, self.setting.constrained), name=name
+                    random_node(rng, 0, self.setting.custom, self.setting.constrained, self.setting.placed), name=name
                 )
             self.account.add_node(node)
             self.happen(NodeAdded(node))
 
     def _op_add(self, rng: Random) -> None:
         if self.next_node < 8:
-            node = random_node(rng, self.next_node, self.setting.custom, self.setting.constrained)
+            node = random_node(rng, self.next_node, self.setting.custom, self.setting.constrained, self.setting.placed)
             self.next_node += 1
             self.account.add_node(node)
             self.happen(NodeAdded(node))
+
+    def _op_strangers(self, rng: Random) -> None:
+        names = [name for name in self.account.nodes if name not in self.account.lost]
+        if names:
+            name = rng.choice(names)
+            self.strangers[name] = tuple(rng.sample((80, 81, 100, 101, 102, 103), rng.randint(0, 4)))
+            self.happen(PortsSeen(name, self.strangers[name]))
+
+    def _op_neighbours(self, rng: Random) -> None:
+        pairs = [(a, b) for a in RACKS for b in RACKS if a < b]
+        self.neighbours = tuple(rng.sample(pairs, rng.randint(0, 3)))
+        self.happen(RacksSet(self.neighbours))
 
     def _op_change(self, rng: Random) -> None:
         names = [name for name in self.account.nodes if name not in self.account.lost]

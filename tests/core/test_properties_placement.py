@@ -1,0 +1,142 @@
+"""Random stories of jobs that ask for ports, disks, racks and each other: a plain account checks every start."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cress.core.scheduler import Scheduler
+from cress.language.clauses import Clause, Kind
+from cress.language.parser import parse_requirement
+from cress.model.decisions import Decision, Start
+from cress.model.job import Job
+from tests.core.stories import (
+    PLACED,
+    Operation,
+    Player,
+    Setting,
+    operations,
+    seeded_operations,
+    seeded_setting,
+    settings_of_any_kind,
+)
+
+# In one group all names are known; jobs without an end are there when others depend on them.
+SETTINGS = st.one_of(settings_of_any_kind(placed=True), settings_of_any_kind(placed=True, group_count=1, limits="none"))
+
+
+def hard(job: Job, kind: Kind) -> list[Clause]:
+    """Clauses of the kind that hold at every moment."""
+    return [each for each in parse_requirement(job.requirement).clauses if each.kind is kind and not each.relaxation]
+
+
+class Watch:
+    """What runs where, by the starts alone; every start of a pass is held against the clauses of its job."""
+
+    def __init__(self) -> None:
+        self.ports: dict[int, tuple[int, ...]] = {}
+        self.seen: Counter[str] = Counter()
+
+    def __call__(self, player: Player, items: list[Decision]) -> Callable[[], None]:
+        starts = [each for each in items if isinstance(each, Start)]
+        account = player.account
+        running = {attempt: (each.job.id, each.node) for attempt, each in account.running.items()}  # before the pass
+        running |= {start.attempt: (start.job, start.node) for start in starts}
+        self.ports = {attempt: got for attempt, got in self.ports.items() if attempt in running}
+        self.ports |= {start.attempt: start.ports for start in starts}
+        for start in starts:
+            job = account.jobs[start.job]
+            self.check_ports(player, running, start, job)
+            self.check_disks(player, running, start, job)
+            self.check_racks(player, running, start, job)
+            self.check_spread(player, running, start, job)
+            self.check_dependencies(player, running, start, job)
+        self.seen["together"] += len({start.job for start in starts}) > 1
+        return lambda: None
+
+    def check_ports(self, player: Player, running: dict[int, tuple[int, str]], start: Start, job: Job) -> None:
+        assert len(start.ports) == len(job.ports)
+        node = player.account.nodes[start.node]
+        for (_, asked), got in zip(job.ports, start.ports, strict=True):
+            assert got == asked or (not asked and node.ports[0] <= got <= node.ports[1])
+            assert got not in player.strangers.get(start.node, ())
+            others = [each for each, (_, name) in running.items() if name == start.node and got in self.ports[each]]
+            assert others == [start.attempt]
+            self.seen["ports"] += 1
+
+    def check_disks(self, player: Player, running: dict[int, tuple[int, str]], start: Start, job: Job) -> None:
+        if hard(job, Kind.DISK):
+            jobs = [player.account.jobs[number] for number, name in running.values() if name == start.node]
+            there = dict(player.account.nodes[start.node].attributes)["Disks"]
+            assert isinstance(there, int)
+            assert sum(bool(hard(each, Kind.DISK)) for each in jobs) <= there
+            self.seen["disks"] += 1
+
+    def check_racks(self, player: Player, running: dict[int, tuple[int, str]], start: Start, job: Job) -> None:
+        if not hard(job, Kind.ADJACENT):
+            return
+        account = player.account
+        rack = account.nodes[start.node].rack
+        for number, name in running.values():
+            other = account.jobs[number]
+            same_group = account.group_of[number] == account.group_of[job.id]
+            if number == job.id or (job.application and other.application == job.application and same_group):
+                its = account.nodes[name].rack
+                assert rack == its or {(rack, its), (its, rack)} & set(player.neighbours), f"{start}: {rack}, {its}"
+                self.seen["racks" if rack == its else "neighbours"] += 1
+
+    def check_spread(self, player: Player, running: dict[int, tuple[int, str]], start: Start, job: Job) -> None:
+        mine = [name for number, name in running.values() if number == job.id]
+        rack = player.account.nodes[start.node].rack
+        if job.max_per_node:
+            assert mine.count(start.node) <= job.max_per_node
+            self.seen["per node"] += 1
+        if job.max_per_rack:
+            assert sum(player.account.nodes[name].rack == rack for name in mine) <= job.max_per_rack
+            self.seen["per rack"] += 1
+
+    def check_dependencies(self, player: Player, running: dict[int, tuple[int, str]], start: Start, job: Job) -> None:
+        account = player.account
+        for clause in hard(job, Kind.DEPENDENCY):
+            there = {
+                account.jobs[number].name
+                for number, name in running.values()
+                if name == start.node and account.group_of[number] == account.group_of[job.id]
+            }
+            assert clause.value in there, f"{start}: {clause} of {there}"
+            self.seen["dependencies"] += 1
+
+
+@settings(max_examples=40)
+@given(SETTINGS, operations(PLACED))
+def test_every_start_satisfies_what_its_job_asks_of_what_runs_where(setting: Setting, story: list[Operation]) -> None:
+    Player(setting, budget=1, watch=Watch()).play(story)
+
+
+def test_long_stories_come_by_everything() -> None:
+    watch = Watch()
+    for seed in range(8):
+        watch.ports.clear()
+        setting = seeded_setting(
+            seed, placed=True, group_count=1, limits="none", node_order="first", balance_gate="off"
+        )
+        Player(setting, budget=1, watch=watch).play(seeded_operations(seed, 150, PLACED))
+    wanted = {"ports", "disks", "racks", "neighbours", "per node", "per rack", "dependencies", "together"}
+    assert wanted == {what for what, number in watch.seen.items() if number}, watch.seen
+
+
+@settings(max_examples=30)
+@given(SETTINGS, operations(PLACED), st.booleans())
+def test_restored_at_any_moment_it_goes_on_alike(setting: Setting, story: list[Operation], often: bool) -> None:
+    player = Player(setting, check=False)
+    for number, operation in enumerate(story):
+        if often or number == len(story) // 2:
+            twin = Scheduler.restore(json.loads(json.dumps(player.core.export())))
+            assert twin.validate() == []
+            assert twin.export() == player.core.export()
+            player.twins = [*player.twins[-1:], twin]
+        player.play([operation])
