@@ -45,7 +45,7 @@ class PlainVictim:
 class PlainSearch:
     """Who would yield to one unit of ``job``."""
 
-    def __init__(self, core: Scheduler, job: JobState) -> None:
+    def __init__(self, core: Scheduler, job: JobState, excluded: frozenset[int] = frozenset()) -> None:
         self.core = core
         self.job = job
         takers = [group for group in core.groups if group is not job.group and group.can_be_preempted()]
@@ -58,7 +58,8 @@ class PlainSearch:
             (victim for rank, group in enumerate(takers) for victim in self._of(list(group.attempts.values()), rank)),
             key=lambda victim: victim.order,
         )
-        self.levels = {f: self._level(f) for f in range(core.cluster.node_count) if self._takes_tasks(f)}
+        nodes = [f for f in range(core.cluster.node_count) if f not in excluded]
+        self.levels = {f: self._level(f) for f in nodes if self._takes_tasks(f)}
 
     def _takes_tasks(self, f: int) -> bool:
         return not self.core.cluster.lost[f] and self.core.cluster.cordoned[f] is None

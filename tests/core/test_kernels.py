@@ -500,9 +500,9 @@ def test_clauses_keep_shapes_off_nodes(seed: int) -> None:
         elif action < 0.6 and slots:
             cluster.release(slots.pop(draw.randrange(len(slots))))
         else:
-            fitting = np.flatnonzero(cluster.lack[shape.row, :12] == 0).tolist()
-            if fitting:
-                slots.append(cluster.hold(draw.choice(fitting), shape, draw.randrange(9)))
+            places = np.flatnonzero(cluster.lack[shape.row, :12] == 0).tolist()
+            if places:
+                slots.append(cluster.hold(draw.choice(places), shape, draw.randrange(9)))
         starved = 0
         for shape, mine in zip(shapes, first, strict=True):
             counts = [0] * k_count

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from cress.core.moment import Moment
 from cress.core.scheduler import Scheduler
 from cress.core.vetoes import Verdict
 from cress.model.errors import InputError
@@ -17,7 +20,7 @@ NEW = node("new").cpu(8).memory("16G").where(GCC="4.10", SSD=True).rack("r2").at
 BARE = node("bare").cpu(4).memory("8G")
 
 
-def world(*nodes: NodeBuilder, policy: str = "FIFO", **options: object) -> World:
+def world(*nodes: NodeBuilder, policy: str = "FIFO", **options: Any) -> World:
     """One group with room for everything; nodes are taken as they registered."""
     return World(
         group("lab", 100, policy=policy), nodes=nodes or (OLD, NEW, BARE), **{"node_order": "first", **options}
@@ -26,6 +29,13 @@ def world(*nodes: NodeBuilder, policy: str = "FIFO", **options: object) -> World
 
 def lab(name: str) -> JobBuilder:
     return job(name).group("lab")
+
+
+def moment(core: World, name: str) -> Moment:
+    """What holds for a job now."""
+    found = core.core.constraints(core.ids[name])
+    assert found is not None
+    return found
 
 
 def placed(core: World, name: str) -> str:
@@ -161,9 +171,9 @@ def test_several_steps_relax_one_after_the_other() -> None:
     core.run(lab("b").requires("Nodes in (b)"), lab("c").requires("Nodes in (c)"))
     wanted = 'Rack = "r1" && f(x) = (Waittime > 10s) && Rack in ("r1", "r2") && f(x) = (Waittime > 1min)'
     core.submit(lab("it").requires(wanted), lab("other").requires(wanted)).decide()
-    assert core.core.constraints(core.ids["it"]).requirement.startswith('Rack = "r1" && Rack in ("r1", "r2")')
+    assert moment(core, "it").requirement.startswith('Rack = "r1" && Rack in ("r1", "r2")')
     assert core.wake() == 10 * SECOND + 1
-    assert core.core.constraints(core.ids["it"]).rank == '(Rack = "r1")'
+    assert moment(core, "it").rank == '(Rack = "r1")'
     core.finish("c")
     assert placed(core, "it") == "c"
     assert core.wake() == 60 * SECOND + 1
@@ -324,13 +334,13 @@ def test_the_constraints_of_the_moment() -> None:
     core = world(OLD)
     wanted = lab("B").memory("2G").requires("GCC >= 4.5 && SSD = True && f(x) = (Waittime > 5min)").ranks("CPU")
     core.submit(wanted).decide()
-    moment = core.core.constraints(core.ids["B"])
-    assert (moment.requirement, moment.rank) == ("GCC >= 4.5 && SSD = True && Resource = <1,2G>", "CPU")
-    assert moment.until == 300 * SECOND + 1
+    now = moment(core, "B")
+    assert (now.requirement, now.rank) == ("GCC >= 4.5 && SSD = True && Resource = <1,2G>", "CPU")
+    assert now.until == 300 * SECOND + 1
     core.wait(301).decide()
-    moment = core.core.constraints(core.ids["B"])
-    assert (moment.requirement, moment.rank) == ("GCC >= 4.5 && Resource = <1,2G>", "CPU + (SSD = True)")
-    assert moment.until is None
+    now = moment(core, "B")
+    assert (now.requirement, now.rank) == ("GCC >= 4.5 && Resource = <1,2G>", "CPU + (SSD = True)")
+    assert now.until is None
     assert core.core.constraints(999) is None
 
 

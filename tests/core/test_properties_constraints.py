@@ -15,6 +15,7 @@ from cress.language.clauses import Clause
 from cress.language.columns import attributes_of
 from cress.language.parser import parse_requirement
 from cress.model.decisions import Decision, Start
+from cress.model.events import Event, JobSubmitted
 from cress.model.job import Job
 from cress.model.node import Node
 from cress.model.times import DAY
@@ -120,8 +121,7 @@ def test_clauses_that_always_hold_change_nothing(setting: Setting, story: list[O
         assert cores[0].next_wakeup() == cores[1].next_wakeup()
 
 
-def _with(event: object, requirement: str) -> object:
-    job = getattr(event, "job", None)
-    if isinstance(job, Job):
-        return msgspec.structs.replace(event, job=msgspec.structs.replace(job, requirement=requirement, rank=""))
+def _with(event: Event, requirement: str) -> Event:
+    if isinstance(event, JobSubmitted):
+        return JobSubmitted(msgspec.structs.replace(event.job, requirement=requirement, rank=""), event.behind)
     return event

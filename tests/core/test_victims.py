@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from cress.core.jobs import JobState
@@ -65,10 +66,10 @@ def _waiting(world: World, random_: random.Random, size: int = 1, name: str = "u
     return state
 
 
-def _compare(world: World, unit: JobState) -> str:
+def _compare(world: World, unit: JobState, excluded: frozenset[int] = frozenset()) -> str:
     """Hold the core's plan against the plain one; what it came to."""
     got = find_plan(world.core, unit)
-    expected = PlainSearch(world.core, unit).plan()
+    expected = PlainSearch(world.core, unit, excluded).plan()
     if expected is None:
         assert got is None
         return "none"
@@ -94,6 +95,21 @@ def test_the_search_finds_what_the_plain_one_finds(preemptive: str, vectors: boo
     assert came_to["found"] > 4, came_to
     assert came_to["none"] > 4, came_to
     assert bool(came_to["together"]) == kinds, came_to
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_search_leaves_out_nodes_that_clauses_exclude(size: int) -> None:
+    came_to: Counter[str] = Counter()
+    for seed in SEEDS[:40]:
+        random_ = random.Random(seed)
+        world = _crowd(random_, vectors=False, preemptive="LowPriorityFirst")
+        unit = _waiting(world, random_, size)
+        count = world.core.cluster.node_count
+        places = random_.sample(range(count), random_.randint(1, count - 1))
+        world.core.cluster.exclude(unit.shape, np.array(places), np.ones(len(places), np.int8))
+        came_to[_compare(world, unit, frozenset(places))] += 1
+    assert came_to["found"] > 4, came_to
+    assert came_to["none"] > 4, came_to
 
 
 def test_the_search_knows_groups_and_charges_that_changed() -> None:
