@@ -64,7 +64,7 @@ def test_every_policy_and_every_option_is_explained() -> None:
 def test_the_calls_in_the_guide_exist() -> None:
     table = GUIDE.partition("| call | what it does |")[2].partition("\n\n")[0]
     calls = re.findall(r"`(?:Scheduler\.)?([\w.]+)\(", table)
-    assert len(calls) == 11
+    assert len(calls) == 13
     for call in calls:
         assert hasattr(Scheduler, call) or call == "groups.priority_values"
 
