@@ -196,7 +196,7 @@ class Executor:
     def started(self, *attempts: int, pid: int = 7) -> None:
         self.send(Reports(reports=tuple(Started(attempt=attempt, at=_utc(), pid=pid) for attempt in attempts)))
 
-    def ended(self, *attempts: int, code: int = 0, cause: Cause = Cause.EXITED) -> Durable:
+    def ended(self, *attempts: int, code: int | None = 0, cause: Cause = Cause.EXITED) -> Durable:
         """Report these ends; the answer that says they are durable."""
         self.send(Reports(reports=tuple(ended(attempt, code=code, cause=cause) for attempt in attempts)))
         return self.durable()

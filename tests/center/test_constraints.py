@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cress.client import Client, Refused
+from cress.model.reports import Cause
 from tests.center.program import PATIENCE, Center, eventually
 
 
@@ -129,3 +130,17 @@ def test_constraints_survive_a_restart(tmp_path: Path) -> None:
         for key in ("requirement", "rank", "requirement_now", "rank_now", "state"):
             assert after[key] == before[key]
         assert "NetworkAdjacent = True" in after["requirement_now"]
+
+
+def test_a_task_that_does_not_run_again_after_its_node_has_failed_and_says_why(center: Center) -> None:
+    with center.executor() as executor:
+        id = center.submit(tasks=2, job_failure=False, retries=3)
+        executor.started(*(launch.attempt for launch in executor.launches()))
+        lost = executor.ended(1, code=None, cause=Cause.UNKNOWN)
+        assert lost.attempts == (1,)
+        task = center.get(f"/v1/jobs/{id}/tasks/0")
+        assert (task["state"], [each["outcome"] for each in task["attempts"]]) == ("failed", ["lost"])
+        executor.ended(2)
+        over = eventually(lambda: (found := center.get(f"/v1/jobs/{id}"))["ended"] and found)
+        assert (over["state"], over["tasks"]["failed"], over["tasks"]["succeeded"]) == ("failed", 1, 1)
+        assert over["reason"] == "a task of it was lost with its node n1; such tasks of it do not run again"

@@ -8,7 +8,6 @@ import msgspec
 
 from cress.model.resources import ResourceVector
 
-
 # What an attribute of a node may be. Versions are text: 4.10 is above 4.5.
 Value: TypeAlias = bool | int | float | str
 
