@@ -441,7 +441,7 @@ class Player:
             fits = self.account.nodes_with_room(job.job.request)
             assert veto.kind not in (Verdict.UNVISITED, Verdict.PLACED), veto
             if veto.kind is Verdict.NO_ROOM:
-                assert not fits, veto
+                assert not fits or job.companions, veto
             if veto.kind is Verdict.RESERVED:
                 assert fits, veto
                 assert veto.behind is not None, veto

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,8 +14,12 @@ from cress.core.scheduler import Scheduler
 from cress.language.clauses import Clause, Kind
 from cress.language.parser import parse_requirement
 from cress.model.decisions import Decision, Start
+from cress.model.group import Group, Quota, SchedPolicy
 from cress.model.job import Job
+from cress.model.node import Node
+from cress.model.resources import Dimensions
 from tests.core.stories import (
+    GROUPS,
     PLACED,
     Operation,
     Player,
@@ -125,8 +130,39 @@ def test_long_stories_come_by_everything() -> None:
             seed, placed=True, group_count=1, limits="none", node_order="first", balance_gate="off"
         )
         Player(setting, budget=1, watch=watch).play(seeded_operations(seed, 150, PLACED))
-    wanted = {"ports", "disks", "racks", "neighbours", "per node", "per rack", "dependencies", "together"}
+    wanted = {"ports", "disks", "racks", "neighbours", "per node", "per rack", "dependencies"}
     assert wanted == {what for what, number in watch.seen.items() if number}, watch.seen
+
+
+def test_chains_of_jobs_on_nodes_that_fail_are_restarted_together_and_nothing_is_lost() -> None:
+    watch = Watch()
+    for seed in range(12):
+        rng = Random(seed)
+        watch.ports.clear()
+        nodes = tuple(Node(name=f"n{i}", capacity=Dimensions().vector(cpu=8000)) for i in range(4))
+        groups = tuple(Group(name=name, quota=Quota(scalar=9000), policy=SchedPolicy.BACKFILL) for name in GROUPS[:2])
+        player = Player(Setting(groups=groups, nodes=nodes), budget=1, watch=watch)
+        for number in range(1, 13):
+            group = player.groups[0].name
+            on = rng.randrange(max(1, number - 3), number) if number > 1 and rng.random() < 0.7 else 0
+            player.submit(
+                Job(
+                    id=number,
+                    group=group,
+                    name=f"job{number}",
+                    request=Dimensions().vector(cpu=1000),
+                    tasks=rng.choice((1, 1, 2)),
+                    requirement=f"JobDependency = job{on}" if on else "",
+                    ports=(("a", 80),) if rng.random() < 0.2 else (),
+                )
+            )
+        for kind in rng.choices(("lose", "back", "cordon", "uncordon", "hold", "release", "cancel", "groups"),
+                                (6, 6, 1, 3, 1, 2, 0.3, 0.2), k=40):  # fmt: skip
+            twin = Scheduler.restore(json.loads(json.dumps(player.core.export())))
+            assert twin.export() == player.core.export()
+            player.twins = [twin]
+            player.play([(kind, rng.randrange(2**16))])
+    assert watch.seen["together"] > 20
 
 
 @settings(max_examples=30)

@@ -79,7 +79,9 @@ def _never(core: Scheduler, job: JobState) -> Veto:
     there = np.flatnonzero(~np.array(cluster.lost, np.bool_))
     clauses = cluster.matching.never(wants, there)
     fit = there[cluster.matching.ever(wants)[there]]
-    small = np.array([cluster.capacity_of(f) for f in fit.tolist()]).reshape(len(fit), cluster.k_count) < np.array(job.job.request)
+    small = np.array([cluster.capacity_of(f) for f in fit.tolist()]).reshape(len(fit), cluster.k_count) < np.array(
+        job.job.request
+    )
     lacking = zip(core.dimensions.names, small.sum(axis=0).tolist(), strict=True)
     return _veto(
         job, kind, never=True, nodes=len(there), clauses=clauses, lacking=tuple(each for each in lacking if each[1])
@@ -124,7 +126,7 @@ def _placement(core: Scheduler, job: JobState) -> Veto:
         kind = Verdict.NO_ROOM
     elif job.shape.size > 1 and cluster.copies_free(job.shape) < job.shape.size:
         kind = Verdict.NO_ROOM_TOGETHER
-    if kind is not None and job.constraints is not None:
+    if kind is not None and job.shape.match is not None:
         clauses = cluster.matching.alone(job.shape, np.flatnonzero(cluster.nodes[: cluster.node_count, USABLE]))
         if clauses and kind is Verdict.NO_ROOM:
             kind = Verdict.UNSATISFIED

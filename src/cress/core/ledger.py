@@ -330,7 +330,7 @@ class Ledger:
         """Put a job into its queue, with the time since which it waits and the sides of its clauses as they are."""
         job.queued = True
         size = job.waiting if job.job.gang else job.shape.size
-        if job.constraints is not None or job.companions:
+        if job.constraints is not None or job.companions or job.shape.wants.parts:
             self._reshape(job, self.shape_of(job, size))
             self.relaxing.note(job, self.now)
         elif job.shape.size != size or job.shape.row < 0:

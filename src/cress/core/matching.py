@@ -258,14 +258,16 @@ class Matching:
 
     def redo_all(self) -> None:
         """Whose tasks are whose may be otherwise now, for everyone."""
-        for shape, match in ((shape, shape.match) for shape in self.live):
-            assert match is not None
-            for whose in match.watches:
+        for shape in self.cluster.row_shapes:
+            if shape is None or shape.match is None:
+                continue
+            for whose in shape.match.watches:
                 self.relations.watch_no_more(whose, shape)
             shape.match = Match(self, shape.wants)
-            for whose in shape.match.watches:
-                self.relations.watch(whose, shape)
-            self.redo(shape)
+            if shape in self.live:
+                for whose in shape.match.watches:
+                    self.relations.watch(whose, shape)
+                self.redo(shape)
 
     def moved(self, job: JobState, f: int, change: int) -> None:
         """A task of the job runs on node ``f`` now (``change`` 1), or does no more (-1)."""
