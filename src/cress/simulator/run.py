@@ -122,7 +122,7 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     # An option that comes with the policy holds for the implied default group too.
     options = parse_assignments([f"{key}={text}" for key, text in choice.options], plan.options)
     scheduler = Scheduler(workload.cluster.dimensions, options, workload.zone)
-    begin = int(workload.submit[0])
+    begin = min([int(workload.submit[0]), *(outage.start for outage in workload.cluster.outages)])
     scheduler.observe(
         begin,
         [
