@@ -57,6 +57,7 @@ class Constraints:
 
     __slots__ = (
         "_made",
+        "_spans",
         "by_load",
         "grouped",
         "lasting",
@@ -86,6 +87,8 @@ class Constraints:
         hard = tuple(clause for clause in requirement.clauses if clause.relaxation is None)
         lasting = Wants(hard=hard, ports=ports, per_node=per_node, per_rack=per_rack)
         self.lasting = NO_WANTS if lasting == NO_WANTS else lasting
+        # Waiting times at which clauses may change sides.
+        self._spans: list[int] = []
         self._made: dict[tuple[int, str], Wants] = {}
 
     def soft_now(self, waited: int, load: float) -> int:
@@ -95,6 +98,15 @@ class Constraints:
             if clause.relaxation is not None and clause.relaxation.holds(waited, load):
                 bits |= 1 << i
         return bits
+
+    def soft_by_load(self, load: float) -> tuple[int, ...]:
+        """The clauses that are soft at this load, for every waiting time: one entry for each span without a change."""
+        if not self._spans:
+            waited: int = 0
+            while waited < NEVER:
+                self._spans.append(waited)
+                waited = self.next_change(waited)
+        return tuple([self.soft_now(waited, load) for waited in self._spans])
 
     def next_change(self, waited: int) -> int:
         """The smallest waiting time above ``waited`` at which a clause may change sides by itself; NEVER if none does."""

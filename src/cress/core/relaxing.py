@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 
+from cress.core.constraints import Constraints
 from cress.core.jobs import JobState
 from cress.model.times import NEVER
 
@@ -14,7 +16,10 @@ class Relaxing:
     def __init__(self) -> None:
         self._times: list[tuple[int, int]] = []
         self._by_time: dict[int, JobState] = {}
-        self.by_load: dict[int, JobState] = {}
+        # Jobs by what they ask for that follows the load, and which of its clauses were soft, whenever, at the last look.
+        self.by_load: dict[Constraints, dict[int, JobState]] = {}
+        self._seen: dict[Constraints, tuple[int, ...]] = {}
+        self._follows: dict[int, tuple[Constraints, ...]] = {}
 
     def note(self, job: JobState, now: int) -> None:
         """The job waits since ``job.since``, with the clauses ``job.soft`` of this moment."""
@@ -29,16 +34,36 @@ class Relaxing:
             heappush(self._times, (time, number))
             self._by_time[number] = job
         job.relaxes_at = time
-        if any(each.by_load for each in asked):
-            self.by_load[number] = job
-        else:
-            self.by_load.pop(number, None)
+        self._forget(number)
+        follows = tuple({each: None for each in asked if each.by_load})
+        if follows:
+            self._follows[number] = follows
+        for each in follows:
+            self.by_load.setdefault(each, {})[number] = job
+            self._seen.pop(each, None)
 
     def leave(self, job: JobState) -> None:
         """Nothing of the job waits for a place any more."""
         job.relaxes_at = NEVER
         self._by_time.pop(job.job.id, None)
-        self.by_load.pop(job.job.id, None)
+        self._forget(job.job.id)
+
+    def _forget(self, number: int) -> None:
+        for constraints in self._follows.pop(number, ()):
+            jobs = self.by_load[constraints]
+            del jobs[number]
+            if not jobs:
+                del self.by_load[constraints]
+                self._seen.pop(constraints, None)
+
+    def follow(self, load: float, look_at: Callable[[JobState], None]) -> None:
+        """Have those jobs looked at for which the load crossed a limit since the last time."""
+        for constraints, jobs in list(self.by_load.items()):
+            soft = constraints.soft_by_load(load)
+            if self._seen.get(constraints) != soft:
+                for job in list(jobs.values()):
+                    look_at(job)
+                self._seen[constraints] = soft
 
     def due(self, now: int) -> list[JobState]:
         """The jobs whose time has come, by time and id; their entries are gone."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, tzinfo
 
+import msgspec
 import numpy as np
 
 from cress.core.explain import why_waiting
@@ -104,8 +105,8 @@ class Scheduler(Ledger):
 
     def _follow(self) -> None:
         """What follows the moment, as it is at the beginning of a pass: jobs that go by the load, clauses, claims."""
-        for job in list(self.relaxing.by_load.values()):
-            self.look_at(job)
+        if self.relaxing.by_load:
+            self.relaxing.follow(self.balance.utilisation(), self.look_at)
         self.cluster.matching.flush()
         for claim in [claim for claim in self.claims if self._is_void(claim)]:
             self._drop_claim(claim, again=True)
@@ -266,7 +267,8 @@ class Scheduler(Ledger):
             self.cluster.want(shape)
             slot = self.cluster.hold(f, shape, self.end_of(member))
             self.cluster.unwant(shape)
-            self.decided.append(self.start(member, task, f, slot))
+            start = self.start(member, task, f, slot)
+            self.decided.append(start if member is job else msgspec.structs.replace(start, leader=job.job.id))
             if member.group.key is not None:
                 self.groups.reorder(member.group)
 
