@@ -144,3 +144,16 @@ def test_a_task_that_does_not_run_again_after_its_node_has_failed_and_says_why(c
         over = eventually(lambda: (found := center.get(f"/v1/jobs/{id}"))["ended"] and found)
         assert (over["state"], over["tasks"]["failed"], over["tasks"]["succeeded"]) == ("failed", 1, 1)
         assert over["reason"] == "a task of it was lost with its node n1; such tasks of it do not run again"
+
+
+def test_events_tell_of_what_starts_again_together(center: Center) -> None:
+    with center.executor("n1") as executor:
+        first = center.submit(name="a")
+        (launch,) = executor.launches()
+        second = center.submit(name="b", job_dependency="a")
+        (other,) = executor.launches()
+        executor.started(launch.attempt, other.attempt)
+        executor.ended(launch.attempt, other.attempt, code=None, cause=Cause.UNKNOWN)
+        with client(center) as calls:
+            placed = [(event.job, event.text) for event in calls.events(follow=False) if event.kind == "task.placed"]
+        assert placed == [(first, ""), (second, ""), (first, ""), (second, f"together with job {first}")]

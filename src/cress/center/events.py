@@ -219,7 +219,8 @@ def _of_tasks(machine: Machine, step: Step, groups: _Groups) -> Iterator[EventVi
         attempt = machine.attempts.get(launch.attempt)
         # An order that is repeated to a node that came back is no news.
         if attempt is not None and attempt.placed == machine.utc:
-            yield _of_task("task.placed", machine.utc, launch.attempt, launch, groups)
+            text = "" if attempt.leader is None else f"together with job {attempt.leader}"
+            yield _of_task("task.placed", machine.utc, launch.attempt, launch, groups, text=text)
 
 
 def _started(

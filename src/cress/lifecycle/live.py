@@ -16,6 +16,7 @@ class LiveAttempt(msgspec.Struct, kw_only=True):
 
     ``halted`` says why it was told to stop: ``cancelled``, ``preempted``, ``gang`` or ``drained``; empty if it was not.
     ``grace`` goes with it, in µs; ``None``: what the job says. ``ports`` are its numbers, in the order of the job's.
+    ``leader`` is the job that it was started together with after a failure of their node.
     """
 
     id: int
@@ -28,6 +29,7 @@ class LiveAttempt(msgspec.Struct, kw_only=True):
     halted: str = ""
     grace: int | None = None
     ports: tuple[int, ...] = ()
+    leader: int | None = None
 
 
 class LiveJob(msgspec.Struct, kw_only=True):

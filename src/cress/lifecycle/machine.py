@@ -205,7 +205,13 @@ class Machine:
         for each in decisions.items:
             if isinstance(each, Start):
                 attempt = LiveAttempt(
-                    id=each.attempt, job=each.job, task=each.task, node=each.node, placed=self.utc, ports=each.ports
+                    id=each.attempt,
+                    job=each.job,
+                    task=each.task,
+                    node=each.node,
+                    placed=self.utc,
+                    ports=each.ports,
+                    leader=each.leader,
                 )
                 self.attempts[each.attempt] = attempt
                 self.jobs[each.job].attempts[each.attempt] = attempt

@@ -10,7 +10,8 @@ import msgspec
 class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Start task ``task`` (index from 0) of job ``job`` on ``node``; ``attempt`` is unique for ever.
 
-    ``ports`` are the numbers of the job's ports there, in the job's order.
+    ``ports`` are the numbers of the job's ports there, in the job's order. ``leader``: after a failure of their node it
+    starts together with a task of this job.
     """
 
     attempt: int
@@ -18,6 +19,7 @@ class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     task: int
     node: str
     ports: tuple[int, ...] = ()
+    leader: int | None = None
 
 
 class Preempt(msgspec.Struct, frozen=True, tag=True, gc=False):
