@@ -22,6 +22,9 @@ from cress.model.times import MINUTE, SECOND
 
 _CORES = 1000  # millicores
 _ROUNDS = 160
+# Static and dynamic clauses, of one node and of all; some relax.
+_REQUIREMENTS = ("", 'Rack = "r1" && IdleCPU > 1', "", 'Rack in ("r0", "r1") && f(x) = (ClusterLoad > 50%)', "")
+_RANKS = ("", "IdleCPU", "", 'CPU + 2 × (Rack = "r1")')
 
 
 def warm_up(dimensions: Dimensions, options: Options) -> None:
@@ -51,7 +54,7 @@ def warm_up(dimensions: Dimensions, options: Options) -> None:
 def _play(dimensions: Dimensions, options: Options) -> None:
     core = Scheduler(dimensions, options)
     scale = tuple(_CORES if name == "cpu" else 1024 for name in dimensions.names)
-    nodes = [Node(name=f"n{i}", capacity=tuple(4 * each for each in scale)) for i in range(4)]
+    nodes = [Node(name=f"n{i}", capacity=tuple(4 * each for each in scale), rack=f"r{i % 2}") for i in range(4)]
     groups = [
         Group(name=policy.value, quota=Quota(scalar=(4 - i) * _CORES), policy=policy)
         for i, policy in enumerate((SchedPolicy.BACKFILL, SchedPolicy.FIFO, SchedPolicy.PRIORITY, SchedPolicy.CAPACITY))
@@ -74,6 +77,8 @@ def _play(dimensions: Dimensions, options: Options) -> None:
             time_limit=None if number % 11 == 0 else number % 7 * MINUTE,
             type=JobType.SERVICE if number % 13 == 0 else JobType.BATCH,
             minimum=1 if number % 13 == 0 else 0,
+            requirement=_REQUIREMENTS[number % len(_REQUIREMENTS)],
+            rank=_RANKS[number % len(_RANKS)],
         )
         core.observe(now, [JobSubmitted(job)])
         if number % 3 == 0 and running:
