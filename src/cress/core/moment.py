@@ -42,30 +42,33 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     usable: bool = True
 
 
-def moment_of(core: Ledger, job: JobState) -> Moment:
-    """The requirement and the rank of the job as they are matched now.
+# E, (iii) to (viii): what is asked of a node itself, amounts, then what follows other tasks.
+_ORDER = (Kind.CONDITION, Kind.RESOURCE, Kind.ADJACENT, Kind.PORT, Kind.DISK, Kind.DEPENDENCY)
 
-    E's order: what is asked of a node itself, amounts, ports, then what follows other tasks; names of jobs are the nodes
-    on which they run, if they do.
+
+def moment_of(core: Ledger, job: JobState) -> Moment:
+    """The requirement and the rank of the job's next unit as they are matched now, in E's order.
+
+    Names of jobs are the nodes on which they run, if they do. What starts again together has one requirement.
     """
     shape = core.shape_of(job, job.shape.size)
     matching = core.cluster.matching
     wants = shape.wants
-    first, last = [], []
+    texts: list[tuple[Kind, str]] = []
     for clause in wants.hard:
-        if clause.kind in BY_EXPRESSION or clause.kind is Kind.PORT:
-            first.append(str(clause))
-        else:
-            last.append(matching.predicate(clause, wants).shown())
-    if any(job.job.request):
-        first.append(f"Resource = {format_vector(job.job.request, core.dimensions)}")
-    first += [f"Port = {port}" if port else "DynamicPort = True" for port in wants.ports]
+        kind = Kind.CONDITION if clause.kind is Kind.NODES else clause.kind
+        by_expression = clause.kind in BY_EXPRESSION
+        texts.append((kind, str(clause) if by_expression else matching.predicate(clause, wants).shown()))
+    if any(shape.request):
+        texts.append((Kind.RESOURCE, f"Resource = {format_vector(shape.request, core.dimensions)}"))
+    texts += ((Kind.PORT, f"Port = {port}" if port else "DynamicPort = True") for port in wants.ports)
+    requirement = [text for _, text in sorted(texts, key=lambda each: _ORDER.index(each[0]))]
     if wants.per_node:
-        last.append(f"max_per_node = {wants.per_node}")
+        requirement.append(f"max_per_node = {wants.per_node}")
     if wants.per_rack:
-        last.append(f"max_per_rack = {wants.per_rack}")
+        requirement.append(f"max_per_rack = {wants.per_rack}")
     until = job.relaxes_at if job.relaxes_at < NEVER else None
-    return Moment(requirement=" && ".join(first + last), rank=str(Rank(wants.terms)), until=until)
+    return Moment(requirement=" && ".join(requirement), rank=str(Rank(wants.terms)), until=until)
 
 
 def tried_out(core: Ledger, requirement: str, rank: str) -> list[Fit]:

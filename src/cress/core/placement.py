@@ -142,9 +142,16 @@ class Adjacent(Placed):
 class Depends(Placed):
     """Tasks of the jobs that are depended on run there."""
 
-    def __init__(self, relations: Relations, keys: Iterable[Key], text: str) -> None:
-        super().__init__(relations, text)
+    def __init__(self, matching: Matching, keys: Iterable[Key], text: str) -> None:
+        super().__init__(matching.relations, text)
+        self._specs = matching.cluster.specs
         self._keys = tuple(keys)
+
+    def shown(self) -> str:
+        """``Nodes in (…)`` with the nodes of this moment, by their addresses; the clause itself if there are none."""
+        nodes = sorted({f for key in self._keys for f in self.relations.nodes_of(key)})
+        names = [self._specs[f].address or self._specs[f].name for f in nodes]
+        return f"Nodes in ({', '.join(listed(names))})" if names else self.text
 
     def excludes(self, places: Ints) -> Bools:
         missing = np.zeros(len(places), np.bool_)
@@ -202,6 +209,20 @@ class SpreadOverRacks(Placed):
         return np.full(len(places), self._tasks > self._most)
 
 
+def listed(names: list[str]) -> list[str]:
+    """Names and addresses, those that follow each other as one range: ``192.168.1.2-8``."""
+    ranges: list[list[str]] = []
+    for name in names:
+        head, _, last = name.rpartition(".")
+        if ranges and head and last.isdigit():
+            before, _, end = ranges[-1][-1].rpartition(".")
+            if before == head and end.isdigit() and int(end) + 1 == int(last):
+                ranges[-1].append(name)
+                continue
+        ranges.append([name])
+    return [each[0] if len(each) == 1 else f"{each[0]}-{each[-1].rpartition('.')[2]}" for each in ranges]
+
+
 def racks_in_use(relations: Relations, owners: Iterable[int]) -> list[int]:
     """The racks in which tasks run that these jobs belong with."""
     used: dict[int, None] = {}
@@ -229,7 +250,7 @@ def _adjacent(matching: Matching, clause: Clause, wants: Wants) -> Predicate:
 
 def _depends(matching: Matching, clause: Clause, wants: Wants) -> Predicate:
     keys = dict.fromkeys(key_of(str(clause.value), each.group) for each in _with(clause, wants))
-    return Depends(matching.relations, keys, str(clause))
+    return Depends(matching, keys, str(clause))
 
 
 def _number(clause: Clause) -> int:
