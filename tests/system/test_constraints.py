@@ -165,3 +165,15 @@ def test_what_can_never_be_satisfied_is_not_accepted(home: Cluster) -> None:
     done = home.cress("run", "--require", 'zone = "us"', "--", "true")
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith('cress run: --require: no node that is large enough could ever satisfy zone = "us"')
+
+
+def test_watching_a_name_goes_on_over_a_restart_of_the_center(own: Cluster) -> None:
+    with own.running("resolve", "web", "--watch") as watching:
+        job = submitted(own, "name: web\ncommand: exec sleep 1000\n")
+        assert watching.stdout is not None
+        assert watching.stdout.readline().split()[:3] == ["+", f"{job}.0", "n1"]
+        own.kill_center()
+        own.start_center()
+        assert wait_until(lambda: own.cress("cancel", job).returncode == 0, "the cancel")
+        # The task was there before and after: only its end is news.
+        assert watching.stdout.readline().split()[:3] == ["-", f"{job}.0", "n1"]
