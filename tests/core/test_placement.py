@@ -271,3 +271,34 @@ def test_circles_are_refused() -> None:
         made.submit(job("b").group("g").requires("JobDependency = a && f(x) = (Waittime > 5s)"))
     with pytest.raises(InputError, match="depends on itself"):
         made.submit(job("c").group("g").requires("JobDependency = c"))
+
+
+# --- preemption ----------------------------------------------------------------------------------------------
+
+
+def crowded(*racks: str) -> World:
+    """Every node is full with tasks of the group ``low``, which is above its quota."""
+    there = [node(f"n{i + 1}").cpu(2).rack(rack) for i, rack in enumerate(racks)]
+    made = World(group("g", 100), group("low", 1), nodes=there, preemption="on", max_per_round=1.0)
+    return made.run(job("fill").group("low").tasks(2 * len(racks)))
+
+
+def test_an_adjacent_gang_makes_room_in_racks_near_each_other() -> None:
+    made = crowded("a", "b", "c", "b")
+    made.submit(job("mpi").group("g").tasks(4).gang().requires(ADJACENT)).decide()
+    made.yield_victims()
+    assert sorted(made.nodes_of("mpi")) == ["n2", "n2", "n4", "n4"]
+
+
+def test_a_gang_makes_room_on_as_many_nodes_and_racks_as_it_must_be_spread_over() -> None:
+    made = crowded("a", "a", "b", "c")
+    made.submit(job("web").group("g").tasks(3).gang().spread(per_rack=1)).decide()
+    made.yield_victims()
+    assert len(set(made.nodes_of("web")) - {"n2"}) == 3
+
+
+def test_room_for_a_port_is_not_made() -> None:
+    made = crowded("a")
+    made.strangers("n1", 80)
+    made.submit(job("web").group("g").ports(http=80)).decide()
+    assert made.told == {}

@@ -464,6 +464,16 @@ class Cluster:
         large: npt.NDArray[np.bool_] = np.all(capacity >= np.array(request, np.int64), axis=1)
         return large
 
+    def room_when_empty(self, shape: Shape) -> Ints:
+        """Copies of a gang's shape per node if nothing ran there, where it may go at this moment, by its caps."""
+        k = self.k_count
+        capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
+        asked = shape.request_array > 0
+        copies: Ints = (capacity[:, asked] // shape.request_array[asked]).min(axis=1, initial=shape.size)
+        copies[self.excluded(shape) | (self.nodes[: self.node_count, USABLE] == 0)] = 0
+        caps = self.caps(shape)
+        return np.minimum(copies, caps[: self.node_count]) if len(caps) else copies
+
     def copies_free(self, shape: Shape) -> int:
         """How many copies of ``shape`` fit into what is free on the usable nodes that no clause excludes."""
         may = (self.nodes[: self.node_count, USABLE] == 1) & ~self.excluded(shape)

@@ -7,7 +7,7 @@ its node, its rack and the whole, so that exactly one less is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +19,9 @@ from cress.core.racks import Racks
 if TYPE_CHECKING:
     from cress.core.cluster import Cluster, Shape
     from cress.core.constraints import Wants
+
+# Choices of racks that are tried for a gang for which others must make room.
+MOST_CHOICES = 8
 
 Ints = npt.NDArray[np.int64]
 
@@ -106,6 +109,28 @@ def gang_room(cluster: Cluster, shape: Shape, copies: Ints) -> Room | None:
         if must or room is not None:
             return room
     return room_for(relations.racks, copies, shape.size, wants.per_rack)
+
+
+def caps_by_racks(cluster: Cluster, shape: Shape) -> Iterator[Ints]:
+    """Per choice of racks that would hold such a gang if they were empty, how many of its tasks each node takes.
+
+    Tightest racks first, ``MOST_CHOICES`` of them at most.
+    """
+    relations, size, wants = cluster.matching.relations, shape.size, shape.wants
+    room = cluster.room_when_empty(shape)
+    of = relations.racks.of[: len(room)]
+    per_rack = relations.racks.room(room, wants.per_rack)
+    if not is_adjacent(wants):
+        yield room
+        return
+    used = near_whom(relations, wants)
+    near = relations.racks.near_all(used)
+    choices = [[r] for _, r in sorted((per_rack[r], r) for r in near if per_rack[r] >= size)]
+    if not choices:
+        chosen = relations.racks.choose(per_rack, size, used)
+        choices = [] if chosen is None else [chosen]
+    for racks in choices[:MOST_CHOICES]:
+        yield np.where(np.isin(of, racks), room, 0)
 
 
 def most_together(racks: Racks, copies: Ints, wants: Wants) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.core.cluster import Ints
+from cress.core.gangs import by_racks, caps_by_racks
 from cress.core.groups import GroupState
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import FREE, NODE, NONE
@@ -134,9 +135,23 @@ class _Search:
         return job_of, stay - self.table[slots[first], R_MINIMUM]
 
     def plan(self) -> Plan | None:
+        """The victims of the unit; of a gang whose racks are compared or counted, within those that cost fewest tasks."""
+        shape = self.job.shape
+        if not by_racks(shape):
+            return self._plan_within(self.cluster.caps(shape))
+        levels, best = self.levels, None
+        for caps in caps_by_racks(self.cluster, shape):
+            self.levels = levels.copy()
+            plan = self._plan_within(caps)
+            if plan is not None and (best is None or len(plan.attempts) < len(best.attempts)):
+                best = plan
+        return best
+
+    def _plan_within(self, caps: Ints) -> Plan | None:
         """One copy after the other, each where it costs least; then what turned out not to be needed is given back."""
         shape = self.job.shape
-        request, lack, caps = shape.request_array, self.cluster.lack[shape.row], self.cluster.caps(shape)
+        request, lack = shape.request_array, self.cluster.lack[shape.row]
+        per_rack, rack_of = shape.wants.per_rack, self.cluster.matching.relations.racks.of[: len(self.levels)]
         placed = np.zeros(len(self.levels), np.int64)
         taken = np.zeros(len(self.table), np.bool_)
         lost, gone = np.zeros_like(self.spare), np.zeros_like(self.left)
@@ -150,6 +165,8 @@ class _Search:
             if f == NO_NODE:
                 return None
             placed[f] += 1
+            if per_rack and placed[rack_of == rack_of[f]].sum() == per_rack:
+                caps[rack_of == rack_of[f]] = 0
             for v in chosen[:count].tolist():
                 order.append(v)
                 taken[v] = True
