@@ -590,12 +590,6 @@ class Ledger:
         """All jobs with a task that waits, by id."""
         return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims or job.later or job.carried)
 
-    def check_relations(self, jobs: Sequence[Job]) -> None:
-        """Raise ``InputError`` if jobs that are to be submitted together would depend on themselves."""
-        self.relations.dependencies.check(
-            relation_of(job, constraints_of(job), job.group or DEFAULT_GROUP) for job in jobs
-        )
-
     def never_fits(self, job: Job) -> bool:
         """Whether no node that is there could ever hold a task of ``job``, or not all nodes together its gang.
 

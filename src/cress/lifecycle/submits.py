@@ -98,7 +98,6 @@ def check(machine: Machine, jobs: Sequence[Job], known: Mapping[int, JobState]) 
         except InputError as error:
             raise below(error, f"jobs[{number}]") if len(jobs) > 1 else error from None
     dependencies.check(machine, jobs, known)
-    machine.core.check_relations(jobs)
     relations = machine.core.relations.dependencies
     relations.check(relation_of(job, constraints_of(job), job.group or DEFAULT_GROUP) for job in jobs)
 
