@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from cress.executor.strangers import stood_in_the_way
 from cress.model.times import SECOND
 from cress.protocol.messages import (
     Beat,
     Hello,
     Inventory,
+    Ports,
     Refused,
     Reports,
     Shutdown,
@@ -29,6 +31,8 @@ OPEN_TIMEOUT = 10 * SECOND
 RETRY_FIRST, RETRY_MOST = SECOND // 10, 5 * SECOND
 # Beats in one term.
 BEATS = 6
+# Between two looks at the ports.
+SCAN = 2 * SECOND
 
 
 class Agent(Mortal):
@@ -92,6 +96,7 @@ class Session:
         self.welcomed = False
         self.closed = False
         self.ponged = True
+        self.told: tuple[int, ...] | None = None  # the ports of strangers, as the center knows them
         self.early: list[bytes] = []  # what the supervisor says before the center has answered
         self.inventory: Inventory | None = None
         self._find_supervisor()
@@ -153,8 +158,10 @@ class Session:
             version=known.version,
             name=self.node.name,
             resource=self.node.resource,
+            rack=self.node.name.replace("n", "r"),
             boot=known.boot,
             reports=known.reports,
+            listening=self._look(),
             sent=self.node.host.boottime(),
             bound=known.bound,
             epoch=known.epoch,
@@ -162,6 +169,21 @@ class Session:
         )
         self.up.send(encode(hello))
         self._after(OPEN_TIMEOUT, self._unanswered)
+
+    def _look(self) -> tuple[int, ...]:
+        """The ports of strangers, which the center is about to be told."""
+        self.told = self.node.host.listening()
+        return self.told
+
+    def _scan(self) -> None:
+        """Tell the center of strangers when they are others than it knows."""
+        if self.told != self.node.host.listening():
+            assert self.up is not None
+            self.up.send(encode(Ports(ports=self._look())))
+
+    def _watch(self) -> None:
+        self._scan()
+        self._after(SCAN, self._watch)
 
     def _beat(self, term: int) -> None:
         assert self.up is not None
@@ -183,6 +205,7 @@ class Session:
             assert isinstance(order, Welcome), order
             self.welcomed = True
             self.agent.say("is welcome, epoch", order.epoch)
+            self._after(SCAN, self._watch)
             if order.term:
                 self._after(order.term // BEATS, self._beat, order.term)
         assert self.down is not None
@@ -198,7 +221,12 @@ class Session:
         reports = decode_from_supervisor(message)
         if isinstance(reports, Reports):
             assert self.up is not None
+            taken = stood_in_the_way(reports.reports)
+            if taken:
+                self._scan()
             self.up.send(message)
+            if taken:
+                self.told = None
 
     def send_down(self, order: Shutdown) -> None:
         """An order of the agent's own."""

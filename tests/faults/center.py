@@ -16,7 +16,7 @@ from cress.center.dispatch import Connection, Dispatcher
 from cress.center.recovery import Opened, begin_epoch, encode_number, load_machine
 from cress.center.settings import Settings
 from cress.lifecycle.effects import Step
-from cress.lifecycle.inputs import Input, NodeJoined, NodeLeft, Record, Reported, encode_record
+from cress.lifecycle.inputs import Input, NodeJoined, NodeLeft, Ports, Record, Reported, encode_record
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
 from cress.model.node import Node
@@ -24,6 +24,7 @@ from cress.model.reports import Ended, Report
 from cress.model.run import Run
 from cress.model.times import MILLISECOND, SECOND
 from cress.model.vectors import parse_vector
+from cress.protocol import messages
 from cress.protocol.messages import Beat, Durable, Hello, Refused, Reports, Term, Welcome, decode_from_agent, encode
 from cress.store.base import Batch, StoreError
 from tests.faults.network import PING, End
@@ -65,7 +66,7 @@ class Center(Mortal):
         self.store = Access(cluster.store, self)
         self.settings = Settings(data=Path("/center"), options=cluster.options)
         self.clock = Clock(self.host.boot, boottime=self.host.boottime, wall=self.host.wall)
-        self.dispatcher = Dispatcher(self.run_of)
+        self.dispatcher = Dispatcher(self.run_of, self.node_of)
         self.conversations: dict[str, Conversation] = {}
         self.machine: Machine | None = None
         self.epoch = 0
@@ -94,6 +95,11 @@ class Center(Mortal):
         self.queue.append(Call(what, (), then, None))
         self._wake()
         return True
+
+    def node_of(self, name: str) -> Node | None:
+        """A node as it registered last."""
+        known = self.machine.nodes.get(name) if self.machine is not None else None
+        return None if known is None else known.node
 
     def run_of(self, job: int) -> Run | None:
         """How to run a job."""
@@ -124,7 +130,7 @@ class Center(Mortal):
         step = self.machine.step(now, utc, inputs)
         self.steps += 1
         for attempt in step.launches:
-            self.cluster.truth.cores[attempt.attempt] = self.machine.jobs[attempt.job].job.request[0] // 1000
+            self.cluster.truth.decided(attempt, self.machine.jobs[attempt.job].job)
         runs = _runs_of(calls, step)
         batch = Batch(
             records=[encode_record(Record(now, utc, inputs))],
@@ -302,6 +308,8 @@ class Conversation:
             if self.granted and not self.leaving and self.center.in_charge():
                 term = self._grant()
                 self.connection.put(Term(epoch=self.center.epoch, sent=message.sent, term=term))
+        elif isinstance(message, messages.Ports):
+            self.center.post(Ports(name=self.name, ports=message.ports))
         elif isinstance(message, Reports):
             if message.leaving:
                 self.leaving = True
@@ -343,7 +351,8 @@ class Conversation:
             return
         self.name = hello.name
         assert center.machine is not None
-        node = Node(name=hello.name, capacity=parse_vector(hello.resource, center.machine.core.dimensions))
+        capacity = parse_vector(hello.resource, center.machine.core.dimensions)
+        node = Node(name=hello.name, capacity=capacity, rack=hello.rack)
         connection = self.connection = _Connection(self)
         center.conversations[self.name] = self
 
@@ -357,7 +366,10 @@ class Conversation:
                 connection.put(Welcome(epoch=center.epoch, cluster="one", sent=hello.sent, term=term))
                 self._durable(hello.reports)
 
-        if not center.post(NodeJoined(node=node, boot=hello.boot, reports=hello.reports, terms=hello.bound), joined):
+        joining = NodeJoined(
+            node=node, boot=hello.boot, reports=hello.reports, terms=hello.bound, ports=hello.listening
+        )
+        if not center.post(joining, joined):
             connection.close("the center cannot store it; try again")
 
     def _grant(self) -> int:

@@ -42,6 +42,7 @@ class Cluster:
         self.loses_calls = True
         self.disturbed = True
         self.jobs_made = 0
+        self.wishes = world.chance(0.6)  # whether jobs say something about their nodes
         self.sent: set[int] = set()  # attempts that were ordered, for a rule that is broken
         self.store = SimulatedStore()
         self.store.fenced = not rules.no_fencing

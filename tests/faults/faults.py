@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cress.lifecycle.inputs import Cordon, Drain, NodeDead
+from cress.model.node import DYNAMIC_PORTS
 from cress.model.times import MILLISECOND, SECOND
 from tests.faults.cluster import Cluster
 from tests.faults.network import sever
@@ -41,6 +42,7 @@ class Faults:
             self.replace_center,
             self.call_dead,
             self.empty_node,
+            self.take_port,
         ]
         self.kinds = random.sample(kinds, random.randint(2, len(kinds)))
         self.pace = self.world.between(SECOND, 10 * SECOND)
@@ -126,6 +128,17 @@ class Faults:
         for node in self._nodes():
             node.kill_supervisor(None)
             node.kill_agent()
+
+    def take_port(self) -> None:
+        """On some nodes, somebody who is no task has a port for a while that tasks like."""
+        world = self.world
+        port = world.random.choice((80, DYNAMIC_PORTS[0]))
+        for host in (node.host for node in self.cluster.nodes):
+            used = {port for each in host.processes.values() for port in host.truth.ports.get(each.attempt, ())}
+            if host.up and port not in used and world.chance(0.8):
+                self._tell("port", port, "of", host.name, "is taken by a stranger")
+                host.strangers[port] = world.chance(0.3)
+                world.after(world.between(SECOND // 10, 20 * SECOND), None, host.strangers.pop, port, None)
 
     def stop_executor(self) -> None:
         """An operator stops it, with its tasks; it is started again."""

@@ -72,6 +72,7 @@ class Host:
         self.children_ended: list[tuple[Process, int]] = []
         self.ends: list[End] = []
         self.breaks_starts = False
+        self.strangers: dict[int, bool] = {}  # ports that somebody has who is no task, and whether he listens
         self.wake = _nothing  # the supervisor, if any, looks at its children
         self.supervisor_gone = _nothing  # and whoever has to know that it is gone
         self._pid = 0
@@ -108,6 +109,10 @@ class Host:
         """The living processes of an attempt, found by their environment."""
         return [each for each in self.processes.values() if each.attempt == attempt]
 
+    def listening(self) -> tuple[int, ...]:
+        """The ports of strangers who listen: the others are seen by nobody."""
+        return tuple(sorted(port for port, listens in self.strangers.items() if listens))
+
     def lose_power(self) -> None:
         """Everything is gone but what is durable on the disk."""
         self.up = False
@@ -115,6 +120,7 @@ class Host:
         for process in list(self.processes.values()):
             process.gone = True
         self.processes.clear()
+        self.strangers.clear()
         self.children_ended.clear()
         for end in list(self.ends):
             end.vanish()

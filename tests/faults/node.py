@@ -149,6 +149,7 @@ class Node:
         self._switch_on()
         self.host.disk.full = self.host.disk.ill = self.host.breaks_starts = False
         self.host.disk.slow = 2_000
+        self.host.strangers.clear()
         if self.supervisor is not None:
             self.supervisor.doom = -1
         self.start_agent()

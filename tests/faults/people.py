@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -61,9 +61,15 @@ class Person(Mortal):
             self._ask(Hold(job=self.on_hold[-1], held=True), (), again=True)
         elif self.submits:
             self.submits -= 1
-            jobs, runs = [], []
+            jobs: list[Job] = []
+            runs: list[Run] = []
             for _ in range(random.choice((1, 1, 1, 2))):
                 job, run = self._job()
+                if jobs and self.cluster.wishes:
+                    # Where the first one runs, at least in the beginning.
+                    clause = f'JobDependency = "{jobs[0].name}" && f(x) = (Waittime > 20s)'
+                    requirement = " && ".join(filter(None, (job.requirement, clause)))
+                    job = msgspec.structs.replace(job, group=jobs[0].group, requirement=requirement)
                 jobs.append(job)
                 runs.append(run)
             # With a key a submit may be sent again and again; without one it is sent once.
@@ -100,11 +106,33 @@ class Person(Mortal):
             backoff=self.world.between(SECOND // 10, 5 * SECOND),
             hold=hold,
             after=self._after(),
+            job_failure=not self.world.chance(0.05),
         )
+        if self.cluster.wishes:
+            job = msgspec.structs.replace(job, **self._wishes(job))
         command = NO_SUCH_PROGRAM if self.world.chance(0.05) else ("work",)
         grace = self.world.between(MILLISECOND, 2 * SECOND)
         run = Run(job=0, command=command, name=name, tasks=tasks, time_limit=limit, stop_grace=grace, on_partition=keep)
         return job, run
+
+    def _wishes(self, job: Job) -> dict[str, Any]:
+        """What the job says about its nodes: nothing that keeps it waiting for ever."""
+        random = self.world.random
+        clauses = []
+        if self.world.chance(0.1):
+            clauses.append(f'Rack = "r{random.randint(0, 2)}" && f(x) = (Waittime > {random.randint(1, 8)}s)')
+        if self.world.chance(0.1):
+            clauses.append("IdleCPU >= 2 && f(x) = (Waittime > 3s || ClusterLoad > 50%)")
+        if job.tasks > 1 and self.world.chance(0.2):
+            clauses.append("NetworkAdjacent = True && f(x) = (Waittime > 5s)")
+        fixed = () if job.gang else (("", 80),)
+        return {
+            "requirement": " && ".join(clauses),
+            "rank": random.choice(("", "", "IdleCPU", "0.5 * CPU + 2 * (JobDependency = nobody)")),
+            "ports": random.choice(((), (), (), fixed, (("a", 0),), (("a", 0), ("b", 0)))),
+            "max_per_node": 0 if job.gang else random.choice((0, 0, 0, 1, 2)),
+            "application": random.choice(("", "", "shop")),
+        }
 
     def _after(self) -> tuple[tuple[int, Condition], ...]:
         if not self.jobs or self.world.chance(0.8):

@@ -213,6 +213,9 @@ class Supervisor(Mortal):
         world, host = self.world, self.host
         if host.breaks_starts and world.chance(0.5):
             raise StartError("no more processes", node=True)
+        for port in task.given.ports:
+            if port in host.strangers:
+                raise StartError(f"port {port} is in use on this node", port=port)
         if task.run.command == ("no-such-program",):
             self.spawning[task.attempt] = (None, task)
             self.wake()
@@ -281,6 +284,7 @@ class Supervisor(Mortal):
             bound=self.keeper.bound,
             epoch=known.epoch,
             cluster=known.cluster,
+            ports=self.keeper.ports(),
         )
         end.send(encode(inventory))
 

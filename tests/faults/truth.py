@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from cress.lifecycle.effects import Launch
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.nodes import DEAD, SILENT
 from cress.model.events import Outcome
+from cress.model.job import Job
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from tests.faults.world import Violation, World
 
@@ -27,6 +29,8 @@ class Truth:
         self.started_attempts: dict[int, Key] = {}
         self.where: dict[int, str] = {}  # nodes by attempt
         self.cores: dict[int, int] = {}  # by attempt
+        self.ports: dict[int, tuple[int, ...]] = {}  # by attempt
+        self.spread: dict[int, tuple[int, int]] = {}  # by attempt: its job, how many of it may run on one node, 0: any
         self.capacity: dict[str, int] = {}  # cores by node
         self.codes: dict[int, int] = {}  # how the first process of an attempt ended, by itself or not
         self.seen_codes: dict[int, int] = {}  # of those, what its supervisor saw
@@ -36,6 +40,16 @@ class Truth:
         self.open: set[int] = set()  # of those, the ones not seen finished yet
         self.cancelled: set[int] = set()  # acknowledged cancels
         self.starts = 0
+
+    def decided(self, launch: Launch, job: Job) -> None:
+        """The center has chosen a node for an attempt."""
+        # An attempt of the same number may have been decided before, and never stored.
+        self.cores[launch.attempt] = job.request[0] // 1000
+        self.ports[launch.attempt] = launch.ports
+        self.spread[launch.attempt] = (launch.job, job.max_per_node)
+        for (_, wanted), port in zip(job.ports, launch.ports, strict=True):
+            if wanted not in (0, port) or not port:
+                raise Violation(f"attempt {launch.attempt} wants port {wanted}, and is given {port}")
 
     # --- processes -------------------------------------------------------------------------------------------
 
@@ -63,6 +77,14 @@ class Truth:
         used = sum(self.cores[attempt] for attempt in attempts)
         if used > self.capacity[host.name]:
             raise Violation(f"{host.name} has {self.capacity[host.name]} cores, {used} run there: {sorted(attempts)}")
+        taken = Counter(port for attempt in attempts for port in self.ports.get(attempt, ()))
+        together = Counter(self.spread[attempt] for attempt in attempts if attempt in self.spread)
+        for port, count in taken.items():
+            if count > 1:
+                raise Violation(f"port {port} of {host.name} is given to {count} attempts: {sorted(attempts)}")
+        for (job, most), count in together.items():
+            if most and count > most:
+                raise Violation(f"{count} tasks of job {job} run on {host.name}, at most {most} may")
 
     def exited(self, process: Process, code: int) -> None:
         """The first process of an attempt is gone."""
