@@ -69,10 +69,12 @@ class Shape:
     """What makes tasks alike to the matcher: the request, how many start together, what they want of nodes.
 
     ``row`` is its place in the fit table while it has one; ``waiting`` counts the queued jobs that have it. ``match`` is
-    what is known of its clauses, ``None`` if it wants nothing but amounts.
+    what is known of its clauses, ``None`` if it wants nothing but amounts; ``reach`` is what ``within_reach`` found.
     """
 
-    __slots__ = ("early", "match", "request", "request_array", "row", "seen", "size", "used_at", "waiting", "wants")
+    __slots__ = (
+        "early", "match", "reach", "request", "request_array", "row", "seen", "size", "used_at", "waiting", "wants",
+    )  # fmt: skip
 
     def __init__(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> None:
         self.request = request
@@ -85,6 +87,8 @@ class Shape:
         self.used_at = 0
         self.early: Ints | None = None
         self.seen = -1
+        # ``loosened`` when it was looked at, and a node that would do, NONE if there was none.
+        self.reach = (-1, NONE)
 
 
 class Cluster:
@@ -473,6 +477,29 @@ class Cluster:
         copies[self.excluded(shape) | (self.nodes[: self.node_count, USABLE] == 0)] = 0
         caps = self.caps(shape)
         return np.minimum(copies, caps[: self.node_count]) if len(caps) else copies
+
+    def within_reach(self, shape: Shape) -> bool:
+        """Whether ends of tasks could let the shape fit: clauses leave it nodes that are large enough when empty.
+
+        What is excluded stays so until something loosens; a node that would do is looked at first.
+        """
+        if shape.match is None or self.fitting(shape):
+            return True
+        loosened, f = shape.reach
+        if loosened == self.loosened and (f == NONE or not self.lack[shape.row, f] & EXCLUDED):
+            return f != NONE
+        large = self.large_enough(shape)
+        f = int(large.argmax()) if large.any() else NONE
+        if f != NONE and shape.size > 1:
+            k = self.k_count
+            asked = shape.request_array > 0
+            capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k][large][:, asked]
+            copies = (capacity // shape.request_array[asked]).min(axis=1, initial=shape.size)
+            caps = self.caps(shape)
+            copies = np.minimum(copies, caps[: self.node_count][large]) if len(caps) else copies
+            f = f if copies.sum() >= shape.size else NONE
+        shape.reach = (self.loosened, f)
+        return f != NONE
 
     def copies_free(self, shape: Shape) -> int:
         """How many copies of ``shape`` fit into what is free on the usable nodes that no clause excludes."""

@@ -102,7 +102,7 @@ def _gate(core: Scheduler, job: JobState) -> Veto | None:
         return _veto(job, Verdict.USER_LIMIT)
     if job.held_since is not None and core.now < job.held_since + core.options.gate_hold:
         return _veto(job, Verdict.GATE, until=job.held_since + core.options.gate_hold)
-    if job is group.offered or group.policy.looks_at(job):
+    if job is group.offered or group.policy.looks_at(job) or not core.cluster.within_reach(job.shape):
         return None
     return _veto(job, Verdict.BEHIND, behind=group.offered or group.policy.head())
 

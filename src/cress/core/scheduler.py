@@ -123,7 +123,7 @@ class Scheduler(Ledger):
     def _offer(self, group: GroupState, ahead: Ahead, now: int) -> bool:
         """Step d and e: start the first unit of the group that fits.
 
-        Without one, ``group.offered`` is the unit that is blocked, or ``None`` if the gate or a limit holds all.
+        Without one, ``group.offered`` is the unit that is blocked, or ``None`` if all are passed over.
         """
         if group.claims and self._start_claim(group, now):
             return True
@@ -134,7 +134,7 @@ class Scheduler(Ledger):
         head = policy.head()
         if head is None:
             return False
-        if self._gate or policy.limits_users:
+        if self._gate or policy.limits_users or not self.cluster.within_reach(head.shape):
             head = self._first_free(group, now)
             if head is None:
                 return False
@@ -315,7 +315,7 @@ class Scheduler(Ledger):
         return tuple(counts[self.cluster.dims].tolist())
 
     def _first_free(self, group: GroupState, now: int) -> JobState | None:
-        """The first job of the group that neither the balance gate nor a limit passes over."""
+        """The first job of the group that neither its clauses, nor a limit, nor the balance gate pass over."""
         for job in group.policy:
             if not self._passed_over(job, now):
                 return job
@@ -323,6 +323,10 @@ class Scheduler(Ledger):
 
     def _passed_over(self, job: JobState, now: int) -> bool:
         group = job.group
+        if not self.cluster.within_reach(job.shape):
+            # It waits for another job, a port, a label: not for room. Who comes behind may be what it waits for.
+            group.verdict = Verdict.UNSATISFIED
+            return True
         if group.policy.limits_users and not self.within_limit(job):
             group.verdict = Verdict.USER_LIMIT
             return True
