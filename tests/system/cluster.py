@@ -107,6 +107,15 @@ class Cluster:
             wait_until((self.data / "executors" / name / "supervisor.lock").read_text, "the supervisor's number")
         )
 
+    def kill_executor(self, name: str) -> None:
+        """kill -9 for the agent and the supervisor of an executor, and for all that runs there."""
+        supervisor = self.supervisor(name)
+        self.executors[name].kill()
+        self.executors[name].wait()
+        for pid in (supervisor, *self._left(os.fsencode(self.data / "executors" / name) + b"/")):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     def kill_everything(self) -> None:
         """kill -9 for every process of this cluster, tasks too, as near to one moment as it gets."""
         while left := self._left():
@@ -190,9 +199,9 @@ class Cluster:
         wait_until(lambda: not self._left(), "the end of every process")
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _left(self) -> list[int]:
-        """Processes of this cluster: supervisors and tasks have sessions of their own, and name its folder."""
-        name = os.fsencode(self.folder) + b"/"
+    def _left(self, word: bytes = b"") -> list[int]:
+        """Processes that have this word, else of this cluster: supervisors and tasks have sessions, and name its folder."""
+        name = word or os.fsencode(self.folder) + b"/"
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
