@@ -483,7 +483,7 @@ class Cluster:
 
         What is excluded stays so until something loosens; a node that would do is looked at first.
         """
-        if shape.match is None or self.fitting(shape):
+        if shape.match is None or (shape.size == 1 and self.fitting(shape)):
             return True
         loosened, f = shape.reach
         if loosened == self.loosened and (f == NONE or not self.lack[shape.row, f] & EXCLUDED):
