@@ -41,11 +41,10 @@ class Wants:
     parts: tuple[Wants, ...] = ()
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
-    def __post_init__(self) -> None:
-        parts = (self.hard, self.terms, self.ports, self.per_node, self.per_rack, self.owner, self.group, self.parts)
-        object.__setattr__(self, "_hash", hash(parts))
-
     def __hash__(self) -> int:
+        if not self._hash:
+            parts = (self.hard, self.terms, self.ports, self.per_node, self.per_rack, self.owner, self.group, self.parts)
+            object.__setattr__(self, "_hash", hash(parts))
         return self._hash
 
 
