@@ -75,6 +75,20 @@ def test_iii_to_vi_the_disk_is_hard_up_to_five_minutes_and_then_a_term_of_the_ra
     assert made.nodes_of("B") == ["n1"]
 
 
+@pytest.mark.parametrize(
+    ("rank", "text"),
+    [
+        ("CPU", "1 × (IdleCPU/8)"),
+        ("CPU + (ExclusiveDisk = True)", "(IdleCPU/8) + (ExclusiveDisk = True)"),
+        ("0.5 × CPU + 0.5 × IdleNetwork", "0.5 × (IdleCPU/8) + 0.5 × (IdleNetwork/1G)"),
+        ("Disk + IdleCPU/4 + Memory", "(IdleDisk/100M) + IdleCPU / 4 + (IdleMemory/64G)"),
+    ],
+)
+def test_iv_and_vi_a_rank_on_a_node_of_eight_cores(rank: str, text: str) -> None:
+    made = World(group("g", 99), nodes=[server("n1")])
+    assert made.core.match("", rank)[0].rank == text
+
+
 def test_vii_job_b_waits_for_job_a_and_goes_where_it_runs() -> None:
     there = [server(f"n{i}", f"192.168.1.{i}") for i in (119, 120)]
     made = World(group("g", 99, "BackFill"), nodes=there)

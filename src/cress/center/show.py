@@ -199,7 +199,9 @@ def match_views(engine: Engine, where: str, rank: str) -> dict[str, MatchView]:
     except InputError as error:
         raise error.at(field=_wrong_one(core, where)) from None
     return {
-        fit.node: MatchView(satisfied=fit.satisfied, clause=fit.failing, undefined=fit.undefined, score=fit.score)
+        fit.node: MatchView(
+            satisfied=fit.satisfied, clause=fit.failing, undefined=fit.undefined, score=fit.score, rank=fit.rank
+        )
         for fit in fits
     }
 

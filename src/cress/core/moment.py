@@ -13,6 +13,7 @@ from cress.core.kernels.holding import USABLE
 from cress.core.matching import Match
 from cress.language.clauses import Kind, Rank
 from cress.language.parser import parse_rank, parse_requirement
+from cress.language.spelled import rank_on
 from cress.model.times import NEVER
 from cress.model.vectors import format_vector
 
@@ -31,7 +32,8 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
     """What a node says to a requirement and a rank: ``failing`` is the first clause that it does not satisfy.
 
-    ``undefined``: since it has no such attribute, or none that can be compared so.
+    ``undefined``: since it has no such attribute, or none that can be compared so. ``rank`` is how ``score`` is worked
+    out there.
     """
 
     node: str
@@ -39,6 +41,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     failing: str = ""
     undefined: bool = False
     score: float = 0.0
+    rank: str = ""
     usable: bool = True
 
 
@@ -85,6 +88,7 @@ def tried_out(core: Ledger, requirement: str, rank: str) -> list[Fit]:
             failing=match.predicates[first[f] - 1].text if first[f] else "",
             undefined=bool(first[f]) and match.predicates[first[f] - 1].undefined(f),
             score=scores[f],
+            rank=rank_on(constraints.rank, cluster.capacity_of(f), core.dimensions),
             usable=bool(cluster.nodes[f, USABLE]),
         )
         for f, name in enumerate(cluster.names)
