@@ -69,6 +69,31 @@ def test_every_mistake_is_told_with_its_job_its_key_and_the_character() -> None:
     assert third.startswith("jobs[2].rank: at character ")
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"network_adjacent": "True && f(x) = (Waitime > 5min)"}, "network_adjacent: at character 17, `Waitime > 5min)`: "),
+        ({"NetworkAdjacent": " NetworkAdjacent = True and f(x) = (1)"}, "NetworkAdjacent: at character 37, `1)`: "),
+        ({"data_locality": "in (10.0.0.2-300) && f(x) = True"}, "data_locality: at character 5, `10.0.0.2-300) && f(x) = …`: "),
+        ({"data_locality": "10.0.0.2-8 && f(x) ="}, "data_locality: at the end: "),
+        ({"nodes": ["web-1", "10.0.0.300"]}, "nodes: at character 8, `10.0.0.300`: "),
+        ({"job_dependency": "db || web"}, "job_dependency: at character 1, `db || web`: JobDependency is a clause of its own"),
+        ({"job_dependency": ["db", "web && f(x) = 4"]}, "job_dependency[1]: at character 15, `4`: "),
+        ({"exclusive_disk": "yes && f(y) = True"}, "exclusive_disk: at character 8, `f(y) = True`: "),
+        ({"Requirement": "< GCC >> 4.5 >"}, "Requirement: at character 8, `> 4.5 >`: "),
+        ({"rank": "<CPU + >"}, "rank: at character 7, `>`: "),
+    ],
+)  # fmt: skip
+def test_the_character_is_counted_in_what_was_written(given: dict[str, object], told: str) -> None:
+    (found,) = refused(given)
+    assert found.startswith(f"jobs[0].{told}")
+
+
+def test_a_mistyped_word_of_the_moment_is_known() -> None:
+    (told,) = refused({"network_adjacent": "True && f(x) = (Waitime > 5min)"})
+    assert "(did you mean Waittime? such as f(x) = (Waittime > 15s)" in told
+
+
 def test_too_much_together() -> None:
     (told,) = refused({"requirement": [f"A{i} = 1" for i in range(32)]})
     assert told == "jobs[0].requirement: 32 clauses together are too many (at most 31)"

@@ -8,6 +8,7 @@ import msgspec
 
 from cress.language.clauses import MOST_CLAUSES, Clause, Requirement
 from cress.language.parser import parse_rank, parse_requirement
+from cress.language.trouble import Misplaced, trouble
 from cress.model.errors import InputError, InputErrors
 from cress.model.job import Job
 from cress.model.jobclauses import ClauseText
@@ -32,7 +33,7 @@ def constrained(specs: Sequence[JobSpec]) -> list[Job]:
             try:
                 rank = str(parse_rank(each.text))
             except InputError as error:
-                mistakes.append(error.at(field=each.field))
+                mistakes.append(_told(each, error))
         errors += (below(each, f"jobs[{position}]") for each in mistakes)
         jobs.append(msgspec.structs.replace(spec.job, requirement=found, rank=rank))
     if errors:
@@ -48,7 +49,7 @@ def _requirement(texts: Sequence[ClauseText]) -> tuple[str, list[InputError]]:
         try:
             clauses |= dict.fromkeys(parse_requirement(each.text).clauses)
         except InputError as error:
-            errors.append(error.at(field=each.field))
+            errors.append(_told(each, error))
     if len(clauses) > MOST_CLAUSES:
         what = f"{len(clauses)} clauses together are too many"
         errors.append(InputError(what, hint=f"at most {MOST_CLAUSES}", field="requirement"))
@@ -59,3 +60,10 @@ def _requirement(texts: Sequence[ClauseText]) -> tuple[str, list[InputError]]:
         except InputError as error:  # texts that are short enough each, and too long together
             errors.append(error.at(field="requirement"))
     return text, errors
+
+
+def _told(text: ClauseText, error: InputError) -> InputError:
+    """The mistake with its key, and with its place in what was written, not in what was made of it."""
+    if isinstance(error, Misplaced) and text.wrote:
+        error = trouble(text.wrote, text.place_in_wrote(error.place), error.said, error.hint)
+    return error.at(field=text.field)

@@ -41,6 +41,7 @@ from cress.language.tree import (
 from cress.language.trouble import trouble
 from cress.language.values import number_value
 from cress.model.errors import InputError
+from cress.model.units import closest
 
 MOST_DISKS = 1000
 # Beyond these nobody weighs; they also keep the text of a weight short.
@@ -218,6 +219,9 @@ class _Reader:
                 if found is not None and found[0].key in MOMENT:
                     self._constant(found[0], found[2])
                     return
+        if isinstance(raw, Compare) and isinstance(raw.left, Name):
+            near = closest(raw.left.written, MOMENT.values())
+            hint = f"did you mean {near}? {hint}" if near else hint
         raise self.checker.wrong(raw, "f(x) compares Waittime and ClusterLoad with constants, nothing else", hint)
 
     def _constant(self, name: Name, number: Number) -> None:

@@ -20,12 +20,20 @@ _HINTS = {
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 
 
-def trouble(text: str, at: int, what: str, hint: str = "") -> InputError:
+class Misplaced(InputError):
+    """A mistake at character ``place`` (from 0) of a text; ``said`` is what is wrong, without the place."""
+
+    def __init__(self, what: str, hint: str, place: int, said: str) -> None:
+        self.place, self.said = place, said
+        super().__init__(what, hint=hint)
+
+
+def trouble(text: str, at: int, what: str, hint: str = "") -> Misplaced:
     """The error that ``what`` is wrong at character ``at`` (from 0), of which the beginning is shown."""
     rest = " ".join(text[at : at + 4 * _SHOWN].split())
     shown = rest[:_SHOWN] + "…" if len(rest) > _SHOWN else rest
     place = f"at character {at + 1}, `{shown}`" if shown else "at the end"
-    return InputError(f"{place}: {_cut(what)}", hint=_cut(hint))
+    return Misplaced(f"{place}: {_cut(what)}", _cut(hint), at, what)
 
 
 def _cut(sentence: str) -> str:

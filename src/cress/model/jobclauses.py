@@ -16,64 +16,86 @@ import msgspec
 from cress.model.errors import InputError
 from cress.model.jobvalues import as_text, as_word, raise_all, shown, truth
 
-# The texts that one key stands for, each with its place in the value: ``[1]`` in a list, else nothing.
-Texts: TypeAlias = tuple[tuple[str, str], ...]
-
 _JOB = re.compile(r"(?:[^\s\"'=&|()/]+/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class ClauseText(msgspec.Struct, frozen=True, array_like=True):
-    """A text of the language, and the key of the job file that it stands for."""
+    """A text of the language, and the ``field`` of the job file that it stands for.
+
+    Where the ``text`` was made of what somebody ``wrote``, ``copied`` says which parts of it are his own: where each
+    begins in the text, where in what he wrote, and its length.
+    """
 
     field: str
     text: str
+    wrote: str = ""
+    copied: tuple[tuple[int, int, int], ...] = ()
+
+    def place_in_wrote(self, at: int) -> int:
+        """The place in ``wrote`` of character ``at`` of the text (both from 0); of what was put in, that behind it."""
+        place = 0
+        for begin, origin, length in self.copied:
+            place = origin + min(max(0, at - begin), length)
+            if at <= begin + length:
+                break
+        return place
+
+
+# The texts that one key stands for; ``field`` is the place in its value: ``[1]`` in a list, else nothing.
+Texts: TypeAlias = tuple[ClauseText, ...]
 
 
 def requirement(value: object) -> Texts:
     """One text, or a list of texts that must all hold; the angle brackets of the source paper round it may stay."""
-    return tuple((place, _inner(text)) for place, text in _listed(value, 'such as "GCC >= 4.5 && Memory >= 8G"'))
+    return tuple(_inner(place, text) for place, text in _listed(value, 'such as "GCC >= 4.5 && Memory >= 8G"'))
 
 
 def rank(value: object) -> Texts:
     """One text."""
-    return (("", _filled(_inner(as_word(as_text(value))), 'such as "0.5 * CPU + 0.5 * IdleNetwork"')),)
+    made = _inner("", as_word(as_text(value)))
+    _filled(made.text, 'such as "0.5 * CPU + 0.5 * IdleNetwork"')
+    return (made,)
 
 
 def _truth_clause(attribute: str, meaning: str, value: object) -> Texts:
     """``true``, ``false``, or ``true && f(x) = (…)``."""
-    head, tail = ("", "") if isinstance(value, bool) else _split(as_text(value))
+    wrote = "" if isinstance(value, bool) else as_word(as_text(value))
+    head, tail = _split(wrote)
     wanted = truth(value if isinstance(value, bool) else _without(head, attribute, "="), meaning)
     if not wanted and tail:
         raise InputError(f"{shown(value)} is nothing that could be relaxed", hint="true && f(x) = (…), or false")
-    return (("", f"{attribute} = True{tail}"),) if wanted else ()
+    return (_made("", wrote, f"{attribute} = True", "", "", tail),) if wanted else ()
 
 
 def _nodes_clause(attribute: str, value: object) -> Texts:
     """A list of names and addresses, or a text with them: ``in (192.168.1.2-8, web-1) && f(x) = (…)``."""
     hint = "names and addresses, such as [web-1, 192.168.1.2-8]"
     if isinstance(value, (list, tuple)):
-        head, tail = ", ".join(as_word(as_text(each)) for each in value), ""
+        wrote = ", ".join(as_word(as_text(each)) for each in value)
+        head, tail = wrote, ""
     else:
-        head, tail = _split(as_text(value))
+        wrote = as_word(as_text(value))
+        head, tail = _split(wrote)
         head = re.sub(r"^in(?=[\s(])", "", _without(head, attribute, ""), flags=re.IGNORECASE).strip()
         if head.startswith("(") and head.endswith(")"):
             head = head[1:-1]
     if not head.strip():
         raise InputError("names no node", hint=hint)
-    return (("", f"{attribute} in ({head.strip()}){tail}"),)
+    return (_made("", wrote, f"{attribute} in (", head.strip(), ")", tail),)
 
 
 def job_dependency(value: object) -> Texts:
     """A job, or a list of them: ``JobA``, ``DependedJob = JobA``, ``group/JobA``, each perhaps with an f(x)."""
-    return tuple((place, _dependency(text)) for place, text in _listed(value, "the name of a job"))
+    return tuple(_dependency(place, text) for place, text in _listed(value, "the name of a job"))
 
 
-def _dependency(text: str) -> str:
+def _dependency(place: str, text: str) -> ClauseText:
     head, tail = _split(text)
     for attribute in ("DependedJob", "JobDependency"):
         head = _without(head, attribute, "=")
     # Bare names are quoted: one with `-` in it would be a difference.
-    return f'JobDependency = "{head}"{tail}' if _JOB.fullmatch(head) else f"JobDependency = {head}{tail}"
+    quote = '"' if _JOB.fullmatch(head) else ""
+    return _made(place, text, f"JobDependency = {quote}", head, quote, tail)
 
 
 # Key → what reads its value.
@@ -89,8 +111,19 @@ CLAUSES: dict[str, Callable[[object], Texts]] = {
 }
 
 
-def _listed(value: object, hint: str) -> Texts:
-    """The texts of a value that is one or a list of them."""
+def _made(place: str, wrote: str, before: str, head: str, after: str, tail: str) -> ClauseText:
+    """A text made of a part ``head`` of what was written, something before and after it, and the ``tail`` of it."""
+    copied = [(len(before), wrote.find(head), len(head))] if head else []
+    text = before + head + after
+    if tail:
+        text += " && "
+        copied.append((len(text), wrote.rfind(tail), len(tail)))
+        text += tail
+    return ClauseText(place, text, wrote, tuple(copied))
+
+
+def _listed(value: object, hint: str) -> tuple[tuple[str, str], ...]:
+    """The texts of a value that is one or a list of them, each with its place."""
     if not isinstance(value, (list, tuple)):
         value = (as_text(value),)
         places = [""]
@@ -113,21 +146,20 @@ def _filled(text: str, hint: str) -> str:
     return text
 
 
-def _inner(text: str) -> str:
+def _inner(place: str, text: str) -> ClauseText:
     """Without the angle brackets that the source paper writes round a whole requirement or rank."""
     stripped = text.strip()
     if stripped.startswith("<") and stripped.endswith(">"):
-        return stripped[1:-1].strip()
-    return text
+        return _made(place, text, "", stripped[1:-1].strip(), "", "")
+    return ClauseText(place, text)
 
 
 def _split(text: str) -> tuple[str, str]:
-    """What comes before the first ``&&`` outside of quotes, and the rest with it: `` && f(x) = (…)``."""
-    text = as_word(text)
+    """What comes before the first ``&&`` outside of quotes, and what comes behind it: ``f(x) = (…)``."""
     for found in re.finditer(r"&&|(?<=\s)and(?=\s)", text, re.IGNORECASE):
         head = text[: found.start()]
         if head.count('"') % 2 == 0 and head.count("'") % 2 == 0:
-            return head.strip(), f" && {text[found.end() :].strip()}"
+            return head.strip(), text[found.end() :].strip()
     return text.strip(), ""
 
 

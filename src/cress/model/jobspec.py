@@ -302,7 +302,8 @@ class _Reader:
 
     def texts(self, key: str, parse: Callable[[object], jobclauses.Texts]) -> tuple[ClauseText, ...]:
         """The texts of the constraint language that ``parse`` makes of the value of ``key``, each with its field."""
-        return tuple(ClauseText(self.given[key] + place, text) for place, text in self.read(key, parse, _NO_TEXTS))
+        made = self.read(key, parse, _NO_TEXTS)
+        return tuple(msgspec.structs.replace(each, field=self.given[key] + each.field) for each in made)
 
 
 def _known(written: object) -> str | None:
