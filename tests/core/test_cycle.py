@@ -401,3 +401,18 @@ def test_drain_after_counts_from_when_the_unit_was_last_queued(mode: str) -> Non
     assert world.veto("wide").kind is Verdict.NO_ROOM
     assert world.wake() == 130 * SECOND
     assert world.veto("wide").kind is Verdict.DRAINING
+
+
+@both_modes
+@pytest.mark.parametrize("waited", [0, 600])
+def test_what_the_nodes_are_too_small_for_holds_up_nobody_however_long_it_waits(mode: str, waited: float) -> None:
+    giants = (job("giant").cpu(5).group("a"), job("crowd").cpu(2).tasks(5).gang().group("d"))
+    world = World(group("a", 4), group("b", 1), group("d", 4), nodes=nodes(2, cpu=4), behind_blocked=mode,
+                  preemption="off", node_order="first")  # fmt: skip
+    world.run(job("at_quota").group("b"))
+    world.submit(*giants).decide()
+    world.wait(waited).submit(job("small").group("b")).decide()
+    if mode == "reserve":
+        assert world.nodes_of("small") == ["n1"]
+    else:
+        assert world.veto("small").kind is Verdict.QUOTA, "source G stops at the first blocked unit, whatever it is"

@@ -302,3 +302,10 @@ def test_room_for_a_port_is_not_made() -> None:
     made.strangers("n1", 80)
     made.submit(job("web").group("g").ports(http=80)).decide()
     assert made.told == {}
+
+
+def test_one_task_of_a_job_that_is_spread_makes_room_for_itself() -> None:
+    made = crowded("a", "b")
+    made.submit(job("web").group("g").spread(per_rack=1)).decide()
+    made.yield_victims()
+    assert made.nodes_of("web") == ["n1"]

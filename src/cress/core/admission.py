@@ -6,8 +6,8 @@ import re
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
-from cress.core.constraints import check_constraints, constraints_of
-from cress.core.dependencies import Relation
+from cress.core.constraints import asks_for_more, check_constraints, constraints_of
+from cress.core.dependencies import NOTHING, Relation
 from cress.core.placement import relation_of
 from cress.model.errors import InputError
 from cress.model.events import (
@@ -65,7 +65,7 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
                 if event.job.id in core.jobs or event.job.id in jobs:
                     raise InputError(f"job {event.job.id} is known already", hint="a new id", field="id")
                 jobs.add(event.job.id)
-                relations.append(relation_of(event.job, constraints_of(event.job), name))
+                relations.append(_relation(event.job, name))
             case NodeAdded():
                 _amounts(event.node.capacity, core.dimensions, f"capacity of node {event.node.name}")
                 if there.get(event.node.name, _is_there(core, event.node.name)):
@@ -90,6 +90,11 @@ def _is_there(core: Ledger, name: str) -> bool:
     return f is not None and not core.cluster.lost[f]
 
 
+def _relation(job: Job, group: str) -> Relation:
+    """What a job depends on; who depends on it does not matter where nothing is asked for."""
+    return relation_of(job, constraints_of(job), group) if asks_for_more(job) else NOTHING
+
+
 def check_job(job: Job, dimensions: Dimensions) -> None:
     """Raise ``InputError`` unless the job makes sense."""
     _amounts(job.request, dimensions, "request")
@@ -103,7 +108,8 @@ def check_job(job: Job, dimensions: Dimensions) -> None:
         raise InputError(f"{job.retries} retries", hint="0 or more", field="retries")
     if job.backoff < 0:
         raise InputError(f"a backoff of {job.backoff} µs", hint="0 or more", field="backoff")
-    _constraints(job)
+    if asks_for_more(job):
+        _constraints(job)
 
 
 def _constraints(job: Job) -> None:

@@ -37,6 +37,7 @@ class Balance:
         self._parts = int(self._use_initial) + int(self.use_pending)
         # B's r_i: jobs that wait for lack of dimension i.
         self.pending: tuple[int, ...] = (0,) * n
+        self.any_pending = False
         self._fixed = np.zeros(n)
         self.refresh()
 
@@ -44,6 +45,7 @@ class Balance:
         """Jobs that wait for lack of each balanced dimension."""
         if pending != self.pending:
             self.pending = pending
+            self.any_pending = any(pending)
             self.refresh()
 
     def refresh(self) -> None:
@@ -74,8 +76,6 @@ class Balance:
             blocked, cluster.columns, cluster.then, cluster.node_count, cluster.totals, cluster.dims, self._fixed,
             self._parts, self._use_utilisation, self.threshold, self.order, self.cursor,
         )  # fmt: skip
-        if f >= 0 and cluster.matching.live:
-            cluster.matching.touch(f)
         return f  # type: ignore[no-any-return]
 
     def place_many(self, shape: Shape, slots: list[int], end: int) -> list[int]:
@@ -88,11 +88,7 @@ class Balance:
             cluster.totals, cluster.dims, self._fixed, self._parts, self._use_utilisation, self.threshold, self.order,
             self.cursor,
         )  # fmt: skip
-        nodes: list[int] = chosen.tolist()
-        if cluster.matching.live:
-            for f in nodes:
-                cluster.matching.touch(f)
-        return nodes
+        return chosen.tolist()
 
     def weights(self) -> Floats:
         """The current weights, one per balanced dimension."""

@@ -54,6 +54,8 @@ WARM_ROWS = 256
 
 # Nothing but room bounds the copies of a shape on a node.
 NO_CAPS: Ints = np.zeros(0, np.int64)
+# In place of a node that would do: only the size of the nodes is in the way.
+TOO_LARGE = -2
 
 
 def grown(table: npt.NDArray[Any], rows: int, axis: int = 0) -> npt.NDArray[Any]:
@@ -87,8 +89,8 @@ class Shape:
         self.used_at = 0
         self.early: Ints | None = None
         self.seen = -1
-        # ``loosened`` when it was looked at, and a node that would do, NONE if there was none.
-        self.reach = (-1, NONE)
+        # The situation in which it was looked at, and a node that would do, NONE if there was none.
+        self.reach = (-1, -1, NONE)
 
 
 class Cluster:
@@ -247,7 +249,7 @@ class Cluster:
     @property
     def starved(self) -> bool:
         """Whether some shape with a row fits nowhere at the moment."""
-        return bool(self.totals[TOTAL_STARVED])
+        return self.totals.item(TOTAL_STARVED) > 0
 
     @property
     def starved_rows(self) -> int:
@@ -458,22 +460,22 @@ class Cluster:
         """Whether some node that is there, cordoned or not, is large enough when empty and all that ``wants`` asks of it."""
         return bool(np.any(self._large(request) & self.matching.ever(wants)))
 
-    def large_enough(self, shape: Shape) -> npt.NDArray[np.bool_]:
-        """Per node, whether it is there, large enough when empty, and not excluded at the moment."""
-        return self._large(shape.request) & ~self.excluded(shape)
-
     def _large(self, request: ResourceVector) -> npt.NDArray[np.bool_]:
         k = self.k_count
         capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
         large: npt.NDArray[np.bool_] = np.all(capacity >= np.array(request, np.int64), axis=1)
         return large
 
-    def room_when_empty(self, shape: Shape) -> Ints:
-        """Copies of a gang's shape per node if nothing ran there, where it may go at this moment, by its caps."""
+    def _copies_when_empty(self, request: Ints, most: int) -> Ints:
         k = self.k_count
         capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
-        asked = shape.request_array > 0
-        copies: Ints = (capacity[:, asked] // shape.request_array[asked]).min(axis=1, initial=shape.size)
+        asked = request > 0
+        copies: Ints = (capacity[:, asked] // request[asked]).min(axis=1, initial=most)
+        return copies
+
+    def room_when_empty(self, shape: Shape) -> Ints:
+        """Copies of a gang's shape per node if nothing ran there, where it may go at this moment, by its caps."""
+        copies = self._copies_when_empty(shape.request_array, shape.size)
         copies[self.excluded(shape) | (self.nodes[: self.node_count, USABLE] == 0)] = 0
         caps = self.caps(shape)
         return np.minimum(copies, caps[: self.node_count]) if len(caps) else copies
@@ -485,21 +487,35 @@ class Cluster:
         """
         if shape.match is None or (shape.size == 1 and self.fitting(shape)):
             return True
-        loosened, f = shape.reach
-        if loosened == self.loosened and (f == NONE or not self.lack[shape.row, f] & EXCLUDED):
-            return f != NONE
-        large = self.large_enough(shape)
-        f = int(large.argmax()) if large.any() else NONE
-        if f != NONE and shape.size > 1:
-            k = self.k_count
-            asked = shape.request_array > 0
-            capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k][large][:, asked]
-            copies = (capacity // shape.request_array[asked]).min(axis=1, initial=shape.size)
-            caps = self.caps(shape)
-            copies = np.minimum(copies, caps[: self.node_count][large]) if len(caps) else copies
-            f = f if copies.sum() >= shape.size else NONE
-        shape.reach = (self.loosened, f)
+        # How many tasks of a gang nodes take follows every change; one large node is enough for a single task.
+        now = (self.loosened, self.stamp if shape.size > 1 else 0)
+        *then, f = shape.reach
+        if shape.size == 1 and f >= 0 and not self.lack[shape.row, f] & EXCLUDED and self._is_large(f, shape):
+            return True
+        if (*then,) != now or f >= 0:
+            f = self._would_do(shape, clauses=True)
+            if f == NONE and self._would_do(shape, clauses=False) == NONE:
+                # It waits for larger nodes, as it would without its clauses.
+                f = TOO_LARGE
+            shape.reach = (*now, f)
         return f != NONE
+
+    def could_ever_fit(self, shape: Shape) -> bool:
+        """Whether nodes that no clause excludes at the moment would be large enough for a unit if they were empty."""
+        return self._would_do(shape, clauses=True) != NONE
+
+    def _is_large(self, f: int, shape: Shape) -> bool:
+        return bool(np.all(self.nodes[f, FREE + self.k_count : FREE + 2 * self.k_count] >= shape.request_array))
+
+    def _would_do(self, shape: Shape, *, clauses: bool) -> int:
+        """The first such node; NONE if there is none, or if all of them together are too small for a gang."""
+        copies = self._copies_when_empty(shape.request_array, shape.size)
+        if clauses:
+            copies[self.excluded(shape)] = 0
+            caps = self.caps(shape)
+            copies = np.minimum(copies, caps[: self.node_count]) if len(caps) else copies
+        most = most_together(self.matching.relations.racks, copies, shape.wants if clauses else NO_WANTS)
+        return int(np.argmax(copies > 0)) if most >= shape.size else NONE
 
     def copies_free(self, shape: Shape) -> int:
         """How many copies of ``shape`` fit into what is free on the usable nodes that no clause excludes."""
@@ -528,11 +544,7 @@ class Cluster:
 
     def copies_when_empty(self, request: ResourceVector, wants: Wants = NO_WANTS) -> int:
         """How many copies of ``request`` the nodes that are there, and are as ``wants`` asks, hold when they are empty."""
-        k = self.k_count
-        capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
-        needed = np.array(request, np.int64)
-        asked = needed > 0
-        copies = (capacity[:, asked] // needed[asked]).min(axis=1, initial=2**31)
+        copies = self._copies_when_empty(np.array(request, np.int64), 2**31)
         if wants is not NO_WANTS:
             copies[~self.matching.ever(wants)] = 0
             caps = self.matching.caps_when_empty(wants)

@@ -43,7 +43,16 @@ class Wants:
 
     def __hash__(self) -> int:
         if not self._hash:
-            parts = (self.hard, self.terms, self.ports, self.per_node, self.per_rack, self.owner, self.group, self.parts)
+            parts = (
+                self.hard,
+                self.terms,
+                self.ports,
+                self.per_node,
+                self.per_rack,
+                self.owner,
+                self.group,
+                self.parts,
+            )
             object.__setattr__(self, "_hash", hash(parts))
         return self._hash
 
@@ -133,6 +142,8 @@ class Constraints:
             else:
                 hard.append(clause.hard())
         made = Wants(tuple(hard), tuple(terms), self.ports, self.per_node, self.per_rack, owner, group)
+        if made == NO_WANTS:
+            made = NO_WANTS
         if owner == NOBODY:
             self._made[(soft, group)] = made
         return made
@@ -143,9 +154,14 @@ def _read(requirement: str, rank: str, ports: tuple[int, ...], per_node: int, pe
     return Constraints(parse_requirement(requirement), parse_rank(rank), ports, per_node, per_rack)
 
 
+def asks_for_more(job: Job) -> bool:
+    """Whether the job asks for anything beside amounts."""
+    return bool(job.requirement or job.rank or job.ports or job.max_per_node or job.max_per_rack)
+
+
 def constraints_of(job: Job) -> Constraints | None:
     """What the job asks for beside amounts; ``None`` if nothing. Raises ``InputError`` for texts that say nothing."""
-    if not (job.requirement or job.rank or job.ports or job.max_per_node or job.max_per_rack):
+    if not asks_for_more(job):
         return None
     ports = tuple(number for _, number in job.ports)
     return _read(job.requirement, job.rank, ports, job.max_per_node, job.max_per_rack)

@@ -25,6 +25,10 @@ class Relation(NamedTuple):
     on: tuple[Key, ...]
 
 
+# The relation of a job that nobody can depend on, and that depends on nobody.
+NOTHING = Relation(Key("", ""), ())
+
+
 def key_of(text: str, group: str) -> Key:
     """What ``text`` means in a job of ``group``: a name of its group, or ``group/name``."""
     first, slash, rest = text.partition("/")
@@ -32,7 +36,7 @@ def key_of(text: str, group: str) -> Key:
 
 
 class Dependencies:
-    """The relations of live jobs, by their ids."""
+    """The relations of live jobs, by their ids; who was not added has none."""
 
     def __init__(self) -> None:
         self._relations: dict[int, Relation] = {}
@@ -49,13 +53,10 @@ class Dependencies:
 
     def remove(self, number: int) -> None:
         """A job is over, or will be added again with another group."""
-        relation = self._relations.pop(number)
+        relation = self._relations.pop(number, NOTHING)
         _leave(self._named, relation.key, number)
         for key in relation.on:
             _leave(self._behind, key, number)
-
-    def __contains__(self, number: int) -> bool:
-        return number in self._relations
 
     def named(self, key: Key) -> list[int]:
         """The live jobs of that name, by id."""
@@ -63,11 +64,14 @@ class Dependencies:
 
     def on(self, number: int) -> list[int]:
         """The live jobs that a job depends on directly, by id."""
-        return sorted({each for key in self._relations[number].on for each in self._named.get(key, ())})
+        return sorted({each for key in self._of(number).on for each in self._named.get(key, ())})
 
     def behind(self, number: int) -> list[int]:
         """The live jobs that depend on it directly, by id."""
-        return sorted(self._behind.get(self._relations[number].key, ()))
+        return sorted(self._behind.get(self._of(number).key, ()))
+
+    def _of(self, number: int) -> Relation:
+        return self._relations.get(number, NOTHING)
 
     def all_behind(self, number: int) -> list[int]:
         """The live jobs that depend on it, directly or through others, by id; never the job itself."""

@@ -135,5 +135,7 @@ def caps_by_racks(cluster: Cluster, shape: Shape) -> Iterator[Ints]:
 
 def most_together(racks: Racks, copies: Ints, wants: Wants) -> int:
     """How many tasks find a place at most in racks that are near each other, if they must be, with this room per node."""
+    if not (wants.per_rack or is_adjacent(wants)):
+        return int(copies.sum())
     room = racks.room(copies, wants.per_rack)
     return racks.most_near(room) if is_adjacent(wants) else sum(room)

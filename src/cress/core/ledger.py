@@ -64,6 +64,8 @@ class Ledger:
         self.jobs: dict[int, JobState] = {}
         self.relations = self.cluster.matching.relations
         self.relations.jobs = self.jobs
+        # Both are empty while nobody asks for more than amounts.
+        self._live, self._counts = self.cluster.matching.live, self.relations.counts
         self.attempts: dict[int, Attempt] = {}
         self.running = Running()
         # Attempts that were told to stop and still hold their leases.
@@ -149,7 +151,8 @@ class Ledger:
         """A job lives from now on."""
         self.jobs[job.job.id] = job
         job.group.jobs += 1
-        self.relations.add_job(job.job.id, relation_of(job.job, job.constraints, job.group.name))
+        if job.job.name or job.job.application or job.constraints is not None:
+            self.relations.add_job(job, relation_of(job.job, job.constraints, job.group.name))
 
     def _found_out(self, event: NodeChanged | PortsSeen | RacksSet) -> None:
         """Nodes are otherwise than was thought: only those who ask for it are concerned."""
@@ -253,6 +256,7 @@ class Ledger:
         for job in moving:
             if job.queued:
                 self._dequeue(job)
+            self.relations.remove_job(job)
             job.group.jobs -= 1
         touched = self.groups.apply(event.groups, self.now)
         self.running.forget()
@@ -443,7 +447,7 @@ class Ledger:
         if job.over:
             del self.jobs[job.job.id]
             job.group.jobs -= 1
-            self.relations.remove_job(job.job.id)
+            self.relations.remove_job(job)
 
     # --- attempts --------------------------------------------------------------------------------------------
 
@@ -464,12 +468,12 @@ class Ledger:
         group.add_used(job, charge)
         if job.constraints is not None:
             self._take_ports_and_disks(attempt)
-        matching = self.cluster.matching
-        if matching.live or matching.relations.counts:
-            matching.moved(job, f, 1)
-        return Start(
-            number, job.job.id, task, self.cluster.names[f], attempt.ports and attempt.ports[: len(job.job.ports)]
-        )
+        if self._live or self._counts:
+            self.cluster.matching.moved(job, f, 1)
+        name = self.cluster.names[f]
+        if not attempt.ports:
+            return Start(number, job.job.id, task, name)
+        return Start(number, job.job.id, task, name, attempt.ports[: len(job.job.ports)])
 
     def _take_ports_and_disks(self, attempt: Attempt) -> None:
         job, f = attempt.job, attempt.node
@@ -486,12 +490,12 @@ class Ledger:
         del self.attempts[attempt.id]
         del job.attempts[attempt.id]
         del group.attempts[attempt.id]
-        self.relations.ports.give_back(attempt.node, attempt.ports)
-        self.relations.disks_taken[attempt.node] -= attempt.disks
+        if job.constraints is not None:
+            self.relations.ports.give_back(attempt.node, attempt.ports)
+            self.relations.disks_taken[attempt.node] -= attempt.disks
         self.cluster.release(attempt.slot)
-        matching = self.cluster.matching
-        if matching.live or matching.relations.counts:
-            matching.moved(job, attempt.node, -1)
+        if self._live or self._counts:
+            self.cluster.matching.moved(job, attempt.node, -1)
         group.add_used(job, tuple(-amount for amount in attempt.charge))
         if attempt.stopping:
             del self.leaving[attempt.id]

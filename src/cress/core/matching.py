@@ -34,6 +34,8 @@ Firsts: TypeAlias = npt.NDArray[np.int8]
 LAST_PLACE = 31
 # Changes of nodes that are remembered one by one; whoever missed more works everything out again.
 LOG = 4096
+# Nodes, over all wants, of which it is remembered whether they could ever do.
+REMEMBERED = 2**24
 
 
 class Predicate:
@@ -366,7 +368,7 @@ class Matching:
             places = np.arange(n)
             for each in self.predicates(wants):
                 may &= ~each.never(places)
-            if len(self._ever) > LOG:
+            if len(self._ever) * n > REMEMBERED:
                 self._ever.clear()
             self._ever[wants] = (self.facts, may)
         return may

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cress.core.constraints import NOBODY, Constraints, Wants
-from cress.core.dependencies import Key, Relation, key_of
+from cress.core.dependencies import NOTHING, Key, Relation, key_of
 from cress.core.matching import CLAUSES, EXTRAS, Bools, Matching, Predicate
 from cress.core.ports import DYNAMIC
 from cress.core.relations import Own, Relations, belongs_with
@@ -20,9 +20,6 @@ from cress.model.job import Job
 
 if TYPE_CHECKING:
     from cress.core.cluster import Floats, Ints
-
-# The relation of a job that nobody can depend on, and that depends on nobody.
-NOTHING = Relation(Key("", ""), ())
 
 # What a soft NetworkAdjacent counts for a node of a neighbouring rack; one of the same rack counts 1.
 NEIGHBOUR = 0.5

@@ -151,13 +151,15 @@ class _Search:
         """One copy after the other, each where it costs least; then what turned out not to be needed is given back."""
         shape = self.job.shape
         request, lack = shape.request_array, self.cluster.lack[shape.row]
-        per_rack, rack_of = shape.wants.per_rack, self.cluster.matching.relations.racks.of[: len(self.levels)]
+        # A single task goes where no clause excludes it; only a gang fills racks by itself.
+        per_rack = shape.wants.per_rack if shape.size > 1 else 0
+        rack_of = self.cluster.matching.relations.racks.of[: len(self.levels)]
         placed = np.zeros(len(self.levels), np.int64)
         taken = np.zeros(len(self.table), np.bool_)
         lost, gone = np.zeros_like(self.spare), np.zeros_like(self.left)
         chosen = np.empty(len(self.table), np.int64)
         order: list[int] = []
-        for _ in range(self.job.shape.size):
+        for _ in range(shape.size):
             f, count = cheapest_node(
                 request, lack, caps, placed, self.levels, self.cluster.nodes, self.cluster.leases, self.victims, taken,
                 self.spare, self.left, lost, gone, chosen,

@@ -94,6 +94,9 @@ class Racks:
         holding = [r for r in candidates if room[r] >= size]
         if holding:
             return [min(holding, key=lambda r: (room[r], r))]
+        among = set(candidates)
+        if all(sum(room[other] for other in self._near[r] & among) < size for r in candidates):
+            return None
         for way in (self._two, self._greedy, self._search):
             found = way(candidates, room, size)
             if found is not None:

@@ -57,6 +57,7 @@ class Relations:
         self.disks: Ints = np.zeros(0, np.int64)
         self.disks_taken: Ints = np.zeros(0, np.int64)
         self.counts: dict[Whose, dict[int, int]] = {}
+        self._applications: dict[Application, dict[int, None]] = {}
         # Shapes that are asked again on all nodes when such a task starts or ends anywhere.
         self._watchers: dict[Whose, dict[Shape, None]] = {}
 
@@ -86,17 +87,25 @@ class Relations:
 
     # --- jobs ----------------------------------------------------------------------------------------------
 
-    def add_job(self, number: int, relation: Relation) -> None:
-        """A job is there, or has moved to another group."""
-        if number in self.dependencies:
-            self.remove_job(number)
+    def add_job(self, job: JobState, relation: Relation) -> None:
+        """A job is there, in its group."""
+        number, whose = job.job.id, belongs_with(job)
         self.dependencies.add(number, relation)
-        self.counts.pop(relation.key, None)
+        if isinstance(whose, Application):
+            self._applications.setdefault(whose, {})[number] = None
 
-    def remove_job(self, number: int) -> None:
-        """A job is over."""
+    def remove_job(self, job: JobState) -> None:
+        """A job is over, or leaves its group: what was counted for it alone is forgotten."""
+        number, name, whose = job.job.id, Key(job.group.name, job.job.name), belongs_with(job)
         self.dependencies.remove(number)
         self.counts.pop(Own(number), None)
+        if name in self.counts and not self.dependencies.named(name):
+            del self.counts[name]
+        if isinstance(whose, Application):
+            del self._applications[whose][number]
+            if not self._applications[whose]:
+                del self._applications[whose]
+                self.counts.pop(whose, None)
 
     def forget_counts(self) -> None:
         """Jobs moved to other groups: whose tasks they are is looked up again."""
@@ -106,7 +115,9 @@ class Relations:
         """Nodes where such tasks run, and how many."""
         found = self.counts.get(whose)
         if found is None:
-            found = self.counts[whose] = self.counted(whose)
+            found = self.counted(whose)
+            if self._jobs_of(whose):
+                self.counts[whose] = found
         return found
 
     def counted(self, whose: Whose) -> dict[int, int]:
@@ -122,7 +133,7 @@ class Relations:
             case Own(number):
                 return [self.jobs[number]] if number in self.jobs else []
             case Application():
-                return [job for job in self.jobs.values() if belongs_with(job) == whose]
+                return [self.jobs[number] for number in self._applications.get(whose, ())]
             case Key():
                 return [self.jobs[number] for number in self.dependencies.named(whose)]
 

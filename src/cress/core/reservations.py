@@ -97,7 +97,8 @@ class Reservations:
         """Whether a unit ahead has no known start although its group is below its quota.
 
         What would delay such a unit is not known, so only groups below their quota may go on (G, step n). A unit that
-        no node is large enough for, among those that its clauses allow at the moment, holds up nobody.
+        no node is large enough for, or all together for a gang, among those that its clauses allow at the moment,
+        holds up nobody.
         """
         return any(
             reservation.in_force
@@ -123,12 +124,10 @@ class Reservations:
             reservation = Reservation(job, now, job.drain, self.cluster.stamp)
             reservation.lasting = True
             self.timeline.reserve(reservation, NEVER)
-            if job.constraints is not None:
-                reservation.hopeless = not self.cluster.large_enough(job.shape).any()
         else:
             reservation = Reservation(job, NEVER, [], self.cluster.stamp)
             reservation.in_force = True
-            reservation.hopeless = not self.cluster.large_enough(job.shape).any()
+        reservation.hopeless = slot is None and not self.cluster.could_ever_fit(job.shape)
         return reservation
 
     def _drain(self, job: JobState) -> list[tuple[int, int]]:

@@ -77,7 +77,7 @@ class Scheduler(Ledger):
            h. else it is one more blocked unit ahead of the next group.
         4. nothing placed: wait for an event.
         """
-        if self.relaxing.by_load or self.cluster.matching.live or self.claims:
+        if self._live:
             self._follow()
         self.wake = NEVER
         self.last_blocked = None
@@ -134,7 +134,8 @@ class Scheduler(Ledger):
         head = policy.head()
         if head is None:
             return False
-        if self._gate or policy.limits_users or not self.cluster.within_reach(head.shape):
+        asks = head.shape.match is not None
+        if self._gate or policy.limits_users or (asks and not self.cluster.within_reach(head.shape)):
             head = self._first_free(group, now)
             if head is None:
                 return False
@@ -201,7 +202,7 @@ class Scheduler(Ledger):
             return False
         if not job.waiting:
             self._dequeue(job)
-        elif job.companions or job.shape.wants.parts:
+        elif job.companions or shape.wants.parts:
             self.refit(job)
         self.groups.reorder(job.group)
         job.group.verdict = Verdict.PLACED
@@ -287,7 +288,7 @@ class Scheduler(Ledger):
 
     def _count_pending(self) -> None:
         balance, cluster = self.balance, self.cluster
-        if balance.use_pending and cluster.node_count > 1 and (cluster.starved or any(balance.pending)):
+        if balance.use_pending and cluster.node_count > 1 and (cluster.starved or balance.any_pending):
             balance.set_pending(self._jobs_lacking())
 
     def _jobs_lacking(self) -> tuple[int, ...]:
@@ -323,7 +324,7 @@ class Scheduler(Ledger):
 
     def _passed_over(self, job: JobState, now: int) -> bool:
         group = job.group
-        if not self.cluster.within_reach(job.shape):
+        if job.shape.match is not None and not self.cluster.within_reach(job.shape):
             # It waits for another job, a port, a label: not for room. Who comes behind may be what it waits for.
             group.verdict = Verdict.UNSATISFIED
             return True

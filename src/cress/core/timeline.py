@@ -46,7 +46,7 @@ class Reservation:
         self.nodes = nodes
         self.rows: list[int] = []
         self.in_force = False
-        # No node is large enough and fit by its clauses, so it is not known what would delay it.
+        # No node is large enough and fit by its clauses, or not all together: nothing that comes behind delays it.
         self.hopeless = False
         # Kept until the unit starts: nodes that are drained for it.
         self.lasting = False
@@ -197,15 +197,18 @@ class Timeline:
     def _earliest_gang(self, shape: Shape, duration: int, now: int, before: int) -> Slot | None:
         if by_racks(shape):
             return self._earliest_by_racks(shape, duration, now, before)
-        cluster = self.cluster
-        t = loops.earliest_together(
-            shape.request_array, cluster.lack[shape.row], cluster.caps(shape), shape.size, duration, now, before,
-            cluster.nodes, cluster.node_count, cluster.leases, self.table, self.view, cluster.k_count,
-        )  # fmt: skip
+        t = self._earliest_together(shape, duration, now, before)
         if t >= NEVER:
             return None
         copies = self._copies(shape, t, duration, shape.size, now)
         return Slot(t, [(f, int(copies[f])) for f in np.flatnonzero(copies).tolist()])
+
+    def _earliest_together(self, shape: Shape, duration: int, now: int, before: int) -> int:
+        cluster = self.cluster
+        return loops.earliest_together(  # type: ignore[no-any-return]
+            shape.request_array, cluster.lack[shape.row], cluster.caps(shape), shape.size, duration, now, before,
+            cluster.nodes, cluster.node_count, cluster.leases, self.table, self.view, cluster.k_count,
+        )  # fmt: skip
 
     def _earliest_by_racks(self, shape: Shape, duration: int, now: int, before: int) -> Slot | None:
         """The same where racks are counted or compared: at the known ends of leases and bookings, one by one.
@@ -218,7 +221,9 @@ class Timeline:
             self.table[self.table[:, B_FORCE] > 0, B_END],
         ])  # fmt: skip
         times = np.unique(np.append(np.maximum(ends, now + 1), now))
-        times = times[times < min(before, NEVER)]
+        # Where all racks together have no room there is none.
+        at_least = self._earliest_together(shape, duration, now, before)
+        times = times[(times >= at_least) & (times < min(before, NEVER))]
         for t in times[:: 1 + len(times) // MOST_TIMES].tolist():
             copies = self._all_copies(shape, t, duration, now)
             room = gang_room(cluster, shape, copies) if copies.sum() >= shape.size else None
