@@ -56,7 +56,8 @@ def test_commands_in_the_documents_have_known_options_and_files() -> None:
     for command in shown:
         # Verbs below a verb; what comes behind -- is not ours.
         words = command[1 : command.index("--") if "--" in command else None]
-        verb = tuple(words[: 2 if words[0] in {"groups", "nodes"} and len(words) > 1 else 1])
+        below = len(words) > 1 and words[0] in {"groups", "nodes"} and not words[1].startswith("-")
+        verb = tuple(words[: 2 if below else 1])
         if verb not in known:
             known[verb] = options_of(verb)
         assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known[verb], command
