@@ -102,7 +102,8 @@ def test_nodes_say_whether_they_satisfy_a_text_and_what_they_are_worth(center: C
         client(center) as calls,
     ):
         found = calls.match_nodes("GCC >= 4.5", "2 × (SSD = True) + 0.5")
-        told = {node.name: node.match for node in found}
+        assert found.notes == ()
+        told = {node.name: node.match for node in found.nodes}
         one, two, three = told["n1"], told["n2"], told["n3"]
         assert one is not None
         assert two is not None
@@ -113,6 +114,11 @@ def test_nodes_say_whether_they_satisfy_a_text_and_what_they_are_worth(center: C
         assert all(node.match is None for node in calls.nodes())
         page = center.get("/v1/nodes", where="GCC >= 4.5", limit=2)
         assert [node["match"]["satisfied"] for node in page["nodes"]] == [True, False]
+        assert page["notes"] == []
+        assert calls.match_nodes("Rack = r1", "CPPU").notes == (
+            'no node has an attribute Rack', 'no node has an attribute r1, a text stands in quotes: "r1"',
+            "no node has an attribute CPPU, did you mean CPU?",
+        )  # fmt: skip
         for field, query in (("where", {"where": "GCC >>"}), ("rank", {"where": "GCC > 1", "rank": "CPU +"})):
             with pytest.raises(Refused) as caught:
                 calls.match_nodes(**query)

@@ -233,7 +233,7 @@ SITUATIONS = [
     (
         no_node_is_as_it_asks,
         Verdict.NEVER_SATISFIED,
-        "no node of this cluster could ever satisfy GPU = True (1 of 1 nodes do not)",
+        "no node of this cluster could ever satisfy GPU = True (1 of 1 nodes do not); no node has an attribute GPU",
     ),
     (no_node_is_free_as_it_asks, Verdict.UNSATISFIED, "no node satisfies Port = 80 (1 of 1 nodes do not)"),
     (starts_with_another, Verdict.TOGETHER, "it starts again together with job 1 of group g, on one node"),

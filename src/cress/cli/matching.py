@@ -21,11 +21,13 @@ NODES = (
 OTHERS = (Column("NAME", gives=True), Column("STATE"), Column("WHY NOT", gives=True))
 
 
-def show_matches(nodes: Sequence[NodeView]) -> None:
-    """Print both tables; the second only when there is something in it."""
+def show_matches(nodes: Sequence[NodeView], *, ranked: bool) -> None:
+    """Print both tables; the second only when there is something in it. Scores are told when there is a rank."""
     good, others = tables(nodes)
-    if good:
+    if good and ranked:
         show(NODES, good)
+    elif good:
+        show((NODES[0], *NODES[2:]), [[cells[0], *cells[2:]] for cells in good])
     else:
         print("no node satisfies it")
     if others:

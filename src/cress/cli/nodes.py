@@ -16,7 +16,7 @@ from cress.cli.tables import Cell, Column, clean, facts, show, state
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
-    from cress.client import Client, NodeTask, NodeView
+    from cress.client import Client, NodesPage, NodeTask, NodeView
 
 EPILOG = """\
 \b
@@ -62,15 +62,21 @@ def nodes(
         matching = bool(where or rank)
         if matching and name is not None:
             raise InputError("a NAME goes with neither --where nor --rank", hint="one or the other", field="NAME")
+        notes: Sequence[str] = ()
         with connect(data) as client:
             if name is not None:
                 found: Sequence[NodeView] = (client.node(name),)
+            elif matching:
+                page = _matched(client, where, rank)
+                found, notes = page.nodes, page.notes
             else:
-                found = _matched(client, where, rank) if matching else client.nodes()
+                found = client.nodes()
         if matching and found and not as_json:
-            show_matches(found)
+            show_matches(found, ranked=bool(rank))
+            for note in notes:
+                typer.echo(f"note: {clean(note)}", err=True)
         elif as_json:
-            print_json(found[0] if name is not None else {"nodes": found})
+            print_json(found[0] if name is not None else {"nodes": found, "notes": notes} if matching else {"nodes": found})
         elif name is not None:
             facts(about(found[0]))
             if found[0].tasks:
@@ -174,7 +180,7 @@ def about(node: NodeView) -> list[tuple[str, Cell]]:
     ]
 
 
-def _matched(client: Client, where: str, rank: str) -> tuple[NodeView, ...]:
+def _matched(client: Client, where: str, rank: str) -> NodesPage:
     from cress.client import Refused
 
     try:

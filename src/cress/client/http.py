@@ -192,10 +192,10 @@ class Client:
 
     def nodes(self) -> tuple[NodeView, ...]:
         """The nodes, in the order in which they registered."""
-        return self.match_nodes()
+        return self.match_nodes().nodes
 
-    def match_nodes(self, where: str = "", rank: str = "") -> tuple[NodeView, ...]:
-        """The nodes in that order too, each with how it stands to a requirement and a rank."""
+    def match_nodes(self, where: str = "", rank: str = "") -> NodesPage:
+        """All nodes in that order too, each with how it stands to a requirement and a rank; and what is odd about these."""
         query = {"where": where, "rank": rank}
         found: list[NodeView] = []
         page = self._call(NodesPage, "GET", "/v1/nodes", query=query)
@@ -203,7 +203,7 @@ class Client:
         while page.next is not None:
             page = self._call(NodesPage, "GET", "/v1/nodes", query={**query, "after": page.next})
             found += page.nodes
-        return tuple(found)
+        return NodesPage(nodes=tuple(found), notes=page.notes)
 
     def node(self, name: str) -> NodeView:
         """One node."""

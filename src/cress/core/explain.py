@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cress.core.cluster import Cluster
-from cress.core.constraints import lasting_wants
+from cress.core.constraints import NO_WANTS, Wants, lasting_wants
 from cress.core.jobs import JobState
 from cress.core.kernels.holding import USABLE
+from cress.core.missing import Missing, missing_in, say
 from cress.core.reservations import drain_due
 from cress.core.vetoes import Verdict, Veto
 from cress.model.resources import Dimensions
@@ -52,7 +53,7 @@ def why_waiting(core: Scheduler, job_id: int) -> Veto | None:
 def _veto(
     job: JobState, kind: Verdict, *, never: bool = False, nodes: int = 0, lacking: tuple[tuple[str, int], ...] = (),
     clauses: tuple[tuple[str, int], ...] = (), behind: JobState | None = None, until: int | None = None,
-    places: tuple[str, ...] = (),
+    places: tuple[str, ...] = (), missing: tuple[Missing, ...] = (), bound: tuple[str, ...] = (),
 ) -> Veto:  # fmt: skip
     return Veto(
         kind=kind,
@@ -66,6 +67,8 @@ def _veto(
         behind_group="" if behind is None else behind.group.name,
         until=until,
         places=places,
+        missing=missing,
+        bound=bound,
     )
 
 
@@ -84,8 +87,9 @@ def _never(core: Scheduler, job: JobState) -> Veto:
     )
     lacking = zip(core.dimensions.names, small.sum(axis=0).tolist(), strict=True)
     return _veto(
-        job, kind, never=True, nodes=len(there), clauses=clauses, lacking=tuple(each for each in lacking if each[1])
-    )
+        job, kind, never=True, nodes=len(there), clauses=clauses, lacking=tuple(each for each in lacking if each[1]),
+        missing=_missing(core, job, wants, clauses), bound=_bound(core, job, wants),
+    )  # fmt: skip
 
 
 def _unvisited(core: Scheduler, job: JobState) -> Veto:
@@ -134,7 +138,11 @@ def _placement(core: Scheduler, job: JobState) -> Veto:
             start = job.relaxes_at
     if kind is not None:
         lacking = _lacking(cluster, core.dimensions, job)
-        return _veto(job, kind, until=start, lacking=lacking, clauses=clauses, nodes=nodes)
+        wants = job.shape.wants
+        return _veto(
+            job, kind, until=start, lacking=lacking, clauses=clauses, nodes=nodes,
+            missing=_missing(core, job, wants, clauses), bound=_bound(core, job, wants),
+        )  # fmt: skip
     behind = next(
         (each.job for each in core.reservations.kept if each.job is not job),
         core.claims[0].job if core.claims else None,
@@ -147,6 +155,15 @@ def _lacking(cluster: Cluster, dimensions: Dimensions, job: JobState) -> tuple[t
     return tuple((name, count) for name, count in counts if count)
 
 
+def _missing(core: Scheduler, job: JobState, wants: Wants, clauses: tuple[tuple[str, int], ...]) -> tuple[Missing, ...]:
+    texts = {text for text, _ in clauses}
+    return missing_in(core, (each for each in wants.hard if str(each) in texts), job.group.name) if texts else ()
+
+
+def _bound(core: Scheduler, job: JobState, wants: Wants) -> tuple[str, ...]:
+    return core.cluster.matching.binding(wants) if job.job.gang and wants is not NO_WANTS else ()
+
+
 def sentence(veto: Veto) -> str:
     """The veto for a person."""
     if not veto.nodes and veto.kind in (Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER, Verdict.UNSATISFIED):
@@ -156,7 +173,8 @@ def sentence(veto: Veto) -> str:
     blocker = f"job {veto.behind} of group {veto.behind_group}" if veto.behind is not None else "an earlier unit"
     counts = _counts(veto)
     added = veto.clauses and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER)
-    return (_SENTENCES[veto.kind] + " ({counts})" * bool(added)).format(
+    with_ = ", with {bound}" if veto.bound and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER) else ""
+    told = (_SENTENCES[veto.kind] + with_ + " ({counts})" * bool(added)).format(
         group=veto.group,
         blocker=blocker,
         places=", ".join(veto.places),
@@ -164,7 +182,9 @@ def sentence(veto: Veto) -> str:
         lacking=", ".join(f"{count} lack {name}" for name, count in veto.lacking) or none,
         clauses=" and ".join(text for text, _ in veto.clauses),
         counts=counts,
+        bound=" and ".join(veto.bound),
     )
+    return "; ".join((told, *map(say, veto.missing)))
 
 
 def _counts(veto: Veto) -> str:

@@ -46,6 +46,8 @@ class Predicate:
 
     text = ""
     dynamic = False
+    # Whether it is about all tasks of a gang together.
+    binds = False
     # Whose starts and ends anywhere may change what it says of any node.
     watches: tuple[Whose, ...] = ()
 
@@ -387,6 +389,10 @@ class Matching:
         """The same of what keeps somebody who wants that off nodes whatever runs where."""
         counts = ((each.text, int(np.count_nonzero(each.never(places)))) for each in self.predicates(wants))
         return tuple((text, count) for text, count in counts if count)
+
+    def binding(self, wants: Wants) -> tuple[str, ...]:
+        """What of these wants must hold of all tasks of a gang together: how they are spread, and that they are near."""
+        return tuple(each.text for each in self.predicates(wants) if each.binds)
 
 
 def _least(bounds: Iterable[Ints | None]) -> Ints:

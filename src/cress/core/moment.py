@@ -11,9 +11,11 @@ from cress.core.constraints import BY_EXPRESSION, Constraints
 from cress.core.jobs import JobState
 from cress.core.kernels.holding import USABLE
 from cress.core.matching import Match
+from cress.core.missing import missing_in, missing_in_rank, say
 from cress.language.clauses import Kind, Rank
 from cress.language.parser import parse_rank, parse_requirement
 from cress.language.spelled import rank_on
+from cress.model.group import DEFAULT_GROUP
 from cress.model.times import NEVER
 from cress.model.vectors import format_vector
 
@@ -72,6 +74,13 @@ def moment_of(core: Ledger, job: JobState) -> Moment:
         requirement.append(f"max_per_rack = {wants.per_rack}")
     until = job.relaxes_at if job.relaxes_at < NEVER else None
     return Moment(requirement=" && ".join(requirement), rank=str(Rank(wants.terms)), until=until)
+
+
+def remarks_on(core: Ledger, requirement: str, rank: str) -> tuple[str, ...]:
+    """What these texts speak of and is not there, as sentences."""
+    found = dict.fromkeys(missing_in(core, parse_requirement(requirement).clauses, DEFAULT_GROUP))
+    found |= dict.fromkeys(missing_in_rank(core, parse_rank(rank)))
+    return tuple(map(say, found))
 
 
 def tried_out(core: Ledger, requirement: str, rank: str) -> list[Fit]:

@@ -43,6 +43,8 @@ class Placed(Predicate):
 class FixedPort(Placed):
     """Nobody has or hears the port."""
 
+    binds = True
+
     def __init__(self, relations: Relations, port: int) -> None:
         super().__init__(relations, f"Port = {port}")
         self._port = port
@@ -114,6 +116,8 @@ class WholeDisks(Placed):
 class Adjacent(Placed):
     """The rack of the node is near every rack in which tasks run that the job belongs with."""
 
+    binds = True
+
     def __init__(self, relations: Relations, owners: Iterable[int], text: str) -> None:
         super().__init__(relations, text)
         self._owners = tuple(owners)
@@ -160,6 +164,8 @@ class Depends(Placed):
 class SpreadOverNodes(Placed):
     """At most so many tasks of the job on one node; ``tasks`` of them are to start there together."""
 
+    binds = True
+
     def __init__(self, relations: Relations, owner: int, most: int, tasks: int) -> None:
         super().__init__(relations, f"at most {most} of its tasks on one node")
         self._whose = Own(owner)
@@ -188,6 +194,8 @@ class SpreadOverNodes(Placed):
 
 class SpreadOverRacks(Placed):
     """At most so many tasks of the job in one rack; ``tasks`` of them are to start there together."""
+
+    binds = True
 
     def __init__(self, relations: Relations, owner: int, most: int, tasks: int) -> None:
         super().__init__(relations, f"at most {most} of its tasks in one rack")

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cress.language.clauses import MOST_CLAUSES, Clause, Requirement
+from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Requirement
+from cress.language.names import DATA_LOCALITY
 from cress.language.parser import parse_rank, parse_requirement
+from cress.language.tree import In, Name
 from cress.language.trouble import Misplaced, trouble
 from cress.model.errors import InputError, InputErrors
 from cress.model.job import Job
@@ -67,3 +69,15 @@ def _told(text: ClauseText, error: InputError) -> InputError:
     if isinstance(error, Misplaced) and text.wrote:
         error = trouble(text.wrote, text.place_in_wrote(error.place), error.said, error.hint)
     return error.at(field=text.field)
+
+
+def key_for(clauses: Sequence[Clause]) -> str:
+    """The key of a job file that these clauses most likely come from."""
+    if len(clauses) == 1:
+        (clause,) = clauses
+        if clause.kind is Kind.NODES and isinstance(clause.expression, In):
+            subject = clause.expression.subject
+            return "data_locality" if isinstance(subject, Name) and subject.key == DATA_LOCALITY else "nodes"
+        if clause.kind is Kind.DISK:
+            return "exclusive_disk"
+    return "requirement"

@@ -6,6 +6,8 @@ from enum import Enum
 
 import msgspec
 
+from cress.core.missing import Missing
+
 
 class Verdict(Enum):
     """What a pass came to for a group, and the kind of a veto."""
@@ -41,7 +43,8 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     usable nodes that have too little of it free, of ``nodes`` usable ones; nodes that a clause excludes do not count.
     ``clauses``: per clause that excludes some of them, its text and how many it excludes alone. ``behind``: the job that it waits for
     or must not delay. ``until``: the time at which the reason ends by itself (or a clause relaxes), or the reserved or
-    planned start.
+    planned start. ``missing``: what the clauses speak of and is not there. ``bound``: what of a gang must hold of all its
+    tasks together.
     """
 
     kind: Verdict
@@ -55,3 +58,5 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     behind_group: str = ""
     until: int | None = None
     places: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    bound: tuple[str, ...] = ()

@@ -10,7 +10,9 @@ import numpy as np
 
 from cress.core.admission import check_job
 from cress.core.constraints import constraints_of, lasting_wants
+from cress.core.missing import missing_in, say
 from cress.core.placement import relation_of
+from cress.core.submitted import key_for
 from cress.lifecycle import dependencies
 from cress.lifecycle.inputs import Submit
 from cress.lifecycle.jobs import cancel
@@ -124,9 +126,14 @@ def _never(machine: Machine, job: Job) -> NotAccepted:
         what = "one task is larger than every node"
     elif cluster.ever_fits(job.request, wants):
         what = "all nodes together are too small for the gang"
+        bound = cluster.matching.binding(wants)
+        what += f" with {' and '.join(bound)}" if bound else ""
     else:
         there = [f for f in range(cluster.node_count) if not cluster.lost[f]]
-        clauses = " and ".join(text for text, _ in cluster.matching.never(wants, np.array(there, np.int64)))
-        what = f"no node that is large enough could ever satisfy {clauses}"
-        hint, field = "`cress nodes --where EXPR` shows which nodes satisfy what", "requirement"
+        texts = [text for text, _ in cluster.matching.never(wants, np.array(there, np.int64))]
+        what = f"no node that is large enough could ever satisfy {' and '.join(texts)}"
+        clauses = [each for each in wants.hard if str(each) in texts]
+        missing = missing_in(machine.core, clauses, job.group or DEFAULT_GROUP)
+        hint = "; ".join(map(say, missing)) or "`cress nodes --where EXPR` shows which nodes satisfy what"
+        field = key_for(clauses) if len(clauses) == len(texts) else "requirement"
     return NotAccepted(what, hint=hint, field=field)

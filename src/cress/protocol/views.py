@@ -201,10 +201,14 @@ class TasksPage(View, frozen=True):
 
 
 class NodesPage(View, frozen=True):
-    """Nodes, in the order in which they registered. ``next`` is what to pass on as ``after``; ``None``: the end."""
+    """Nodes, in the order in which they registered. ``next`` is what to pass on as ``after``; ``None``: the end.
+
+    ``notes`` say what ``where`` and ``rank`` speak of and is not there.
+    """
 
     nodes: tuple[NodeView, ...]
     next: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 class PlaceView(View, frozen=True):

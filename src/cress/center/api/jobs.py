@@ -18,6 +18,7 @@ from cress.center.dispatch import Away
 from cress.center.engine import Engine
 from cress.center.lookup import Filters, find_job, find_jobs, find_tasks, id_of, page_of_tasks, tasks_of
 from cress.center.show import job_view, run_of, task_view
+from cress.core.missing import remarks
 from cress.core.submitted import constrained
 from cress.lifecycle.inputs import Cancel, Hold, Submit
 from cress.lifecycle.live import LiveJob
@@ -55,8 +56,11 @@ async def submit(request: Request) -> Response:
     jobs = tuple(constrained(specs))
     what = Submit(jobs=jobs, known=await _known(engine, jobs), key=key and f"{user} {key}", digest=_digest(key, body))
     ids = await engine.submit(what, [spec.run for spec in specs])
-    accepted = zip(ids, jobs, strict=True)
-    return reply(SubmittedPage(jobs=tuple(Submitted(id=id, name=job.name) for id, job in accepted)), 201)
+    core = engine.machine.core
+    accepted = tuple(
+        Submitted(id=id, name=job.name, note="; ".join(remarks(core, job))) for id, job in zip(ids, jobs, strict=True)
+    )
+    return reply(SubmittedPage(jobs=accepted), 201)
 
 
 @router.get("")

@@ -13,6 +13,7 @@ from cress.center.api.context import engine_of
 from cress.center.api.errors import NotFound
 from cress.center.engine import Engine
 from cress.center.show import is_up, match_views, node_views, resources, used_of, whole_node_view
+from cress.core.moment import remarks_on
 from cress.lifecycle.inputs import Cordon, Drain, NodeDead
 from cress.lifecycle.live import LiveNode
 from cress.model.errors import InputError
@@ -50,7 +51,8 @@ async def nodes(
     page = known[first : first + limit]
     more = page[-1].node.name if first + limit < len(known) else None
     views = (msgspec.structs.replace(view, match=matches.get(view.name)) for view in node_views(engine, page))
-    return reply(NodesPage(nodes=tuple(views), next=more))
+    notes = remarks_on(engine.machine.core, where, rank) if matches else ()
+    return reply(NodesPage(nodes=tuple(views), next=more, notes=notes))
 
 
 @router.get("/nodes/{name}")
