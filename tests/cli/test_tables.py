@@ -144,18 +144,26 @@ def test_about_a_job_with_constraints() -> None:
         ("Spread", "at most 1 task on one node, at most 2 tasks on one rack"),
         ("Node lost", "its tasks do not run again"),
         ("Requirement", "GCC >= 4.5 && ExclusiveDisk = True && f(x) = (Waittime > 5min)"),
+        ("Required now", "GCC >= 4.5 && Resource = <2, 4G> && Port = 80"),
         ("Rank", "CPU"),
-        ("Now", "GCC >= 4.5 && Resource = <2, 4G> && Port = 80"),
         ("Rank now", "CPU + (ExclusiveDisk = True)"),
         ("Relaxes", "in 3m07s"),
     ]
+
+
+def test_what_a_job_asks_now_is_told_where_it_says_something_new() -> None:
+    now = {"requirement_now": "Resource = <2, 4G>", "rank": "CPU", "rank_now": "CPU"}
+    told = dict(job.about(job_view(12, "web", "pending", TaskCounts(total=1, waiting=1), **now), NOW))
+    assert (told["Required now"], told["Rank"], told["Rank now"]) == ("", "CPU", "")
+    told = dict(job.about(job_view(12, "web", "pending", TaskCounts(total=1, waiting=1), **now, max_per_node=1), NOW))
+    assert told["Required now"] == "Resource = <2, 4G>"
 
 
 def test_about_one_node() -> None:
     task = NodeTask(job=12, task=0, attempt=7, name="web", ports={"http": 8080})
     view = NodeView(
         name="n1", state="up", rack="r1", address="10.0.0.1", capacity={"cpu": "4"}, used={"cpu": "1.5"}, running=2,
-        attributes={"gcc": "12.2.0", "ssd": True, "speed": 2.5}, tasks=(task,), ports_seen=(22, 80), disks=3,
+        attributes={"gcc": "12.2.0", "ssd": True, "speed": 2.5, "memory-total": 25276514304}, tasks=(task,), ports_seen=(22, 80), disks=3,
         disks_free=2,
     )  # fmt: skip
     assert [pair for pair in nodes.about(view) if pair[1]] == [
@@ -170,6 +178,7 @@ def test_about_one_node() -> None:
         ("gcc", "12.2.0"),
         ("ssd", "true"),
         ("speed", "2.5"),
+        ("memory-total", "25,276,514,304"),
     ]
     assert plain(nodes.TASKS, [nodes.task_row(task)]) == [
         "TASK  NAME  STARTED   PORTS",

@@ -74,8 +74,9 @@ def test_a_job_that_waits_says_for_which_clause_and_until_when(home: Cluster) ->
     facts = {name.strip(): value.strip() for name, _, value in (line.partition("  ") for line in shown.splitlines())}
     assert facts["Reason"] == 'no node satisfies Rack = "r9" (2 of 2 nodes do not)'
     assert facts["Requirement"] == 'zone = "eu" && Rack = "r9" && f(x) = (Waittime > 1h)'
-    assert facts["Now"] == 'zone = "eu" && Rack = "r9" && Resource = <1,512M>'
-    assert facts["Rank now"] == "CPU"
+    assert facts["Required now"] == 'zone = "eu" && Rack = "r9" && Resource = <1,512M>'
+    assert facts["Rank"] == "CPU"
+    assert "Rank now" not in facts
     assert facts["Relaxes"].startswith("in 59m")
     assert home.cress("cancel", job).returncode == 0
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from typer._click.formatting import HelpFormatter
 
 
 class WithDefault(TyperGroup):
@@ -21,6 +26,14 @@ class WithDefault(TyperGroup):
         if not wants_help and not named:
             args = [self.default, *args]
         return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: typer.Context, formatter: HelpFormatter) -> None:  # type: ignore[override]
+        """Tell the options of the default too: it is what most people want."""
+        super().format_options(ctx, formatter)
+        default = self.get_command(ctx, self.default)
+        told = [] if default is None else [param.get_help_record(ctx) for param in default.params]
+        with formatter.section(f"Options of {self.default}, which is meant without a command"):
+            formatter.write_dl([record for record in told if record is not None])
 
 
 class WithDefaultOf(WithDefault):

@@ -87,6 +87,8 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
     tasks = view.tasks
     numbers = ("waiting", "running", "succeeded", "failed", "cancelled")
     parts = [f"{getattr(tasks, word):,} {word}" for word in numbers if getattr(tasks, word)]
+    # What a job asks for by its resource alone stands there already.
+    asks = view.requirement or view.ports or view.max_per_node or view.max_per_rack
     times = moment(view.started)
     if view.started is not None:
         times += f", for {duration((view.ended or now) - view.started)}"
@@ -111,9 +113,9 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("Spread", _spread(view)),
         ("Node lost", "" if view.job_failure else "its tasks do not run again"),
         ("Requirement", view.requirement),
+        ("Required now", view.requirement_now if asks and tasks.waiting else ""),
         ("Rank", view.rank),
-        ("Now", view.requirement_now if view.tasks.waiting else ""),
-        ("Rank now", view.rank_now if view.tasks.waiting else ""),
+        ("Rank now", view.rank_now if view.rank_now != view.rank and tasks.waiting else ""),
         ("Relaxes", f"in {duration(view.relaxes - now)}" if view.tasks.waiting and view.relaxes is not None else ""),
         ("Submitted", moment(view.submitted)),
         ("Started", times if view.started is not None else ""),

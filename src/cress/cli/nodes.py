@@ -76,7 +76,9 @@ def nodes(
             for note in notes:
                 typer.echo(f"note: {clean(note)}", err=True)
         elif as_json:
-            print_json(found[0] if name is not None else {"nodes": found, "notes": notes} if matching else {"nodes": found})
+            print_json(
+                found[0] if name is not None else {"nodes": found, "notes": notes} if matching else {"nodes": found}
+            )
         elif name is not None:
             facts(about(found[0]))
             if found[0].tasks:
@@ -205,7 +207,9 @@ def _ports(node: NodeView) -> str:
 
 
 def _value(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _told(node: NodeView, what: str, as_json: bool) -> None:
