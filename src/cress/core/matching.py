@@ -304,12 +304,13 @@ class Matching:
         """One row after changes on these nodes; returns whether a node is excluded no longer."""
         match, cleared = shape.match, False
         assert match is not None
-        everywhere = self._all(match)
         if shape in self._stale:
             match.scores = None
+            everywhere = self._all(match)
             return self.cluster.exclude(shape, everywhere, match.first_excluding(everywhere, True))
         if len(changed):
             match.scores = None
+            self._all(match)
             cleared = self.cluster.exclude(shape, changed, match.first_excluding(changed, True))
         if len(touched) and match.dynamic:
             cleared |= self.cluster.exclude(shape, touched, match.first_excluding(touched, False))

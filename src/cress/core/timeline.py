@@ -18,7 +18,7 @@ from cress.model.times import NEVER
 # Bookings of force ALL count for everyone; a number above is the view of one group's plan; NOBODY has no plan.
 NOBODY, ALL = 0, 1
 
-# Times at which a gang is tried whose racks are counted or compared.
+# Times at which a gang is tried whose racks are counted or compared, where halving finds none.
 MOST_TIMES = 256
 
 
@@ -211,26 +211,44 @@ class Timeline:
         )  # fmt: skip
 
     def _earliest_by_racks(self, shape: Shape, duration: int, now: int, before: int) -> Slot | None:
-        """The same where racks are counted or compared: at the known ends of leases and bookings, one by one.
+        """The same where racks are counted or compared: at one of the known ends of leases and bookings.
 
-        Of more than ``MOST_TIMES`` of them only every second, third, … is looked at: a later start is still one.
+        Room grows as leases end, so the first end with enough of it is found by halving. A booking that begins later may
+        hide a still earlier start, and leave none at the end of all: then at most ``MOST_TIMES`` ends are looked at.
         """
         cluster = self.cluster
-        ends = np.concatenate([
-            cluster.leases[cluster.leases[:, NODE] != NONE, END],
-            self.table[self.table[:, B_FORCE] > 0, B_END],
-        ])  # fmt: skip
+        booked = self.table[:, B_FORCE] > 0
+        ends = np.concatenate([cluster.leases[cluster.leases[:, NODE] != NONE, END], self.table[booked, B_END]])
         times = np.unique(np.append(np.maximum(ends, now + 1), now))
         # Where all racks together have no room there is none.
         at_least = self._earliest_together(shape, duration, now, before)
         times = times[(times >= at_least) & (times < min(before, NEVER))]
-        for t in times[:: 1 + len(times) // MOST_TIMES].tolist():
-            copies = self._all_copies(shape, t, duration, now)
-            room = gang_room(cluster, shape, copies) if copies.sum() >= shape.size else None
-            nodes = room.first(shape.size) if room is not None else None
-            if nodes is not None:
-                return Slot(t, nodes)
-        return None
+        found = self._first_by_racks(shape, times, duration, now)
+        if found is None and booked.any():
+            some = times[:: 1 + len(times) // MOST_TIMES].tolist()
+            found = next((slot for t in some if (slot := self._slot_by_racks(shape, t, duration, now))), None)
+        return found
+
+    def _first_by_racks(self, shape: Shape, times: Ints, duration: int, now: int) -> Slot | None:
+        """The slot at the first of these times at which racks have room; ``None`` if they have none at the last one."""
+        found: Slot | None = None
+        low, high = 0, len(times) - 1
+        while low <= high:
+            middle = (low + high) // 2 if found is not None else high
+            slot = self._slot_by_racks(shape, int(times[middle]), duration, now)
+            if slot is not None:
+                found, high = slot, middle - 1
+            elif found is None:
+                return None
+            else:
+                low = middle + 1
+        return found
+
+    def _slot_by_racks(self, shape: Shape, t: int, duration: int, now: int) -> Slot | None:
+        copies = self._all_copies(shape, t, duration, now)
+        room = gang_room(self.cluster, shape, copies) if copies.sum() >= shape.size else None
+        nodes = room.first(shape.size) if room is not None else None
+        return None if nodes is None else Slot(t, nodes)
 
     def holds(self, reservation: Reservation, duration: int, now: int) -> bool:
         """Whether a reservation that is not in force still fits where and when it was made."""
