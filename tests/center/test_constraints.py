@@ -111,6 +111,7 @@ def test_nodes_say_whether_they_satisfy_a_text_and_what_they_are_worth(center: C
         assert (one.satisfied, one.clause, one.score) == (True, "", 2.5)
         assert (two.satisfied, two.clause, two.undefined) == (False, "GCC >= 4.5", False)
         assert (three.satisfied, three.clause, three.undefined) == (False, "GCC >= 4.5", True)
+        assert (one.has, two.has, three.has) == ({}, {"GCC": "4.4"}, {"GCC": None})
         assert all(node.match is None for node in calls.nodes())
         page = center.get("/v1/nodes", where="GCC >= 4.5", limit=2)
         assert [node["match"]["satisfied"] for node in page["nodes"]] == [True, False]

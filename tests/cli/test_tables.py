@@ -197,6 +197,9 @@ def test_nodes_that_match_come_in_the_order_of_their_score_and_the_others_say_wh
             node("n3", MatchView(satisfied=True, score=2.5), rack="r1", address="10.0.0.3", running=4),
             node("n4", MatchView(satisfied=False, clause="GCC >= 4.5")),
             node("n5", MatchView(satisfied=True, score=0.25)),
+            node("n6", MatchView(satisfied=False, clause='Rack = "r1"', has={"Rack": "r3"})),
+            node("n7", MatchView(satisfied=False, clause="SSD = True", undefined=True, has={"SSD": None})),
+            node("n8", MatchView(satisfied=False, clause="SSD = 1", undefined=True, has={"SSD": True})),
         ]
     )
     assert plain(matching.NODES, good) == [
@@ -209,6 +212,9 @@ def test_nodes_that_match_come_in_the_order_of_their_score_and_the_others_say_wh
         "NAME  STATE  WHY NOT",
         "n2    up     SSD = True is undefined",
         "n4    up     GCC >= 4.5",
+        'n6    up     Rack = "r1" (Rack is r3)',
+        "n7    up     SSD = True (no SSD)",
+        "n8    up     SSD = 1 is undefined (SSD is true)",
     ]
 
 

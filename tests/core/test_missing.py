@@ -49,9 +49,12 @@ def test_without_nodes_nothing_is_known_to_be_missing() -> None:
     assert remarks_on(World(group("g", 9)).core, "Rack = r1", "CPPU") == ()
 
 
-def submitted(**given: str) -> tuple[str, ...]:
+def submitted(requirement: str, rank: str = "") -> tuple[str, ...]:
     dimensions = Dimensions()
-    return remarks(world().core, Job(id=9, group="g", name="it", request=(0,) * len(dimensions), **given))
+    return remarks(
+        world().core,
+        Job(id=9, group="g", name="it", request=(0,) * len(dimensions), requirement=requirement, rank=rank),
+    )
 
 
 def test_whoever_submits_is_told_what_may_be_a_mistake() -> None:

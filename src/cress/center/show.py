@@ -200,7 +200,12 @@ def match_views(engine: Engine, where: str, rank: str) -> dict[str, MatchView]:
         raise error.at(field=_wrong_one(core, where)) from None
     return {
         fit.node: MatchView(
-            satisfied=fit.satisfied, clause=fit.failing, undefined=fit.undefined, score=fit.score, rank=fit.rank
+            satisfied=fit.satisfied,
+            clause=fit.failing,
+            undefined=fit.undefined,
+            has=dict(fit.has),
+            score=fit.score,
+            rank=fit.rank,
         )
         for fit in fits
     }

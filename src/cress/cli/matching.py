@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cress.cli.tables import Cell, Column, show, state
+from cress.cli.tables import Cell, Column, show, shown, state
 
 if TYPE_CHECKING:
-    from cress.client import NodeView
+    from cress.client import MatchView, NodeView
 
 NODES = (
     Column("NAME", gives=True),
@@ -44,8 +44,13 @@ def tables(nodes: Sequence[NodeView]) -> tuple[list[list[Cell]], list[list[Cell]
         for node, match in good
     ]
     others: list[list[Cell]] = [
-        [node.name, state(node.state), match.clause + (" is undefined" if match.undefined else "")]
-        for node, match in matched
-        if not match.satisfied
+        [node.name, state(node.state), why_not(match)] for node, match in matched if not match.satisfied
     ]
     return rows, others
+
+
+def why_not(match: MatchView) -> str:
+    """The clause that a node does not satisfy, and what the node has: ``Rack = "r1" (Rack is r3)``."""
+    has = ", ".join(f"no {name}" if value is None else f"{name} is {shown(value)}" for name, value in match.has.items())
+    undefined = " is undefined" if match.undefined and None not in match.has.values() else ""
+    return match.clause + undefined + (f" ({has})" if has else "")

@@ -12,7 +12,7 @@ from cress.cli.default import WithDefaultOf
 from cress.cli.errors import told
 from cress.cli.matching import show_matches
 from cress.cli.resolve import ports
-from cress.cli.tables import Cell, Column, clean, facts, show, state
+from cress.cli.tables import Cell, Column, clean, facts, show, shown, state
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def about(node: NodeView) -> list[tuple[str, Cell]]:
         *((name, f"{node.used.get(name, '0')} of {amount} used") for name, amount in node.capacity.items()),
         ("Disks", f"{node.disks_free} of {node.disks} free" if node.disks else ""),
         ("Ports", _ports(node)),
-        *((name, _value(value)) for name, value in node.attributes.items()),
+        *((name, shown(value)) for name, value in node.attributes.items()),
     ]
 
 
@@ -204,12 +204,6 @@ def _ports(node: NodeView) -> str:
     given = sorted(number for task in node.tasks for number in task.ports.values())
     parts = [("of tasks: ", given), ("of others: ", node.ports_seen)]
     return "; ".join(name + " ".join(map(str, numbers)) for name, numbers in parts if numbers)
-
-
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _told(node: NodeView, what: str, as_json: bool) -> None:

@@ -50,6 +50,13 @@ def state(word: str) -> Cell:
     return word, STATES.get(word, "")
 
 
+def shown(value: object) -> str:
+    """An attribute of a node: ``true``, ``25,276,514,304``, a text as it is."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
 def clean(text: str) -> str:
     """``text`` on one line, without what a terminal would take for a command."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

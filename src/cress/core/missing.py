@@ -111,6 +111,11 @@ def say(missing: Missing) -> str:
             return f"no task of {missing.name} runs"
 
 
+def names_in(expression: Expression) -> list[Name]:
+    """The names that an expression asks for, from left to right, those of ``defined(x)`` left out."""
+    return [name for name, _ in _names(expression)]
+
+
 def _names(expression: Expression, quoted: bool = False) -> Iterator[tuple[Name, bool]]:
     """The names in an expression, and whether each stands on the right where a text may be meant."""
     if isinstance(expression, Name):

@@ -11,11 +11,13 @@ from cress.core.constraints import BY_EXPRESSION, Constraints
 from cress.core.jobs import JobState
 from cress.core.kernels.holding import USABLE
 from cress.core.matching import Match
-from cress.core.missing import missing_in, missing_in_rank, say
-from cress.language.clauses import Kind, Rank
+from cress.core.missing import missing_in, missing_in_rank, names_in, say
+from cress.language.clauses import Clause, Kind, Rank
+from cress.language.names import amount_of
 from cress.language.parser import parse_rank, parse_requirement
 from cress.language.spelled import rank_on
 from cress.model.group import DEFAULT_GROUP
+from cress.model.node import Value
 from cress.model.times import NEVER
 from cress.model.vectors import format_vector
 
@@ -34,14 +36,15 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
     """What a node says to a requirement and a rank: ``failing`` is the first clause that it does not satisfy.
 
-    ``undefined``: since it has no such attribute, or none that can be compared so. ``rank`` is how ``score`` is worked
-    out there.
+    ``undefined``: since it has no such attribute, or none that can be compared so. ``has`` are the attributes that the
+    clause asks for, as the node has them, None for none. ``rank`` is how ``score`` is worked out there.
     """
 
     node: str
     satisfied: bool
     failing: str = ""
     undefined: bool = False
+    has: tuple[tuple[str, Value | None], ...] = ()
     score: float = 0.0
     rank: str = ""
     usable: bool = True
@@ -96,6 +99,7 @@ def tried_out(core: Ledger, requirement: str, rank: str) -> list[Fit]:
             satisfied=not first[f],
             failing=match.predicates[first[f] - 1].text if first[f] else "",
             undefined=bool(first[f]) and match.predicates[first[f] - 1].undefined(f),
+            has=_asked(core, constraints.requirement.clauses[first[f] - 1], f) if first[f] else (),
             score=scores[f],
             rank=rank_on(constraints.rank, cluster.capacity_of(f), core.dimensions),
             usable=bool(cluster.nodes[f, USABLE]),
@@ -103,3 +107,14 @@ def tried_out(core: Ledger, requirement: str, rank: str) -> list[Fit]:
         for f, name in enumerate(cluster.names)
         if not cluster.lost[f]
     ]
+
+
+def _asked(core: Ledger, clause: Clause, f: int) -> tuple[tuple[str, Value | None], ...]:
+    """The attributes that a clause asks for, and what node ``f`` has of them."""
+    if clause.kind is not Kind.CONDITION:
+        return ()
+    columns = core.cluster.matching.columns
+    names = {
+        name.key: str(name) for name in names_in(clause.expression) if not amount_of(name.key, columns.dimensions)[1]
+    }
+    return tuple((name, columns.attributes[f].get(key)) for key, name in names.items())

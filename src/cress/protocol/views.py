@@ -115,12 +115,14 @@ class MatchView(View, frozen=True):
     """How a node stands to a requirement and a rank.
 
     ``clause`` is the first that it does not satisfy; ``undefined``: because it has no such attribute, or none that
-    can be compared so. ``score`` is the value of the rank, and ``rank`` how it is worked out there.
+    can be compared so. ``has`` are the attributes that it asks for, as the node has them. ``score`` is the value of the
+    rank, and ``rank`` how it is worked out there.
     """
 
     satisfied: bool
     clause: str = ""
     undefined: bool = False
+    has: dict[str, Value | None] = {}
     score: float = 0.0
     rank: str = ""
 
