@@ -119,6 +119,7 @@ resource:
   memory: 2G
 environment: {A: 1,
               B: 2}
+Network-Adjacent: true
 """
 
 
@@ -134,6 +135,8 @@ environment: {A: 1,
         ("resource.gpu", 5),
         ("environment.B", 10),
         ("environment.B[3].x", 10),
+        ("network_adjacent", 11),
+        ("network_adjacent[1]", 11),
     ],
 )
 def test_what_the_center_refuses_gets_its_line(tmp_path: Path, field: str, line: int) -> None:

@@ -67,9 +67,9 @@ def test_one_run_writes_a_table_a_summary_and_a_report(tmp_path: Path, log: Path
         ("malformed line", 1, [5]),
         ("unknown run time", 1, [8]),
         ("run time above time limit", 1, [6]),
-        ("larger than the cluster", 1, [7]),
+        ("fits no node", 1, [7]),
     ]
-    assert "note: 1 × larger than the cluster: rejected (line 7)" in result.stderr.splitlines()
+    assert "note: 1 × fits no node: rejected (line 7)" in result.stderr.splitlines()
     assert re.search(r"^waiting time, mean +16\.3 s$", result.stdout, re.MULTILINE)
     assert "\x1b" not in result.stdout + result.stderr
 

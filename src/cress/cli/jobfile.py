@@ -35,12 +35,18 @@ class Entry:
     lines: dict[str, int] = field(default_factory=dict)
 
     def line_of(self, path: str) -> int:
-        """The line of ``path``, or of the closest thing above it that the file has."""
+        """The line of ``path``, or of the closest thing above it that the file has; keys are read as jobs are."""
+        plain = {_plain(written): line for written, line in self.lines.items()}
         while path:
-            if path in self.lines:
-                return self.lines[path]
+            line = self.lines.get(path) or plain.get(_plain(path))
+            if line:
+                return line
             path = re.sub(r"(\.[^.\[\]]*|\[[^\]]*\]|^[^.\[\]]+)$", "", path)[: len(path) - 1]
         return self.line
+
+
+def _plain(path: str) -> str:
+    return path.lower().replace("_", "").replace("-", "")
 
 
 def read_jobs(files: Sequence[str]) -> list[Entry]:

@@ -97,13 +97,13 @@ class Dependencies:
             circle = _circle(relation.key, edges) if relation.key.name else []
             if len(circle) == 1:
                 raise InputError(
-                    f"job {relation.key.name} depends on itself", hint="the name of another job", field="requirement"
+                    f"job {relation.key.name} depends on itself", hint="the name of another job", field="job_dependency"
                 )
             if circle:
                 names = " → ".join(_name(key, relation.key.group) for key in (*circle, relation.key))
                 raise InputError(
                     f"these jobs depend on each other: {names}", hint="an order in which they can run",
-                    field="requirement",
+                    field="job_dependency",
                 )  # fmt: skip
 
 

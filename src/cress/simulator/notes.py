@@ -22,7 +22,7 @@ TREATMENTS: dict[str, str] = {
     "remark on the groups": "used as they are",
     "unknown group": "left out",
     "user not in group": "left out",
-    "larger than the cluster": "rejected",
+    "fits no node": "rejected",
     "unbounded wait": "still waiting at the end",
 }
 

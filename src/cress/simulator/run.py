@@ -133,7 +133,7 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
         ],
     )
     rejected = _never_fit(workload, scheduler, plan.group_of != NOWHERE, groups[0].name)
-    notes.add("larger than the cluster", workload.line[rejected].tolist())
+    notes.add("fits no node", workload.line[rejected].tolist())
     jobs = np.flatnonzero((plan.group_of != NOWHERE) & ~rejected)
     names = [plan.group_names[i] for i in plan.group_of[jobs].tolist()]
     expected = len(jobs) + int(workload.tasks[jobs].sum())

@@ -24,7 +24,7 @@ COLUMNS: dict[str, str] = {
     "submit": "submit time",
     "start": "first start of its first task to start; empty when it never started",
     "end": "end of its last task; empty when it did not finish",
-    "state": "finished, killed (cut at its time limit), waiting, rejected (larger than the cluster), refused (group)",
+    "state": "finished, killed (cut at its time limit), waiting, rejected (fits no node), refused (group)",
     "wait_s": "start − submit",
     "run_s": "run time of one task",
     "time_limit_s": "time limit; empty when there is none",

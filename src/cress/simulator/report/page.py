@@ -58,7 +58,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
             ("jobs_finished", "jobs finished", "count", ""),
             ("jobs_killed", "of these, cut at the time limit", "count", ""),
             ("jobs_waiting", "jobs still waiting", "count", ""),
-            ("jobs_rejected", "jobs larger than the cluster", "count", ""),
+            ("jobs_rejected", "jobs that fit no node", "count", ""),
             ("events_per_s", "events simulated per second", "count", ""),
         ),
     ),
