@@ -290,6 +290,13 @@ def test_a_gang_that_is_too_large_for_all_nodes_together_never_starts_and_the_se
     assert world.why("gang") == "all nodes of this cluster together are too small for all its tasks at once"
 
 
+def test_whom_an_endless_job_must_not_delay_in_a_conservative_plan() -> None:
+    world = World(group("g", 9, "BackFill").with_options(backfill="conservative"), nodes=nodes(1, cpu=4))
+    world.run(job("runs").cpu(3).limit(50).group("g"))
+    world.submit(job("planned").cpu(4).group("g"), job("endless").group("g")).decide()
+    assert world.why("endless") == f"it fits, but would delay job {world.ids['planned']} of group g"
+
+
 def test_never_becomes_not_now_when_a_large_enough_node_comes() -> None:
     world = too_large()
     world.add_node(node("huge").cpu(4).memory("64G"))

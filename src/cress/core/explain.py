@@ -145,7 +145,7 @@ def _placement(core: Scheduler, job: JobState) -> Veto:
         )  # fmt: skip
     behind = next(
         (each.job for each in core.reservations.kept if each.job is not job),
-        core.claims[0].job if core.claims else None,
+        core.claims[0].job if core.claims else core.plans.soonest_but(job),
     )
     return _veto(job, Verdict.RESERVED, behind=behind, until=start, nodes=nodes)
 

@@ -141,6 +141,13 @@ class Plans:
         starts = [unit.start for unit in plan.units.get(job.job.id, ()) if unit.rows] if plan else []
         return min(starts, default=None)
 
+    def soonest_but(self, job: JobState) -> JobState | None:
+        """Of the other jobs in the plan of its group, the one that is to start first."""
+        plan = self.by_group.get(job.group.name)
+        units = [unit for others in plan.units.values() for unit in others] if plan else []
+        planned = ((unit.start, unit.job.job.id, unit.job) for unit in units if unit.rows and unit.job is not job)
+        return min(planned, default=(0, 0, None))[2]
+
     def _match_queue(self, plan: GroupPlan, jobs: list[JobState]) -> set[int]:
         """Drop the plans of units that do not wait any more; the nodes that they gave back."""
         waiting = {job.job.id: job for job in jobs}
