@@ -308,10 +308,10 @@ def test_nor_does_one_that_only_waits_for_what_runs_where() -> None:
 
 WHY = {
     "GCC >= 4.5 && SSD = False": "no node of this cluster could ever satisfy GCC >= 4.5 and SSD = False "
-    "(of 3 nodes 2 do not satisfy GCC >= 4.5, 2 do not satisfy SSD = False)",
+    "(of 3 nodes 2 do not satisfy the first, 2 the second)",
     "GCC >= 5": "no node of this cluster could ever satisfy GCC >= 5 (3 of 3 nodes do not)",
     "IdleCPU >= 8 && GCC < 5": "no node satisfies IdleCPU >= 8 and GCC < 5 "
-    "(of 3 nodes 3 do not satisfy IdleCPU >= 8, 1 do not satisfy GCC < 5)",
+    "(of 3 nodes 3 do not satisfy the first, 1 the second)",
     "GCC < 5": "no node satisfies GCC < 5 (1 of 3 nodes do not; 2 lack cpu)",
     "": "no node has enough free; of 3 nodes 3 lack cpu",
 }

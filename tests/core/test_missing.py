@@ -98,3 +98,9 @@ def test_a_gang_is_told_what_binds_its_tasks() -> None:
         "all nodes of this cluster together are too small for all its tasks at once,"
         " with NetworkAdjacent = True and at most 2 of its tasks on one node"
     )
+
+
+def test_a_job_of_the_default_group_is_found_where_it_runs() -> None:
+    core = World(group("g", 9), nodes=(node("n1").cpu(1), node("n2").cpu(1))).run(job("db"))
+    (start,) = core.running.values()
+    assert [fit.node for fit in core.core.match("JobDependency = db") if fit.satisfied] == [start.node]

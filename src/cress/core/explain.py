@@ -190,13 +190,18 @@ def sentence(veto: Veto) -> str:
 def _counts(veto: Veto) -> str:
     """How many nodes each clause excludes, and how many of the others lack something."""
     lacking = ", ".join(f"{count} lack {name}" for name, count in veto.lacking)
-    if len(veto.clauses) == 1 and veto.kind in (Verdict.UNSATISFIED, Verdict.NEVER_SATISFIED):
+    named = veto.kind in (Verdict.UNSATISFIED, Verdict.NEVER_SATISFIED)
+    if named and len(veto.clauses) == 1:
         unmet = f"{veto.clauses[0][1]} of {veto.nodes} nodes do not"
+    elif named and len(veto.clauses) <= len(_ORDINALS):
+        each = [f"{count} the {word}" for (_, count), word in zip(veto.clauses, _ORDINALS, strict=False)]
+        unmet = f"of {veto.nodes} nodes " + ", ".join(each).replace(" the", " do not satisfy the", 1)
     else:
         unmet = f"of {veto.nodes} nodes " + ", ".join(f"{count} do not satisfy {text}" for text, count in veto.clauses)
     return "; ".join(part for part in (unmet, lacking) if part)
 
 
+_ORDINALS = ("first", "second", "third")
 _SENTENCES = {
     Verdict.PLACED: "it was placed",
     Verdict.HELD: "it is held",

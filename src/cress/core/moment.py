@@ -87,10 +87,10 @@ def remarks_on(core: Ledger, requirement: str, rank: str) -> tuple[str, ...]:
 
 
 def tried_out(core: Ledger, requirement: str, rank: str) -> list[Fit]:
-    """What each node that is there says; clauses with an f(x) count as hard."""
+    """What each node that is there says; clauses with an f(x) count as hard, names of jobs are of the default group."""
     constraints = Constraints(parse_requirement(requirement), parse_rank(rank), (), 0, 0)
     cluster = core.cluster
-    match = Match(cluster.matching, constraints.wants(0))
+    match = Match(cluster.matching, constraints.wants(0, group=DEFAULT_GROUP))
     first = match.first_from_nothing().tolist()
     scores = match.score(np.arange(cluster.node_count)).tolist() if cluster.node_count else []
     return [
