@@ -309,3 +309,19 @@ def test_one_task_of_a_job_that_is_spread_makes_room_for_itself() -> None:
     made.submit(job("web").group("g").spread(per_rack=1)).decide()
     made.yield_victims()
     assert made.nodes_of("web") == ["n1"]
+
+
+def test_nothing_is_remembered_of_jobs_that_are_over() -> None:
+    made = world("a", "b")
+    for i in range(9):
+        base = job(f"db{i}").group("g").cpu(1 + i / 10).application(f"app{i}")
+        made.run(base, base.named(f"web{i}").spread(per_node=1).requires(f"{ADJACENT} && JobDependency = db{i}"))
+        made.core.constraints(made.ids[f"web{i}"])
+        made.submit(job(f"late{i}").group("g").requires(f"JobDependency = ghost{i}")).decide()
+        made.finish(f"db{i}")
+        made.finish(f"web{i}")
+        made.cancel(f"late{i}").decide()
+    assert not made.core.jobs
+    assert not made.core.relations.counts
+    kept = made.core.cluster.shapes.values()
+    assert all(shape.row >= 0 for shape in kept), "shapes that nobody has waited with"

@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from cress.core.admission import check_events
 from cress.core.balance import Balance
 from cress.core.cluster import Cluster, Shape
-from cress.core.constraints import constraints_of, lasting_wants
+from cress.core.constraints import NO_WANTS, Constraints, Wants, constraints_of, lasting_wants
 from cress.core.groups import Groups, GroupState
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import END, USABLE
@@ -43,7 +43,7 @@ from cress.model.events import (
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.options import Options
-from cress.model.resources import Dimensions
+from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import NEVER
 
 
@@ -141,11 +141,16 @@ class Ledger:
     def _submitted(self, event: JobSubmitted) -> None:
         job = event.job
         group = self.groups.get(job.group)
-        shape = self.cluster.shape(job.request, job.tasks if job.gang else 1)
-        state = JobState(job, group, shape, self.now, event.behind, constraints_of(job))
+        constraints = constraints_of(job)
+        state = JobState(job, group, self.first_shape(job, constraints), self.now, event.behind, constraints)
         self.add_job(state)
         if self.can_wait(state):
             self.enqueue(state)
+
+    def first_shape(self, job: Job, constraints: Constraints | None) -> Shape:
+        """The shape of a job that does not wait yet; what constraints ask for is seen when it does."""
+        size = job.tasks if job.gang else 1
+        return self.cluster.shape(job.request, size) if constraints is None else Shape(job.request, size)
 
     def add_job(self, job: JobState) -> None:
         """A job lives from now on."""
@@ -369,14 +374,17 @@ class Ledger:
 
     def shape_of(self, job: JobState, size: int) -> Shape:
         """The shape of ``size`` tasks of the job with what it wants while ``job.soft`` are soft, or of its next unit."""
+        request, wants = self.asked_by(job)
+        return self.cluster.shape(request, size, wants)
+
+    def asked_by(self, job: JobState) -> tuple[ResourceVector, Wants]:
+        """The amounts and the wants of that shape."""
         companions = job.unit()
         if companions:
-            request, together = combination(self, job, companions)
-            return self.cluster.shape(request, size, together)
+            return combination(self, job, companions)
         if job.constraints is None:
-            return self.cluster.shape(job.job.request, size)
-        wants = job.constraints.wants(job.soft, job.job.id, job.group.name)
-        return self.cluster.shape(job.job.request, size, wants)
+            return job.job.request, NO_WANTS
+        return job.job.request, job.constraints.wants(job.soft, job.job.id, job.group.name)
 
     def waits_since(self, job: JobState, since: int) -> None:
         """The job got a task into its queue at another time than was thought."""

@@ -59,16 +59,15 @@ def moment_of(core: Ledger, job: JobState) -> Moment:
 
     Names of jobs are the nodes on which they run, if they do. What starts again together has one requirement.
     """
-    shape = core.shape_of(job, job.shape.size)
+    request, wants = core.asked_by(job)
     matching = core.cluster.matching
-    wants = shape.wants
     texts: list[tuple[Kind, str]] = []
     for clause in wants.hard:
         kind = Kind.CONDITION if clause.kind is Kind.NODES else clause.kind
         by_expression = clause.kind in BY_EXPRESSION
         texts.append((kind, str(clause) if by_expression else matching.predicate(clause, wants).shown()))
-    if any(shape.request):
-        texts.append((Kind.RESOURCE, f"Resource = {format_vector(shape.request, core.dimensions)}"))
+    if any(request):
+        texts.append((Kind.RESOURCE, f"Resource = {format_vector(request, core.dimensions)}"))
     texts += ((Kind.PORT, f"Port = {port}" if port else "DynamicPort = True") for port in wants.ports)
     requirement = [text for _, text in sorted(texts, key=lambda each: _ORDER.index(each[0]))]
     if wants.per_node:

@@ -207,8 +207,9 @@ def _job(job: JobState) -> State:
 def _restore_job(core: Scheduler, entry: State) -> None:
     spec = msgspec.convert(entry["job"], Job)
     group = core.groups.get(entry["group"])
-    shape = core.cluster.shape(spec.request, spec.tasks if spec.gang else 1)
-    job = JobState(spec, group, shape, entry["submitted"], constraints=constraints_of(spec))
+    constraints = constraints_of(spec)
+    shape = core.first_shape(spec, constraints)
+    job = JobState(spec, group, shape, entry["submitted"], constraints=constraints)
     for name in (
         "since", "soft", "next_task", "waiting", "cancelled", "held", "behind", "held_since", "would_preempt", "arrived",
     ):  # fmt: skip
