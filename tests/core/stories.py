@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from cress.core.invariants import INVARIANTS
 from cress.core.scheduler import Scheduler
 from cress.core.vetoes import Verdict
 from cress.model.decisions import Decision, Preempt, Start, Stop
@@ -427,7 +428,9 @@ class Player:
     def _validate(self, pending: bool = False) -> None:
         if not self.check:
             return
-        broken = self.core.validate()
+        # Vetoes are asked for below, once a call.
+        checks = (check for name, check in INVARIANTS.items() if name != "a pending unit has a veto")
+        broken = [what for check in checks for what in check(self.core)]
         assert not broken, broken
         self.account.compare(self.core)
         if pending:

@@ -116,7 +116,7 @@ class Watch:
             self.seen["dependencies"] += 1
 
 
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(SETTINGS, operations(PLACED))
 def test_every_start_satisfies_what_its_job_asks_of_what_runs_where(setting: Setting, story: list[Operation]) -> None:
     Player(setting, budget=1, watch=Watch()).play(story)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,6 +24,9 @@ from cress.model.units import closest
 if TYPE_CHECKING:
     from cress.core.cluster import Cluster
     from cress.core.ledger import Ledger
+
+# Jobs among whose names a mistyped one is looked for.
+MOST_JOBS = 1000
 
 
 class Absent(Enum):
@@ -74,7 +78,8 @@ def missing_in(core: Ledger, clauses: Iterable[Clause], group: str) -> tuple[Mis
         if clause.kind is Kind.DEPENDENCY:
             key = key_of(str(clause.value), group)
             if not core.relations.dependencies.named(key):
-                there = (job.job.name for job in core.jobs.values() if job.group.name == key.group and job.job.name)
+                some = islice(core.jobs.values(), MOST_JOBS)
+                there = (job.job.name for job in some if job.group.name == key.group and job.job.name)
                 found.append(Missing(Absent.JOB, str(clause.value), closest(key.name, there)))
             elif not core.relations.counted(key):
                 found.append(Missing(Absent.TASK, str(clause.value)))
