@@ -364,11 +364,7 @@ class Ledger:
     def _queue_again(self, job: JobState, task: int) -> None:
         """The time of a task has come: it waits like any other."""
         del job.later[task]
-        job.put_back(task)
-        if job.queued:
-            self.waits_since(job, self.now)
-        elif self.can_wait(job):
-            self.enqueue(job)
+        self.wait_again(job, task)
 
     # --- constraints -----------------------------------------------------------------------------------------
 

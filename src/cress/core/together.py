@@ -160,7 +160,7 @@ def _leave(core: Ledger, leader: JobState, led: int, gone: JobState) -> None:
 
 def dissolve_hopeless(core: Ledger) -> None:
     """Nodes came or went: no node that is there could ever hold some unit any more, but one could hold its leader."""
-    for job in [job for _, job in sorted(core.jobs.items()) if job.companions]:
+    for job in sorted((job for job in core.jobs.values() if job.companions), key=lambda job: job.job.id):
         for task in sorted(job.companions):
             if _hopeless(core, job, job.companions[task]):
                 dissolve(core, job, task)
