@@ -169,6 +169,20 @@ def test_what_can_never_be_satisfied_is_not_accepted(home: Cluster) -> None:
     assert done.stderr.startswith('cress run: --require: no node that is large enough could ever satisfy zone = "us"')
 
 
+def test_names_that_mean_nothing_are_told_when_a_job_is_submitted(home: Cluster) -> None:
+    done = home.cress("run", "--rank", "CPPU", "--", "echo", "ran")
+    note = "no node has an attribute CPPU, did you mean CPU?"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", f"cress run: note: {note}\n")
+    file = home.file("bare.yaml", "name: bare\ncommand: 'true'\nRequirement: zone = us\n")
+    refused = home.cress("submit", file)
+    assert refused.returncode == 3
+    assert refused.stderr.startswith(f"cress submit: {file}:3: requirement: no node that is large enough could ever")
+    assert refused.stderr.endswith('zone = us (no node has an attribute us, a text stands in quotes: "us")\n')
+    file = home.file("soft.yaml", "name: soft\ncommand: 'true'\nrank: CPPU\n")
+    accepted = home.cress("submit", file)
+    assert accepted.stdout.endswith(f" (soft) submitted; {note}\n")
+
+
 def test_watching_a_name_goes_on_over_a_restart_of_the_center(own: Cluster) -> None:
     with own.running("resolve", "web", "--watch") as watching:
         job = submitted(own, "name: web\ncommand: exec sleep 1000\n")

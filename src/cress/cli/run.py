@@ -152,9 +152,12 @@ def _run(client: Client, mapping: dict[str, object]) -> int:
     from cress.client import Refused
 
     try:
-        job = client.submit([mapping]).jobs[0].id
+        (submitted,) = client.submit([mapping]).jobs
     except Refused as error:
         raise _by_option(error) from None
+    job = submitted.id
+    if submitted.note:
+        typer.echo(f"cress run: note: {clean(submitted.note)}", err=True)
     several = mapping["tasks"] != 1
     relay = Relay(client, job, standard(several), ("stdout", "stderr"))
     interrupts = _Interrupts(client, job, relay)
