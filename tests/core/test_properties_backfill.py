@@ -157,7 +157,7 @@ def test_alone_the_head_never_waits_although_it_fits(setting: Setting, story: li
             group = player.core.groups.by_name[setting.groups[0].name]
             head = group.policy.head()
             # Conservative backfill: it may not delay what was planned before, even if that stands behind it.
-            if head is None or player.core.plans.planned_start(head) is not None:
+            if head is None or group.policy.plans:
                 return
             account = player.account
             room = sum(
