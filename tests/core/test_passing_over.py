@@ -61,6 +61,22 @@ def test_who_waits_for_room_keeps_its_place(head: JobBuilder, policy: str) -> No
     assert (veto.kind, veto.behind) == (Verdict.BEHIND, made.ids["head"])
 
 
+def test_a_gang_that_no_racks_near_each_other_hold_never_fits() -> None:
+    made = World(group("g", 99), nodes=[node(f"n{i}").cpu(4).rack(f"r{i // 2}") for i in range(6)])
+    made.neighbours("r0 r1", "r1 r2")
+    gang = plain("wide").gang().spread(per_node=2).requires("NetworkAdjacent = True")
+    # Each rack takes four; r0 and r2 are no neighbours.
+    fits = {
+        tasks: not made.core.never_fits(gang.tasks(tasks).build(9, made.core.dimensions)) for tasks in (4, 8, 9, 12)
+    }
+    assert fits == {4: True, 8: True, 9: False, 12: False}
+    made.submit(gang.tasks(9)).submit(plain("later")).decide()
+    assert made.nodes_of("later") != []
+    veto = made.core.veto(made.ids["wide"])
+    assert veto is not None
+    assert veto.kind is Verdict.NEVER_TOGETHER
+
+
 def test_several_wait_for_something_else_and_each_says_for_what() -> None:
     made = cluster("FIFO")
     made.submit(plain("one").requires("JobDependency = three"), plain("two").ports(http=80).requires("Nodes in (n1)"))

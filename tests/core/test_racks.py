@@ -121,4 +121,3 @@ def test_the_choice_is_the_best_of_all_up_to_two_racks_and_found_whenever_there_
         assert sum(room[r] for r in chosen) >= size
         assert all(made.near(a, b) for a, b in combinations(chosen, 2))
         assert set(chosen) <= made.near_all(used)
-    assert made.most_near(room) >= size

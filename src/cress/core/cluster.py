@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.core.constraints import NO_WANTS, Wants
-from cress.core.gangs import by_racks, gang_room, most_together
+from cress.core.gangs import by_racks, gang_room, holds_together
 from cress.core.kernels import holding
 from cress.core.kernels.balance import WIDTHS
 from cress.core.kernels.choice import set_aside
@@ -514,8 +514,8 @@ class Cluster:
             copies[self.excluded(shape)] = 0
             caps = self.caps(shape)
             copies = np.minimum(copies, caps[: self.node_count]) if len(caps) else copies
-        most = most_together(self.matching.relations.racks, copies, shape.wants if clauses else NO_WANTS)
-        return int(np.argmax(copies > 0)) if most >= shape.size else NONE
+        holds = holds_together(self.matching.relations.racks, copies, shape.wants if clauses else NO_WANTS, shape.size)
+        return int(np.argmax(copies > 0)) if holds else NONE
 
     def copies_free(self, shape: Shape) -> int:
         """How many copies of ``shape`` fit into what is free on the usable nodes that no clause excludes."""
@@ -542,15 +542,14 @@ class Cluster:
             for f, count in nodes
         )
 
-    def copies_when_empty(self, request: ResourceVector, wants: Wants = NO_WANTS) -> int:
-        """How many copies of ``request`` the nodes that are there, and are as ``wants`` asks, hold when they are empty."""
-        copies = self._copies_when_empty(np.array(request, np.int64), 2**31)
+    def holds_when_empty(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> bool:
+        """Whether the nodes that are there, and are as ``wants`` asks, hold ``size`` copies together when they are empty."""
+        copies = self._copies_when_empty(np.array(request, np.int64), size)
         if wants is not NO_WANTS:
             copies[~self.matching.ever(wants)] = 0
             caps = self.matching.caps_when_empty(wants)
             copies = np.minimum(copies, caps) if len(caps) else copies
-            return most_together(self.matching.relations.racks, copies, wants)
-        return int(copies.sum())
+        return holds_together(self.matching.relations.racks, copies, wants, size)
 
     def fits_now(self, request: ResourceVector) -> bool:
         """Whether one copy of ``request`` fits into what is free on some usable node."""

@@ -133,9 +133,8 @@ def caps_by_racks(cluster: Cluster, shape: Shape) -> Iterator[Ints]:
         yield np.where(np.isin(of, racks), room, 0)
 
 
-def most_together(racks: Racks, copies: Ints, wants: Wants) -> int:
-    """How many tasks find a place at most in racks that are near each other, if they must be, with this room per node."""
+def holds_together(racks: Racks, copies: Ints, wants: Wants, size: int) -> bool:
+    """Whether a gang of ``size`` finds room in ``copies`` per node, in racks that are near each other if they must be."""
     if not (wants.per_rack or is_adjacent(wants)):
-        return int(copies.sum())
-    room = racks.room(copies, wants.per_rack)
-    return racks.most_near(room) if is_adjacent(wants) else sum(room)
+        return int(copies.sum()) >= size
+    return room_for(racks, np.minimum(copies, size), size, wants.per_rack, adjacent=is_adjacent(wants)) is not None

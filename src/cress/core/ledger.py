@@ -606,7 +606,7 @@ class Ledger:
         wants = lasting_wants(job)
         if not self.cluster.ever_fits(job.request, wants):
             return True
-        return job.gang and self.cluster.copies_when_empty(job.request, wants) < job.tasks
+        return job.gang and not self.cluster.holds_when_empty(job.request, job.tasks, wants)
 
     def fits_now(self, request: tuple[int, ...]) -> bool:
         """Whether one task of ``request`` fits into what is free on some node."""

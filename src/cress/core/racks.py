@@ -147,7 +147,3 @@ class Racks:
             stack.append((chosen, total, rest))
             stack.append(([*chosen, r], total + room[r], [other for other in rest if other in self._near[r]]))
         return None
-
-    def most_near(self, room: Sequence[int]) -> int:
-        """A number that racks near each other never hold more than."""
-        return max((sum(room[other] for other in near) for near in self._near), default=0)
