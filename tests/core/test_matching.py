@@ -10,9 +10,9 @@ from cress.core.moment import Moment
 from cress.core.scheduler import Scheduler
 from cress.core.vetoes import Verdict
 from cress.model.errors import InputError
-from cress.model.events import JobSubmitted
+from cress.model.events import JobSubmitted, Outcome
 from cress.model.job import Job
-from cress.model.times import SECOND
+from cress.model.times import DAY, SECOND
 from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node
 
 OLD = node("old").cpu(8).memory("32G").where(GCC="4.4", SSD=False).rack("r1").at("192.168.1.2")
@@ -381,3 +381,15 @@ def test_what_makes_no_sense_is_refused_and_nothing_changes(wrong: dict[str, obj
         core.core.observe(0, [JobSubmitted(Job(id=1, group="lab", request=request, **wrong))])  # type: ignore[arg-type]
     assert caught.value.field == field
     assert core.core.export() == before
+
+
+def test_a_job_that_is_queued_again_and_again_leaves_no_entries_behind() -> None:
+    made = World(group("g", 99), nodes=[node("n1").cpu(4)])
+    # One that changes sides earlier keeps the entries of the other from coming to the front.
+    made.submit(job("y").group("g").cpu(1).requires('Rack = "r9" && f(x) = (Waittime > 20d)'))
+    made.run(job("x").group("g").cpu(1).requires("CPU > 1 && f(x) = (Waittime > 30d)"))
+    for _ in range(300):
+        made.wait(60).finish("x", outcome=Outcome.LOST)
+    assert made.nodes_of("x") == ["n1"]
+    assert len(made.core.relaxing._times) < 80
+    assert made.core.next_wakeup() == 20 * DAY + 1

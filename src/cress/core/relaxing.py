@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from cress.core.constraints import Constraints
 from cress.core.jobs import JobState
 from cress.model.times import NEVER
+
+# Entries of times that do not count any more, beyond as many as there are jobs.
+MOST_STALE = 64
 
 
 class Relaxing:
@@ -34,6 +37,10 @@ class Relaxing:
             heappush(self._times, (time, number))
             self._by_time[number] = job
         job.relaxes_at = time
+        if len(self._times) > 2 * len(self._by_time) + MOST_STALE:
+            # Queued again and again long before their time, jobs would leave an entry each time.
+            self._times = [(each.relaxes_at, key) for key, each in self._by_time.items() if each.relaxes_at < NEVER]
+            heapify(self._times)
         self._forget(number)
         follows = tuple({each: None for each in asked if each.by_load})
         if follows:
