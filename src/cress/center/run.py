@@ -39,7 +39,7 @@ BACKLOG = 2048
 # Seconds that an idle connection is kept: longer than clients do, so that they do not write into one that ends.
 KEEP_ALIVE = 75
 # Seconds of silence at the start before a person is told why.
-PATIENCE = 1.0
+PATIENCE = 3.0
 
 
 def run_center(settings: Settings) -> int:
