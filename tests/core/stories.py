@@ -8,6 +8,7 @@ decisions; beside it, it keeps a plain account of what runs where and what waits
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -331,6 +332,11 @@ def replay(core: Scheduler, calls: list[Call], budget: int = 2**31) -> list[list
     return answers
 
 
+def sent_away(core: Scheduler) -> Scheduler:
+    """The scheduler after its state was written as text and read again."""
+    return Scheduler.restore(json.loads(json.dumps(core.export())))
+
+
 class Player:
     """Plays operations against a core: ``calls`` are the calls, ``answers`` the decisions call by call.
 
@@ -481,6 +487,13 @@ class Player:
         self.told.discard(attempt)
 
     # --- operations ------------------------------------------------------------------------------------------
+
+    def add_twin(self) -> None:
+        """A copy of the scheduler as it is now, sent away as text, goes on beside it; so does the twin before."""
+        twin = sent_away(self.core)
+        assert twin.validate() == []
+        assert twin.export() == self.core.export()
+        self.twins = [*self.twins[-1:], twin]
 
     def play(self, operations: list[Operation]) -> Player:
         """One operation after the other."""

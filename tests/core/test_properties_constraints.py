@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 
@@ -10,7 +9,6 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cress.core.scheduler import Scheduler
 from cress.language.clauses import Clause
 from cress.language.columns import attributes_of
 from cress.language.parser import parse_requirement
@@ -92,10 +90,7 @@ def test_restored_at_any_moment_it_goes_on_alike(setting: Setting, story: list[O
     player = Player(setting, check=False)
     for number, operation in enumerate(story):
         if often or number == len(story) // 2:
-            twin = Scheduler.restore(json.loads(json.dumps(player.core.export())))
-            assert twin.validate() == []
-            assert twin.export() == player.core.export()
-            player.twins = [*player.twins[-1:], twin]
+            player.add_twin()
         player.play([operation])
 
 

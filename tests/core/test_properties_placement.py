@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from random import Random
@@ -10,7 +9,6 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cress.core.scheduler import Scheduler
 from cress.language.clauses import Clause, Kind
 from cress.language.parser import parse_requirement
 from cress.model.decisions import Decision, Start
@@ -27,6 +25,7 @@ from tests.core.stories import (
     operations,
     seeded_operations,
     seeded_setting,
+    sent_away,
     settings_of_any_kind,
 )
 
@@ -158,7 +157,7 @@ def test_chains_of_jobs_on_nodes_that_fail_are_restarted_together_and_nothing_is
             )
         for kind in rng.choices(("lose", "back", "cordon", "uncordon", "hold", "release", "cancel", "groups"),
                                 (6, 6, 1, 3, 1, 2, 0.3, 0.2), k=40):  # fmt: skip
-            twin = Scheduler.restore(json.loads(json.dumps(player.core.export())))
+            twin = sent_away(player.core)
             assert twin.export() == player.core.export()
             player.twins = [twin]
             player.play([(kind, rng.randrange(2**16))])
@@ -171,8 +170,5 @@ def test_restored_at_any_moment_it_goes_on_alike(setting: Setting, story: list[O
     player = Player(setting, check=False)
     for number, operation in enumerate(story):
         if often or number == len(story) // 2:
-            twin = Scheduler.restore(json.loads(json.dumps(player.core.export())))
-            assert twin.validate() == []
-            assert twin.export() == player.core.export()
-            player.twins = [*player.twins[-1:], twin]
+            player.add_twin()
         player.play([operation])

@@ -22,13 +22,9 @@ from tests.core.stories import (
     operations,
     seeded_operations,
     seeded_setting,
+    sent_away,
     settings_of_any_kind,
 )
-
-
-def sent_away(core: Scheduler) -> Scheduler:
-    """The scheduler after its state was written as text and read again."""
-    return Scheduler.restore(json.loads(json.dumps(core.export())))
 
 
 def in_the_middle_of(core: Scheduler) -> set[str]:
@@ -66,10 +62,7 @@ def test_restored_at_any_moment_it_goes_on_alike() -> None:
         for number, operation in enumerate(story):
             if operation[1] % 4 == 0 or number == len(story) // 2:
                 seen.update(in_the_middle_of(player.core))
-                twin = sent_away(player.core)
-                assert twin.validate() == []
-                assert twin.export() == player.core.export()
-                player.twins = [*player.twins[-1:], twin]
+                player.add_twin()
             player.play([operation])
 
     check()

@@ -462,7 +462,7 @@ class _Connection(Connection):
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
-        super().__init__(conversation.name, {})
+        super().__init__(conversation.name)
         self._ready = self  # type: ignore[assignment]
 
     def set(self) -> None:

@@ -29,9 +29,8 @@ class Connection:
     (0: none yet). ``leaving``: it is granted no more. ``rack`` is what the executor itself says about it.
     """
 
-    def __init__(self, name: str, attributes: dict[str, str], rack: str = "") -> None:
+    def __init__(self, name: str, rack: str = "") -> None:
         self.name = name
-        self.attributes = attributes
         self.rack = rack
         self.terms = False
         self.granted = 0

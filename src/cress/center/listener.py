@@ -199,8 +199,7 @@ class Listener:
             raise InputError(f"a node of the name {name!r} is connected already", hint="a name of its own")
 
     async def _converse(self, wire: ServerConnection, hello: Hello, node: Node) -> None:
-        attributes = {name: str(value) for name, value in hello.attributes.items()}
-        connection = Connection(hello.name, attributes, hello.rack)
+        connection = Connection(hello.name, hello.rack)
         engine = self._engine
         if self._sockets.get(hello.name) is not None:
             await wire.close(TRY_AGAIN, "two at once")
