@@ -4,8 +4,9 @@
 #   tools/packages.sh               for `make test`
 set -u
 
-# libfaketime: steps of the wall clock, for a process only.
-PACKAGES="faketime"
+# libfaketime: steps of the wall clock, for a process only. crun, runc, bubblewrap: runtimes of containers.
+# postgresql: the database of the application in tests/system.
+PACKAGES="faketime crun runc bubblewrap postgresql"
 
 say() { printf '%s\n' "$*" >&2; }
 

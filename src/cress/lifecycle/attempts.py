@@ -11,7 +11,7 @@ from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.lifecycle.outcomes import Judgement, judge, place_of
 from cress.model.events import Outcome, TaskEnded
 from cress.model.records import AttemptRecord
-from cress.model.reports import Cause, Ended, Report, Started
+from cress.model.reports import Cause, Checked, Ended, Report, Started
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine
@@ -24,6 +24,8 @@ def reported(machine: Machine, node: str, report: Report) -> None:
         # A report that comes twice is no news; but what runs unknown to the machine must not go on.
         if isinstance(report, Started):
             machine.out.halts.append(Halt(report.attempt, 0, node, 0))
+        return
+    if isinstance(report, Checked):
         return
     if isinstance(report, Started):
         attempt.pid = report.pid

@@ -26,7 +26,7 @@ class Restarted(_Input, frozen=True):
 
 
 class Submit(_Input, frozen=True):
-    """Jobs that are accepted together or not at all; their ids are given by the machine.
+    """Jobs that are accepted together or not at all; their ids are given by the machine. Steps follow their dag.
 
     ``known`` are the states of jobs that some of these come after and that are over already. A submit with the ``key``
     of an earlier one is answered with the ids of that one, if ``digest``, a fingerprint of what is submitted, is its
@@ -43,6 +43,20 @@ class Cancel(_Input, frozen=True):
     """A job is no longer wanted."""
 
     job: int
+
+
+class Update(_Input, frozen=True):
+    """A service, database or cron job is to be as ``spec`` says from now on; the reply is the id of its new run."""
+
+    job: int
+    spec: Job
+
+
+class Scale(_Input, frozen=True):
+    """A service or database is to have so many tasks."""
+
+    job: int
+    tasks: int
 
 
 class Hold(_Input, frozen=True):
@@ -135,6 +149,8 @@ Input: TypeAlias = (
     Restarted
     | Submit
     | Cancel
+    | Update
+    | Scale
     | Hold
     | ApplyGroups
     | NodeJoined

@@ -6,12 +6,13 @@ from enum import Enum
 
 import msgspec
 
+from cress.model.plan import Plan
 from cress.model.resources import ResourceVector
 from cress.model.times import SECOND
 
 
 class JobType(Enum):
-    """What kind of work a job is; only batch jobs are scheduled without further rules so far."""
+    """What kind of work a job is; all but batch have a plan."""
 
     BATCH = "batch"
     CRON = "cron"
@@ -51,6 +52,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dynamic one. At most ``max_per_node`` and ``max_per_rack`` tasks run together (0: any number). Jobs of one
     ``application`` and group count as one to ``NetworkAdjacent``. ``job_failure``: a task that was lost with its node
     runs again.
+
+    A job with a ``plan`` is a family and never reaches the scheduler; ``family`` is the id of the one that a job is a member
+    of (in a submit: ``-n`` as in ``after``), 0: none. Members of a service or database count as one job where tasks of a
+    job are counted: ``max_per_node``, ``max_per_rack``, ``minimum``; and they go to different nodes as far as there are.
     """
 
     id: int
@@ -76,3 +81,5 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_per_rack: int = 0
     application: str = ""
     job_failure: bool = True
+    plan: Plan | None = None
+    family: int = 0

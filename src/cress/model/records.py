@@ -49,7 +49,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One finished job. Counts are of tasks; times as in ``AttemptRecord``; ``request`` in the cluster's dimensions.
 
     ``reason`` is why the job did not run to its end, where no attempt tells it. ``requirement``, ``rank`` and
-    ``application`` are as they were submitted.
+    ``application`` are as they were submitted. ``family`` is the job that it was a member of, as number ``index``;
+    ``template`` is the job whose run was its own too; 0: none.
     """
 
     id: int
@@ -74,3 +75,6 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     requirement: str = ""
     rank: str = ""
     application: str = ""
+    family: int = 0
+    index: int = 0
+    template: int = 0

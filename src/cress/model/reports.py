@@ -19,6 +19,9 @@ class Cause(Enum):
     NOT_STARTED = "not_started"  # the program could not be started; ``error`` says why
     PORT = "port"  # somebody on its node has one of its ports; nothing is wrong with the job, nor with the node
     NODE = "node"  # the node had no room for it, on its disk or for a process; nothing is wrong with the job
+    MEMORY = "memory"  # it was killed because it used more memory than it may
+    FILES = "files"  # its files could not be brought; the program was not started
+    OUTPUTS = "outputs"  # its program succeeded, but what it left could not be saved
     UNKNOWN = "unknown"  # it is gone and nobody saw how: never taken for a success
 
 
@@ -54,4 +57,17 @@ class Ended(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     port: int = 0
 
 
-Report: TypeAlias = Started | Ended
+class Checked(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """What the checks of an attempt say now; sent when it changes, and for every checked attempt when its node joins.
+
+    ``why`` says what the last failed check came to.
+    """
+
+    attempt: int
+    at: int
+    ready: bool
+    alive: bool = True
+    why: str = ""
+
+
+Report: TypeAlias = Started | Ended | Checked

@@ -4,7 +4,39 @@ from __future__ import annotations
 
 import msgspec
 
-from cress.model.job import OnPartition
+from cress.model.job import JobType, OnPartition
+from cress.model.times import SECOND
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How an executor looks whether a task is ready, or alive. Exactly one of ``port``, ``url`` and ``command`` is given.
+
+    ``port`` (a name or number): somebody accepts a connection there. ``url``: the path of a page that answers below 400
+    within ``timeout``, on the port ``on`` (a name or number; empty: the only one). ``command``: exits with 0, run in the
+    task. It is asked every ``interval`` µs, first ``delay`` µs after the start; ``failures`` in a row count.
+    """
+
+    port: str = ""
+    url: str = ""
+    on: str = ""
+    command: tuple[str, ...] = ()
+    interval: int = 2 * SECOND
+    timeout: int = 2 * SECOND
+    delay: int = 0
+    failures: int = 3
+
+
+class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file of a task: brought from ``source`` (an address) to ``path``, or saved from ``path`` (may be a pattern) to it.
+
+    A relative path is below the task's directory. ``mode`` as in chmod; 0: as it comes. ``unpack``: an archive, unpacked
+    into the folder ``path``. In an output, ``$CRESS_…`` variables in the address are replaced.
+    """
+
+    source: str
+    path: str
+    mode: int = 0
+    unpack: bool = False
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -15,6 +47,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     of the attempt's own. ``memory_limit`` in bytes (0: none) bounds the private memory of each process.
     ``time_limit`` and ``stop_grace`` (between SIGTERM and SIGKILL) are microseconds. ``ports`` are those of the job:
     names and numbers, 0 for a dynamic one; each attempt gets its numbers with its launch, in this order.
+
+    ``type`` is the job's, ``family`` the job that it is a member of. ``runtime`` is a name, empty: the executor's default.
+    ``limits`` are the amounts that a container may use, by dimension, and ``pids`` how many processes (0: the executor's
+    default); ``root`` is the folder of its root file system, empty: the node's own, read-only. ``run_as`` is an account of
+    the node, empty: that of ``user`` where the executor is root.
+
+    ``files`` are there before the program starts, ``outputs`` are saved when it has succeeded. Of stdout and of stderr the
+    last ``log_size`` bytes are kept (0: the executor's default); both are copied to the folder ``log_copy`` at the end.
+    ``ready`` and ``alive`` are the checks of a service or database. ``source`` is the job as it was submitted (JSON).
     """
 
     job: int
@@ -30,6 +71,20 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop_grace: int = 5_000_000
     on_partition: OnPartition = OnPartition.STOP
     ports: tuple[tuple[str, int], ...] = ()
+    type: JobType = JobType.BATCH
+    family: int = 0
+    runtime: str = ""
+    limits: tuple[tuple[str, int], ...] = ()
+    pids: int = 0
+    root: str = ""
+    run_as: str = ""
+    files: tuple[File, ...] = ()
+    outputs: tuple[File, ...] = ()
+    log_size: int = 0
+    log_copy: str = ""
+    ready: Check | None = None
+    alive: Check | None = None
+    source: str = ""
 
 
 class Host(msgspec.Struct, frozen=True, array_like=True):

@@ -1,0 +1,84 @@
+"""Plans: what makes a job more than a number of tasks that end — service, database, cron, dag.
+
+A job with a plan is a **family**: its tasks are jobs themselves, its **members** (design note 0006).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeAlias
+
+import msgspec
+
+from cress.model.times import MINUTE
+
+
+class Overlap(Enum):
+    """What happens when a cron job is due and its last run is not over."""
+
+    FORBID = "forbid"  # this run is left out
+    ALLOW = "allow"  # both run
+    REPLACE = "replace"  # the last run is cancelled
+
+
+class Missed(Enum):
+    """What happens with runs that were due while no center ran, or while the job was held."""
+
+    SKIP = "skip"
+    ONCE = "once"  # one run, however many were missed
+
+
+class _Plan(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    pass
+
+
+class Service(_Plan, frozen=True):
+    """Kept at its task count. Its members are one job for each task.
+
+    ``checked``: its runs have a check of readiness, else a task is ready ``ready_after`` µs after its start. An update
+    takes at most ``max_unavailable`` tasks out at once; a new version of which a task is not ready ``update_timeout`` µs
+    after it was placed and started is taken back. ``timetable``: cron expressions and the task counts that hold from these
+    moments on, in the time zone ``zone``.
+    """
+
+    checked: bool = False
+    ready_after: int = 0
+    max_unavailable: int = 1
+    update_timeout: int = 5 * MINUTE
+    timetable: tuple[tuple[str, int], ...] = ()
+    zone: str = "UTC"
+
+
+class Database(_Plan, frozen=True):
+    """A service whose tasks have an identity: index, directory and node stay, and each is alive at most once.
+
+    They start in order, each when the one before is ready; an update goes the other way round, one at a time. A task
+    returns to its node as long as that lives, and moves when it was away for ``move_after`` µs. Never preempted.
+    """
+
+    checked: bool = False
+    ready_after: int = 0
+    update_timeout: int = 5 * MINUTE
+    move_after: int = 5 * MINUTE
+
+
+class Cron(_Plan, frozen=True):
+    """Runs at the moments of the expression ``when``, read in the time zone ``zone``. Its members are its runs."""
+
+    when: str
+    zone: str = "UTC"
+    overlap: Overlap = Overlap.FORBID
+    missed: Missed = Missed.SKIP
+
+
+class Dag(_Plan, frozen=True):
+    """Steps that come after each other: its members are jobs of the same submit, named in ``steps``, in their order.
+
+    ``resumed`` is the dag whose successful steps were left out; 0: none.
+    """
+
+    steps: tuple[str, ...] = ()
+    resumed: int = 0
+
+
+Plan: TypeAlias = Service | Database | Cron | Dag
