@@ -113,6 +113,10 @@ class JobBuilder(_Amounts):
     def type(self, kind: JobType, minimum: int = 0) -> JobBuilder:
         return self._set(type=kind, minimum=minimum)
 
+    def member_of(self, family: int, kind: JobType = JobType.SERVICE, minimum: int = 0) -> JobBuilder:
+        """A task of a family, by default a service."""
+        return self._set(family=family, type=kind, minimum=minimum)
+
     def requires(self, requirement: str) -> JobBuilder:
         """The requirement, in the language."""
         return self._set(requirement=requirement)

@@ -102,7 +102,7 @@ def check_job(job: Job, dimensions: Dimensions) -> None:
         raise InputError(f"{job.tasks} tasks", hint="at least 1", field="tasks")
     if job.time_limit is not None and job.time_limit < 0:
         raise InputError(f"a time limit of {job.time_limit} µs", hint="0 or more, or none", field="time_limit")
-    if not 0 <= job.minimum <= job.tasks:
+    if job.minimum < 0 or (job.minimum > job.tasks and job.counted_as == job.id):
         raise InputError(f"a minimum of {job.minimum} of {job.tasks} tasks", hint="0 to the tasks", field="minimum")
     if job.retries < 0:
         raise InputError(f"{job.retries} retries", hint="0 or more", field="retries")

@@ -380,14 +380,22 @@ class Cluster:
         )
 
     def set_aside(self, shape: Shape) -> npt.NDArray[np.int32]:
-        """``blocked``, and the nodes with a lower score than the best that the shape may take."""
+        """``blocked``, and the nodes that are worse than the best that the shape may take.
+
+        Worse is one with more tasks of the service or database, then one with a lower score.
+        """
         assert shape.match is not None
-        if not shape.wants.terms:
-            return self.blocked
+        aside = self.blocked
+        if shape.wants.apart:
+            aside = self._set_aside(shape, aside, self.matching.fewest(shape.wants.owner))
+        if shape.wants.terms:
+            aside = self._set_aside(shape, aside, self.matching.scores(shape.match))
+        return aside
+
+    def _set_aside(self, shape: Shape, blocked: npt.NDArray[np.int32], scores: Floats) -> npt.NDArray[np.int32]:
         if len(self._aside) != len(self.blocked):
             self._aside = np.zeros(len(self.blocked), np.int32)
-        scores = self.matching.scores(shape.match)
-        set_aside(self.lack[shape.row], self.blocked, scores, self.node_count, self._aside)
+        set_aside(self.lack[shape.row], blocked, scores, self.node_count, self._aside)
         return self._aside
 
     def excluded(self, shape: Shape) -> npt.NDArray[np.bool_]:

@@ -28,7 +28,8 @@ class Wants:
     ``ports`` are the numbers that a task asks for, 0 for a dynamic one; at most ``per_node`` and ``per_rack`` tasks of
     the job run together (0: any number). ``owner`` is the id of the job where the outcome depends on its own tasks,
     ``group`` the name of its group where names of other jobs are meant within it. ``parts`` are the wants of the members
-    of a unit of several jobs, in which ``hard`` has been joined from theirs.
+    of a unit of several jobs, in which ``hard`` has been joined from theirs. ``apart``: before anything else, nodes with
+    fewer tasks of the owner are better.
     """
 
     hard: tuple[Clause, ...] = ()
@@ -39,6 +40,7 @@ class Wants:
     owner: int = NOBODY
     group: str = ""
     parts: tuple[Wants, ...] = ()
+    apart: bool = False
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __hash__(self) -> int:
@@ -52,6 +54,7 @@ class Wants:
                 self.owner,
                 self.group,
                 self.parts,
+                self.apart,
             )
             object.__setattr__(self, "_hash", hash(parts))
         return self._hash
@@ -66,6 +69,7 @@ class Constraints:
     __slots__ = (
         "_made",
         "_spans",
+        "apart",
         "by_load",
         "grouped",
         "lasting",
@@ -78,8 +82,10 @@ class Constraints:
     )
 
     def __init__(
-        self, requirement: Requirement, rank: Rank, ports: tuple[int, ...], per_node: int, per_rack: int
-    ) -> None:
+        self, requirement: Requirement, rank: Rank, ports: tuple[int, ...], per_node: int, per_rack: int,
+        *, apart: bool = False,
+    ) -> None:  # fmt: skip
+        self.apart = apart
         self.requirement = requirement
         self.rank = rank
         self.ports = ports
@@ -89,7 +95,7 @@ class Constraints:
         self.by_load = any(each is not None and each.by_load for each in relaxations)
         kinds = {clause.kind for clause in requirement.clauses}
         kinds.update(term.what.kind for term in rank.terms if isinstance(term.what, Clause))
-        self.owned = bool(per_node or per_rack or Kind.ADJACENT in kinds)
+        self.owned = bool(apart or per_node or per_rack or Kind.ADJACENT in kinds)
         self.grouped = Kind.DEPENDENCY in kinds
         # What is hard at every moment.
         hard = tuple(clause for clause in requirement.clauses if clause.relaxation is None)
@@ -141,7 +147,9 @@ class Constraints:
                 terms.append(Term(clause.relaxation.weight, what))
             else:
                 hard.append(clause.hard())
-        made = Wants(tuple(hard), tuple(terms), self.ports, self.per_node, self.per_rack, owner, group)
+        made = Wants(
+            tuple(hard), tuple(terms), self.ports, self.per_node, self.per_rack, owner, group, apart=self.apart
+        )
         if made == NO_WANTS:
             made = NO_WANTS
         if owner == NOBODY:
@@ -150,13 +158,17 @@ class Constraints:
 
 
 @lru_cache(maxsize=4096)
-def _read(requirement: str, rank: str, ports: tuple[int, ...], per_node: int, per_rack: int) -> Constraints:
-    return Constraints(parse_requirement(requirement), parse_rank(rank), ports, per_node, per_rack)
+def _read(
+    requirement: str, rank: str, ports: tuple[int, ...], per_node: int, per_rack: int, *, apart: bool
+) -> Constraints:
+    return Constraints(parse_requirement(requirement), parse_rank(rank), ports, per_node, per_rack, apart=apart)
 
 
 def asks_for_more(job: Job) -> bool:
     """Whether the job asks for anything beside amounts."""
-    return bool(job.requirement or job.rank or job.ports or job.max_per_node or job.max_per_rack)
+    return bool(
+        job.requirement or job.rank or job.ports or job.max_per_node or job.max_per_rack or job.counted_as != job.id
+    )
 
 
 def constraints_of(job: Job) -> Constraints | None:
@@ -164,7 +176,8 @@ def constraints_of(job: Job) -> Constraints | None:
     if not asks_for_more(job):
         return None
     ports = tuple(number for _, number in job.ports)
-    return _read(job.requirement, job.rank, ports, job.max_per_node, job.max_per_rack)
+    apart = job.counted_as != job.id
+    return _read(job.requirement, job.rank, ports, job.max_per_node, job.max_per_rack, apart=apart)
 
 
 def check_constraints(requirement: str, rank: str) -> None:

@@ -156,8 +156,12 @@ class Ledger:
         """A job lives from now on."""
         self.jobs[job.job.id] = job
         job.group.jobs += 1
-        if job.job.name or job.job.application or job.constraints is not None:
+        if _is_related(job):
             self.relations.add_job(job, relation_of(job.job, job.constraints, job.group.name))
+
+    def _forget(self, job: JobState) -> None:
+        if _is_related(job):
+            self.relations.remove_job(job)
 
     def _found_out(self, event: NodeChanged | PortsSeen | RacksSet) -> None:
         """Nodes are otherwise than was thought: only those who ask for it are concerned."""
@@ -261,7 +265,7 @@ class Ledger:
         for job in moving:
             if job.queued:
                 self._dequeue(job)
-            self.relations.remove_job(job)
+            self._forget(job)
             job.group.jobs -= 1
         touched = self.groups.apply(event.groups, self.now)
         self.running.forget()
@@ -380,7 +384,7 @@ class Ledger:
             return combination(self, job, companions)
         if job.constraints is None:
             return job.job.request, NO_WANTS
-        return job.job.request, job.constraints.wants(job.soft, job.job.id, job.group.name)
+        return job.job.request, job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
 
     def waits_since(self, job: JobState, since: int) -> None:
         """The job got a task into its queue at another time than was thought."""
@@ -451,7 +455,7 @@ class Ledger:
         if job.over:
             del self.jobs[job.job.id]
             job.group.jobs -= 1
-            self.relations.remove_job(job)
+            self._forget(job)
 
     # --- attempts --------------------------------------------------------------------------------------------
 
@@ -482,7 +486,7 @@ class Ledger:
     def _take_ports_and_disks(self, attempt: Attempt) -> None:
         job, f = attempt.job, attempt.node
         assert job.constraints is not None
-        wants = job.constraints.wants(job.soft, job.job.id, job.group.name)
+        wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
         attempt.ports = self.relations.ports.give(f, all_ports(wants))
         attempt.disks = disks_for(self.relations, wants, f)
         self.relations.disks_taken[f] += attempt.disks
@@ -611,6 +615,11 @@ class Ledger:
     def fits_now(self, request: tuple[int, ...]) -> bool:
         """Whether one task of ``request`` fits into what is free on some node."""
         return self.cluster.fits_now(request)
+
+
+def _is_related(job: JobState) -> bool:
+    """Whether others may ask for the job, or it for others."""
+    return bool(job.job.name or job.job.application or job.constraints is not None)
 
 
 def _add(amounts: list[int], change: tuple[int, ...]) -> None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from cress.core.constraints import BY_EXPRESSION, NO_WANTS, Wants
 from cress.core.kernels.holding import FREE
-from cress.core.relations import Relations, Whose
+from cress.core.relations import Own, Relations, Whose
 from cress.language.clauses import Clause, Kind
 from cress.language.columns import Columns
 from cress.model.node import Node
@@ -357,6 +357,13 @@ class Matching:
             match.scores[places] = match.score(places)
         match.at = end
         return match.scores
+
+    def fewest(self, owner: int) -> Floats:
+        """Per node, minus the number of tasks of a service or database there."""
+        counts = np.zeros(len(self.cluster.nodes), np.float32)
+        for f, number in self.relations.nodes_of(Own(owner)).items():
+            counts[f] = -number
+        return counts
 
     # --- questions -------------------------------------------------------------------------------------------
 

@@ -121,7 +121,8 @@ class Adjacent(Placed):
     def __init__(self, relations: Relations, owners: Iterable[int], text: str) -> None:
         super().__init__(relations, text)
         self._owners = tuple(owners)
-        self.watches = tuple(belongs_with(relations.jobs[each]) for each in self._owners if each in relations.jobs)
+        jobs = (relations.job_of(each) for each in self._owners)
+        self.watches = tuple(belongs_with(job) for job in jobs if job is not None)
 
     def excludes(self, places: Ints) -> Bools:
         racks = self.relations.racks
@@ -232,7 +233,7 @@ def racks_in_use(relations: Relations, owners: Iterable[int]) -> list[int]:
     """The racks in which tasks run that these jobs belong with."""
     used: dict[int, None] = {}
     for number in owners:
-        job = relations.jobs.get(number)
+        job = relations.job_of(number)
         if job is not None:
             used.update(dict.fromkeys(relations.racks_of(belongs_with(job))))
     return sorted(used)

@@ -24,7 +24,7 @@ DISKS = "disks"
 
 
 class Own(NamedTuple):
-    """The tasks of one job."""
+    """The tasks of one job, or of one service or database."""
 
     job: int
 
@@ -41,7 +41,9 @@ Whose: TypeAlias = Own | Application | Key
 
 def belongs_with(job: JobState) -> Whose:
     """The tasks that an adjacent job must be near: its own, and those of its application."""
-    return Application(job.group.name, job.job.application) if job.job.application else Own(job.job.id)
+    if job.job.application:
+        return Application(job.group.name, job.job.application)
+    return Own(job.job.counted_as)
 
 
 class Relations:
@@ -58,6 +60,7 @@ class Relations:
         self.disks_taken: Ints = np.zeros(0, np.int64)
         self.counts: dict[Whose, dict[int, int]] = {}
         self._applications: dict[Application, dict[int, None]] = {}
+        self._families: dict[int, dict[int, None]] = {}
         # Shapes that are asked again on all nodes when such a task starts or ends anywhere.
         self._watchers: dict[Whose, dict[Shape, None]] = {}
 
@@ -93,12 +96,21 @@ class Relations:
         self.dependencies.add(number, relation)
         if isinstance(whose, Application):
             self._applications.setdefault(whose, {})[number] = None
+        if job.job.counted_as != number:
+            self._families.setdefault(job.job.family, {})[number] = None
 
     def remove_job(self, job: JobState) -> None:
         """A job is over, or leaves its group: what was counted for it alone is forgotten."""
         number, name, whose = job.job.id, Key(job.group.name, job.job.name), belongs_with(job)
         self.dependencies.remove(number)
-        self.counts.pop(Own(number), None)
+        family = self._families.get(job.job.family)
+        if family is None:
+            self.counts.pop(Own(number), None)
+        else:
+            family.pop(number, None)
+            if not family:
+                del self._families[job.job.family]
+                self.counts.pop(Own(job.job.family), None)
         if name in self.counts and not self.dependencies.named(name):
             del self.counts[name]
         if isinstance(whose, Application):
@@ -131,11 +143,17 @@ class Relations:
     def _jobs_of(self, whose: Whose) -> list[JobState]:
         match whose:
             case Own(number):
-                return [self.jobs[number]] if number in self.jobs else []
+                if number in self.jobs:
+                    return [self.jobs[number]]
+                return [self.jobs[each] for each in self._families.get(number, ())]
             case Application():
                 return [self.jobs[number] for number in self._applications.get(whose, ())]
             case Key():
                 return [self.jobs[number] for number in self.dependencies.named(whose)]
+
+    def job_of(self, owner: int) -> JobState | None:
+        """The job of that id, or one of the service or database."""
+        return next(iter(self._jobs_of(Own(owner))), None)
 
     def racks_of(self, whose: Whose) -> dict[int, int]:
         """Racks where such tasks run, and how many."""
@@ -168,7 +186,7 @@ class Relations:
         """A task of the job runs on node ``f`` now (1), or does no more (-1); the shapes to be asked on all nodes."""
         if not (self.counts or self._watchers):
             return []
-        own, near = Own(job.job.id), belongs_with(job)
+        own, near = Own(job.job.counted_as), belongs_with(job)
         whose: tuple[Whose, ...] = (own, Key(job.group.name, job.job.name), *(() if near == own else (near,)))
         for each in whose:
             counts = self.counts.get(each)

@@ -49,7 +49,7 @@ class Running:
         rows = np.zeros((len(new), self.table.shape[1]), np.int64)
         rows[:, R_ID:R_CHARGE] = [
             (
-                attempt.id, attempt.start, attempt.job.job.id, attempt.job.job.priority, place[attempt.job.group.name],
+                attempt.id, attempt.start, attempt.job.job.counted_as, attempt.job.job.priority, place[attempt.job.group.name],
                 _how_it_yields(attempt), attempt.job.job.minimum,
             )
             for attempt in new

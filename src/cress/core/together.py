@@ -99,7 +99,7 @@ def combination(
     for member in members:
         if member.constraints is not None:
             soft = member.constraints.soft_now(core.now - job.since, load)
-            wants = member.constraints.wants(soft, member.job.id, member.group.name)
+            wants = member.constraints.wants(soft, member.job.counted_as, member.group.name)
             if lasting:
                 wants = replace(member.constraints.lasting, owner=wants.owner, group=wants.group)
             hard = tuple(clause for clause in wants.hard if kept(clause, member.group.name))
@@ -109,7 +109,7 @@ def combination(
         hard=in_order(joined(Requirement(part.hard) for part in parts)).clauses,
         terms=parts[0].terms if parts and job.constraints is not None else (),
         ports=tuple(port for part in parts for port in part.ports),
-        owner=job.job.id,
+        owner=job.job.counted_as,
         parts=tuple(parts),
     )
     return request, together

@@ -83,3 +83,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     job_failure: bool = True
     plan: Plan | None = None
     family: int = 0
+
+    @property
+    def counted_as(self) -> int:
+        """The id of the job as which its tasks count: that of its service or database, else its own."""
+        return self.family if self.family > 0 and self.type in (JobType.SERVICE, JobType.DATABASE) else self.id
