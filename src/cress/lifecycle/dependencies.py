@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from cress.lifecycle import families
+from cress.lifecycle.family import Family
 from cress.lifecycle.jobs import cancel
 from cress.lifecycle.live import LiveJob
 from cress.model.errors import InputError
@@ -43,7 +45,7 @@ def check(machine: Machine, jobs: Sequence[Job], known: Mapping[int, JobState]) 
             if numbers.count(number) > 1:
                 what = f"job {number}" if number > 0 else f"the job {jobs[-number - 1].name or -number}"
                 raise _error(jobs, i, f"{what} is named twice", "one condition for each job")
-            if number in machine.jobs or number in known or 0 < -number <= len(jobs):
+            if number in machine.jobs or number in machine.families or number in known or 0 < -number <= len(jobs):
                 continue
             raise _error(jobs, i, f"there is no job {number}", "an id that `cress jobs` shows")
     loop = _loop(jobs)
@@ -82,10 +84,10 @@ def _loop(jobs: Sequence[Job]) -> list[int]:
     return [*path[path.index(stuck) :], stuck]
 
 
-def enter(machine: Machine, job: LiveJob, known: Mapping[int, JobState]) -> None:
+def enter(machine: Machine, job: LiveJob | Family, known: Mapping[int, JobState]) -> None:
     """A job that is being accepted, behind others: its open conditions, and the reason if one is void already."""
     for number, condition in job.job.after:
-        state = None if number in machine.jobs else known.get(number)
+        state = None if number in machine.jobs or number in machine.families else known.get(number)
         if state is None:
             job.unmet.append((number, condition))
             machine.behind.setdefault(number, []).append(job.job.id)
@@ -98,6 +100,9 @@ def settle(machine: Machine) -> None:
     while machine.over:
         number, state = machine.over.popleft()
         for each in machine.behind.pop(number, ()):
+            if each in machine.families:
+                _settle_family(machine, machine.families[each], number, state)
+                continue
             job = machine.jobs.get(each)
             if job is None or job.ending:
                 continue
@@ -107,6 +112,18 @@ def settle(machine: Machine) -> None:
                 machine.observe(JobAfter(each, behind(job)))
             else:
                 cancel(machine, each, never(number, condition, state))
+
+
+def _settle_family(machine: Machine, family: Family, number: int, state: JobState) -> None:
+    if family.cancelling:
+        return
+    condition = dict(family.unmet)[number]
+    if not holds(condition, state):
+        families.cancel(machine, family, never(number, condition, state))
+        return
+    family.unmet.remove((number, condition))
+    if not family.unmet:
+        families.begin(machine, family)
 
 
 def behind(job: LiveJob) -> int | None:

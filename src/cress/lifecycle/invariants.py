@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cress.lifecycle.dependencies import behind
 from cress.lifecycle.live import LiveJob
-from cress.lifecycle.timers import DRAIN
+from cress.lifecycle.timers import DRAIN, REST
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine
@@ -23,6 +23,8 @@ def _same(machine: Machine) -> Iterator[str]:
         yield "attempts: the machine and the scheduler do not have the same ones"
     if machine.jobs.keys() != machine.core.jobs.keys():
         yield "jobs: the machine and the scheduler do not have the same ones"
+    if machine.gone or machine.touched:
+        yield "families: something of them changed, and they were not looked after"
     if machine.over:
         yield "dependencies: jobs are over, and those behind them have not heard of it"
 
@@ -57,7 +59,7 @@ def _tries(machine: Machine, number: int, job: LiveJob) -> Iterator[str]:
 def _order(machine: Machine) -> Iterator[str]:
     for number, job in machine.jobs.items():
         for first, _ in job.unmet:
-            if first not in machine.jobs and not job.ending:
+            if first not in machine.jobs and first not in machine.families and not job.ending:
                 yield f"dependencies: job {number} waits for job {first}, which is over"
             if number not in machine.behind.get(first, ()):
                 yield f"dependencies: nobody will tell job {number} of the end of job {first}"
@@ -77,8 +79,11 @@ def _nodes(machine: Machine) -> Iterator[str]:
         elif where.draining and not attempt.halted and machine.timers.get(DRAIN, attempt.node) is None:
             yield f"drains: attempt {attempt.id} on {attempt.node} was not told to stop"
     for kind, name in machine.timers.times:
-        if name not in machine.nodes:
-            yield f"timers: {kind} of {name}, which is no node"
+        if kind in (REST, DRAIN):
+            if name not in machine.nodes:
+                yield f"timers: {kind} of {name}, which is no node"
+        elif int(name.partition(".")[0]) not in machine.families:
+            yield f"timers: {kind} of family {name}, which is over"
     due = machine.timers.next()
     if due is not None and due <= machine.now:
         yield "timers: a time has passed, and nothing happened"

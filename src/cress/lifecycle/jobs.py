@@ -77,10 +77,13 @@ def maybe_over(machine: Machine, job: LiveJob) -> None:
     record = record_of(job, machine.utc)
     machine.out.jobs.append(record)
     machine.over.append((number, record.state))
-    _remember(machine, number, record.state)
+    remember(machine, number, record.state)
+    if job.job.family:
+        machine.gone.append((job, record))
 
 
-def _remember(machine: Machine, number: int, state: JobState) -> None:
+def remember(machine: Machine, number: int, state: JobState) -> None:
+    """A job is over, which the shell may not know for a moment."""
     for old in list(islice(machine.ended, 2)):
         # Two leave for one that comes: they never pile up, and no step has to look at many.
         if machine.ended[old][1] + REMEMBERED <= machine.now:
@@ -119,4 +122,7 @@ def record_of(job: LiveJob, utc: int) -> JobRecord:
         requirement=spec.requirement,
         rank=spec.rank,
         application=spec.application,
+        family=spec.family,
+        index=job.index,
+        template=job.template,
     )

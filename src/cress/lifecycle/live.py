@@ -39,7 +39,8 @@ class LiveJob(msgspec.Struct, kw_only=True):
     ``unmet`` are the jobs that must be over first, and how. ``failures`` are counted by task (by -1 for a gang, which
     fails as a whole), ``unstarted`` by task since a program of it ran, ``start_failures`` until the first one ran;
     ``suspects`` are the nodes where a program of it could not be started since one ran. ``hosts``, of a gang, are where
-    the tasks that were started together are, in their order.
+    the tasks that were started together are, in their order. Of a member of a family: ``template`` is the job whose run is
+    its own (0: it has its own), ``index`` its place.
     """
 
     job: Job
@@ -61,6 +62,8 @@ class LiveJob(msgspec.Struct, kw_only=True):
     suspects: list[str] = msgspec.field(default_factory=list)
     attempts: dict[int, LiveAttempt] = msgspec.field(default_factory=dict)
     hosts: tuple[Host, ...] = ()
+    template: int = 0
+    index: int = 0
 
     @property
     def over(self) -> int:

@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 
 from cress.core.scheduler import Scheduler
-from cress.lifecycle import cordons, dependencies, jobs, nodes, ports, submits
+from cress.lifecycle import cordons, dependencies, families, nodes, ports, submits
 from cress.lifecycle.attempts import reported
 from cress.lifecycle.effects import Halt, Step
+from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
@@ -31,27 +32,29 @@ from cress.lifecycle.inputs import (
     Ports,
     Reported,
     Restarted,
+    Scale,
     SetRacks,
     Submit,
+    Update,
 )
 from cress.lifecycle.invariants import broken_invariants
 from cress.lifecycle.live import LiveAttempt, LiveJob, LiveNode
 from cress.lifecycle.reasons import reason
 from cress.lifecycle.submits import Answer
 from cress.lifecycle.terms import Terms
-from cress.lifecycle.timers import Timers
+from cress.lifecycle.timers import DRAIN, REST, Timers
 from cress.model.decisions import Preempt, Start, WouldPreempt
-from cress.model.errors import InputError
+from cress.model.errors import InputError, NotAccepted
 from cress.model.events import ClockSet, Event, GroupsApplied, RacksSet
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.options import Options
-from cress.model.records import JobState
+from cress.model.records import JobRecord, JobState
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 
 # A machine that decides otherwise from the same log has another number.
-VERSION = 3
+VERSION = 4
 
 # Passes of one step. More would keep callers waiting for their answers; the next step goes on at once.
 BUDGET = 2_048
@@ -68,7 +71,8 @@ class Machine:
     ended in it and that those behind them have not heard of; ``behind`` the jobs that come after a job that is alive;
     ``answers`` what submits with a key were answered, oldest first; ``ended`` the jobs that ended a moment ago, with
     state and time: the shell may not have seen that yet when somebody submits a job that comes after one of them;
-    ``neighbours`` the pairs of racks that are.
+    ``neighbours`` the pairs of racks that are. ``families`` are the jobs with a plan; ``gone`` the members that ended in
+    the step and ``touched`` the families of which something changed, until these were looked after.
     """
 
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
@@ -78,6 +82,7 @@ class Machine:
         self.next_job = 1
         self.epoch = 0
         self.jobs: dict[int, LiveJob] = {}
+        self.families: dict[int, Family] = {}
         self.attempts: dict[int, LiveAttempt] = {}
         self.nodes: dict[str, LiveNode] = {}
         self.terms = Terms()
@@ -86,6 +91,8 @@ class Machine:
         self.behind: dict[int, list[int]] = {}
         self.ended: dict[int, tuple[JobState, int]] = {}
         self.over: deque[tuple[int, JobState]] = deque()
+        self.gone: deque[tuple[LiveJob, JobRecord]] = deque()
+        self.touched: dict[int, None] = {}
         self.neighbours: tuple[tuple[str, str], ...] = ()
         self.out = Step()
         self._more = False
@@ -110,15 +117,25 @@ class Machine:
                 out.replies.append(self._take(each))
             except InputError as error:
                 out.replies.append(error)
-            dependencies.settle(self)
+            self._settle()
         for name in self.terms.run_out(now):
             nodes.lose(self, name, nodes.SILENT, kept=False)
         for kind, name in self.timers.take(now):
-            cordons.due(self, kind, name)
-        dependencies.settle(self)
+            (cordons if kind in (REST, DRAIN) else families).due(self, kind, name)
+        self._settle()
         self._decide()
         out.more = self._more
         return out
+
+    def _settle(self) -> None:
+        """Let all that came of the last input come to its end."""
+        while self.over or self.gone or self.touched:
+            dependencies.settle(self)
+            while self.gone:
+                families.member_over(self, *self.gone.popleft())
+            touched, self.touched = self.touched, {}
+            for number in touched:
+                families.tend(self, number)
 
     def _wall_stepped(self, by: int) -> None:
         """The wall clock was set, by so many µs: what is shown of all that lives is told by the clock as it is now."""
@@ -128,6 +145,7 @@ class Machine:
         for attempt in self.attempts.values():
             attempt.placed += by
             attempt.started += by if attempt.started else 0
+        families.wall_stepped(self, by)
 
     def next_wakeup(self) -> int | None:
         """When a step is due even if nothing comes in; ``None``: never."""
@@ -147,10 +165,8 @@ class Machine:
                     reported(self, each.node, report)
             case Submit():
                 return submits.submit(self, each)
-            case Cancel():
-                jobs.cancel(self, each.job)
-            case Hold():
-                jobs.hold(self, each)
+            case Cancel() | Hold() | Update() | Scale():
+                return families.take(self, each)
             case NodeJoined() | NodeLeft() | NodeDead() | Ports():
                 nodes.take(self, each)
             case SetRacks():
@@ -167,10 +183,18 @@ class Machine:
         return None
 
     def _apply_groups(self, applied: ApplyGroups) -> None:
-        self.observe(GroupsApplied(applied.groups, applied.moves))
         kept = {group.name for group in applied.groups} | {DEFAULT_GROUP}
         moves = dict(applied.moves)
-        for job in self.jobs.values():
+        for family in self.families.values():
+            name = family.job.group or DEFAULT_GROUP
+            if name not in kept and moves.get(name) not in kept:
+                raise NotAccepted(
+                    f"group {name} has the {family.job.type.value} {family.job.name or family.job.id}",
+                    hint=f"say where the jobs of {name} go",
+                )
+        self.observe(GroupsApplied(applied.groups, applied.moves))
+        alive: list[LiveJob | Family] = [*self.jobs.values(), *self.families.values()]
+        for job in alive:
             name = job.job.group or DEFAULT_GROUP
             if name not in kept:
                 job.job = msgspec.structs.replace(job.job, group=moves[name])
@@ -257,6 +281,7 @@ class Machine:
             "epoch": self.epoch,
             "more": self._more,
             "jobs": [msgspec.structs.replace(job, attempts={}) for job in self.jobs.values()],
+            "families": list(self.families.values()),
             "attempts": list(self.attempts.values()),
             "nodes": list(self.nodes.values()),
             "terms": self.terms.export(),
@@ -282,6 +307,7 @@ class Machine:
         machine.next_job, machine.epoch = state["next_job"], state["epoch"]
         machine._wall_offset, machine._more = state["wall_offset"], state["more"]
         machine.jobs = {job.job.id: job for job in msgspec.convert(state["jobs"], list[LiveJob])}
+        machine.families = {family.job.id: family for family in msgspec.convert(state["families"], list[Family])}
         for attempt in msgspec.convert(state["attempts"], list[LiveAttempt]):
             machine.attempts[attempt.id] = attempt
             machine.jobs[attempt.job].attempts[attempt.id] = attempt

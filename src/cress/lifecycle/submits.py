@@ -13,7 +13,8 @@ from cress.core.constraints import constraints_of, lasting_wants
 from cress.core.missing import missing_in, say
 from cress.core.placement import relation_of
 from cress.core.submitted import key_for
-from cress.lifecycle import dependencies
+from cress.lifecycle import dependencies, families
+from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Submit
 from cress.lifecycle.jobs import cancel
 from cress.lifecycle.live import LiveJob
@@ -22,6 +23,7 @@ from cress.model.events import JobSubmitted
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.jobspec import below
+from cress.model.plan import Dag
 from cress.model.records import JobState
 from cress.model.times import DAY
 from cress.model.units import one_of
@@ -53,20 +55,58 @@ def submit(machine: Machine, request: Submit) -> tuple[int, ...]:
     first = machine.next_job
     ids = tuple(range(first, first + len(request.jobs)))
     machine.next_job = first + len(ids)
-    for number, job in zip(ids, request.jobs, strict=True):
-        after = tuple((each if each > 0 else first - each - 1, condition) for each, condition in job.after)
-        accepted = msgspec.structs.replace(job, id=number, after=after)
-        live = LiveJob(job=accepted, submitted=machine.utc, held=job.hold, held_by=job.user if job.hold else "")
-        dependencies.enter(machine, live, states)
-        machine.jobs[number] = live
-    lives = [machine.jobs[number] for number in ids]
+    begun = [
+        _enter(machine, msgspec.structs.replace(job, id=number), first, states)
+        for number, job in zip(ids, inherited(request.jobs), strict=True)
+    ]
+    lives = [live for live in begun if isinstance(live, LiveJob)]
     machine.observe(*(JobSubmitted(live.job, dependencies.behind(live)) for live in lives))
+    for each in begun:
+        if isinstance(each, Family):
+            if each.reason:
+                families.cancel(machine, each, each.reason)
+            elif not each.unmet:
+                families.begin(machine, each)
     for live in lives:
         if live.reason:
             cancel(machine, live.job.id, live.reason)
     if request.key:
         machine.answers[request.key] = Answer(request.digest, ids, machine.now)
     return ids
+
+
+def _enter(machine: Machine, job: Job, first: int, states: Mapping[int, JobState]) -> LiveJob | Family:
+    """One of the jobs that are accepted; the first one has the id ``first``."""
+    number = job.id
+    after = tuple((each if each > 0 else first - each - 1, condition) for each, condition in job.after)
+    family = first - job.family - 1 if job.family else 0
+    job = msgspec.structs.replace(job, after=after, family=family)
+    by = job.user if job.hold else ""
+    if job.plan is not None:
+        entered = Family(job=job, submitted=machine.utc, template=number, held=job.hold, held_by=by)
+        dependencies.enter(machine, entered, states)
+        machine.families[number] = entered
+        return entered
+    live = LiveJob(job=job, submitted=machine.utc, held=job.hold, held_by=by)
+    if family:
+        live.index = len(machine.families[family].members)
+        machine.families[family].members[live.index] = number
+    dependencies.enter(machine, live, states)
+    machine.jobs[number] = live
+    return live
+
+
+def inherited(jobs: Sequence[Job]) -> list[Job]:
+    """The jobs of one submit; the steps of a dag come after what the dag comes after, and are held with it."""
+    found: list[Job] = []
+    for job in jobs:
+        if job.family < 0:
+            dag = jobs[-job.family - 1]
+            own = {number for number, _ in job.after}
+            after = (*job.after, *(each for each in dag.after if each[0] not in own))
+            job = msgspec.structs.replace(job, after=after, hold=job.hold or dag.hold)
+        found.append(job)
+    return found
 
 
 def _remembered(machine: Machine, request: Submit) -> Answer | None:
@@ -94,14 +134,34 @@ def states_of(machine: Machine, jobs: Iterable[Job], known: Iterable[tuple[int, 
 
 def check(machine: Machine, jobs: Sequence[Job], known: Mapping[int, JobState]) -> None:
     """Raise ``InputError`` if one of these jobs makes no sense, ``NotAccepted`` if it may not or can never run."""
+    names: set[tuple[str, str]] = set()
     for number, job in enumerate(jobs):
         try:
             _check_job(machine, job)
+            _check_family(jobs, number, names)
         except InputError as error:
             raise below(error, f"jobs[{number}]") if len(jobs) > 1 else error from None
-    dependencies.check(machine, jobs, known)
+    dependencies.check(machine, inherited(jobs), known)
     relations = machine.core.relations.dependencies
-    relations.check(relation_of(job, constraints_of(job), job.group or DEFAULT_GROUP) for job in jobs)
+    relations.check(
+        relation_of(job, constraints_of(job), job.group or DEFAULT_GROUP)
+        for job in jobs
+        if not isinstance(job.plan, Dag)
+    )
+
+
+def _check_family(jobs: Sequence[Job], place: int, names: set[tuple[str, str]]) -> None:
+    """Raise ``InputError`` if a job is a member of what is no dag before it, or two would have one name."""
+    job = jobs[place]
+    if job.family and not (0 < -job.family <= place and isinstance(jobs[-job.family - 1].plan, Dag)):
+        raise InputError(f"it is a step of {job.family}", hint="the place of a dag before it", field="family")
+    if job.family and job.plan is not None:
+        raise InputError(f"a step cannot be a {job.type.value}", hint="a batch job", field="type")
+    if job.plan is not None and not isinstance(job.plan, Dag) and job.name:
+        key = (job.group or DEFAULT_GROUP, job.name)
+        if key in names:
+            raise InputError(f"two jobs have the name {job.name}", hint="a name of its own for each", field="name")
+        names.add(key)
 
 
 def _check_job(machine: Machine, job: Job) -> None:
@@ -114,7 +174,8 @@ def _check_job(machine: Machine, job: Job) -> None:
     if not groups[name].spec.admits(job.user):
         allowed = ", ".join(groups[name].spec.users)
         raise NotAccepted(f"{job.user} may not submit to group {name}", hint=f"its users: {allowed}", field="group")
-    if machine.nodes and core.never_fits(job):
+    families.check(machine, job)
+    if machine.nodes and not isinstance(job.plan, Dag) and core.never_fits(job):
         raise _never(machine, job)
 
 

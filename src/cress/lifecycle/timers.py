@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-# What is to happen, and to which node.
+# What is to happen, and to which node; or family, as ``families.timer_name`` has it.
 Key: TypeAlias = tuple[str, str]
 
 REST = "rest"  # the node takes tasks again

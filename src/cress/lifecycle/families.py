@@ -1,0 +1,308 @@
+"""What families have in common: they enter, are held and cancelled, hear of members that are over, and end.
+
+What differs is in one module for each plan; ``Kind`` says what that must have. They are called between inputs, never in
+the middle of one, and may make members (``members.make``), cancel them (``jobs.cancel``) and set timers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from cress.lifecycle import crons, dags, databases, jobs, members, services
+from cress.lifecycle.family import Family
+from cress.lifecycle.inputs import Cancel, Hold, Scale, Update
+from cress.lifecycle.live import LiveJob
+from cress.model.errors import InputError, NotAccepted
+from cress.model.events import JobHeld
+from cress.model.group import DEFAULT_GROUP
+from cress.model.job import Job
+from cress.model.plan import Cron, Dag, Database, Plan, Service
+from cress.model.records import JobRecord, JobState
+
+if TYPE_CHECKING:
+    from cress.lifecycle.machine import Machine
+
+
+class Kind(Protocol):
+    """What becomes of the families of one plan."""
+
+    def check(self, machine: Machine, job: Job) -> None:
+        """Raise ``InputError`` if the plan of a job that is submitted, or of an update, makes no sense."""
+
+    def begin(self, machine: Machine, family: Family) -> None:
+        """It was accepted, and nothing that it comes after is open."""
+
+    def member_over(self, machine: Machine, family: Family, member: LiveJob, record: JobRecord) -> None:
+        """One of its members is over, and is none any more; not asked of a family that is cancelled."""
+
+    def tend(self, machine: Machine, family: Family) -> None:
+        """Something of it changed: bring it on. Asked after everything else here, also when it was released."""
+
+    def due(self, machine: Machine, family: Family, kind: str, index: int) -> None:
+        """The time of a timer (``kind``, ``timer_name(family, index)``) has come; ``index`` is -1 without one."""
+
+    def updated(self, machine: Machine, family: Family, before: Job) -> None:
+        """``family.job``, ``template`` and ``version`` are new."""
+
+    def wall_stepped(self, machine: Machine, family: Family) -> None:
+        """The wall clock was set: what waits for a moment of it is due at another time of the machine's clock."""
+
+    def why(self, machine: Machine, family: Family, now: int) -> str:
+        """What it waits for, as a sentence; empty: nothing."""
+
+
+_KINDS: dict[type[Plan], Kind] = {Service: services, Database: databases, Cron: crons, Dag: dags}
+_UNIQUE = (Service, Database, Cron)
+
+
+def kind_of(family: Family) -> Kind:
+    """The module of its plan."""
+    return _KINDS[type(family.job.plan)]  # type: ignore[index]  # a family has a plan
+
+
+def check(machine: Machine, job: Job) -> None:
+    """Raise ``InputError`` if a job with a plan makes no sense, ``NotAccepted`` if its name is another one's."""
+    if job.plan is None:
+        return
+    _KINDS[type(job.plan)].check(machine, job)
+    if isinstance(job.plan, _UNIQUE) and job.name:
+        other = named(machine, job.name, job.group or DEFAULT_GROUP)
+        if other is not None and other.job.id != job.id:
+            raise NotAccepted(
+                f"there is a {other.job.type.value} {job.name} in group {job.group or DEFAULT_GROUP} already, "
+                f"job {other.job.id}",
+                hint="`cress apply FILE` changes it to what a file says",
+                field="name",
+            )
+
+
+def take(machine: Machine, word: Cancel | Hold | Update | Scale) -> tuple[int, ...] | None:
+    """Something is said about a job, which may be a family or none."""
+    family = machine.families.get(word.job)
+    match word:
+        case Update():
+            return update(machine, word)
+        case Scale():
+            scale(machine, word)
+        case Cancel() if family is not None:
+            cancel(machine, family)
+        case Hold() if family is not None:
+            hold(machine, family, word)
+        case Cancel():
+            jobs.cancel(machine, word.job)
+        case Hold():
+            jobs.hold(machine, word)
+    return None
+
+
+def named(machine: Machine, name: str, group: str) -> Family | None:
+    """The service, database or cron job of that name."""
+    for family in machine.families.values():
+        job = family.job
+        if job.name == name and (job.group or DEFAULT_GROUP) == group and isinstance(job.plan, _UNIQUE):
+            return family if not family.cancelling else None
+    return None
+
+
+def begin(machine: Machine, family: Family) -> None:
+    """Nothing that it comes after is open."""
+    if family.cancelling:
+        return
+    kind_of(family).begin(machine, family)
+    machine.touched[family.job.id] = None
+
+
+def cancel(machine: Machine, family: Family, reason: str = "") -> None:
+    """It is no longer wanted, with all its members."""
+    if family.cancelling:
+        return
+    family.cancelling, family.reason = True, reason
+    machine.touched[family.job.id] = None
+    drop_timers(machine, family)
+    for member in members.of(machine, family):
+        jobs.cancel(machine, member.job.id, reason)
+
+
+def hold(machine: Machine, family: Family, word: Hold) -> None:
+    """Nothing of it starts any more, or does again; what runs goes on."""
+    if family.cancelling:
+        raise NotAccepted(f"job {word.job} is ending", hint="only jobs that wait or run can be held or released")
+    family.held, family.held_by = word.held, word.by if word.held else ""
+    for member in members.of(machine, family):
+        if not member.ending:
+            member.held, member.held_by = family.held, family.held_by
+            machine.observe(JobHeld(member.job.id, word.held))
+    machine.touched[family.job.id] = None
+
+
+def scale(machine: Machine, word: Scale) -> None:
+    """A service or database is to have so many tasks."""
+    family = _alive(machine, word.job)
+    if not isinstance(family.job.plan, (Service, Database)):
+        raise NotAccepted(
+            f"job {word.job} is a {family.job.type.value}, which has no task count to change",
+            hint="services and databases have one",
+        )
+    if word.tasks < 0:
+        raise InputError(f"{word.tasks} tasks", hint="0 or more", field="tasks")
+    family.job = msgspec.structs.replace(family.job, tasks=word.tasks)
+    machine.touched[word.job] = None
+
+
+def update(machine: Machine, word: Update) -> tuple[int, ...]:
+    """A family is to be as a job says from now on; the id of its new run."""
+    family = _alive(machine, word.job)
+    before = family.job
+    spec = msgspec.structs.replace(
+        word.spec, id=before.id, group=word.spec.group or before.group, user=word.spec.user or before.user
+    )
+    if type(spec.plan) is not type(before.plan) or isinstance(spec.plan, Dag):
+        what = spec.type.value if type(spec.plan) is not type(before.plan) else "other dag"
+        raise NotAccepted(
+            f"job {word.job} is a {before.type.value}, it cannot become a {what}",
+            hint=f"`cress cancel {word.job}` first",
+            field="type",
+        )
+    if (spec.group or DEFAULT_GROUP, spec.name) != (before.group or DEFAULT_GROUP, before.name):
+        raise NotAccepted(
+            f"job {word.job} is {before.name} of group {before.group or DEFAULT_GROUP}; an update changes neither",
+            hint="another job for another name",
+            field="name",
+        )
+    _KINDS[type(spec.plan)].check(machine, spec)  # type: ignore[index]
+    number = machine.next_job
+    machine.next_job += 1
+    family.job = msgspec.structs.replace(spec, after=before.after, hold=before.hold)
+    family.template, family.version = number, family.version + 1
+    kind_of(family).updated(machine, family, before)
+    machine.touched[word.job] = None
+    return (number,)
+
+
+def _alive(machine: Machine, number: int) -> Family:
+    family = machine.families.get(number)
+    if family is None:
+        if number in machine.jobs:
+            raise NotAccepted(
+                f"job {number} is a {machine.jobs[number].job.type.value} job",
+                hint="services, databases and cron jobs can be changed",
+            )
+        if not 0 < number < machine.next_job:
+            raise InputError(f"there is no job {number}", hint="see `cress jobs`")
+        raise NotAccepted(f"job {number} is over", hint="only what is alive can be changed")
+    if family.cancelling:
+        raise NotAccepted(f"job {number} is ending", hint="only what is alive can be changed")
+    return family
+
+
+def member_over(machine: Machine, member: LiveJob, record: JobRecord) -> None:
+    """A member is over."""
+    family = members.family_of(machine, member)
+    if family is None:
+        return
+    if family.members.get(member.index) == member.job.id:
+        del family.members[member.index]
+    family.started = family.started or member.started
+    if record.state is JobState.SUCCEEDED:
+        family.succeeded += 1
+    elif record.state is JobState.FAILED:
+        family.failed += 1
+    else:
+        family.cancelled += 1
+    if not family.cancelling:
+        kind_of(family).member_over(machine, family, member, record)
+    machine.touched[family.job.id] = None
+
+
+def tend(machine: Machine, number: int) -> None:
+    """Something of a family changed."""
+    family = machine.families.get(number)
+    if family is None:
+        return
+    if not family.cancelling and not family.unmet:
+        kind_of(family).tend(machine, family)
+    over = family.cancelling or isinstance(family.job.plan, Dag)
+    if over and not family.members:
+        _over(machine, family)
+
+
+def _over(machine: Machine, family: Family) -> None:
+    number = family.job.id
+    record = record_of(family, machine.utc)
+    del machine.families[number]
+    drop_timers(machine, family)
+    machine.out.jobs.append(record)
+    machine.over.append((number, record.state))
+    jobs.remember(machine, number, record.state)
+
+
+def record_of(family: Family, utc: int) -> JobRecord:
+    """What is kept of a family that is over at ``utc``; of one that is not yet, how it would be.
+
+    The counts of a dag are of its steps; the tasks of all others were cancelled in the end.
+    """
+    spec = family.job
+    state, counts = JobState.CANCELLED, (0, 0, spec.tasks)
+    if isinstance(spec.plan, Dag):
+        counts = (family.succeeded, family.failed, family.cancelled)
+        if not family.cancelling and not family.failed:
+            state = JobState.SUCCEEDED if not family.cancelled else JobState.CANCELLED
+        elif family.failed and not family.cancelling:
+            state = JobState.FAILED
+    return JobRecord(
+        id=spec.id,
+        name=spec.name,
+        group=spec.group or DEFAULT_GROUP,
+        user=spec.user,
+        type=spec.type.value,
+        tasks=sum(counts),
+        gang=spec.gang,
+        priority=spec.priority,
+        time_limit=spec.time_limit,
+        request=spec.request,
+        state=state,
+        submitted=family.submitted,
+        started=family.started,
+        ended=utc,
+        succeeded=counts[0],
+        failed=counts[1],
+        cancelled=counts[2],
+        reason=family.reason,
+        requirement=spec.requirement,
+        rank=spec.rank,
+        application=spec.application,
+        template=family.template if family.template != spec.id else 0,
+    )
+
+
+def due(machine: Machine, kind: str, name: str) -> None:
+    """The time for something about a family has come."""
+    number, _, index = name.partition(".")
+    family = machine.families.get(int(number))
+    if family is not None and not family.cancelling:
+        kind_of(family).due(machine, family, kind, int(index) if index else -1)
+        machine.touched[family.job.id] = None
+
+
+def wall_stepped(machine: Machine, by: int) -> None:
+    """The wall clock was set, by so many µs."""
+    for family in machine.families.values():
+        family.submitted += by
+        family.started += by if family.started else 0
+        if not family.cancelling and not family.unmet:
+            kind_of(family).wall_stepped(machine, family)
+
+
+def timer_name(family: Family, index: int = -1) -> str:
+    """The name of a timer of a family, or of one of its indices."""
+    return f"{family.job.id}.{index}" if index >= 0 else str(family.job.id)
+
+
+def drop_timers(machine: Machine, family: Family) -> None:
+    """Nothing of it is due any more."""
+    number = str(family.job.id)
+    for kind, name in list(machine.timers.times):
+        if name.partition(".")[0] == number and kind not in ("rest", "drain"):
+            machine.timers.drop(kind, name)

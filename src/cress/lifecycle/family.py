@@ -1,0 +1,72 @@
+"""Families as the machine keeps them while they are alive: services, databases, cron jobs, dags (design note 0006)."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from cress.model.job import Condition, Job
+
+
+class Version(msgspec.Struct, frozen=True, array_like=True):
+    """One version of a service or database: the id of its run, and what the scheduler looks at."""
+
+    template: int
+    job: Job
+
+
+class Kept(msgspec.Struct, tag=True, kw_only=True):
+    """What a service or database knows beside its members.
+
+    ``good`` is the last version that was ready as a whole. ``out`` are the indices that the update under way took out
+    and that were not ready since. ``failed`` is the template of the version that was taken back last; 0: none.
+    ``nodes`` are, for a database, where each index ran last; ``away`` since when (µs, the machine's clock) that node is.
+    """
+
+    good: Version | None = None
+    updating: bool = False
+    out: list[int] = []
+    failed: int = 0
+    failures: dict[int, int] = {}
+    nodes: dict[int, str] = {}
+    moved: dict[int, str] = {}
+
+
+class Clockwork(msgspec.Struct, tag=True, kw_only=True):
+    """What a cron job knows: its moments are wall clock, in µs; 0: none. ``last_job`` is its last run."""
+
+    next: int = 0
+    last: int = 0
+    last_job: int = 0
+    runs: int = 0
+    skipped: int = 0
+    missed: int = 0
+
+
+State: TypeAlias = Kept | Clockwork
+
+
+class Family(msgspec.Struct, kw_only=True):
+    """A job with a plan, and its members: the ids of their jobs by index, of those that are alive.
+
+    ``job`` is what is wanted now, with its id; ``template`` the id of its run, ``version`` how often it was changed, from
+    1. Times are wall clock in µs; ``started`` is 0 until something of it ran. The counts are of members that are over.
+    ``unmet`` are the jobs that must be over before it begins, and how.
+    """
+
+    job: Job
+    submitted: int
+    template: int
+    started: int = 0
+    version: int = 1
+    members: dict[int, int] = {}
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    cancelling: bool = False
+    reason: str = ""
+    held: bool = False
+    held_by: str = ""
+    unmet: list[tuple[int, Condition]] = []
+    state: State | None = None

@@ -1,0 +1,59 @@
+"""Members of families: ordinary jobs that the machine makes, or that came in the same submit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cress.lifecycle.family import Family
+from cress.lifecycle.live import LiveJob
+from cress.model.errors import InputError
+from cress.model.events import JobSubmitted
+from cress.model.job import Job
+
+if TYPE_CHECKING:
+    from cress.lifecycle.machine import Machine
+
+
+def make(machine: Machine, family: Family, job: Job, index: int, template: int = 0) -> LiveJob | None:
+    """A new member of a family, as ``job`` says, with a new id; it waits from now on, or is held with its family.
+
+    Its run is that of ``template``, or the family's. ``None`` if the scheduler refuses it; then the family says why.
+    """
+    number = machine.next_job
+    spec = msgspec.structs.replace(job, id=number, family=family.job.id, plan=None, after=(), hold=family.held)
+    live = LiveJob(
+        job=spec,
+        submitted=machine.utc,
+        held=family.held,
+        held_by=family.held_by,
+        template=template or family.template,
+        index=index,
+    )
+    machine.jobs[number] = live
+    try:
+        machine.observe(JobSubmitted(spec))
+    except InputError as error:
+        del machine.jobs[number]
+        family.reason = str(error)
+        return None
+    machine.next_job = number + 1
+    family.members[index] = number
+    return live
+
+
+def of(machine: Machine, family: Family) -> list[LiveJob]:
+    """The members that are alive, by index."""
+    return [machine.jobs[family.members[index]] for index in sorted(family.members)]
+
+
+def family_of(machine: Machine, job: LiveJob) -> Family | None:
+    """The family that a job is a member of, if it is."""
+    return machine.families.get(job.job.family) if job.job.family else None
+
+
+def touch(machine: Machine, job: LiveJob) -> None:
+    """Something of a member changed: its family looks after it before the step ends."""
+    if job.job.family:
+        machine.touched[job.job.family] = None

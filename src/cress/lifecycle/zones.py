@@ -1,0 +1,38 @@
+"""Time zones by their names in jobs: the one file of the pure rooms that reads files, those of the time zone database.
+
+They are constants: a zone that was read is kept, and the same on every machine with the same version of the database.
+"""
+
+from __future__ import annotations
+
+import functools
+from datetime import tzinfo
+from zoneinfo import ZoneInfo, available_timezones
+
+from cress.model.errors import InputError
+from cress.model.units import closest
+
+# Parts of the database that are no places: a copy of it with leap seconds, what the computer itself is set to.
+_NO_ZONES = ("posix/", "right/", "localtime", "posixrules", "Factory")
+
+
+@functools.lru_cache(maxsize=1024)
+def zone_of(name: str) -> tzinfo:
+    """The time zone of that name; raises ``InputError``."""
+    try:
+        if not name.startswith(_NO_ZONES):
+            return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        pass
+    near = _near(name)
+    hint = f"did you mean {near}?" if near else "a name such as Europe/Berlin, Asia/Shanghai or UTC"
+    raise InputError(f"there is no time zone {name!r}", hint=hint, field="zone")
+
+
+def _near(name: str) -> str | None:
+    """The zone that was probably meant: the same name in other letters, one with this city, or a name much like it."""
+    names = sorted(available_timezones())
+    plain = name.strip().lower().replace(" ", "_")
+    same = {each.lower(): each for each in names}
+    cities = {each.rpartition("/")[2].lower(): each for each in names if "/" in each and not each.startswith("Etc/")}
+    return same.get(plain) or cities.get(plain.rpartition("/")[2]) or closest(name, names)
