@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cress.client import Client, ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
-from cress.client.http import MOST_BODY
+from cress.client.calls import MOST_BODY
 from tests.client.server import Server, serving
 
 JOB: dict[str, Any] = {

@@ -6,11 +6,18 @@ from cress.protocol.views import Fault
 
 
 class ClientError(Exception):
-    """A call to the center that came to nothing. Unless a subclass says otherwise, it changed nothing."""
+    """A call to the center that came to nothing. Unless a subclass says otherwise, it changed nothing.
+
+    ``passing``: the same call may come to something a little later.
+    """
+
+    passing = False
 
 
 class Unreachable(ClientError):
     """No center answered, or the connection broke off; then it is not known whether the call took effect."""
+
+    passing = True
 
 
 class Broken(Unreachable):

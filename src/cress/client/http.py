@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -12,20 +10,18 @@ from urllib.parse import quote
 
 import msgspec
 
-import cress
-from cress.client.errors import Broken, ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
+from cress.client import calls
+from cress.client.calls import Call
+from cress.client.errors import Broken, ClientError, Unreachable
 from cress.protocol.views import (
     Applied,
-    ErrorView,
     EventView,
-    Fault,
     GroupsPage,
     JobsPage,
     JobView,
     NodesPage,
     NodeView,
     PlacesChange,
-    PlacesPage,
     PlaceView,
     StateView,
     SubmittedPage,
@@ -43,8 +39,6 @@ ANSWER_SECONDS = 30.0
 EVENT_SECONDS = 45.0
 # More connections than this at once only wait for each other.
 CONNECTIONS = 100
-# The center reads no more, and hangs up in the middle of it.
-MOST_BODY = 16 * 2**20
 
 _T = TypeVar("_T")
 
@@ -65,7 +59,7 @@ class Client:
         self._advice = f"; {advice}" if advice else ""
         self._http = httpx.Client(
             base_url=self.url,
-            headers={"Authorization": f"Bearer {token}", "User-Agent": f"cress/{cress.__version__}"},
+            headers=calls.headers_of(token),
             timeout=self._patience(0.0),
             limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
             # A proxy for the world outside would be asked for a center on this machine.
@@ -92,17 +86,15 @@ class Client:
         A submit with the ``key`` of an earlier one is the same one, for a day; without one it gets a key of its own. So
         it is sent again when the connection breaks off, and the jobs are there once.
         """
-        body = {"jobs": list(jobs)}
-        headers = {"Idempotency-Key": key or secrets.token_hex(16)}
+        call = calls.submit(jobs, key)
         try:
-            return self._call(SubmittedPage, "POST", "/v1/jobs", body=body, headers=headers)
+            return self.ask(call)
         except Broken:
-            return self._call(SubmittedPage, "POST", "/v1/jobs", body=body, headers=headers)
+            return self.ask(call)
 
     def job(self, id: int, wait: float = 0.0) -> JobView:
         """One job; with ``wait`` the answer comes when it is over, or after so many seconds."""
-        query = {"wait": f"{wait:g}"} if wait else {}
-        return self._call(JobView, "GET", f"/v1/jobs/{id}", query=query, wait=wait)
+        return self.ask(calls.job(id, wait))
 
     def jobs(
         self,
@@ -121,33 +113,31 @@ class Client:
         Those submitted from ``since`` on and before ``until``, in seconds since the epoch.
         """
         words = {"group": group, "user": user, "state": state, "name": name}
-        query = {"limit": limit, "before": before, **words, "since": since, "until": until}
-        return self._call(JobsPage, "GET", "/v1/jobs", query=query)
+        return self.ask(calls.jobs(limit=limit, before=before, **words, since=since, until=until))
 
     def tasks(self, id: int, *, limit: int | None = None, after: int | None = None, state: str = "") -> TasksPage:
         """Tasks of a job by index; ``after`` is the ``next`` of the page before."""
-        query = {"limit": limit, "after": after, "state": state}
-        return self._call(TasksPage, "GET", f"/v1/jobs/{id}/tasks", query=query)
+        return self.ask(calls.tasks(id, limit=limit, after=after, state=state))
 
     def task(self, id: int, task: int) -> TaskView:
         """One task of a job."""
-        return self._call(TaskView, "GET", f"/v1/jobs/{id}/tasks/{task}")
+        return self.ask(calls.task(id, task))
 
     def hold(self, id: int) -> JobView:
         """Start nothing more of a job until it is released; what runs of it goes on."""
-        return self._call(JobView, "POST", f"/v1/jobs/{id}/hold", body={})
+        return self.ask(calls.hold(id))
 
     def release(self, id: int) -> JobView:
         """Let a job that was held start."""
-        return self._call(JobView, "POST", f"/v1/jobs/{id}/release", body={})
+        return self.ask(calls.release(id))
 
     def cancel(self, id: int) -> JobView:
         """Stop a job and all its tasks; one that is over already stays as it is."""
-        return self._call(JobView, "POST", f"/v1/jobs/{id}/cancel", body={})
+        return self.ask(calls.cancel(id))
 
     def signal(self, id: int, signal: str, task: int | None = None) -> JobView:
         """Send a signal, such as ``INT``, to the processes of a running task; ``None``: of all that run."""
-        return self._call(JobView, "POST", f"/v1/jobs/{id}/signal", body={"signal": signal, "task": task})
+        return self.ask(calls.signal(id, signal, task))
 
     def logs(
         self,
@@ -163,24 +153,13 @@ class Client:
 
         With ``follow`` it goes on until the task is over, and with the next attempt when it is tried again.
         """
-        import httpx
-
-        query = _query(
-            {"task": task, "stream": stream, "offset": offset, "follow": "true" if follow else "", "attempt": attempt}
-        )
-        # Someone who follows hears nothing for as long as the task says nothing.
-        patience = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=None if follow else self.timeout)
-        with self._told(), self._http.stream("GET", f"/v1/jobs/{id}/logs", params=query, timeout=patience) as answer:
-            if answer.status_code != httpx.codes.OK:
-                answer.read()
-                raise _refusal(answer)
-            yield from answer.iter_bytes()
+        yield from self.read(calls.logs(id, task, stream, offset, follow=follow, attempt=attempt), follow=follow)
 
     # --- groups, nodes, the whole -------------------------------------------------------------------------------------
 
     def groups(self) -> GroupsPage:
         """The groups, and all of them as a text that can be applied again."""
-        return self._call(GroupsPage, "GET", "/v1/groups")
+        return self.ask(calls.groups())
 
     def apply_groups(
         self, text: str, *, file: str = "", moves: Mapping[str, str] | None = None, dry_run: bool = False
@@ -196,18 +175,16 @@ class Client:
 
     def match_nodes(self, where: str = "", rank: str = "") -> NodesPage:
         """All nodes in that order too, each with how it stands to a requirement and a rank; and what is odd about these."""
-        query = {"where": where, "rank": rank}
-        found: list[NodeView] = []
-        page = self._call(NodesPage, "GET", "/v1/nodes", query=query)
-        found += page.nodes
+        page = self.ask(calls.nodes(where, rank))
+        found = [*page.nodes]
         while page.next is not None:
-            page = self._call(NodesPage, "GET", "/v1/nodes", query={**query, "after": page.next})
+            page = self.ask(calls.nodes(where, rank, page.next))
             found += page.nodes
         return NodesPage(nodes=tuple(found), notes=page.notes)
 
     def node(self, name: str) -> NodeView:
         """One node."""
-        return self._call(NodeView, "GET", f"/v1/nodes/{quote(name, safe='')}")
+        return self.ask(calls.node(name))
 
     def cordon(self, name: str, reason: str = "") -> NodeView:
         """Keep new tasks off a node; those that run there go on."""
@@ -230,12 +207,11 @@ class Client:
         self, *, group: str = "", since: float | None = None, until: float | None = None, by: str = "hour"
     ) -> UsagePage:
         """What groups used, by ``hour`` or ``day``; the ``next`` of a page is ``since`` of the following one."""
-        query = {"group": group, "since": since, "until": until, "by": by}
-        return self._call(UsagePage, "GET", "/v1/usage", query=query)
+        return self.ask(calls.usage(group=group, since=since, until=until, by=by))
 
     def state(self) -> StateView:
         """The cluster in a few numbers."""
-        return self._call(StateView, "GET", "/v1/state")
+        return self.ask(calls.state())
 
     def events(
         self, *, after: int | None = None, job: int | None = None, group: str = "", follow: bool = True
@@ -244,14 +220,13 @@ class Client:
 
         When the connection breaks off (``Unreachable``), go on with the ``number`` of the last one as ``after``.
         """
-        query = {"after": after, "job": job, "group": group, "follow": "true" if follow else "false"}
-        return self._stream(EventView, "/v1/events", query)
+        return self._events(calls.events(after, job, group, follow=follow))
 
     # --- names --------------------------------------------------------------------------------------------------------
 
     def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
         """Where the running tasks of the jobs of a name are, in one group or in all, by job and task."""
-        return self._call(PlacesPage, "GET", f"/v1/names/{quote(name, safe='')}", query={"group": group}).places
+        return self.ask(calls.resolve(name, group)).places
 
     def watch_names(self, name: str, *, group: str = "") -> Iterator[tuple[PlaceView, ...]]:
         """The same, now and whenever it is another answer.
@@ -259,7 +234,8 @@ class Client:
         When the connection breaks off (``Unreachable``), begin anew: the first answer is the whole one again.
         """
         places: dict[int, PlaceView] = {}
-        for change in self._stream(PlacesChange, f"/v1/names/{quote(name, safe='')}/watch", {"group": group}):
+        watch = Call(PlacesChange, "GET", f"/v1/names/{quote(name, safe='')}/watch", {"group": group})
+        for change in self._events(watch):
             if change.all:
                 places.clear()
             for attempt in change.gone:
@@ -273,6 +249,27 @@ class Client:
 
     # --- how ----------------------------------------------------------------------------------------------------------
 
+    def ask(self, call: Call[_T]) -> _T:
+        """The answer to one call."""
+        content, headers = calls.content_of(call)
+        with self._told():
+            answer = self._http.request(
+                call.method,
+                call.path,
+                params=calls.query_of(call.query),
+                content=content,
+                headers=headers,
+                timeout=self._patience(call.wait),
+            )
+        if not answer.is_success:
+            raise _refusal(answer)
+        return calls.answer_of(call, answer.content, self.url)
+
+    def read(self, call: Call[bytes], *, follow: bool) -> Iterator[bytes]:
+        """The answer to a call piece by piece; ``follow``: it says nothing for as long as there is nothing to say."""
+        with self._answer(call, None if follow else self.timeout) as answer:
+            yield from answer.iter_bytes()
+
     def _call(
         self,
         kind: type[_T],
@@ -284,53 +281,27 @@ class Client:
         wait: float = 0.0,
         headers: Mapping[str, str] | None = None,
     ) -> _T:
-        answer = self._do(method, path, query=query, body=body, wait=wait, more=headers)
-        try:
-            return msgspec.json.decode(answer.content, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            raise Unreachable(f"what answers at {self.url} does not speak as a center of this version does") from None
+        return self.ask(Call(kind, method, path, query or {}, body, wait, headers or {}))
 
-    def _do(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, object] | None = None,
-        body: Mapping[str, object] | None = None,
-        wait: float = 0.0,
-        more: Mapping[str, str] | None = None,
-    ) -> httpx.Response:
-        content, headers = None, dict(more or {})
-        if body is not None:
-            content = _encode(body)
-            headers["Content-Type"] = "application/json"
-            if len(content) > MOST_BODY:
-                raise Refused(f"what is sent has more than {MOST_BODY // 2**20} MB together", "too_large")
-        with self._told():
-            answer = self._http.request(
-                method,
-                path,
-                params=_query(query or {}),
-                content=content,
-                headers=headers,
-                timeout=self._patience(wait),
-            )
-        if not answer.is_success:
-            raise _refusal(answer)
-        return answer
-
-    def _stream(self, kind: type[_T], path: str, query: Mapping[str, object]) -> Iterator[_T]:
+    def _events(self, call: Call[_T]) -> Iterator[_T]:
         """What the center says in server-sent events, one by one."""
+        with self._answer(call, EVENT_SECONDS) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("data: "):
+                    yield msgspec.json.decode(line.removeprefix("data: "), type=call.kind)
+
+    @contextmanager
+    def _answer(self, call: Call[_T], silence: float | None) -> Iterator[httpx.Response]:
+        """An answer that comes bit by bit; ``silence`` is how long it may pause, in seconds."""
         import httpx
 
-        patience = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=EVENT_SECONDS)
-        with self._told(), self._http.stream("GET", path, params=_query(query), timeout=patience) as answer:
+        patience = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=silence)
+        query = calls.query_of(call.query)
+        with self._told(), self._http.stream(call.method, call.path, params=query, timeout=patience) as answer:
             if answer.status_code != httpx.codes.OK:
                 answer.read()
                 raise _refusal(answer)
-            for line in answer.iter_lines():
-                if line.startswith("data: "):
-                    yield msgspec.json.decode(line.removeprefix("data: "), type=kind)
+            yield answer
 
     def _patience(self, wait: float) -> httpx.Timeout:
         import httpx
@@ -340,60 +311,25 @@ class Client:
     @contextmanager
     def _told(self) -> Iterator[None]:
         """Errors of the connection as sentences."""
-        import httpx
-
-        try:
+        with told(self.url, self.timeout, self._advice):
             yield
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise Unreachable(f"no center answers at {self.url} ({_cause(error)}){self._advice}") from None
-        except httpx.TimeoutException:
-            raise Unreachable(f"the center at {self.url} gave no answer within {self.timeout:g} s") from None
-        except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
-            raise Broken(f"the connection to the center at {self.url} broke off ({_cause(error)})") from None
 
 
-def _cause(error: BaseException) -> str:
-    """What the system said, without numbers and class names."""
-    inner: BaseException | None = error
-    while inner is not None:
-        if isinstance(inner, OSError) and inner.strerror:
-            return inner.strerror.lower()
-        inner = inner.__cause__ or inner.__context__
-    return (str(error) or type(error).__name__).rstrip(".").lower()
+@contextmanager
+def told(url: str, timeout: float, advice: str) -> Iterator[None]:
+    """Errors of a connection as sentences."""
+    import httpx
 
-
-def _encode(body: Mapping[str, object]) -> bytes:
     try:
-        return msgspec.json.encode(body)
-    except UnicodeEncodeError:
-        # Broken characters go on as escapes: the center says in which field they are.
-        return json.dumps(body).encode()
-
-
-def _query(given: Mapping[str, object]) -> dict[str, str]:
-    return {key: str(value) for key, value in given.items() if value is not None and value != ""}
+        yield
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise Unreachable(f"no center answers at {url} ({calls.cause_of(error)}){advice}") from None
+    except httpx.TimeoutException:
+        raise Unreachable(f"the center at {url} gave no answer within {timeout:g} s") from None
+    except (httpx.TransportError, httpx.StreamError, httpx.DecodingError) as error:
+        raise Broken(f"the connection to the center at {url} broke off ({calls.cause_of(error)})") from None
 
 
 def _refusal(answer: httpx.Response) -> ClientError:
     """The error that an answer stands for."""
-    code = ""
-    faults: tuple[Fault, ...] = ()
-    try:
-        view = msgspec.json.decode(answer.content, type=ErrorView)
-        code, message, faults = view.code, view.message, view.faults
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        address = answer.url.copy_with(raw_path=b"/")
-        message = f"what answers at {address} is no center, or is ill (HTTP {answer.status_code})"
-    return _by_status(answer.status_code, code, message, faults)
-
-
-def _by_status(status: int, code: str, message: str, faults: tuple[Fault, ...]) -> ClientError:
-    if status in {401, 403}:
-        return Unauthorized(message)
-    if status == 404 and code:
-        return NotFound(message)
-    if status == 409:
-        return Refused(message, "not_accepted", faults)
-    if status in {400, 405, 413, 415, 422} and code:
-        return Refused(message, code, faults)
-    return Unavailable(message)
+    return calls.refusal(answer.status_code, answer.content, str(answer.url.copy_with(raw_path=b"/")))

@@ -1,0 +1,224 @@
+"""The calls of the center's API as values: what is sent, and what the answer is read as. No connection is needed here.
+
+Whoever has one carries them out, waiting or not: ``http.Client`` and ``asynchttp.AsyncHttp``.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+import cress
+from cress.client.errors import ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
+from cress.protocol.views import (
+    ErrorView,
+    EventView,
+    Fault,
+    GroupsPage,
+    JobsPage,
+    JobView,
+    NodesPage,
+    NodeView,
+    PlacesPage,
+    StateView,
+    SubmittedPage,
+    TasksPage,
+    TaskView,
+    UsagePage,
+)
+
+# The center reads no more, and hangs up in the middle of it.
+MOST_BODY = 16 * 2**20
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """A request whose answer is read as ``kind``; ``wait`` is what the center may take longer, in seconds.
+
+    A call that is ``again`` may be sent a second time when nobody knows whether the first one arrived.
+    """
+
+    kind: type[T]
+    method: str
+    path: str
+    query: Mapping[str, object] = field(default_factory=dict)
+    body: Mapping[str, object] | None = None
+    wait: float = 0.0
+    headers: Mapping[str, str] = field(default_factory=dict)
+    again: bool = True
+
+
+# --- jobs -------------------------------------------------------------------------------------------------------------
+
+
+def submit(jobs: Sequence[Mapping[str, object]], key: str = "") -> Call[SubmittedPage]:
+    """Submit jobs together; with its ``Idempotency-Key`` the same submit is taken once, however often it is sent."""
+    headers = {"Idempotency-Key": key or secrets.token_hex(16)}
+    return Call(SubmittedPage, "POST", "/v1/jobs", body={"jobs": list(jobs)}, headers=headers)
+
+
+def job(id: int, wait: float = 0.0) -> Call[JobView]:
+    """One job; with ``wait`` the answer comes when it is over, or after so many seconds."""
+    return Call(JobView, "GET", f"/v1/jobs/{id}", {"wait": f"{wait:g}"} if wait else {}, wait=wait)
+
+
+def jobs(**query: object) -> Call[JobsPage]:
+    """Jobs, newest first."""
+    return Call(JobsPage, "GET", "/v1/jobs", query)
+
+
+def tasks(id: int, **query: object) -> Call[TasksPage]:
+    """Tasks of a job by index."""
+    return Call(TasksPage, "GET", f"/v1/jobs/{id}/tasks", query)
+
+
+def task(id: int, task: int) -> Call[TaskView]:
+    """One task of a job."""
+    return Call(TaskView, "GET", f"/v1/jobs/{id}/tasks/{task}")
+
+
+def hold(id: int) -> Call[JobView]:
+    """Start nothing more of a job."""
+    return Call(JobView, "POST", f"/v1/jobs/{id}/hold", body={})
+
+
+def release(id: int) -> Call[JobView]:
+    """Let a job that was held start."""
+    return Call(JobView, "POST", f"/v1/jobs/{id}/release", body={})
+
+
+def cancel(id: int) -> Call[JobView]:
+    """Stop a job and all its tasks."""
+    return Call(JobView, "POST", f"/v1/jobs/{id}/cancel", body={})
+
+
+def signal(id: int, signal: str, task: int | None = None) -> Call[JobView]:
+    """Send a signal to one running task or to all."""
+    body = {"signal": signal, "task": task}
+    return Call(JobView, "POST", f"/v1/jobs/{id}/signal", body=body, again=False)
+
+
+def logs(id: int, task: int, stream: str, offset: int, *, follow: bool, attempt: int | None) -> Call[bytes]:
+    """What a task wrote, as bytes, piece by piece."""
+    query = {"task": task, "stream": stream, "offset": offset, "follow": "true" if follow else "", "attempt": attempt}
+    return Call(bytes, "GET", f"/v1/jobs/{id}/logs", query)
+
+
+# --- groups, nodes, the whole -----------------------------------------------------------------------------------------
+
+
+def groups() -> Call[GroupsPage]:
+    """The groups."""
+    return Call(GroupsPage, "GET", "/v1/groups")
+
+
+def nodes(where: str = "", rank: str = "", after: str = "") -> Call[NodesPage]:
+    """A page of nodes."""
+    return Call(NodesPage, "GET", "/v1/nodes", {"where": where, "rank": rank, "after": after})
+
+
+def node(name: str) -> Call[NodeView]:
+    """One node."""
+    return Call(NodeView, "GET", f"/v1/nodes/{quote(name, safe='')}")
+
+
+def usage(**query: object) -> Call[UsagePage]:
+    """What groups used."""
+    return Call(UsagePage, "GET", "/v1/usage", query)
+
+
+def state() -> Call[StateView]:
+    """The cluster in a few numbers."""
+    return Call(StateView, "GET", "/v1/state")
+
+
+def events(after: int | None, job: int | None, group: str, *, follow: bool) -> Call[EventView]:
+    """What happens, as server-sent events."""
+    query = {"after": after, "job": job, "group": group, "follow": "true" if follow else "false"}
+    return Call(EventView, "GET", "/v1/events", query)
+
+
+def resolve(name: str, group: str = "") -> Call[PlacesPage]:
+    """Where the running tasks of the jobs of a name are."""
+    return Call(PlacesPage, "GET", f"/v1/names/{quote(name, safe='')}", {"group": group})
+
+
+# --- what goes over the wire ------------------------------------------------------------------------------------------
+
+
+def headers_of(token: str) -> dict[str, str]:
+    """What every request carries."""
+    return {"Authorization": f"Bearer {token}", "User-Agent": f"cress/{cress.__version__}"}
+
+
+def content_of(call: Call[Any]) -> tuple[bytes | None, dict[str, str]]:
+    """The body and the headers of a call. Raises ``Refused`` when the center would not read so much."""
+    if call.body is None:
+        return None, dict(call.headers)
+    content = _encode(call.body)
+    if len(content) > MOST_BODY:
+        raise Refused(f"what is sent has more than {MOST_BODY // 2**20} MB together", "too_large")
+    return content, {**call.headers, "Content-Type": "application/json"}
+
+
+def query_of(given: Mapping[str, object]) -> dict[str, str]:
+    """The query of an address, without what is not given."""
+    return {key: str(value) for key, value in given.items() if value is not None and value != ""}
+
+
+def answer_of(call: Call[T], content: bytes, url: str) -> T:
+    """What a good answer says. Raises ``Unreachable`` when no center writes that."""
+    try:
+        return msgspec.json.decode(content, type=call.kind)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        error = Unreachable(f"what answers at {url} does not speak as a center of this version does")
+        error.passing = False
+        raise error from None
+
+
+def refusal(status: int, content: bytes, url: str) -> ClientError:
+    """The error that an answer stands for."""
+    code = ""
+    faults: tuple[Fault, ...] = ()
+    try:
+        view = msgspec.json.decode(content, type=ErrorView)
+        code, message, faults = view.code, view.message, view.faults
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        message = f"what answers at {url} is no center, or is ill (HTTP {status})"
+    if status in {401, 403}:
+        return Unauthorized(message)
+    if status == 404 and code:
+        return NotFound(message)
+    if status == 409:
+        return Refused(message, "not_accepted", faults)
+    if status in {400, 405, 413, 415, 422} and code:
+        return Refused(message, code, faults)
+    error = Unavailable(message)
+    error.passing = status in {502, 503, 504}
+    return error
+
+
+def cause_of(error: BaseException) -> str:
+    """What the system said about a connection, without numbers and class names."""
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, OSError) and inner.strerror:
+            return inner.strerror.lower()
+        inner = inner.__cause__ or inner.__context__
+    return (str(error) or type(error).__name__).rstrip(".").lower()
+
+
+def _encode(body: Mapping[str, object]) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:
+        # Broken characters go on as escapes: the center says in which field they are.
+        return json.dumps(body).encode()
