@@ -213,7 +213,9 @@ def fields(first: int, last: int) -> st.SearchStrategy[str]:
     """Texts of one field."""
     number = st.integers(first, last)
     span = st.tuples(number, number).map(lambda pair: f"{min(pair)}-{max(pair)}")
-    step = st.tuples(st.one_of(st.just("*"), span), st.integers(1, 30)).map(lambda pair: f"{pair[0]}/{pair[1]}")
+    # cronsim reads 3-3/5 as 3/5.
+    wide = span.filter(lambda text: len(set(text.split("-"))) > 1)
+    step = st.tuples(st.one_of(st.just("*"), wide), st.integers(1, 30)).map(lambda pair: f"{pair[0]}/{pair[1]}")
     term = st.one_of(number.map(str), span, step)
     return st.one_of(st.just("*"), st.lists(term, min_size=1, max_size=3).map(",".join))
 
