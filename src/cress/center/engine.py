@@ -19,12 +19,15 @@ from cress.center.events import Before, Events
 from cress.center.flight import Flight
 from cress.center.past import Past
 from cress.center.recovery import Opened, begin_epoch, encode_number, load_machine
+from cress.center.runs import decode_run, encode_run, new_runs, run_of, same_run, template_of
 from cress.center.settings import Settings
 from cress.lifecycle.effects import Step
-from cress.lifecycle.inputs import Input, Record, Reported, encode_record
+from cress.lifecycle.inputs import Input, Record, Reported, Update, encode_record
+from cress.lifecycle.live import LiveJob
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
 from cress.model.node import Node
+from cress.model.plan import Database, Service
 from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.store.base import Batch, Damaged, Store, StoreError
@@ -46,8 +49,6 @@ RETRY = 1.0
 RUNS_KEPT = 2_048
 
 _log = logging.getLogger("cress.center")
-_encode_run = msgspec.msgpack.Encoder().encode
-_decode_run = msgspec.msgpack.Decoder(Run).decode
 
 
 class NotStored(Exception):
@@ -160,6 +161,8 @@ class Engine:
         """
         if self.problem or self.stopping:
             raise NotStored(self.problem or "the center is stopping; try again")
+        if isinstance(what, Update) and runs:
+            what = self._compared(what, runs[0])
         future: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
         self._put(_Call(what, runs, future, None))
         return await future
@@ -173,6 +176,13 @@ class Engine:
             return False
         self._put(_Call(what, (), None, then))
         return True
+
+    def _compared(self, update: Update, run: Run) -> Update:
+        """The update, and whether its run is as the one that the family has: then no task has to be replaced for it."""
+        family = self.machine.families.get(update.job)
+        old = self._template(family.template) if family is not None else None
+        same = family is not None and old is not None and same_run(old, run)
+        return msgspec.structs.replace(update, same_as=family.template if family is not None and same else 0)
 
     async def tidy(self, batch: Batch) -> None:
         """Store something that the machine knows nothing of, between its steps. Raises StoreError and NotStored."""
@@ -198,7 +208,25 @@ class Engine:
                 del self._watchers[job]
 
     def run(self, job: int) -> Run | None:
-        """How to run a job that was accepted."""
+        """How to run a job that was accepted; a member of a family as its template says, a family as it is now."""
+        machine = self.machine
+        known = machine.jobs.get(job) or machine.families.get(job) or self.flight.jobs.get(job)
+        if known is None and job not in self._runs:
+            # One that is over is asked for seldom; the id of a template is none of a job.
+            known = self.store.job(job)
+        if known is None:
+            return self._template(job)
+        run = self._template(template_of(known))
+        if run is None:
+            return None
+        owner = machine.families.get(known.job.family) if isinstance(known, LiveJob) else None
+        return run_of(
+            known,
+            run,
+            owner.job.tasks if owner is not None and isinstance(owner.job.plan, Service | Database) else None,
+        )
+
+    def _template(self, job: int) -> Run | None:
         run = self._runs.get(job)
         if run is not None:
             self._runs.move_to_end(job)
@@ -222,7 +250,7 @@ class Engine:
             # Whoever is to start it says so; all other jobs go on.
             _log.warning("%s", error)
             return None
-        return None if data is None else _decode_run(data)
+        return None if data is None else decode_run(data)
 
     def _remember(self, run: Run) -> None:
         self._runs[run.job] = run
@@ -266,11 +294,12 @@ class Engine:
         inputs = tuple(call.input for call in calls)
         before = Before(self.machine, inputs)
         step = self.machine.step(now, utc, inputs)
-        runs = _runs_of(calls, step)
+        runs, templates = new_runs([(call.input, call.runs) for call in calls], step)
         record = encode_record(Record(now, utc, inputs))
         batch = Batch(
             records=[record],
-            runs=[(run.job, _encode_run(run)) for run in runs],
+            runs=[(run.job, encode_run(run)) for run in runs if run.job not in templates],
+            templates=[(run.job, templates[run.job], encode_run(run)) for run in runs if run.job in templates],
             jobs=step.jobs,
             attempts=step.attempts,
             meta={"clock": self.clock.save(now, utc), "records": encode_number(self._number + 1)},
@@ -411,12 +440,3 @@ class Engine:
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-
-def _runs_of(calls: list[_Call], step: Step) -> list[Run]:
-    """The runs of the jobs that were accepted, with their ids."""
-    runs: list[Run] = []
-    for place, (call, reply) in enumerate(zip(calls, step.replies, strict=True)):
-        if call.runs and isinstance(reply, tuple) and place not in step.repeated:
-            runs += (msgspec.structs.replace(run, job=id) for id, run in zip(reply, call.runs, strict=True))
-    return runs

@@ -147,12 +147,15 @@ class _Groups:
 
     def __init__(self, machine: Machine, step: Step) -> None:
         self._jobs = machine.core.jobs
+        self._families = machine.families
         self._over = {record.id: record.group for record in step.jobs}
 
     def __call__(self, job: int) -> str:
         if job in self._over:
             return self._over[job]
         known = self._jobs.get(job)
+        if known is None and job in self._families:
+            return self._families[job].job.group or DEFAULT_GROUP
         return known.group.name if known is not None else ""
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from cress.center import eventlog
 from cress.center.engine import Engine, NotStored
 from cress.center.lookup import group_of
+from cress.center.runs import decode_run, encode_run, run_of
 from cress.lifecycle.live import LiveJob
 from cress.model.records import AttemptRecord, JobRecord
 from cress.store.base import Batch, StoreError
@@ -68,7 +69,7 @@ class Mover:
         for each in attempts:
             if each.job not in weights:
                 weights[each.job] = await self._weight(each, over)
-        runs = await asyncio.to_thread(lambda: [(job, engine.store.run(job.id)) for job in jobs])
+        runs = await asyncio.to_thread(lambda: [(job, self._run(job)) for job in jobs])
         await engine.past.add(runs, attempts, weights)
         await engine.tidy(
             Batch(
@@ -77,6 +78,13 @@ class Mover:
             )
         )
         return True
+
+    def _run(self, job: JobRecord) -> bytes | None:
+        """How a job was run, as it is kept; a member of a family takes a copy of that of its template along."""
+        data = self._engine.store.run(job.template or job.id)
+        if data is None or not job.template:
+            return data
+        return encode_run(run_of(job, decode_run(data)))
 
     async def _weight(self, attempt: AttemptRecord, over: dict[int, JobRecord]) -> Weight:
         """What an attempt of this job holds."""

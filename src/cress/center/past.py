@@ -75,13 +75,13 @@ class Past:
         return _past(*found) if found else None
 
     async def jobs(
-        self, *, limit: int, before: int | None, since: int | None, until: int | None, **filters: str
+        self, *, limit: int, before: int | None, since: int | None, until: int | None, family: int = 0, **filters: str
     ) -> list[PastJob]:
         """Jobs, newest first; see ``History.jobs``."""
         if self.is_empty:
             return []
         found = await self._ask(
-            lambda history: history.jobs(limit=limit, before=before, since=since, until=until, **filters)
+            lambda history: history.jobs(limit=limit, before=before, since=since, until=until, family=family, **filters)
         )
         return [_past(record, run) for record, run in found]
 

@@ -9,9 +9,13 @@ import msgspec
 from cress.center.datadir import STORE, DataDirectory
 from cress.center.events import Events
 from cress.center.recovery import decode_number, encode_number, restored, version_note
+from cress.center.runs import template_of
 from cress.center.settings import Settings
+from cress.lifecycle.family import Family
+from cress.lifecycle.live import LiveJob
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
+from cress.model.plan import Dag
 from cress.model.run import Run
 from cress.store.base import Batch, Saved, StoreError
 from cress.store.sqlite import MARK, SqliteStore, beside
@@ -74,7 +78,10 @@ def check(path: Path) -> Checked:
             found.jobs, found.attempts, found.nodes = len(machine.jobs), len(machine.attempts), len(machine.nodes)
             found.problems += machine.validate()
             runs = {job for job, data in store.runs() if _decode_run(data).command}
-            found.problems += [f"how to run job {job} is missing" for job in machine.jobs if job not in runs]
+            alive: list[LiveJob | Family] = [*machine.jobs.values(), *machine.families.values()]
+            for job in alive:
+                if template_of(job) not in runs and not isinstance(job.job.plan, Dag):
+                    found.problems.append(f"how to run job {job.job.id} is missing")
             found.finished_jobs = sum(1 for _ in store.jobs())
             found.finished_attempts = sum(1 for _ in store.attempts())
         except (StoreError, InputError) as error:

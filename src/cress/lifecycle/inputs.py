@@ -46,10 +46,15 @@ class Cancel(_Input, frozen=True):
 
 
 class Update(_Input, frozen=True):
-    """A service, database or cron job is to be as ``spec`` says from now on; the reply is the id of its new run."""
+    """A service, database or cron job is to be as ``spec`` says from now on; the reply is the id of its new run.
+
+    ``same_as`` is the id of the run, of the family, with which its tasks run alike; 0: none. Then, if nothing else that
+    matters to its tasks is new, none of them is replaced.
+    """
 
     job: int
     spec: Job
+    same_as: int = 0
 
 
 class Scale(_Input, frozen=True):

@@ -26,13 +26,14 @@ class Batch(msgspec.Struct, kw_only=True):
     """What is stored together, or not at all.
 
     ``records`` go to the end of the log. A ``snapshot`` replaces the whole log, with the ``records`` of this batch.
-    ``runs`` are how to run a job, by job id; ``jobs`` and ``attempts`` are finished; ``meta`` replaces by key.
-    ``moved_jobs`` (with their runs) and ``moved_attempts`` (job, task, attempt) are in the history now and go.
+    ``runs`` are how to run a job, by job id; ``templates`` are further runs of a family: their id, its id, the run. ``jobs`` and ``attempts`` are finished; ``meta`` replaces by key.
+    ``moved_jobs`` (with their runs, and those of a family) and ``moved_attempts`` (job, task, attempt) are in the history now and go.
     """
 
     records: list[bytes] = []
     snapshot: bytes | None = None
     runs: list[tuple[int, bytes]] = []
+    templates: list[tuple[int, int, bytes]] = []
     jobs: list[JobRecord] = []
     attempts: list[AttemptRecord] = []
     meta: dict[str, bytes] = {}
@@ -68,15 +69,30 @@ class Store(Protocol):
         """A finished job."""
 
     def jobs(
-        self, *, limit: int, before: int | None = None, group: str = "", user: str = "", state: str = "", name: str = ""
+        self,
+        *,
+        limit: int,
+        before: int | None = None,
+        group: str = "",
+        user: str = "",
+        state: str = "",
+        name: str = "",
+        type: str = "",  # noqa: A002
+        family: int = 0,
     ) -> list[JobRecord]:
-        """Finished jobs with an id below ``before``, newest first, at most ``limit``; an empty filter lets all pass."""
+        """Finished jobs with an id below ``before``, newest first, at most ``limit``; an empty filter lets all pass.
+
+        ``family``: its members alone; 0: all but the members of services and databases, which nobody submitted.
+        """
 
     def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
         """The finished attempts of the tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""
 
     def finished(self, most: int) -> tuple[list[JobRecord], list[AttemptRecord]]:
-        """Up to ``most`` finished attempts, by job; then, when there are fewer, up to ``most`` finished jobs."""
+        """Up to ``most`` finished attempts, by job; then, when there are fewer, up to ``most`` finished jobs.
+
+        Members come before their families, whose runs they need.
+        """
 
     def close(self) -> None:
         """Give the store back; nothing is lost without."""

@@ -66,6 +66,7 @@ sql.Index("jobs_submitted", _jobs.c.submitted)
 sql.Index("jobs_group", _jobs.c.group, _jobs.c.id)
 sql.Index("jobs_user", _jobs.c.user, _jobs.c.id)
 sql.Index("jobs_name", _jobs.c.name, _jobs.c.id)
+_by_family = sql.Index("jobs_family", _jobs.c.family, _jobs.c.id)
 sql.Index("attempts_task", _attempts.c.job, _attempts.c.task)
 
 
@@ -115,6 +116,7 @@ class History:
                     if column.name not in there:
                         words = sql.schema.CreateColumn(column).compile(dialect=connection.dialect)
                         connection.execute(sql.text(f'ALTER TABLE "{table.name}" ADD COLUMN {words}'))
+            _by_family.create(connection, checkfirst=True)
 
     def close(self) -> None:
         """Close the connections."""
@@ -179,16 +181,22 @@ class History:
         before: int | None = None,
         since: int | None = None,
         until: int | None = None,
+        family: int = 0,
         **filters: str,
     ) -> list[tuple[JobRecord, bytes | None]]:
         """Jobs with an id below ``before``, submitted from ``since`` on and before ``until`` (µs), newest first.
 
-        ``filters`` are values of columns; an empty one lets all pass.
+        ``filters`` are values of columns; an empty one lets all pass. ``family`` as in ``Store.jobs``.
         """
         query = sql.select(_jobs).order_by(_jobs.c.id.desc()).limit(limit)
         for name, value in filters.items():
             if value:
                 query = query.where(_jobs.c[name] == value)
+        if family:
+            query = query.where(_jobs.c.family == family)
+        else:
+            member = sql.func.coalesce(_jobs.c.family, 0) > 0
+            query = query.where(~(member & _jobs.c.type.in_(("service", "database"))))
         if before is not None:
             query = query.where(_jobs.c.id < before)
         if since is not None:

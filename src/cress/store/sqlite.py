@@ -13,7 +13,7 @@ from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.store.base import Batch, Damaged, Saved, StoreError
 
-SCHEMA = 4
+SCHEMA = 5
 # The ending of the file that tells whether a store was closed.
 MARK = ".mark"
 # What SQLite says when a file is not what it wrote.
@@ -23,14 +23,17 @@ _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE log (seq INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE snapshot (one INTEGER PRIMARY KEY CHECK (one = 1), state BLOB NOT NULL);
-CREATE TABLE runs (job INTEGER PRIMARY KEY, run BLOB NOT NULL);
+CREATE TABLE runs (job INTEGER PRIMARY KEY, run BLOB NOT NULL, family INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX runs_family ON runs (family) WHERE family > 0;
 CREATE TABLE jobs (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, "group" TEXT NOT NULL, user TEXT NOT NULL, type TEXT NOT NULL,
     tasks INTEGER NOT NULL, gang INTEGER NOT NULL, priority INTEGER NOT NULL, time_limit INTEGER, request TEXT NOT NULL,
     state TEXT NOT NULL, submitted INTEGER NOT NULL, started INTEGER NOT NULL, ended INTEGER NOT NULL,
     succeeded INTEGER NOT NULL, failed INTEGER NOT NULL, cancelled INTEGER NOT NULL, preempted INTEGER NOT NULL,
-    reason TEXT NOT NULL, requirement TEXT NOT NULL, rank TEXT NOT NULL, application TEXT NOT NULL
+    reason TEXT NOT NULL, requirement TEXT NOT NULL, rank TEXT NOT NULL, application TEXT NOT NULL,
+    family INTEGER NOT NULL, "index" INTEGER NOT NULL, template INTEGER NOT NULL
 );
+CREATE INDEX jobs_family ON jobs (family, id) WHERE family > 0;
 CREATE TABLE attempts (
     job INTEGER NOT NULL, task INTEGER NOT NULL, attempt INTEGER NOT NULL, node TEXT NOT NULL, outcome TEXT NOT NULL,
     final INTEGER NOT NULL, placed INTEGER NOT NULL, started INTEGER NOT NULL, ended INTEGER NOT NULL, code INTEGER,
@@ -127,12 +130,22 @@ class SqliteStore:
         return None if row is None else job_of(row)
 
     def jobs(
-        self, *, limit: int, before: int | None = None, group: str = "", user: str = "", state: str = "", name: str = ""
+        self,
+        *,
+        limit: int,
+        before: int | None = None,
+        group: str = "",
+        user: str = "",
+        state: str = "",
+        name: str = "",
+        type: str = "",  # noqa: A002
+        family: int = 0,
     ) -> list[JobRecord]:
-        """Finished jobs with an id below ``before``, newest first, at most ``limit``; an empty filter lets all pass."""
-        filters = {"group": group, "user": user, "state": state, "name": name}
+        """Finished jobs with an id below ``before``, newest first, at most ``limit``; see ``Store.jobs``."""
+        filters = {"group": group, "user": user, "state": state, "name": name, "type": type, "family": family}
         wanted = {key: value for key, value in filters.items() if value}
         where = [f'"{key}" = ?' for key in wanted] + ["id < ?"] * (before is not None)
+        where += ["NOT (family > 0 AND type IN ('service', 'database'))"] * (not family)
         values = [*wanted.values(), *([before] if before is not None else []), limit]
         sql = f"SELECT {_JOB_COLUMNS} FROM jobs"  # noqa: S608 (our own names; values are bound)
         sql += (" WHERE " + " AND ".join(where) if where else "") + " ORDER BY id DESC LIMIT ?"
@@ -149,13 +162,14 @@ class SqliteStore:
             return [attempt_of(row) for row in self._reader.execute(sql, (job, first, last))]
 
     def finished(self, most: int) -> tuple[list[JobRecord], list[AttemptRecord]]:
-        """Up to ``most`` finished attempts, by job; then, when there are fewer, up to ``most`` finished jobs."""
+        """Up to ``most`` finished attempts, by job; then up to ``most`` finished jobs; see ``Store.finished``."""
         with told(self.path, "cannot be read"):
             rows = self._reader.execute(f"SELECT {_ATTEMPT_COLUMNS} FROM attempts LIMIT ?", (most,)).fetchall()  # noqa: S608
             if len(rows) == most:
                 return [], [attempt_of(row) for row in rows]
             # What ended between the two looks may go before its last attempts do; the next look finds those.
-            jobs = self._reader.execute(f"SELECT {_JOB_COLUMNS} FROM jobs ORDER BY id LIMIT ?", (most,)).fetchall()  # noqa: S608
+            sql = f"SELECT {_JOB_COLUMNS} FROM jobs ORDER BY family = 0, id LIMIT ?"  # noqa: S608 (our own names)
+            jobs = self._reader.execute(sql, (most,)).fetchall()
         return [job_of(row) for row in jobs], [attempt_of(row) for row in rows]
 
     def close(self) -> None:
@@ -266,6 +280,11 @@ def _write(writer: sqlite3.Connection, batch: Batch) -> None:
         writer.executemany(
             "INSERT INTO runs (job, run) VALUES (?, ?)", ((job, _sealed(run)) for job, run in batch.runs)
         )
+    if batch.templates:
+        writer.executemany(
+            "INSERT INTO runs (job, family, run) VALUES (?, ?, ?)",
+            ((number, family, _sealed(run)) for number, family, run in batch.templates),
+        )
     if batch.jobs:
         writer.executemany(_INSERT_JOB, _rows(batch.jobs))
     if batch.attempts:
@@ -275,6 +294,7 @@ def _write(writer: sqlite3.Connection, batch: Batch) -> None:
     for job in batch.moved_jobs:
         writer.execute("DELETE FROM jobs WHERE id = ?", (job,))
         writer.execute("DELETE FROM runs WHERE job = ?", (job,))
+        writer.execute("DELETE FROM runs WHERE family > 0 AND family = ?", (job,))
     if batch.meta:
         writer.executemany("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", _notes(batch.meta))
 
