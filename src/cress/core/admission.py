@@ -7,7 +7,6 @@ from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
 from cress.core.constraints import asks_for_more, check_constraints, constraints_of
-from cress.core.dependencies import NOTHING, Relation
 from cress.core.placement import relation_of
 from cress.model.errors import InputError
 from cress.model.events import (
@@ -47,9 +46,9 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
     """
     groups: Container[str] = core.groups.by_name
     jobs: set[int] = set()
+    asking: list[Job] = []
     # Nodes that come or go by this batch, and whether they are there after it.
     there: dict[str, bool] = {}
-    relations: list[Relation] = []
     for event in events:
         match event:
             case TaskEnded():
@@ -58,14 +57,10 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
             case JobCancelled() | JobHeld() | JobAfter() | ClockSet() | RacksSet():
                 pass
             case JobSubmitted():
-                check_job(event.job, core.dimensions)
-                name = event.job.group or DEFAULT_GROUP
-                if name not in groups:
-                    raise InputError(f"there is no group {name!r}", hint="a group that was applied", field="group")
-                if event.job.id in core.jobs or event.job.id in jobs:
-                    raise InputError(f"job {event.job.id} is known already", hint="a new id", field="id")
+                if check_job(event.job, core.dimensions):
+                    asking.append(event.job)
+                _check_place(event.job, core, groups, jobs)
                 jobs.add(event.job.id)
-                relations.append(_relation(event.job, name))
             case NodeAdded():
                 _amounts(event.node.capacity, core.dimensions, f"capacity of node {event.node.name}")
                 if there.get(event.node.name, _is_there(core, event.node.name)):
@@ -82,7 +77,18 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
                 groups = {group.name for group in event.groups} | {DEFAULT_GROUP}
             case _:
                 raise InputError(f"{event!r} is no event", hint="one of the events of cress.model.events")
-    core.relations.dependencies.check(relations)
+    core.relations.dependencies.check(
+        [relation_of(job, constraints_of(job), job.group or DEFAULT_GROUP) for job in asking]
+    )
+
+
+def _check_place(job: Job, core: Ledger, groups: Container[str], jobs: Container[int]) -> None:
+    if (job.group or DEFAULT_GROUP) not in groups:
+        raise InputError(
+            f"there is no group {job.group or DEFAULT_GROUP!r}", hint="a group that was applied", field="group"
+        )
+    if job.id in core.jobs or job.id in jobs:
+        raise InputError(f"job {job.id} is known already", hint="a new id", field="id")
 
 
 def _is_there(core: Ledger, name: str) -> bool:
@@ -90,13 +96,8 @@ def _is_there(core: Ledger, name: str) -> bool:
     return f is not None and not core.cluster.lost[f]
 
 
-def _relation(job: Job, group: str) -> Relation:
-    """What a job depends on; who depends on it does not matter where nothing is asked for."""
-    return relation_of(job, constraints_of(job), group) if asks_for_more(job) else NOTHING
-
-
-def check_job(job: Job, dimensions: Dimensions) -> None:
-    """Raise ``InputError`` unless the job makes sense."""
+def check_job(job: Job, dimensions: Dimensions) -> bool:
+    """Raise ``InputError`` unless the job makes sense; returns whether it asks for anything beside amounts."""
     _amounts(job.request, dimensions, "request")
     if job.tasks < 1:
         raise InputError(f"{job.tasks} tasks", hint="at least 1", field="tasks")
@@ -108,8 +109,10 @@ def check_job(job: Job, dimensions: Dimensions) -> None:
         raise InputError(f"{job.retries} retries", hint="0 or more", field="retries")
     if job.backoff < 0:
         raise InputError(f"a backoff of {job.backoff} µs", hint="0 or more", field="backoff")
-    if asks_for_more(job):
+    more = asks_for_more(job)
+    if more:
         _constraints(job)
+    return more
 
 
 def _constraints(job: Job) -> None:

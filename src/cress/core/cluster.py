@@ -67,6 +67,11 @@ def grown(table: npt.NDArray[Any], rows: int, axis: int = 0) -> npt.NDArray[Any]
     return new
 
 
+def _key(request: ResourceVector, size: int, wants: Wants) -> tuple[ResourceVector, int, Wants | None]:
+    # Hashing wants takes long, and most jobs have none.
+    return request, size, None if wants is NO_WANTS else wants
+
+
 class Shape:
     """What makes tasks alike to the matcher: the request, how many start together, what they want of nodes.
 
@@ -140,7 +145,7 @@ class Cluster:
         self.lack: npt.NDArray[np.int32] = np.zeros((8, 1), np.int32)
         self.row_shapes: list[Shape | None] = [None] * 8
         self.row_count = 0
-        self.shapes: dict[tuple[ResourceVector, int, Wants], Shape] = {}
+        self.shapes: dict[tuple[ResourceVector, int, Wants | None], Shape] = {}
         self.matching = Matching(self)
         self._aside: npt.NDArray[np.int32] = np.zeros(1, np.int32)
         # Grows whenever something that may let a waiting unit fit happens; who failed before it need not try again.
@@ -328,7 +333,7 @@ class Cluster:
 
     def shape(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> Shape:
         """The one object for this shape."""
-        key = (request, size, wants)
+        key = _key(request, size, wants)
         found = self.shapes.get(key)
         if found is None:
             found = self.shapes[key] = Shape(request, size, wants)
@@ -444,7 +449,7 @@ class Cluster:
         shape.early = None
         shape.seen = -1
         shape.match = None
-        key = (shape.request, shape.size, shape.wants)
+        key = _key(shape.request, shape.size, shape.wants)
         if self.shapes.get(key) is shape:
             del self.shapes[key]
 
@@ -561,7 +566,7 @@ class Cluster:
 
     def fits_now(self, request: ResourceVector) -> bool:
         """Whether one copy of ``request`` fits into what is free on some usable node."""
-        shape = self.shapes.get((request, 1, NO_WANTS))
+        shape = self.shapes.get(_key(request, 1, NO_WANTS))
         if shape is not None and shape.row != NONE:
             return self.fitting(shape) > 0
         free = self.nodes[: self.node_count, FREE : FREE + self.k_count]

@@ -167,7 +167,12 @@ def _read(
 def asks_for_more(job: Job) -> bool:
     """Whether the job asks for anything beside amounts."""
     return bool(
-        job.requirement or job.rank or job.ports or job.max_per_node or job.max_per_rack or job.counted_as != job.id
+        job.requirement
+        or job.rank
+        or job.ports
+        or job.max_per_node
+        or job.max_per_rack
+        or (job.family and job.counted_as != job.id)
     )
 
 

@@ -5,7 +5,7 @@ A name stands for all live jobs that have it, and may be that of a job which is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from cress.model.errors import InputError
@@ -25,10 +25,6 @@ class Relation(NamedTuple):
     on: tuple[Key, ...]
 
 
-# The relation of a job that nobody can depend on, and that depends on nobody.
-NOTHING = Relation(Key("", ""), ())
-
-
 def key_of(text: str, group: str) -> Key:
     """What ``text`` means in a job of ``group``: a name of its group, or ``group/name``."""
     first, slash, rest = text.partition("/")
@@ -36,53 +32,52 @@ def key_of(text: str, group: str) -> Key:
 
 
 class Dependencies:
-    """The relations of live jobs, by their ids; who was not added has none."""
+    """The relations of live jobs, by their ids.
 
-    def __init__(self) -> None:
+    Names are counted from the first time that somebody asks for one: ``live`` has the jobs of that moment, and from
+    then on (``followed``) every job is added, with its name alone if it depends on nobody.
+    """
+
+    def __init__(self, live: Callable[[], Iterable[tuple[int, Key]]]) -> None:
+        self.followed = False
+        self._live = live
+        # Only of jobs that depend on somebody.
         self._relations: dict[int, Relation] = {}
         self._named: dict[Key, dict[int, None]] = {}
         self._behind: dict[Key, dict[int, None]] = {}
 
     def add(self, number: int, relation: Relation) -> None:
         """A job is there."""
-        self._relations[number] = relation
-        if relation.key.name:
+        if self.followed:
             self._named.setdefault(relation.key, {})[number] = None
-        for key in relation.on:
-            self._behind.setdefault(key, {})[number] = None
+        if relation.on:
+            self._relations[number] = relation
+            for key in relation.on:
+                self._behind.setdefault(key, {})[number] = None
 
-    def remove(self, number: int) -> None:
-        """A job is over, or will be added again with another group."""
-        relation = self._relations.pop(number, NOTHING)
-        _leave(self._named, relation.key, number)
-        for key in relation.on:
-            _leave(self._behind, key, number)
+    def remove(self, number: int, key: Key) -> None:
+        """The job with this key is over, or will be added again with another group."""
+        _leave(self._named, key, number)
+        if number in self._relations:
+            for each in self._relations.pop(number).on:
+                _leave(self._behind, each, number)
 
     def named(self, key: Key) -> list[int]:
         """The live jobs of that name, by id."""
-        return sorted(self._named.get(key, ()))
+        if not self.followed:
+            self.followed = True
+            for number, each in self._live():
+                self._named.setdefault(each, {})[number] = None
+        return sorted(self._named.get(key, ())) if key.name else []
 
     def on(self, number: int) -> list[int]:
         """The live jobs that a job depends on directly, by id."""
-        return sorted({each for key in self._of(number).on for each in self._named.get(key, ())})
+        relation = self._relations.get(number)
+        return sorted({each for key in relation.on for each in self.named(key)}) if relation else []
 
-    def behind(self, number: int) -> list[int]:
-        """The live jobs that depend on it directly, by id."""
-        return sorted(self._behind.get(self._of(number).key, ()))
-
-    def _of(self, number: int) -> Relation:
-        return self._relations.get(number, NOTHING)
-
-    def all_behind(self, number: int) -> list[int]:
-        """The live jobs that depend on it, directly or through others, by id; never the job itself."""
-        found: set[int] = set()
-        left = self.behind(number)
-        while left:
-            each = left.pop()
-            if each not in found:
-                found.add(each)
-                left += self.behind(each)
-        return sorted(found - {number})
+    def behind(self, key: Key) -> list[int]:
+        """The live jobs that depend directly on jobs with this key, by id."""
+        return sorted(self._behind.get(key, ()))
 
     def check(self, new: Iterable[Relation]) -> None:
         """Raise ``InputError`` if jobs that come together would depend on themselves, also through live jobs."""

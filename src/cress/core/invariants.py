@@ -44,7 +44,7 @@ def _capacity(core: Scheduler) -> Iterator[str]:
     k = cluster.k_count
     held = np.zeros((cluster.node_count, k), np.int64)
     for attempt in core.attempts.values():
-        held[attempt.node] += attempt.job.request_array
+        held[attempt.node] += np.array(attempt.job.job.request)
     for f in range(cluster.node_count):
         node = cluster.nodes[f]
         if np.any(node[FREE : FREE + k] < 0):
@@ -233,7 +233,7 @@ def _claims(core: Scheduler) -> Iterator[str]:
     coming = cluster.nodes[: cluster.node_count, FREE : FREE + k].copy()
     for attempt in core.attempts.values():
         if cluster.leases[attempt.slot, END] < NEVER:
-            coming[attempt.node] += attempt.job.request_array
+            coming[attempt.node] += np.array(attempt.job.job.request)
     for f in np.flatnonzero(np.any(promised > coming, axis=1)).tolist():
         yield f"claims on node {cluster.names[f]} exceed what will be free there"
 

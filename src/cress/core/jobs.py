@@ -5,8 +5,6 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from cress.core.cluster import Shape
 from cress.core.constraints import Constraints
 from cress.model.job import Job
@@ -50,7 +48,6 @@ class JobState:
         "next_task",
         "queued",
         "relaxes_at",
-        "request_array",
         "shape",
         "since",
         "soft",
@@ -74,7 +71,6 @@ class JobState:
         # A reservation must last, or it would keep nothing.
         self.limit = NEVER if job.time_limit is None else max(1, job.time_limit)
         self.cpu_charge = (job.request[0],)
-        self.request_array = np.array(job.request, np.int64)
         self.next_task = 0
         self.again: list[int] = []
         self.later: dict[int, int] = {}

@@ -121,7 +121,8 @@ class Ledger:
         if nodes_changed:
             # Once for all nodes of the batch: thousands may register together.
             self._nodes_changed()
-        self.cluster.matching.flush()
+        if self._live:
+            self.cluster.matching.flush()
 
     def _at(self, now: int) -> None:
         self._check_time(now)
@@ -131,8 +132,9 @@ class Ledger:
         while self.later and self.later[0][0] <= now:
             _, number, task = heappop(self.later)
             self._queue_again(self.jobs[number], task)
-        for job in self.relaxing.due(now):
-            self.look_at(job)
+        if self.relaxing.times and self.relaxing.times[0][0] <= now:
+            for job in self.relaxing.due(now):
+                self.look_at(job)
 
     def _check_time(self, now: int) -> None:
         if now < self.now:
@@ -156,11 +158,11 @@ class Ledger:
         """A job lives from now on."""
         self.jobs[job.job.id] = job
         job.group.jobs += 1
-        if _is_related(job):
+        if job.constraints is not None or job.job.application or self.relations.dependencies.followed:
             self.relations.add_job(job, relation_of(job.job, job.constraints, job.group.name))
 
     def _forget(self, job: JobState) -> None:
-        if _is_related(job):
+        if job.constraints is not None or job.job.application or self.relations.dependencies.followed:
             self.relations.remove_job(job)
 
     def _found_out(self, event: NodeChanged | PortsSeen | RacksSet) -> None:
@@ -615,11 +617,6 @@ class Ledger:
     def fits_now(self, request: tuple[int, ...]) -> bool:
         """Whether one task of ``request`` fits into what is free on some node."""
         return self.cluster.fits_now(request)
-
-
-def _is_related(job: JobState) -> bool:
-    """Whether others may ask for the job, or it for others."""
-    return bool(job.job.name or job.job.application or job.constraints is not None)
 
 
 def _add(amounts: list[int], change: tuple[int, ...]) -> None:

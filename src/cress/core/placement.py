@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cress.core.constraints import NOBODY, Constraints, Wants
-from cress.core.dependencies import NOTHING, Key, Relation, key_of
+from cress.core.dependencies import Key, Relation, key_of
 from cress.core.matching import CLAUSES, EXTRAS, Bools, Matching, Predicate
 from cress.core.ports import DYNAMIC
 from cress.core.relations import Own, Relations, belongs_with
@@ -326,12 +326,10 @@ def near_whom(relations: Relations, wants: Wants) -> list[int]:
 
 def relation_of(job: Job, constraints: Constraints | None, group: str) -> Relation:
     """What a job of this group is called and depends on, whether the clause is hard, soft or may change sides."""
-    asked: list[Clause] = []
-    if constraints is not None:
-        asked += constraints.requirement.clauses
-        asked += (term.what for term in constraints.rank.terms if isinstance(term.what, Clause))
-    if not asked and not job.name:
-        return NOTHING
+    if constraints is None:
+        return Relation(Key(group, job.name), ())
+    asked = list(constraints.requirement.clauses)
+    asked += (term.what for term in constraints.rank.terms if isinstance(term.what, Clause))
     on = (key_of(str(clause.value), group) for clause in asked if clause.kind is Kind.DEPENDENCY)
     return Relation(Key(group, job.name), tuple(dict.fromkeys(on)))
 

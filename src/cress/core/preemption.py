@@ -95,7 +95,7 @@ class _Search:
         # Claims own what leaving tasks will free: count both, so that nothing is promised twice.
         stopping = np.zeros(len(cluster.leases), np.bool_)
         for attempt in core.leaving.values():
-            self.levels[attempt.node] += attempt.job.request_array
+            self.levels[attempt.node] += np.array(attempt.job.job.request, np.int64)
             stopping[attempt.slot] = True
         for claim in core.claims:
             for row in claim.reservation.rows:
@@ -195,4 +195,4 @@ class _Search:
     def _free(self, v: int, sign: int) -> None:
         """Count what a victim frees on its nodes, or count it no more."""
         for attempt in self._tasks(v):
-            self.levels[attempt.node] += sign * attempt.job.request_array
+            self.levels[attempt.node] += sign * np.array(attempt.job.job.request, np.int64)

@@ -7,7 +7,7 @@ Counts are made when they are first asked for, and kept up to date from then on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from cress.core.jobs import JobState
 
 DISKS = "disks"
+
+_T = TypeVar("_T")
 
 
 class Own(NamedTuple):
@@ -53,7 +55,9 @@ class Relations:
         self.jobs: Mapping[int, JobState] = {}
         self.racks = Racks()
         self.ports = Ports()
-        self.dependencies = Dependencies()
+        self.dependencies = Dependencies(
+            lambda: ((number, Key(job.group.name, job.job.name)) for number, job in self.jobs.items())
+        )
         self.node_count = 0
         # Per node: whole disks, and how many of them tasks have.
         self.disks: Ints = np.zeros(0, np.int64)
@@ -92,32 +96,32 @@ class Relations:
 
     def add_job(self, job: JobState, relation: Relation) -> None:
         """A job is there, in its group."""
-        number, whose = job.job.id, belongs_with(job)
+        number = job.job.id
         self.dependencies.add(number, relation)
-        if isinstance(whose, Application):
-            self._applications.setdefault(whose, {})[number] = None
+        if job.job.application:
+            self._applications.setdefault(Application(job.group.name, job.job.application), {})[number] = None
         if job.job.counted_as != number:
             self._families.setdefault(job.job.family, {})[number] = None
 
     def remove_job(self, job: JobState) -> None:
         """A job is over, or leaves its group: what was counted for it alone is forgotten."""
-        number, name, whose = job.job.id, Key(job.group.name, job.job.name), belongs_with(job)
-        self.dependencies.remove(number)
-        family = self._families.get(job.job.family)
-        if family is None:
-            self.counts.pop(Own(number), None)
-        else:
-            family.pop(number, None)
-            if not family:
-                del self._families[job.job.family]
-                self.counts.pop(Own(job.job.family), None)
-        if name in self.counts and not self.dependencies.named(name):
-            del self.counts[name]
-        if isinstance(whose, Application):
-            del self._applications[whose][number]
-            if not self._applications[whose]:
-                del self._applications[whose]
-                self.counts.pop(whose, None)
+        number, name = job.job.id, Key(job.group.name, job.job.name)
+        self.dependencies.remove(number, name)
+        if not (self.counts or self._applications or self._families):
+            return
+        if job.job.counted_as != number:
+            self._leave(self._families, job.job.family, number)
+        if job.job.application:
+            self._leave(self._applications, Application(job.group.name, job.job.application), number)
+        for whose in (Own(job.job.counted_as), name, belongs_with(job)):
+            if whose in self.counts and not self._jobs_of(whose):
+                del self.counts[whose]
+
+    @staticmethod
+    def _leave(table: dict[_T, dict[int, None]], key: _T, number: int) -> None:
+        del table[key][number]
+        if not table[key]:
+            del table[key]
 
     def forget_counts(self) -> None:
         """Jobs moved to other groups: whose tasks they are is looked up again."""

@@ -17,7 +17,8 @@ class Relaxing:
     """Which waiting jobs have to be looked at, and when. An entry counts as long as it is the job's ``relaxes_at``."""
 
     def __init__(self) -> None:
-        self._times: list[tuple[int, int]] = []
+        # A heap of times and jobs.
+        self.times: list[tuple[int, int]] = []
         self._by_time: dict[int, JobState] = {}
         # Jobs by what they ask for that follows the load, and which of its clauses were soft, whenever, at the last look.
         self.by_load: dict[Constraints, dict[int, JobState]] = {}
@@ -34,13 +35,13 @@ class Relaxing:
         time = NEVER if change >= NEVER else job.since + change
         number = job.job.id
         if time < NEVER and time != job.relaxes_at:
-            heappush(self._times, (time, number))
+            heappush(self.times, (time, number))
             self._by_time[number] = job
         job.relaxes_at = time
-        if len(self._times) > 2 * len(self._by_time) + MOST_STALE:
+        if len(self.times) > 2 * len(self._by_time) + MOST_STALE:
             # Queued again and again long before their time, jobs would leave an entry each time.
-            self._times = [(each.relaxes_at, key) for key, each in self._by_time.items() if each.relaxes_at < NEVER]
-            heapify(self._times)
+            self.times = [(each.relaxes_at, key) for key, each in self._by_time.items() if each.relaxes_at < NEVER]
+            heapify(self.times)
         self._forget(number)
         follows = tuple({each: None for each in asked if each.by_load})
         if follows:
@@ -76,16 +77,16 @@ class Relaxing:
         """The jobs whose time has come, by time and id; their entries are gone."""
         found = []
         while self.next() <= now:
-            found.append(self._by_time[heappop(self._times)[1]])
+            found.append(self._by_time[heappop(self.times)[1]])
             found[-1].relaxes_at = NEVER
         return found
 
     def next(self) -> int:
         """The earliest time at which a clause of a waiting job changes sides; NEVER if none does by itself."""
-        while self._times:
-            time, number = self._times[0]
+        while self.times:
+            time, number = self.times[0]
             job = self._by_time.get(number)
             if job is not None and job.relaxes_at == time:
                 return time
-            heappop(self._times)
+            heappop(self.times)
         return NEVER

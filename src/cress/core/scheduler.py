@@ -61,7 +61,8 @@ class Scheduler(Ledger):
         while more and budget > 0:
             budget -= 1
             more = self._pass(now)
-        self.cluster.matching.flush()
+        if self._live:
+            self.cluster.matching.flush()
         return Decisions(decided, more=more)
 
     def _pass(self, now: int) -> bool:
@@ -501,7 +502,9 @@ class Scheduler(Ledger):
     def next_wakeup(self) -> int | None:
         """The earliest time at which something changes by itself, as far as the last ``decide`` knows."""
         retry = self.later[0][0] if self.later else NEVER
-        wake = min(self.wake, self.groups.next_quota_change, retry, self.relaxing.next())
+        wake = min(
+            self.wake, self.groups.next_quota_change, retry, self.relaxing.next() if self.relaxing.times else NEVER
+        )
         return None if wake >= NEVER else wake
 
     # --- explanations and state ------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cress.core.constraints import NO_WANTS, Wants
-from cress.core.dependencies import key_of
+from cress.core.dependencies import Key, key_of
 from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Requirement, joined
 from cress.model.resources import ResourceVector
 
@@ -50,7 +50,8 @@ def _reached(core: Ledger, number: int, among: set[int]) -> list[int]:
     found: set[int] = set()
     left = [number]
     while left:
-        for other in core.relations.dependencies.behind(left.pop()):
+        job = core.jobs[left.pop()]
+        for other in core.relations.dependencies.behind(Key(job.group.name, job.job.name)):
             if other in among and other != number and other not in found:
                 found.add(other)
                 left.append(other)
