@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cress.executor.environment import MOST_HOSTS, host_file, variables
+import pytest
+
+from cress.executor.environment import MOST_HOSTS, host_file, of_job, variables
 from cress.executor.runtimes.base import Given, Spawn
+from cress.model.job import JobType
 from cress.model.run import Host, Run
 from cress.protocol.messages import Gang
 from tests.executor.harness import SupervisorProcess, free_port
@@ -23,6 +26,23 @@ def told(run: Run, given: Given) -> dict[str, str]:
 
 def test_a_task_without_wishes_is_told_nothing_more() -> None:
     assert told(Run(job=1, command=("true",)), Given()) == {}
+
+
+@pytest.mark.parametrize(
+    ("type", "family", "told_as", "of"),
+    [
+        (JobType.BATCH, 0, b"7", None),
+        (JobType.BATCH, 5, b"7", b"5"),  # a run of a cron job, a step of a dag: jobs of their own
+        (JobType.SERVICE, 5, b"5", b"5"),
+        (JobType.DATABASE, 5, b"5", b"5"),
+    ],
+)
+def test_tasks_of_services_and_databases_are_told_the_number_that_people_know(
+    type: JobType, family: int, told_as: bytes, of: bytes | None
+) -> None:
+    found = of_job(Run(job=7, command=("true",), name="web", group="g", tasks=3, type=type, family=family))
+    assert (found[b"CRESS_JOB_ID"], found.get(b"CRESS_FAMILY_ID")) == (told_as, of)
+    assert (found[b"CRESS_JOB_NAME"], found[b"CRESS_GROUP"], found[b"CRESS_TASK_COUNT"]) == (b"web", b"g", b"3")
 
 
 def test_ports_are_told_by_name_and_the_first_without() -> None:

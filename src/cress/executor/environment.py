@@ -1,4 +1,4 @@
-"""What Cress tells a task about itself in its environment, beyond what all tasks of its job are told."""
+"""What Cress tells a task about itself in its environment."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from cress.executor.runtimes.base import Spawn
+from cress.model.job import JobType
 from cress.model.run import Host, Run
 
 # The file with the hosts of a gang, in the attempt's folder.
@@ -15,14 +16,30 @@ HOST_FILE = b"hosts"
 MOST_HOSTS = 100_000
 
 
+def of_job(run: Run) -> dict[bytes, bytes]:
+    """The variables that all tasks of a job have in common. A task of a service or database is told its family's number."""
+    kept_up = run.family and run.type in (JobType.SERVICE, JobType.DATABASE)
+    found = {
+        b"CRESS_JOB_ID": b"%d" % (run.family if kept_up else run.job),
+        b"CRESS_JOB_NAME": os.fsencode(run.name),
+        b"CRESS_GROUP": os.fsencode(run.group),
+        b"CRESS_TASK_COUNT": b"%d" % run.tasks,
+    }
+    if run.family:
+        found[b"CRESS_FAMILY_ID"] = b"%d" % run.family
+    return found
+
+
 def variables(what: Spawn) -> dict[bytes, bytes]:
-    """The variables of one attempt."""
+    """The variables of one attempt, beyond those of its job."""
     given = what.given
     found = {
         b"CRESS_TASK_INDEX": b"%d" % what.task,
         b"CRESS_ATTEMPT": b"%d" % what.attempt,
         b"CRESS_DIRECTORY": what.folder,
     }
+    if what.data:
+        found[b"CRESS_DATA"] = what.data
     if given.address:
         found[b"CRESS_ADDRESS"] = os.fsencode(given.address)
     if given.rack:

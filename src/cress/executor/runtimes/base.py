@@ -36,13 +36,19 @@ class Given(msgspec.Struct, frozen=True):
 
 
 class Spawn(msgspec.Struct, frozen=True):
-    """What is to be started: a task of a job as an attempt, its output into files in ``folder`` (a path)."""
+    """What is to be started: a task of a job as an attempt, its output into files in ``folder`` (a path).
+
+    ``data`` is the directory that outlives the attempt (``CRESS_DATA``; empty: none); it is there. ``leads``: the program
+    leads a session of its own; else it stays in that of the caller, which is the stage.
+    """
 
     attempt: int
     task: int
     run: Run
     folder: bytes
     given: Given = Given()
+    data: bytes = b""
+    leads: bool = True
 
 
 class Runtime(Protocol):

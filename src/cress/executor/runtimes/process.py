@@ -11,7 +11,7 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-from cress.executor.environment import HOST_FILE, host_file, variables
+from cress.executor.environment import HOST_FILE, host_file, of_job, variables
 from cress.executor.runtimes.base import Spawn, StartError
 from cress.model.run import Run
 
@@ -32,13 +32,7 @@ class _Plan:
         self.directory = _bytes(run.directory)
         self.memory = run.memory_limit
         environment = {**base, **{_bytes(name): _bytes(value) for name, value in run.environment}}
-        environment |= {
-            b"CRESS_JOB_ID": b"%d" % run.job,
-            b"CRESS_JOB_NAME": _bytes(run.name),
-            b"CRESS_GROUP": _bytes(run.group),
-            b"CRESS_TASK_COUNT": b"%d" % run.tasks,
-        }
-        self.environment = environment
+        self.environment = environment = environment | of_job(run)
         self.programs = _candidates(self.arguments[0], environment.get(b"PATH", os.defpath.encode()))
 
 
@@ -85,7 +79,7 @@ class ProcessRuntime:
         try:
             pid = os.fork()
             if pid == 0:
-                self._child(plan, folder, environment, writing)
+                self._child(plan, what, environment, writing)
         except OSError as error:
             os.close(reading)
             raise StartError(f"no new process could be made on this node: {error.strerror}", node=True) from None
@@ -95,11 +89,12 @@ class ProcessRuntime:
         os.set_blocking(reading, False)
         return pid, reading
 
-    def _child(self, plan: _Plan, folder: bytes, environment: dict[bytes, bytes], writing: int) -> None:
+    def _child(self, plan: _Plan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> None:
         """In the child: become the program, or say why not and end. Never returns."""
-        stage = _OUTPUT
+        stage, folder = _OUTPUT, what.folder
         try:
-            os.setsid()
+            if what.leads:
+                os.setsid()
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             os.dup2(os.open(folder + b"/stdout", flags, 0o644), 1)
             os.dup2(os.open(folder + b"/stderr", flags, 0o644), 2)
