@@ -39,7 +39,7 @@ def variables(what: Spawn) -> dict[bytes, bytes]:
         b"CRESS_DIRECTORY": what.folder,
     }
     if what.data:
-        found[b"CRESS_DATA"] = what.data
+        found[b"CRESS_STATE"] = what.data
     if given.address:
         found[b"CRESS_ADDRESS"] = os.fsencode(given.address)
     if given.rack:
