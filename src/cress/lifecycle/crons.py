@@ -1,46 +1,171 @@
-"""Crons: not filled yet."""
+"""Cron jobs: a run at each moment of the wall clock that the expression names, as far as its last run lets it.
+
+The next moment is kept in the wall clock's time, and a timer on the machine's clock stands where that will be; when the
+wall clock is set the timer moves. A moment is over once: what comes after it is looked for from it, or from the time that
+the wall clock shows by then, whichever is later, so a clock that is put back makes no run twice. A clock that is put back
+by more than ``CORRECTION`` was wrong before, and what it shows now counts, as in Debian's cron.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cress.lifecycle.family import Family
+import msgspec
+
+from cress.lifecycle import families, jobs, members
+from cress.lifecycle.family import Clockwork, Family
 from cress.lifecycle.live import LiveJob
-from cress.model.job import Job
+from cress.lifecycle.moments import check as check_moments
+from cress.lifecycle.moments import last_before, next_after
+from cress.lifecycle.timers import MOMENT
+from cress.lifecycle.zones import zone_of
+from cress.model.errors import InputError
+from cress.model.job import Job, JobType
+from cress.model.plan import Cron, Missed, Overlap
 from cress.model.records import JobRecord
+from cress.model.times import HOUR, MINUTE, SECOND
+from cress.model.timetable import local_time
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine
 
+# A moment is missed when no step was made for so long (µs) after it.
+LATE = MINUTE
+
+# A wall clock that is put back by more than that (µs) was wrong before.
+CORRECTION = 3 * HOUR
+
+# A timer may come so much (µs) before its moment: the clocks do not run alike, and the machine hears only of more.
+EARLY = SECOND
+
+# So many missed moments are counted one by one; how many more there were in years without a center matters to nobody.
+COUNTED = 1_000
+
 
 def check(machine: Machine, job: Job) -> None:
     """Raise ``InputError`` if the plan makes no sense."""
+    plan = _plan(job)
+    try:
+        check_moments(plan.when, plan.zone)
+    except InputError as error:
+        raise error.at(field="when") from None
 
 
 def begin(machine: Machine, family: Family) -> None:
     """It was accepted, and nothing that it comes after is open."""
+    family.state = Clockwork(seen=machine.utc)
+    _look_ahead(machine, family)
 
 
 def member_over(machine: Machine, family: Family, member: LiveJob, record: JobRecord) -> None:
-    """One of its members is over."""
+    """A run is over."""
 
 
 def tend(machine: Machine, family: Family) -> None:
-    """Something of it changed: bring it on."""
+    """It may have been released: a run that is owed is made."""
+    clock = family.state
+    if isinstance(clock, Clockwork) and clock.owed and not family.held:
+        owed, clock.owed = clock.owed, 0
+        if _plan(family.job).missed is Missed.ONCE:
+            _run(machine, family, clock, owed)
 
 
 def due(machine: Machine, family: Family, kind: str, index: int) -> None:
-    """The time of a timer has come."""
+    """A moment has come, or was passed while no step was made."""
+    clock, plan = family.state, _plan(family.job)
+    if not isinstance(clock, Clockwork) or not clock.next:
+        return
+    if clock.next > machine.utc + EARLY:
+        _set_timer(machine, family, clock)
+        return
+    first, moment = clock.next, max(clock.next, last_before(plan.when, plan.zone, machine.utc + 1) or 0)
+    clock.seen = max(moment, machine.utc)
+    _look_ahead(machine, family)
+    on_time = not family.held and machine.utc - moment < LATE
+    clock.missed += _count(plan, first, moment) - on_time
+    if on_time:
+        # It makes up for those that were missed before it too.
+        _run(machine, family, clock, moment)
+    elif plan.missed is Missed.ONCE and family.held:
+        clock.owed = moment
+    elif plan.missed is Missed.ONCE:
+        _run(machine, family, clock, moment)
 
 
 def updated(machine: Machine, family: Family, before: Job) -> None:
-    """It is to be otherwise from now on."""
+    """It is to be otherwise from now on: its runs go on as they are, the next ones are new."""
+    old, new = _plan(before), _plan(family.job)
+    if isinstance(family.state, Clockwork) and (old.when, old.zone) != (new.when, new.zone):
+        family.state.seen = max(family.state.seen, machine.utc)
+        _look_ahead(machine, family)
 
 
 def wall_stepped(machine: Machine, family: Family) -> None:
-    """The wall clock was set."""
+    """The wall clock was set: the next moment is due at another time of the machine's clock, or is another one."""
+    clock = family.state
+    if not isinstance(clock, Clockwork):
+        return
+    if clock.seen > machine.utc + CORRECTION:
+        clock.seen = machine.utc
+        _look_ahead(machine, family)
+    elif clock.next:
+        _set_timer(machine, family, clock)
 
 
 def why(machine: Machine, family: Family, now: int) -> str:
-    """What it waits for; empty: nothing."""
-    return ""
+    """When it runs next."""
+    clock, plan = family.state, _plan(family.job)
+    if not isinstance(clock, Clockwork):
+        return ""
+    if not clock.next:
+        return f"{plan.when} does not come again"
+    return f"its next run is due at {local_time(clock.next, zone_of(plan.zone)):%Y-%m-%d %H:%M %Z}"
+
+
+def _plan(job: Job) -> Cron:
+    assert isinstance(job.plan, Cron)
+    return job.plan
+
+
+def _look_ahead(machine: Machine, family: Family) -> None:
+    """Wait for the first moment that was not seen yet."""
+    clock, plan = family.state, _plan(family.job)
+    assert isinstance(clock, Clockwork)
+    clock.next = next_after(plan.when, plan.zone, clock.seen) or 0
+    _set_timer(machine, family, clock)
+
+
+def _set_timer(machine: Machine, family: Family, clock: Clockwork) -> None:
+    name = families.timer_name(family)
+    if clock.next:
+        machine.timers.set(MOMENT, name, machine.now + max(0, clock.next - machine.utc))
+    else:
+        machine.timers.drop(MOMENT, name)
+
+
+def _count(plan: Cron, first: int, last: int) -> int:
+    """How many moments there are from ``first`` to ``last``, which are some."""
+    count, at = 1, first
+    while at < last and count < COUNTED:
+        at, count = next_after(plan.when, plan.zone, at) or last, count + 1
+    return count
+
+
+def _run(machine: Machine, family: Family, clock: Clockwork, moment: int) -> None:
+    """A run for a moment, unless one that is not over forbids it; one that replaces another waits for its end."""
+    overlap = _plan(family.job).overlap
+    # Those that ended in this step may not have been taken out yet.
+    alive = [number for number in family.members.values() if number in machine.jobs]
+    if alive and overlap is Overlap.FORBID:
+        clock.skipped += 1
+        return
+    if overlap is Overlap.REPLACE:
+        for number in alive:
+            jobs.cancel(machine, number, "the next run of its cron job replaced it")
+        alive = [number for number in alive if number in machine.jobs]
+    else:
+        alive = []
+    spec = msgspec.structs.replace(family.job, type=JobType.BATCH)
+    run = members.make(machine, family, spec, clock.runs, behind=alive)
+    if run is not None:
+        clock.runs, clock.last, clock.last_job = clock.runs + 1, moment, run.job.id

@@ -1,46 +1,117 @@
-"""Dags: not filled yet."""
+"""Dags: their steps came in the same submit and wait for each other by themselves; here is what they come to.
+
+A step that can never start since the one before it did *not* fail (a clean-up after failures) was not needed, and with it
+all that only it leads to: a dag is no less a success for that.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cress.lifecycle.family import Family
+from cress.lifecycle.family import Family, Progress
 from cress.lifecycle.live import LiveJob
-from cress.model.job import Job
-from cress.model.records import JobRecord
+from cress.model.errors import InputError, NotAccepted
+from cress.model.job import Condition, Job
+from cress.model.plan import Dag
+from cress.model.records import JobRecord, JobState
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine
 
 
+_WORDS = {JobState.FAILED: "failed", JobState.CANCELLED: "was cancelled"}
+
+
 def check(machine: Machine, job: Job) -> None:
     """Raise ``InputError`` if the plan makes no sense."""
+    plan = job.plan
+    assert isinstance(plan, Dag)
+    if not plan.steps:
+        raise InputError("a dag without steps", hint="at least one", field="steps")
+    twice = next((name for name in plan.steps if plan.steps.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"two steps have the name {twice!r}", hint="a name of its own for each", field="steps")
+    if plan.resumed:
+        _check_resumed(machine, plan.resumed)
+
+
+def _check_resumed(machine: Machine, number: int) -> None:
+    """Only what is over is resumed, by one at a time."""
+    if not 0 < number < machine.next_job:
+        raise InputError(f"there is no job {number}", hint="see `cress jobs`")
+    if number in machine.families or number in machine.jobs:
+        raise NotAccepted(f"job {number} is not over", hint="a dag can be resumed when all its steps are over")
+    for family in machine.families.values():
+        if isinstance(family.job.plan, Dag) and family.job.plan.resumed == number:
+            raise NotAccepted(f"job {number} is being resumed", hint=f"as job {family.job.id}")
 
 
 def begin(machine: Machine, family: Family) -> None:
     """It was accepted, and nothing that it comes after is open."""
+    _progress(family)
+
+
+def _progress(family: Family) -> Progress:
+    # Steps can be over before their dag begins: those that were cancelled.
+    if not isinstance(family.state, Progress):
+        family.state = Progress()
+    return family.state
 
 
 def member_over(machine: Machine, family: Family, member: LiveJob, record: JobRecord) -> None:
-    """One of its members is over."""
+    """A step is over."""
+    progress = _progress(family)
+    progress.ended[member.index] = record.state
+    if record.state is JobState.CANCELLED and not member.started and _needless(family, member, progress):
+        progress.needless.append(member.index)
+    elif record.state is not JobState.SUCCEEDED and not family.reason:
+        # Those behind it are cancelled after it, so this is the step with which it began.
+        family.reason = f"step {_step(family, member.index)} {_WORDS[record.state]}"
+
+
+def _step(family: Family, index: int) -> str:
+    assert isinstance(family.job.plan, Dag)
+    return family.job.plan.steps[index]
+
+
+def _needless(family: Family, member: LiveJob, progress: Progress) -> bool:
+    """Whether a step did not start for want of a failure that did not happen, or of steps that were not needed."""
+    for number, condition in member.job.after:
+        index = number - family.job.id - 1  # steps follow their dag
+        if condition is Condition.FAILED and progress.ended.get(index) is JobState.SUCCEEDED:
+            return True
+        if condition is not Condition.ANY and index in progress.needless:
+            return True
+    return False
 
 
 def tend(machine: Machine, family: Family) -> None:
-    """Something of it changed: bring it on."""
+    """Something of it changed: its steps look after themselves."""
 
 
 def due(machine: Machine, family: Family, kind: str, index: int) -> None:
-    """The time of a timer has come."""
+    """It has no timers."""
 
 
 def updated(machine: Machine, family: Family, before: Job) -> None:
-    """It is to be otherwise from now on."""
+    """A dag is never changed."""
 
 
 def wall_stepped(machine: Machine, family: Family) -> None:
-    """The wall clock was set."""
+    """It has no moments."""
 
 
 def why(machine: Machine, family: Family, now: int) -> str:
-    """What it waits for; empty: nothing."""
+    """Its steps say themselves what they wait for."""
     return ""
+
+
+def result(family: Family) -> tuple[JobState, tuple[int, int, int]]:
+    """What a dag that is over came to, and how many steps succeeded, failed and were cancelled (or not needed)."""
+    counts = family.succeeded, family.failed, family.cancelled
+    needless = len(family.state.needless) if isinstance(family.state, Progress) else 0
+    if family.cancelling:
+        return JobState.CANCELLED, counts
+    if family.failed:
+        return JobState.FAILED, counts
+    return (JobState.CANCELLED if family.cancelled > needless else JobState.SUCCEEDED), counts

@@ -246,11 +246,7 @@ def record_of(family: Family, utc: int) -> JobRecord:
     spec = family.job
     state, counts = JobState.CANCELLED, (0, 0, spec.tasks)
     if isinstance(spec.plan, Dag):
-        counts = (family.succeeded, family.failed, family.cancelled)
-        if not family.cancelling and not family.failed:
-            state = JobState.SUCCEEDED if not family.cancelled else JobState.CANCELLED
-        elif family.failed and not family.cancelling:
-            state = JobState.FAILED
+        state, counts = dags.result(family)
     return JobRecord(
         id=spec.id,
         name=spec.name,

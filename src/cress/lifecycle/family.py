@@ -7,6 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from cress.model.job import Condition, Job
+from cress.model.records import JobState
 
 
 class Version(msgspec.Struct, frozen=True, array_like=True):
@@ -34,17 +35,31 @@ class Kept(msgspec.Struct, tag=True, kw_only=True):
 
 
 class Clockwork(msgspec.Struct, tag=True, kw_only=True):
-    """What a cron job knows: its moments are wall clock, in µs; 0: none. ``last_job`` is its last run."""
+    """What a cron job knows. Its moments are wall clock, in µs; 0: none.
 
+    All until ``seen`` are over. ``last`` is the moment of the last run that was made, the job ``last_job``; ``owed`` the
+    last one that was missed while it was held. Counts: of ``runs`` that were made, of moments ``skipped`` because a run was
+    not over, and of those that were ``missed``.
+    """
+
+    seen: int = 0
     next: int = 0
     last: int = 0
     last_job: int = 0
+    owed: int = 0
     runs: int = 0
     skipped: int = 0
     missed: int = 0
 
 
-State: TypeAlias = Kept | Clockwork
+class Progress(msgspec.Struct, tag=True, kw_only=True):
+    """What a dag knows: how its steps ended, by index, and which of them were not needed."""
+
+    ended: dict[int, JobState] = {}
+    needless: list[int] = []
+
+
+State: TypeAlias = Kept | Clockwork | Progress
 
 
 class Family(msgspec.Struct, kw_only=True):

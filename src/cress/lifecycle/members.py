@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,34 +11,41 @@ from cress.lifecycle.family import Family
 from cress.lifecycle.live import LiveJob
 from cress.model.errors import InputError
 from cress.model.events import JobSubmitted
-from cress.model.job import Job
+from cress.model.job import Condition, Job
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine
 
 
-def make(machine: Machine, family: Family, job: Job, index: int, template: int = 0) -> LiveJob | None:
+def make(
+    machine: Machine, family: Family, job: Job, index: int, template: int = 0, behind: Sequence[int] = ()
+) -> LiveJob | None:
     """A new member of a family, as ``job`` says, with a new id; it waits from now on, or is held with its family.
 
-    Its run is that of ``template``, or the family's. ``None`` if the scheduler refuses it; then the family says why.
+    Its run is that of ``template``, or the family's. It starts when the jobs ``behind`` are over, which are alive. ``None``
+    if the scheduler refuses it; then the family says why.
     """
     number = machine.next_job
-    spec = msgspec.structs.replace(job, id=number, family=family.job.id, plan=None, after=(), hold=family.held)
+    after = tuple((each, Condition.ANY) for each in behind)
+    spec = msgspec.structs.replace(job, id=number, family=family.job.id, plan=None, after=after, hold=family.held)
     live = LiveJob(
         job=spec,
         submitted=machine.utc,
         held=family.held,
         held_by=family.held_by,
+        unmet=list(after),
         template=template or family.template,
         index=index,
     )
     machine.jobs[number] = live
     try:
-        machine.observe(JobSubmitted(spec))
+        machine.observe(JobSubmitted(spec, behind[0] if behind else None))
     except InputError as error:
         del machine.jobs[number]
         family.reason = str(error)
         return None
+    for each in behind:
+        machine.behind.setdefault(each, []).append(number)
     machine.next_job = number + 1
     family.members[index] = number
     return live

@@ -38,7 +38,7 @@ def reason(machine: Machine, number: int, now: int | None = None) -> str:
 
 def _after(machine: Machine, job: LiveJob) -> str:
     first, _ = job.unmet[0]
-    name = machine.jobs[first].job.name
+    name = (machine.jobs.get(first) or machine.families[first]).job.name
     more = f", and {len(job.unmet) - 1} more" if len(job.unmet) > 1 else ""
     return f"it comes after job {first}{f' ({name})' if name else ''}{more}"
 

@@ -157,6 +157,10 @@ def _check_family(jobs: Sequence[Job], place: int, names: set[tuple[str, str]]) 
         raise InputError(f"it is a step of {job.family}", hint="the place of a dag before it", field="family")
     if job.family and job.plan is not None:
         raise InputError(f"a step cannot be a {job.type.value}", hint="a batch job", field="type")
+    if isinstance(job.plan, Dag):
+        steps = sum(each.family == -place - 1 for each in jobs)
+        if steps != len(job.plan.steps):
+            raise InputError(f"{steps} jobs for {len(job.plan.steps)} steps", hint="a job for each step", field="steps")
     if job.plan is not None and not isinstance(job.plan, Dag) and job.name:
         key = (job.group or DEFAULT_GROUP, job.name)
         if key in names:

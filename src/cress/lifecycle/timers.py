@@ -9,6 +9,7 @@ Key: TypeAlias = tuple[str, str]
 
 REST = "rest"  # the node takes tasks again
 DRAIN = "drain"  # what still runs on the node is stopped
+MOMENT = "moment"  # a cron job is due
 
 
 class Timers:
