@@ -25,7 +25,8 @@ def constrained(specs: Sequence[JobSpec]) -> list[Job]:
     """
     jobs: list[Job] = []
     errors: list[InputError] = []
-    for position, spec in enumerate(specs):
+    wrong: dict[int, set[tuple[str, str]]] = {}
+    for position, spec in enumerate(specs, 1):
         if not (spec.clauses or spec.ranks):
             jobs.append(spec.job)
             continue
@@ -36,7 +37,10 @@ def constrained(specs: Sequence[JobSpec]) -> list[Job]:
                 rank = str(parse_rank(each.text))
             except InputError as error:
                 mistakes.append(_told(each, error))
-        errors += (below(each, f"jobs[{position}]") for each in mistakes)
+        # What a step has from its dag is told there.
+        told = wrong.get(-spec.job.family, set())
+        wrong[position] = {(each.field, each.what) for each in mistakes}
+        errors += (below(each, spec.place) for each in mistakes if (each.field, each.what) not in told)
         jobs.append(msgspec.structs.replace(spec.job, requirement=found, rank=rank))
     if errors:
         raise errors[0] if len(errors) == 1 else InputErrors(errors)

@@ -1,4 +1,4 @@
-"""Job files: what a user writes to submit a job, read into what the scheduler and the executors need (docs/commands.md).
+"""Job files: what a user writes to submit a job, read into what the scheduler and the executors need (docs/jobs.md).
 
 The center reads them, so that command line, API and Python get the same errors. Keys are read without regard to
 capitals, ``_`` and ``-``: ``time_limit``, ``TimeLimit`` and ``time-limit`` are one.
@@ -7,81 +7,40 @@ capitals, ``_`` and ``-``: ``time_limit``, ``TimeLimit`` and ``time-limit`` are 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from cress.model import jobclauses
+from cress.model import jobclauses, jobfiles
 from cress.model import jobvalues as values
-from cress.model.errors import InputError, NotAccepted
+from cress.model.errors import InputError
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Condition, Job, JobType, OnPartition
+from cress.model.jobchecks import check, port_of_check
 from cress.model.jobclauses import CLAUSES, ClauseText
+from cress.model.jobkeys import ALIASES, KEYS, misplaced
+from cress.model.jobplans import plan
 from cress.model.jobports import UNNAMED, Ports, ports
-from cress.model.jobvalues import DEFAULT_RESOURCE, MAX_ERRORS, MAX_NAME_LENGTH, SHELL, mistakes, raise_all, shown
+from cress.model.jobreader import Reader, below
+from cress.model.jobvalues import DEFAULT_RESOURCE, MAX_NAME_LENGTH, SHELL, mistakes, raise_all, shown
+from cress.model.plan import Service
 from cress.model.resources import Dimensions
-from cress.model.run import Run
-from cress.model.units import one_of
+from cress.model.run import Check, File, Run
+from cress.model.units import one_of, parse_count
 from cress.model.vectors import parse_vector
 
 # Linux takes 2 MB of arguments and variables together by default.
 MAX_RUN_BYTES = 1_000_000
-# Jobs that are submitted together.
+# Jobs that are submitted together, steps of dags among them.
 MAX_JOBS = 10_000
 
-KEYS = (
-    "command",
-    "name",
-    "type",
-    "group",
-    "tasks",
-    "resource",
-    "priority",
-    "time_limit",
-    "environment",
-    "directory",
-    "gang",
-    "stop_grace",
-    "on_partition",
-    "retries",
-    "backoff",
-    "hold",
-    "after",
-    "requirement",
-    "rank",
-    "nodes",
-    "data_locality",
-    "network_adjacent",
-    "job_dependency",
-    "exclusive_disk",
-    "ports",
-    "dynamic_port",
-    "max_per_node",
-    "max_per_rack",
-    "application",
-    "job_failure",
-)
-ALIASES = {
-    "issue_as_whole": "gang",
-    "env": "environment",
-    "dir": "directory",
-    "port": "ports",
-    "depended_job": "job_dependency",
-}
+__all__ = ["KEYS", "JobSpec", "below", "default_name", "parse_job", "parse_jobs"]
+
 _NO_COMMAND: tuple[str, ...] = ()
 _NO_VARIABLES: tuple[tuple[str, str], ...] = ()
 _NO_JOBS: tuple[tuple[int | str, Condition], ...] = ()
-_NO_TEXTS: jobclauses.Texts = ()
 _NO_PORTS: Ports = ()
-_T = TypeVar("_T")
-
-
-def _plain(key: str) -> str:
-    return key.lower().replace("_", "").replace("-", "")
-
-
-_PLAIN_KEYS = {_plain(key): key for key in KEYS} | {_plain(alias): key for alias, key in ALIASES.items()}
+_NO_FILES: tuple[File, ...] = ()
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +48,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     ``behind`` are the jobs of the same submit that it comes after, by name; ``parse_jobs`` has made places of them.
     ``clauses`` and ``ranks`` (one at most) are what must become ``requirement`` and ``rank`` of the job: whoever
-    knows the language reads them.
+    knows the language reads them. ``place`` is where it stands in the submit: ``jobs[2]``, ``jobs[0].steps.load``.
     """
 
     job: Job
@@ -97,32 +56,44 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     behind: tuple[tuple[str, Condition], ...] = ()
     clauses: tuple[ClauseText, ...] = ()
     ranks: tuple[ClauseText, ...] = ()
+    place: str = ""
 
 
 def parse_jobs(entries: object, *, dimensions: Dimensions, user: str) -> list[JobSpec]:
-    """The jobs of one submit, read together or not at all.
+    """The jobs of one submit, read together or not at all; the steps of a dag follow it.
 
     Raises InputError, or InputErrors with every mistake; ``field`` begins with the place of its job: ``jobs[2].tasks``.
     """
+    from cress.model.jobsteps import parse_dag  # which reads steps by what stands here
+
     hint = "a list of mappings, one for each job"
     if not isinstance(entries, (list, tuple)):
         raise InputError(f"{shown(entries)} is no list", hint=hint, field="jobs")
     if not entries:
         raise InputError("there is no job in it", hint=hint, field="jobs")
-    if len(entries) > MAX_JOBS:
-        raise InputError(
-            f"{len(entries)} jobs at once are too many", hint=f"at most {MAX_JOBS}; many alike: tasks", field="jobs"
-        )
+    _check_count(len(entries))
     specs: list[JobSpec] = []
     errors: list[InputError] = []
     for position, entry in enumerate(entries):
         place = f"jobs[{position}]"
         try:
-            specs.append(parse_job(_mapping(entry), dimensions=dimensions, user=user))
+            mapping = _mapping(entry)
+            if type_of(mapping) is JobType.DAG:
+                made = parse_dag(mapping, dimensions=dimensions, user=user, base=len(specs))
+            else:
+                made = [parse_job(mapping, dimensions=dimensions, user=user)]
+            specs += (msgspec.structs.replace(each, place=place + each.place) for each in made)
         except InputError as error:
             errors += [below(each, place) for each in mistakes(error)]
     raise_all(errors)
+    _check_count(len(specs))
     return _resolved(specs)
+
+
+def _check_count(number: int) -> None:
+    if number > MAX_JOBS:
+        what = f"{number} jobs at once are too many"
+        raise InputError(what, hint=f"at most {MAX_JOBS}; many alike: tasks", field="jobs")
 
 
 def _resolved(specs: list[JobSpec]) -> list[JobSpec]:
@@ -130,9 +101,9 @@ def _resolved(specs: list[JobSpec]) -> list[JobSpec]:
     places: dict[str, list[int]] = {}
     for position, spec in enumerate(specs):
         places.setdefault(spec.job.name, []).append(position)
-    resolved = []
+    resolved: list[JobSpec] = []
     errors: list[InputError] = []
-    for position, spec in enumerate(specs):
+    for spec in specs:
         after = list(spec.job.after)
         for name, condition in spec.behind:
             found = places.get(name, [])
@@ -144,55 +115,73 @@ def _resolved(specs: list[JobSpec]) -> list[JobSpec]:
             else:
                 what = f"no job of this submit is called {name}"
                 hint = "a job that was submitted before by its id; " + one_of(name, places)
-            errors.append(InputError(what, hint=hint, field=f"jobs[{position}].after"))
+            errors.append(InputError(what, hint=hint, field=f"{spec.place}.after"))
         job = msgspec.structs.replace(spec.job, after=tuple(after))
         resolved.append(msgspec.structs.replace(spec, job=job, behind=()))
     raise_all(errors)
     return resolved
 
 
+def type_of(mapping: Mapping[str, object]) -> JobType:
+    """The type that a job has, as far as it can be told: of one that is wrong, ``batch``."""
+    return Reader(mapping, KEYS, aliases=ALIASES).read("type", values.job_type, JobType.BATCH)
+
+
 def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str) -> JobSpec:
-    """One job. Raises InputError, or InputErrors with every mistake; ``field`` is the key as it was written."""
-    reader = _Reader(mapping)
+    """One job that is no dag. Raises InputError, or InputErrors with every mistake; ``field`` is the key as it was written."""
+    type_ = type_of(mapping)
+    reader = Reader(mapping, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, type_))
+    reader.read("type", values.job_type, JobType.BATCH)
+    spec = read_spec(reader, type_, dimensions=dimensions, user=user)
+    raise_all(reader.errors)
+    if type_ is not JobType.BATCH:
+        spec = msgspec.structs.replace(spec, run=msgspec.structs.replace(spec.run, source=source_of(mapping)))
+    return spec
+
+
+def source_of(mapping: Mapping[str, object]) -> str:
+    """A job as it was submitted, as JSON."""
+    try:
+        return msgspec.json.encode(mapping, order="deterministic").decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"is nothing that JSON could hold: {error}", hint="texts, numbers, lists, mappings") from None
+
+
+def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: str) -> JobSpec:
+    """What a reader has; its mistakes stay with it."""
     command = reader.read("command", values.command, _NO_COMMAND)
-    if "command" not in reader.given:
+    if not reader.has("command") and type_ is not JobType.DAG:
         reader.errors.append(InputError("is missing", hint=values.COMMAND_HINT, field="command"))
     name = reader.read("name", values.name, "") or default_name(command)
-    type_ = reader.read("type", values.job_type, JobType.BATCH)
     group = reader.read("group", values.group, DEFAULT_GROUP)
     tasks = reader.read("tasks", values.tasks, 1)
     default = parse_vector(DEFAULT_RESOURCE, dimensions)
     request = reader.read("resource", lambda value: values.resource(value, dimensions), default)
-    priority = reader.read("priority", values.priority, 0)
+    # The default request bounds nothing: nobody has thought about it.
+    limits = tuple((each, amount) for each, amount in zip(dimensions.names, request, strict=True) if amount)
+    limits = limits if reader.has("resource") else ()
     time_limit = reader.read("time_limit", values.time_limit, None)
     environment = reader.read("environment", values.environment, _NO_VARIABLES)
-    directory = reader.read("directory", values.directory, "")
-    gang = reader.read("gang", values.gang, False)
-    stop_grace = reader.read("stop_grace", values.stop_grace, Run(job=0, command=()).stop_grace)
     on_partition = reader.read("on_partition", values.on_partition, OnPartition.STOP)
-    retries = reader.read("retries", values.retries, 0)
-    backoff = reader.read("backoff", values.backoff, Job(id=0, group="", request=()).backoff)
-    hold = reader.read("hold", lambda value: values.truth(value, "it waits until it is released"), False)
     after = reader.read("after", values.after, _NO_JOBS)
     given_ports = _ports(reader)
-    clauses = tuple(each for key in CLAUSES for each in reader.texts(key, CLAUSES[key]))
-    ranks = reader.texts("rank", jobclauses.rank)
-    max_per_node = reader.read("max_per_node", values.tasks, 0)
-    max_per_rack = reader.read("max_per_rack", values.tasks, 0)
-    application = reader.read("application", values.name, "")
-    failure = "its tasks run again when their node is lost"
-    job_failure = reader.read("job_failure", lambda value: values.truth(value, failure), True)
+    ready = _check(reader, "ready", given_ports)
+    alive = _check(reader, "alive", given_ports)
+    minimum = reader.read("minimum", lambda value: parse_count(values.as_number(value), most=values.MAX_TASKS), 0)
+    if minimum > tasks:
+        reader.wrong("minimum", f"{minimum} is more than the {tasks} tasks", f"0 to {tasks}")
+    if ready is not None and "ready_after" in reader.given:
+        reader.wrong("ready_after", "is given beside ready", "delay in ready: when it is first asked")
+    plan_ = plan(reader, type_, checked=ready is not None)
+    if type_ is JobType.CRON and "when" not in reader.given:
+        reader.errors.append(InputError("is missing", hint='such as "0 8 * * 1-5"', field="when"))
+    if isinstance(plan_, Service) and "zone" in reader.given and "timetable" not in reader.given:
+        reader.wrong("zone", "is the time zone of a timetable, and there is none", "timetable: [{at: …, tasks: …}]")
     size = sum(len(word.encode()) for word in command)
     size += sum(len(key) + len(value.encode()) for key, value in environment)
     if size > MAX_RUN_BYTES and not reader.errors:
-        reader.errors.append(
-            InputError(
-                f"command and environment have {size} bytes together",
-                hint=f"at most {MAX_RUN_BYTES}; put large inputs into files",
-                field=reader.given["command"],
-            )
-        )
-    raise_all(reader.errors)
+        what = f"command and environment have {size} bytes together"
+        reader.wrong("command", what, f"at most {MAX_RUN_BYTES}; put large inputs into files")
     job = Job(
         id=0,
         group=group,
@@ -200,20 +189,22 @@ def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: st
         name=name,
         user=user,
         tasks=tasks,
-        gang=gang,
-        priority=priority,
+        gang=reader.read("gang", values.gang, False),
+        priority=reader.read("priority", values.priority, 0),
         time_limit=time_limit,
         type=type_,
+        minimum=minimum,
         on_partition=on_partition,
-        retries=retries,
-        backoff=backoff,
-        hold=hold,
+        retries=reader.read("retries", values.retries, 0),
+        backoff=reader.read("backoff", values.backoff, Job(id=0, group="", request=()).backoff),
+        hold=reader.read("hold", lambda value: values.truth(value, "it waits until it is released"), False),
         after=tuple((each, condition) for each, condition in after if isinstance(each, int)),
         ports=given_ports,
-        max_per_node=max_per_node,
-        max_per_rack=max_per_rack,
-        application=application,
-        job_failure=job_failure,
+        max_per_node=reader.read("max_per_node", values.tasks, 0),
+        max_per_rack=reader.read("max_per_rack", values.tasks, 0),
+        application=reader.read("application", values.name, ""),
+        job_failure=reader.read("job_failure", lambda value: values.truth(value, _FAILURE), True),
+        plan=plan_,
     )
     run = Run(
         job=0,
@@ -223,37 +214,52 @@ def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: st
         user=user,
         tasks=tasks,
         environment=environment,
-        directory=directory,
-        # The default request bounds nothing: nobody has thought about it.
-        memory_limit=request[dimensions.index["memory"]] if "resource" in reader.given else 0,
+        directory=reader.read("directory", values.directory, ""),
+        memory_limit=dict(limits).get("memory", 0),
         time_limit=time_limit,
-        stop_grace=stop_grace,
+        stop_grace=reader.read("stop_grace", values.stop_grace, Run(job=0, command=()).stop_grace),
         on_partition=on_partition,
         ports=given_ports,
+        type=type_,
+        runtime=reader.read("runtime", values.runtime, ""),
+        limits=limits,
+        pids=reader.read("pids", values.pids, 0),
+        root=reader.read("root", values.directory, ""),
+        run_as=reader.read("run_as", values.run_as, ""),
+        files=reader.read("files", jobfiles.files, _NO_FILES),
+        outputs=reader.read("outputs", jobfiles.outputs, _NO_FILES),
+        log_size=reader.read("log_size", values.log_size, 0),
+        log_copy=reader.read("log_copy", jobfiles.address, ""),
+        ready=ready,
+        alive=alive,
     )
-    behind = tuple((each, condition) for each, condition in after if isinstance(each, str))
-    return JobSpec(job=job, run=run, behind=behind, clauses=clauses, ranks=ranks)
+    return JobSpec(
+        job=job,
+        run=run,
+        behind=tuple((each, condition) for each, condition in after if isinstance(each, str)),
+        clauses=tuple(each for key in CLAUSES for each in reader.texts(key, CLAUSES[key])),
+        ranks=reader.texts("rank", jobclauses.rank),
+    )
 
 
-def _ports(reader: _Reader) -> Ports:
+_FAILURE = "its tasks run again when their node is lost"
+
+
+def _ports(reader: Reader) -> Ports:
     found = reader.read("ports", ports, _NO_PORTS)
     wanted = reader.read("dynamic_port", lambda value: values.truth(value, "each task gets a port"), False)
-    if wanted and "ports" in reader.given:
-        reader.errors.append(
-            InputError(
-                f"is given beside {reader.given['ports']}",
-                hint="of several ports each with a name: {http: 80, admin: dynamic}",
-                field=reader.given["dynamic_port"],
-            )
-        )
+    if wanted and "ports" in reader.given and "dynamic_port" in reader.given:
+        hint = "of several ports each with a name: {http: 80, admin: dynamic}"
+        reader.wrong("dynamic_port", f"is given beside {reader.given['ports']}", hint)
     return found or (((UNNAMED, 0),) if wanted else ())
 
 
-def below(error: InputError, field: str) -> InputError:
-    """The same error with its field below ``field``: ``resource`` and ``memory`` make ``resource.memory``."""
-    inner = f"{'' if error.field.startswith('[') else '.'}{error.field}" if error.field else ""
-    kind = NotAccepted if isinstance(error, NotAccepted) else InputError
-    return kind(error.what, hint=error.hint, file=error.file, line=error.line, field=field + inner)
+def _check(reader: Reader, key: str, given: Ports) -> Check | None:
+    found = reader.read(key, check, None)
+    error = port_of_check(found, given) if found is not None and key in reader.given else None
+    if error is not None:
+        reader.errors.append(below(error, reader.given[key]))
+    return found
 
 
 def default_name(command: Sequence[str]) -> str:
@@ -267,63 +273,7 @@ def default_name(command: Sequence[str]) -> str:
     return name or "job"
 
 
-class _Reader:
-    """Takes the values of a mapping one by one and remembers every mistake."""
-
-    def __init__(self, mapping: Mapping[str, object]) -> None:
-        self.errors: list[InputError] = []
-        # Key → the key as it was written.
-        self.given: dict[str, str] = {}
-        self._values: dict[str, object] = {}
-        unknown = 0
-        for written, value in mapping.items():
-            key = _known(written)
-            if key is None:
-                unknown += 1
-                if unknown <= MAX_ERRORS:
-                    self.errors.append(_unknown_key(written))
-            elif key in self.given:
-                self.errors.append(
-                    InputError("is given twice", hint=f"it is the same as {self.given[key]}", field=str(written))
-                )
-            else:
-                self.given[key] = written
-                self._values[key] = value
-
-    def read(self, key: str, parse: Callable[[object], _T], default: _T) -> _T:
-        """What ``parse`` makes of the value of ``key``; ``default`` when there is none, or a mistake."""
-        if key not in self.given:
-            return default
-        try:
-            return parse(_present(self._values[key]))
-        except InputError as error:
-            self.errors += [below(each, self.given[key]) for each in mistakes(error)]
-            return default
-
-    def texts(self, key: str, parse: Callable[[object], jobclauses.Texts]) -> tuple[ClauseText, ...]:
-        """The texts of the constraint language that ``parse`` makes of the value of ``key``, each with its field."""
-        made = self.read(key, parse, _NO_TEXTS)
-        return tuple(msgspec.structs.replace(each, field=self.given[key] + each.field) for each in made)
-
-
-def _known(written: object) -> str | None:
-    return _PLAIN_KEYS.get(_plain(written)) if isinstance(written, str) else None
-
-
 def _mapping(entry: object) -> Mapping[str, object]:
     if not isinstance(entry, Mapping):
         raise InputError(f"{shown(entry)} is no mapping", hint='{"command": ["echo", "hello"]}')
     return entry
-
-
-def _present(value: object) -> object:
-    if value is None:
-        raise InputError("nothing is given", hint="leave the key out, or give it a value")
-    return value
-
-
-def _unknown_key(written: object) -> InputError:
-    if not isinstance(written, str):
-        return InputError(f"{shown(written)} is no key", hint="one of " + ", ".join(KEYS))
-    hint = one_of(written[:MAX_NAME_LENGTH], KEYS)
-    return InputError(f"unknown key {shown(written)}", hint=hint, field=shown(written)[1:-1])

@@ -9,9 +9,9 @@ from decimal import Decimal
 from cress.model.errors import InputError, InputErrors
 from cress.model.group import MAX_GROUP_NAME_LENGTH
 from cress.model.job import Condition, JobType, OnPartition
-from cress.model.resources import Dimensions, ResourceVector
+from cress.model.resources import Dimensions, Measure, ResourceVector
 from cress.model.times import DAY, HOUR
-from cress.model.units import format_duration, one_of, parse_count, parse_duration
+from cress.model.units import format_duration, one_of, parse_amount, parse_count, parse_duration
 from cress.model.vectors import parse_vector
 
 # What a task gets that asks for nothing; it is accounted for and no limit for the task's memory.
@@ -25,6 +25,8 @@ MAX_STOP_GRACE = HOUR
 MAX_RETRIES = 1_000
 MAX_BACKOFF = DAY
 MAX_AFTER = 1_000
+MAX_PIDS = 2**22  # as many as Linux has
+LEAST_LOG = 4096
 # Linux takes no argument and no variable of 128 KiB or more (MAX_ARG_STRLEN).
 MAX_WORD_BYTES = 128 * 1024 - 1
 # Of a file with more mistakes than this, nobody reads more.
@@ -32,10 +34,12 @@ MAX_ERRORS = 100
 SHELL = ("/bin/sh", "-c")
 # Variables that Cress itself sets for a task.
 RESERVED_PREFIX = "CRESS_"
+RUNTIMES = ("process", "container")
 COMMAND_HINT = 'a list such as ["python3", "train.py"], or one text for the shell'
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ACCOUNT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?")
 _WORDS = {True: ("true", "yes", "on"), False: ("false", "no", "off")}
 
 
@@ -81,10 +85,7 @@ def job_type(value: object) -> JobType:
     if text not in known:
         hint = one_of(value[:MAX_NAME_LENGTH], known) if isinstance(value, str) else "one of " + ", ".join(known)
         raise InputError(f"unknown type {shown(value)}", hint=hint)
-    found = JobType(text)
-    if found is not JobType.BATCH:
-        raise InputError(f"jobs of type {found.value} do not work yet", hint="batch is the only type so far")
-    return found
+    return JobType(text)
 
 
 def group(value: object) -> str:
@@ -190,6 +191,36 @@ def directory(value: object) -> str:
     return path
 
 
+def runtime(value: object) -> str:
+    """In what the tasks run."""
+    text = value.strip().lower() if isinstance(value, str) else value
+    if text not in RUNTIMES:
+        hint = one_of(text, RUNTIMES) if isinstance(text, str) else "one of " + ", ".join(RUNTIMES)
+        raise InputError(f"unknown runtime {shown(value)}", hint=hint)
+    return str(text)
+
+
+def pids(value: object) -> int:
+    """A number of processes."""
+    return parse_count(as_number(value), least=1, most=MAX_PIDS)
+
+
+def run_as(value: object) -> str:
+    """The name of an account of the nodes."""
+    text = as_text(value)
+    if not _ACCOUNT.fullmatch(text):
+        raise InputError(f"{shown(text)} is no name of an account", hint="as in /etc/passwd of the nodes")
+    return text
+
+
+def log_size(value: object) -> int:
+    """Bytes."""
+    size = parse_amount(as_number(value), Measure.BYTES)
+    if size < LEAST_LOG:
+        raise InputError(f"{shown(value)} is too little", hint="at least 4K")
+    return size
+
+
 def truth(value: object, meaning: str) -> bool:
     """True or false, in words too; ``meaning`` of true is told to who writes neither."""
     if isinstance(value, bool):
@@ -223,7 +254,7 @@ def backoff(value: object) -> int:
 def after(value: object) -> tuple[tuple[int | str, Condition], ...]:
     """Ids and names of jobs, each with its condition."""
     if isinstance(value, Mapping):
-        pairs = [(_job_named(each), _condition(word)) for each, word in value.items()]
+        pairs = [(_job_named(each), condition(word)) for each, word in value.items()]
     else:
         jobs = value if isinstance(value, (list, tuple)) else [value]
         pairs = [(_job_named(each), Condition.OK) for each in jobs]
@@ -247,7 +278,8 @@ def _job_named(value: object) -> int | str:
     return name(text)
 
 
-def _condition(value: object) -> Condition:
+def condition(value: object) -> Condition:
+    """How a job must have ended."""
     known = [each.value for each in Condition]
     text = value.strip().lower() if isinstance(value, str) else value
     if text not in known:

@@ -1,0 +1,105 @@
+"""Files in a job file: what is brought before a program starts, what is saved when it has succeeded.
+
+Both are a list of mappings, or one mapping with a path on the left: ``data.csv: https://…/data.csv``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from cress.model.errors import InputError
+from cress.model.jobreader import Reader, below, mapping_of
+from cress.model.jobvalues import as_text, as_word, mistakes, raise_all, shown, truth
+from cress.model.run import File
+
+MAX_FILES = 1_000
+MAX_ADDRESS = 4_000
+
+FILE_KEYS = ("source", "path", "mode", "unpack")
+OUTPUT_KEYS = ("path", "to")
+_FILES_HINT = "a list of {source: ADDRESS, path: PATH}, or PATH: ADDRESS for each"
+_OUTPUTS_HINT = "a list of {path: PATH, to: ADDRESS}, or PATH: ADDRESS for each"
+_ADDRESS_HINT = "https://…, s3://…, sftp://…, file:///…, or a path that begins with /"
+
+
+def files(value: object) -> tuple[File, ...]:
+    """What is there before the program starts."""
+    return _all(value, _file, "source", _FILES_HINT)
+
+
+def outputs(value: object) -> tuple[File, ...]:
+    """What is saved when the program has succeeded."""
+    return _all(value, _output, "to", _OUTPUTS_HINT)
+
+
+def address(value: object) -> str:
+    """Where something is fetched or saved: an address with a scheme, or an absolute path of the node."""
+    text = as_word(as_text(value)).strip()
+    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*(::|:)//?\S|/", text):
+        raise InputError(f"{shown(value)} is no address", hint=_ADDRESS_HINT)
+    if len(text) > MAX_ADDRESS:
+        raise InputError(f"an address of {len(text)} characters is too long", hint=f"at most {MAX_ADDRESS}")
+    return text
+
+
+def _all(value: object, read: Callable[[Mapping[str, object]], File], far: str, hint: str) -> tuple[File, ...]:
+    if isinstance(value, Mapping):
+        entries = [(shown(path).strip("'\""), {"path": path, far: each}) for path, each in value.items()]
+    elif isinstance(value, (list, tuple)):
+        entries = [(f"[{place}]", each) for place, each in enumerate(value)]
+    else:
+        raise InputError(f"{shown(value)} is no list", hint=hint)
+    if len(entries) > MAX_FILES:
+        raise InputError(f"{len(entries)} files are too many", hint=f"at most {MAX_FILES}")
+    found: list[File] = []
+    errors: list[InputError] = []
+    for place, entry in entries:
+        try:
+            found.append(read(mapping_of(entry, hint)))
+        except InputError as error:
+            errors += [below(each, place) for each in mistakes(error)]
+    raise_all(errors)
+    return tuple(found)
+
+
+def _file(entry: Mapping[str, object]) -> File:
+    reader = Reader(entry, FILE_KEYS)
+    unpack = reader.read("unpack", lambda value: truth(value, "it is an archive, unpacked into the folder path"), False)
+    made = File(
+        source=_needed(reader, "source", address),
+        path=_needed(reader, "path", _path),
+        mode=reader.read("mode", _mode, 0),
+        unpack=unpack,
+    )
+    raise_all(reader.errors)
+    return made
+
+
+def _output(entry: Mapping[str, object]) -> File:
+    reader = Reader(entry, OUTPUT_KEYS)
+    made = File(source=_needed(reader, "to", address), path=_needed(reader, "path", _path))
+    raise_all(reader.errors)
+    return made
+
+
+def _needed(reader: Reader, key: str, parse: Callable[[object], str]) -> str:
+    if key not in reader.given:
+        reader.errors.append(InputError("is missing", hint=", ".join(FILE_KEYS[:2]), field=key))
+    return reader.read(key, parse, "")
+
+
+def _path(value: object) -> str:
+    text = as_word(as_text(value))
+    if not text.strip() or text.endswith("/.") or ".." in text.split("/"):
+        raise InputError(
+            f"{shown(value)} is no path of a file", hint="below the task's directory, or absolute; no `..`"
+        )
+    return text
+
+
+def _mode(value: object) -> int:
+    text = as_text(value).strip()
+    if not re.fullmatch(r"0?o?[0-7]{3,4}", text):
+        raise InputError(f"{shown(value)} is no mode", hint="as for chmod: 755")
+    return int(text.replace("o", ""), 8)

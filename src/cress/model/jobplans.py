@@ -1,0 +1,126 @@
+"""What makes a service, a database or a cron job in a job file: the values of their keys, and the plans of these.
+
+Cron expressions and time zones are texts here; ``lifecycle.moments`` knows what they may be.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeVar
+
+from cress.model.errors import InputError
+from cress.model.job import JobType
+from cress.model.jobchecks import LEAST_WAIT, MOST_WAIT, duration
+from cress.model.jobreader import Reader, below, mapping_of
+from cress.model.jobvalues import MAX_TASKS, as_number, as_text, as_word, mistakes, raise_all, shown
+from cress.model.plan import Cron, Database, Missed, Overlap, Plan, Service
+from cress.model.units import one_of, parse_count
+
+MAX_MOMENTS = 100
+MAX_EXPRESSION = 200
+TIMETABLE_KEYS = ("at", "tasks")
+
+_CRON_HINT = "minute hour day month weekday: 0 8 * * 1-5"
+_TIMETABLE_HINT = 'a list of {at: "0 8 * * 1-5", tasks: 10}'
+_NO_TIMETABLE: tuple[tuple[str, int], ...] = ()
+_E = TypeVar("_E", bound=Enum)
+
+
+def plan(reader: Reader, type_: JobType, *, checked: bool) -> Plan | None:
+    """The plan of a job of this type, of one that ends none; ``checked``: it says how to see whether it is ready."""
+    match type_:
+        case JobType.SERVICE:
+            service = Service()
+            return Service(
+                checked=checked,
+                ready_after=reader.read("ready_after", duration(0, MOST_WAIT), service.ready_after),
+                max_unavailable=reader.read("max_unavailable", _count, service.max_unavailable),
+                update_timeout=reader.read("update_timeout", duration(LEAST_WAIT, MOST_WAIT), service.update_timeout),
+                timetable=reader.read("timetable", timetable, _NO_TIMETABLE),
+                zone=reader.read("zone", zone, service.zone),
+            )
+        case JobType.DATABASE:
+            base = Database()
+            return Database(
+                checked=checked,
+                ready_after=reader.read("ready_after", duration(0, MOST_WAIT), base.ready_after),
+                update_timeout=reader.read("update_timeout", duration(LEAST_WAIT, MOST_WAIT), base.update_timeout),
+                move_after=reader.read("move_after", duration(0, MOST_WAIT), base.move_after),
+            )
+        case JobType.CRON:
+            return Cron(
+                when=reader.read("when", expression, ""),
+                zone=reader.read("zone", zone, "UTC"),
+                overlap=reader.read("overlap", overlap, Overlap.FORBID),
+                missed=reader.read("missed", missed, Missed.SKIP),
+            )
+        case _:
+            return None
+
+
+def expression(value: object) -> str:
+    """The text of a cron expression, its fields with one space between them."""
+    text = " ".join(as_word(as_text(value)).split())
+    if not text or len(text) > MAX_EXPRESSION or not text.isprintable():
+        raise InputError(f"{shown(value)} is no cron expression", hint=_CRON_HINT)
+    return text
+
+
+def zone(value: object) -> str:
+    """The name of a time zone."""
+    text = as_word(as_text(value)).strip()
+    if not text or len(text) > 100 or not text.isprintable():
+        raise InputError(f"{shown(value)} is no time zone", hint="such as Europe/Berlin, or UTC")
+    return text
+
+
+def timetable(value: object) -> tuple[tuple[str, int], ...]:
+    """Moments, and the task counts that hold from them on."""
+    if not isinstance(value, (list, tuple)) or not value:
+        raise InputError(f"{shown(value)} is no timetable" if value else "is empty", hint=_TIMETABLE_HINT)
+    if len(value) > MAX_MOMENTS:
+        raise InputError(f"{len(value)} moments are too many", hint=f"at most {MAX_MOMENTS}")
+    found: list[tuple[str, int]] = []
+    errors: list[InputError] = []
+    for place, entry in enumerate(value):
+        try:
+            found.append(_moment(entry))
+        except InputError as error:
+            errors += [below(each, f"[{place}]") for each in mistakes(error)]
+    raise_all(errors)
+    return tuple(found)
+
+
+def overlap(value: object) -> Overlap:
+    """What happens when the last run is not over."""
+    hint = "forbid: this run is left out; allow: both run; replace: the last one is cancelled"
+    return _word(value, Overlap, hint)
+
+
+def missed(value: object) -> Missed:
+    """What happens with runs that were missed."""
+    return _word(value, Missed, "skip: none of them runs; once: one run, however many were missed")
+
+
+def _moment(entry: object) -> tuple[str, int]:
+    reader = Reader(mapping_of(entry, _TIMETABLE_HINT), TIMETABLE_KEYS)
+    for key in TIMETABLE_KEYS:
+        if key not in reader.given:
+            reader.errors.append(InputError("is missing", hint=_TIMETABLE_HINT, field=key))
+    at = reader.read("at", expression, "")
+    tasks = reader.read("tasks", _count, 0)
+    raise_all(reader.errors)
+    return at, tasks
+
+
+def _count(value: object) -> int:
+    return parse_count(as_number(value), least=1, most=MAX_TASKS)
+
+
+def _word(value: object, kind: type[_E], hint: str) -> _E:
+    known = [str(each.value) for each in kind]
+    text = value.strip().lower() if isinstance(value, str) else value
+    if text not in known:
+        near = one_of(text, known) if isinstance(text, str) and text else ""
+        raise InputError(f"{shown(value)} is none of {', '.join(known)}", hint=near if near.startswith("did") else hint)
+    return kind(text)

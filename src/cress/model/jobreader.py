@@ -1,0 +1,129 @@
+"""Reading a mapping that people wrote, value by value: every mistake is kept, none ends the reading.
+
+Keys are read without regard to capitals, ``_`` and ``-``: ``time_limit``, ``TimeLimit`` and ``time-limit`` are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from cress.model.errors import InputError, NotAccepted
+from cress.model.jobclauses import ClauseText, Texts
+from cress.model.jobvalues import MAX_ERRORS, MAX_NAME_LENGTH, mistakes, shown
+from cress.model.units import one_of
+
+# Of more keys than this nobody reads a list.
+MOST_LISTED = 12
+
+_NO_TEXTS: Texts = ()
+_T = TypeVar("_T")
+
+
+def plain(key: str) -> str:
+    """A key without what does not count in it."""
+    return key.lower().replace("_", "").replace("-", "")
+
+
+def below(error: InputError, field: str) -> InputError:
+    """The same error with its field below ``field``: ``resource`` and ``memory`` make ``resource.memory``."""
+    inner = f"{'' if error.field.startswith('[') else '.'}{error.field}" if error.field else ""
+    kind = NotAccepted if isinstance(error, NotAccepted) else InputError
+    return kind(error.what, hint=error.hint, file=error.file, line=error.line, field=field + inner)
+
+
+def mapping_of(value: object, hint: str) -> Mapping[str, object]:
+    """The value, which must be a mapping."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"{shown(value)} is no mapping", hint=hint)
+    return value
+
+
+class Reader:
+    """Takes the values of a mapping one by one; ``errors`` are all mistakes so far, ``given`` the keys as written.
+
+    ``known`` are the keys that it may have, ``aliases`` what stands for one of them. ``misplaced`` says what is wrong
+    with a key of ``known`` that does not belong here; ``None``: nothing. ``defaults`` are values by key that hold where
+    the mapping has none; their mistakes are told elsewhere.
+    """
+
+    def __init__(
+        self,
+        mapping: Mapping[Any, object],
+        known: Iterable[str],
+        *,
+        aliases: Mapping[str, str] | None = None,
+        misplaced: Callable[[str], InputError | None] | None = None,
+        defaults: Mapping[str, object] | None = None,
+    ) -> None:
+        self.errors: list[InputError] = []
+        self.given: dict[str, str] = {}
+        self.values: dict[str, object] = {}
+        self.defaults = defaults or {}
+        keys = list(known)
+        wrong = misplaced or _nothing
+        by_plain = {plain(key): key for key in keys}
+        by_plain |= {plain(alias): key for alias, key in (aliases or {}).items()}
+        unknown = 0
+        for written, value in mapping.items():
+            key = by_plain.get(plain(written)) if isinstance(written, str) else None
+            if key is None:
+                unknown += 1
+                if unknown <= MAX_ERRORS:
+                    self.errors.append(_unknown(written, [each for each in keys if wrong(each) is None]))
+            elif (error := wrong(key)) is not None:
+                self.errors.append(error.at(field=written))
+            elif key in self.given:
+                self.errors.append(
+                    InputError("is given twice", hint=f"it is the same as {self.given[key]}", field=written)
+                )
+            else:
+                self.given[key] = written
+                self.values[key] = value
+
+    def has(self, key: str) -> bool:
+        """Whether there is a value, here or by default."""
+        return key in self.given or key in self.defaults
+
+    def read(self, key: str, parse: Callable[[object], _T], default: _T) -> _T:
+        """What ``parse`` makes of the value of ``key``; ``default`` when there is none, or a mistake."""
+        if key not in self.given:
+            try:
+                return parse(_present(self.defaults[key])) if key in self.defaults else default
+            except InputError:
+                return default
+        try:
+            return parse(_present(self.values[key]))
+        except InputError as error:
+            self.errors += [below(each, self.given[key]) for each in mistakes(error)]
+            return default
+
+    def texts(self, key: str, parse: Callable[[object], Texts]) -> tuple[ClauseText, ...]:
+        """The texts of the constraint language that ``parse`` makes of the value of ``key``, each with its field."""
+        made = self.read(key, parse, _NO_TEXTS)
+        return tuple(msgspec.structs.replace(each, field=self.given.get(key, key) + each.field) for each in made)
+
+    def wrong(self, key: str, what: str, hint: str, *, inner: str = "") -> None:
+        """Remember what is wrong with the value of a key, seen beside the others."""
+        self.errors.append(InputError(what, hint=hint, field=self.given.get(key, key) + inner))
+
+
+def _nothing(key: str) -> None:
+    """Nothing is wrong with a key."""
+
+
+def _present(value: object) -> object:
+    if value is None:
+        raise InputError("nothing is given", hint="leave the key out, or give it a value")
+    return value
+
+
+def _unknown(written: object, known: list[str]) -> InputError:
+    listed = "one of " + ", ".join(known) if len(known) <= MOST_LISTED else "`cress schema` tells all keys"
+    if not isinstance(written, str):
+        return InputError(f"{shown(written)} is no key", hint=listed)
+    near = one_of(written[:MAX_NAME_LENGTH], known)
+    hint = near if near.startswith("did you mean") else listed
+    return InputError(f"unknown key {shown(written)}", hint=hint, field=shown(written)[1:-1])

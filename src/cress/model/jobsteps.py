@@ -1,0 +1,216 @@
+"""Dags in a job file: one job for the whole, and one for each step, which comes after others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from cress.model import jobvalues as values
+from cress.model.errors import InputError
+from cress.model.job import Condition, Job, JobType
+from cress.model.jobkeys import ALIASES, INHERITED, KEYS, MAX_STEPS, misplaced
+from cress.model.jobreader import Reader, below, mapping_of
+from cress.model.jobspec import JobSpec, read_spec, source_of
+from cress.model.jobvalues import MAX_NAME_LENGTH, NAME, as_text, mistakes, raise_all, shown
+from cress.model.plan import Dag
+from cress.model.resources import Dimensions
+from cress.model.units import one_of
+
+_HINT = "steps: {load: {command: …}, train: {command: …, after: [load]}}"
+_NOTHING: tuple[tuple[str, Condition | None], ...] = ()
+_NO_STEPS: dict[str, Mapping[str, object]] = {}
+
+
+class _Step(msgspec.Struct):
+    """A step as it was written: what it comes after, and whether those behind it go on when it fails."""
+
+    name: str
+    after: tuple[tuple[str, Condition | None], ...]
+    goes_on: bool
+    spec: JobSpec
+
+
+def parse_dag(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str, base: int) -> list[JobSpec]:
+    """A dag and its steps, which stand at ``base`` in the submit and behind it. Raises InputError(s)."""
+    reader = Reader(mapping, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, JobType.DAG))
+    reader.read("type", values.job_type, JobType.DAG)
+    whole = read_spec(reader, JobType.DAG, dimensions=dimensions, user=user)
+    name = whole.job.name if "name" in reader.given else "dag"
+    entries = reader.read("steps", _entries, _NO_STEPS)
+    if "steps" not in reader.given:
+        reader.errors.append(InputError("is missing", hint=_HINT, field="steps"))
+    written = reader.given.get("steps", "steps")
+    defaults = {key: reader.values[key] for key in INHERITED if key in reader.given}
+    steps: list[_Step] = []
+    for called, entry in entries.items():
+        try:
+            steps.append(_step(called, entry, defaults, f"{name}.{called}", dimensions, user))
+        except InputError as error:
+            reader.errors += [below(each, f"{written}.{called}") for each in mistakes(error)]
+    if len(steps) == len(entries):
+        reader.errors += [below(each, written) for each in _wrong_order(steps)]
+    raise_all(reader.errors)
+    source = source_of(mapping)
+    job = msgspec.structs.replace(whole.job, name=name, tasks=len(steps), plan=Dag(steps=tuple(entries)))
+    run = msgspec.structs.replace(whole.run, name=name, tasks=len(steps), source=source)
+    places = {step.name: base + number for number, step in enumerate(steps, 1)}
+    goes_on = {step.name for step in steps if step.goes_on}
+    specs = [msgspec.structs.replace(whole, job=job, run=run)]
+    for step in steps:
+        after = tuple(
+            (-places[each] - 1, condition or (Condition.ANY if each in goes_on else Condition.OK))
+            for each, condition in step.after
+        )
+        member = msgspec.structs.replace(step.spec.job, group=job.group, after=after, family=-base - 1)
+        run = msgspec.structs.replace(step.spec.run, group=job.group)
+        specs.append(msgspec.structs.replace(step.spec, job=member, run=run, place=f".{written}.{step.name}"))
+    return specs
+
+
+def _entries(value: object) -> dict[str, Mapping[str, object]]:
+    found = mapping_of(value, _HINT)
+    if not found:
+        raise InputError("is empty", hint=_HINT)
+    if len(found) > MAX_STEPS:
+        raise InputError(f"{len(found)} steps are too many", hint=f"at most {MAX_STEPS}; many alike: tasks")
+    entries: dict[str, Mapping[str, object]] = {}
+    errors: list[InputError] = []
+    for written, entry in found.items():
+        try:
+            entries[values.name(written)] = mapping_of(entry, "command: … for each step")
+        except InputError as error:
+            errors.append(error.at(field=shown(written).strip("'\"")))
+    raise_all(errors)
+    return entries
+
+
+def _step(
+    step: str, entry: Mapping[str, object], defaults: Mapping[str, object], name: str, dimensions: Dimensions, user: str
+) -> _Step:
+    reader = Reader(entry, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, None), defaults=defaults)
+    if "environment" in reader.given:
+        _merge(reader)
+    after = reader.read("after", _after, _NOTHING)
+    # Names of steps are no names of jobs.
+    reader.values["after"] = []
+    goes_on = reader.read(
+        "continue", lambda value: values.truth(value, "those behind it start however it ended"), False
+    )
+    spec = read_spec(reader, JobType.BATCH, dimensions=dimensions, user=user)
+    if len(name) > MAX_NAME_LENGTH:
+        reader.errors.append(
+            InputError(f"its job would be called {name[:40]}…, which is too long", hint=f"at most {MAX_NAME_LENGTH}")
+        )
+    raise_all(reader.errors)
+    job = msgspec.structs.replace(spec.job, name=name)
+    spec = msgspec.structs.replace(spec, job=job, run=msgspec.structs.replace(spec.run, name=name))
+    return _Step(step, after, goes_on, spec)
+
+
+def _merge(reader: Reader) -> None:
+    """Variables of the dag hold in a step that has some itself, unless they are among these."""
+    ours, theirs = reader.values["environment"], reader.defaults.get("environment")
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        reader.values["environment"] = {**theirs, **ours}
+
+
+def _after(value: object) -> tuple[tuple[str, Condition | None], ...]:
+    """Names of steps, each with its condition if it has one."""
+    if isinstance(value, Mapping):
+        pairs = [(_named(each), values.condition(word)) for each, word in value.items()]
+        found: list[tuple[str, Condition | None]] = [*pairs]
+    else:
+        found = [(_named(each), None) for each in (value if isinstance(value, (list, tuple)) else [value])]
+    named = [each for each, _ in found]
+    if len(set(named)) < len(named):
+        twice = next(each for each in named if named.count(each) > 1)
+        raise InputError(f"step {twice} is named twice", hint="one condition for each step")
+    return tuple(found)
+
+
+def _named(value: object) -> str:
+    text = "" if isinstance(value, (Mapping, list, tuple, bool, float)) or value is None else as_text(value).strip()
+    if not NAME.fullmatch(text):
+        raise InputError(f"{shown(value)} is no name of a step", hint="a list of steps, or `step: condition` for each")
+    return text
+
+
+def _wrong_order(steps: Sequence[_Step]) -> list[InputError]:
+    """Steps that are not there, and steps that come after themselves."""
+    names = {step.name for step in steps}
+    errors = [
+        InputError(f"there is no step {each}", hint=one_of(each, sorted(names)), field=f"{step.name}.after")
+        for step in steps
+        for each, _ in step.after
+        if each not in names
+    ]
+    if errors:
+        return errors
+    left = {step.name: {each for each, _ in step.after} for step in steps}
+    while free := [name for name, behind in left.items() if not behind & left.keys()]:
+        for name in free:
+            del left[name]
+    if not left:
+        return []
+    circle = _circle(left)
+    what = f"comes after itself: {' after '.join(circle)}"
+    return [InputError(what, hint="a dag has no circles", field=f"{circle[0]}.after")]
+
+
+def _circle(left: Mapping[str, set[str]]) -> list[str]:
+    """One circle among steps each of which comes after another of them."""
+    seen: list[str] = []
+    name = next(iter(left))
+    while name not in seen:
+        seen.append(name)
+        name = min(left[name] & left.keys())
+    return [*seen[seen.index(name) :], name]
+
+
+def without_done(specs: Sequence[JobSpec], done: Iterable[str], resumed: int) -> list[JobSpec]:
+    """A dag and its steps as ``parse_jobs`` gives them (alone in their submit), less the steps that are ``done``.
+
+    Steps that could not start any more, because they wait for a step to fail that is done, are left out too, and those
+    that wait for these to succeed. ``resumed`` is the dag that went before.
+    """
+    whole, *steps = specs
+    assert isinstance(whole.job.plan, Dag)
+    names = dict(zip(whole.job.plan.steps, range(2, len(specs) + 1), strict=True))
+    over = {names[each] for each in done if each in names}
+    never: set[int] = set()
+    ordered = list(enumerate((spec.job for spec in steps), 2))
+    while True:
+        more = {
+            place
+            for place, job in ordered
+            if place not in over | never
+            and any(_cannot(-each, condition, over, never) for each, condition in job.after)
+        }
+        if not more:
+            break
+        never |= more
+    kept = [place for place, _ in ordered if place not in over | never]
+    if not kept:
+        return []
+    moved = {place: number for number, place in enumerate(kept, 2)}
+    plan = Dag(steps=tuple(name for name, place in names.items() if place in moved), resumed=resumed)
+    job = msgspec.structs.replace(whole.job, plan=plan, tasks=len(kept))
+    run = msgspec.structs.replace(whole.run, tasks=len(kept))
+    made = [msgspec.structs.replace(whole, job=job, run=run)]
+    for place in kept:
+        spec = specs[place - 1]
+        made.append(msgspec.structs.replace(spec, job=_left_after(spec.job, moved)))
+    return made
+
+
+def _cannot(place: int, condition: Condition, over: set[int], never: set[int]) -> bool:
+    if place in never:
+        return condition is not Condition.ANY
+    return place in over and condition is Condition.FAILED
+
+
+def _left_after(job: Job, moved: Mapping[int, int]) -> Job:
+    """The job after those that are left; what it came after outside of the dag is over."""
+    after = tuple((-moved[-each], condition) for each, condition in job.after if -each in moved)
+    return msgspec.structs.replace(job, after=after)
