@@ -1,3 +1,55 @@
-"""Cress: a cluster resource manager and job scheduler."""
+"""Cress: a cluster resource manager and job scheduler. The names of its Python API (docs/python.md) are loaded when used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cress.client.asyncclient import AsyncClient
+    from cress.client.asynchandles import AsyncJobHandle
+    from cress.client.client import Client
+    from cress.client.errors import ClientError, JobFailed
+    from cress.client.handles import JobHandle
+    from cress.client.jobs import Cron, Dag, Database, Job, Service
 
 __version__ = "0.1.0"
+__all__ = [
+    "AsyncClient",
+    "AsyncJobHandle",
+    "Client",
+    "ClientError",
+    "Cron",
+    "Dag",
+    "Database",
+    "Job",
+    "JobFailed",
+    "JobHandle",
+    "Service",
+]
+
+# Where each name is: `import cress` and the command line load none of it.
+_PLACES = {
+    "AsyncClient": "asyncclient",
+    "AsyncJobHandle": "asynchandles",
+    "Client": "client",
+    "ClientError": "errors",
+    "Cron": "jobs",
+    "Dag": "jobs",
+    "Database": "jobs",
+    "Job": "jobs",
+    "JobFailed": "errors",
+    "JobHandle": "handles",
+    "Service": "jobs",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"cress.client.{_PLACES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PLACES])

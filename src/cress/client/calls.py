@@ -106,6 +106,17 @@ def signal(id: int, signal: str, task: int | None = None) -> Call[JobView]:
     return Call(JobView, "POST", f"/v1/jobs/{id}/signal", body=body, again=False)
 
 
+def scale(id: int, tasks: int) -> Call[JobView]:
+    """Make the task count of a service or database another one."""
+    return Call(JobView, "POST", f"/v1/jobs/{id}/scale", body={"tasks": tasks})
+
+
+def resume(id: int) -> Call[SubmittedPage]:
+    """A new dag of the steps of one that did not succeed."""
+    headers = {"Idempotency-Key": secrets.token_hex(16)}
+    return Call(SubmittedPage, "POST", f"/v1/jobs/{id}/resume", body={}, headers=headers, again=False)
+
+
 def logs(id: int, task: int, stream: str, offset: int, *, follow: bool, attempt: int | None) -> Call[bytes]:
     """What a task wrote, as bytes, piece by piece."""
     query = {"task": task, "stream": stream, "offset": offset, "follow": "true" if follow else "", "attempt": attempt}

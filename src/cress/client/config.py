@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -61,6 +62,14 @@ def find_center(data: Path | None = None) -> Address:
     folder = data_directory(data)
     url = _read_url(folder)
     return Address(url, read_token(folder / TOKEN_FILE), folder)
+
+
+def address_again(find: Callable[[], Address] | None) -> Address | None:
+    """What ``find`` gives now; ``None`` when it finds no center at the moment: then it is where it was."""
+    try:
+        return find() if find is not None else None
+    except (NoCenter, InputError):
+        return None
 
 
 def check_url(url: str, where: str) -> str:

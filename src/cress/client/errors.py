@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cress.protocol.views import Fault
+from cress.protocol.views import Fault, JobView
 
 
 class ClientError(Exception):
@@ -48,3 +48,20 @@ class Refused(ClientError):
     def bad_input(self) -> bool:
         """Whether the input itself is wrong; else it could be accepted at another time, or in another cluster."""
         return self.code != "not_accepted"
+
+
+class JobFailed(ClientError):
+    """A job that did not succeed, where its result was asked for.
+
+    ``job`` is how it ended; ``codes`` are the exit codes of tasks that failed, by index (the first ones; -n after signal n,
+    ``None``: unknown); ``stderr`` the last lines that the first of them wrote.
+    """
+
+    def __init__(self, message: str, job: JobView, codes: dict[int, int | None], stderr: str) -> None:
+        super().__init__(message)
+        self.job = job
+        self.codes = codes
+        self.stderr = stderr
+
+    def __reduce__(self) -> tuple[type[JobFailed], tuple[object, ...]]:
+        return type(self), (str(self), self.job, self.codes, self.stderr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -12,6 +12,7 @@ import msgspec
 
 from cress.client import calls
 from cress.client.calls import Call
+from cress.client.config import Address, address_again
 from cress.client.errors import Broken, ClientError, Unreachable
 from cress.protocol.views import (
     Applied,
@@ -33,6 +34,8 @@ from cress.protocol.views import (
 if TYPE_CHECKING:
     import httpx
 
+    from cress.client.execution import Command
+
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
 # The center gives a sign of life every 15 s to those who follow its events.
@@ -47,16 +50,24 @@ class Client:
     """A connection to a center, for use by several threads; close it, or use it in a ``with``.
 
     ``timeout`` is what an answer may take, in seconds; waiting that was asked for comes on top. ``advice`` is said when
-    nothing listens there. Every method raises ``ClientError``: ``Unreachable``, ``Unauthorized``, ``NotFound``,
+    nothing listens there; ``find`` says where the center is when it may have moved. Every method raises ``ClientError``: ``Unreachable``, ``Unauthorized``, ``NotFound``,
     ``Refused`` or ``Unavailable``.
     """
 
-    def __init__(self, url: str, token: str, timeout: float = ANSWER_SECONDS, advice: str = "") -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        timeout: float = ANSWER_SECONDS,
+        advice: str = "",
+        find: Callable[[], Address] | None = None,
+    ) -> None:
         import httpx  # a tenth of a second, which nobody pays who only asks for help
 
         self.url = url.rstrip("/")
         self.timeout = timeout
         self._advice = f"; {advice}" if advice else ""
+        self._find = find
         self._http = httpx.Client(
             base_url=self.url,
             headers=calls.headers_of(token),
@@ -155,6 +166,25 @@ class Client:
         """
         yield from self.read(calls.logs(id, task, stream, offset, follow=follow, attempt=attempt), follow=follow)
 
+    def exec(
+        self,
+        id: int,
+        command: Sequence[str],
+        task: int = 0,
+        *,
+        environment: Mapping[str, str] | None = None,
+        terminal: tuple[int, int] | None = None,
+    ) -> Command:
+        """Run a command in a task that runs, with a ``terminal`` of (rows, columns) or with pipes; see ``Command``."""
+        from cress.client.execution import run_inside
+
+        path = f"/v1/jobs/{id}/tasks/{task}/exec"
+        headers = {"Authorization": self._http.headers["Authorization"]}
+        given = dict(environment or {})
+        return run_inside(
+            self.url, headers, path, command, environment=given, terminal=terminal, advice=self._advice
+        )
+
     # --- groups, nodes, the whole -------------------------------------------------------------------------------------
 
     def groups(self) -> GroupsPage:
@@ -249,6 +279,16 @@ class Client:
 
     # --- how ----------------------------------------------------------------------------------------------------------
 
+    def look(self) -> None:
+        """Look again where the center is."""
+        import httpx
+
+        address = address_again(self._find)
+        if address is not None:
+            self.url = address.url
+            self._http.base_url = httpx.URL(address.url)
+            self._http.headers.update(calls.headers_of(address.token))
+
     def ask(self, call: Call[_T]) -> _T:
         """The answer to one call."""
         content, headers = calls.content_of(call)
@@ -262,7 +302,7 @@ class Client:
                 timeout=self._patience(call.wait),
             )
         if not answer.is_success:
-            raise _refusal(answer)
+            raise refusal_of(answer)
         return calls.answer_of(call, answer.content, self.url)
 
     def read(self, call: Call[bytes], *, follow: bool) -> Iterator[bytes]:
@@ -300,7 +340,7 @@ class Client:
         with self._told(), self._http.stream(call.method, call.path, params=query, timeout=patience) as answer:
             if answer.status_code != httpx.codes.OK:
                 answer.read()
-                raise _refusal(answer)
+                raise refusal_of(answer)
             yield answer
 
     def _patience(self, wait: float) -> httpx.Timeout:
@@ -330,6 +370,6 @@ def told(url: str, timeout: float, advice: str) -> Iterator[None]:
         raise Broken(f"the connection to the center at {url} broke off ({calls.cause_of(error)})") from None
 
 
-def _refusal(answer: httpx.Response) -> ClientError:
+def refusal_of(answer: httpx.Response) -> ClientError:
     """The error that an answer stands for."""
     return calls.refusal(answer.status_code, answer.content, str(answer.url.copy_with(raw_path=b"/")))

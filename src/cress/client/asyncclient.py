@@ -1,0 +1,107 @@
+"""``cress.AsyncClient``: ``cress.Client`` for asyncio, with the same names as coroutines."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, overload
+
+from cress.client import calls, doings
+from cress.client.asynchandles import AsyncJobHandle
+from cress.client.asynchttp import AsyncHttp
+from cress.client.client import MOST_JOBS, PATIENCE, JobLike, found
+from cress.client.flow import Patience, aiterate, arun, patiently
+from cress.client.http import ANSWER_SECONDS
+from cress.client.jobs import JobFile
+from cress.protocol.views import JobView, NodeView, PlaceView, StateView
+
+
+class AsyncClient:
+    """The same as ``cress.Client`` for asyncio: every method is a coroutine, what is iterated an asynchronous iterator.
+
+    One event loop may use it; close it, or use it in an ``async with``.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        data: Path | str | None = None,
+        patience: float = PATIENCE,
+        timeout: float = ANSWER_SECONDS,
+    ) -> None:
+        place = found(url, token, data)
+        self.http = AsyncHttp(place.url, place.token, timeout, place.advice, place.find)
+        self._patience = Patience(patience)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.http.url}>"
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.http.aclose()
+
+    # --- jobs ---------------------------------------------------------------------------------------------------------
+
+    @overload
+    async def submit(self, jobs: JobLike, *, key: str = "") -> AsyncJobHandle: ...
+    @overload
+    async def submit(self, jobs: Sequence[JobLike], *, key: str = "") -> list[AsyncJobHandle]: ...
+    async def submit(
+        self, jobs: JobLike | Sequence[JobLike], *, key: str = ""
+    ) -> AsyncJobHandle | list[AsyncJobHandle]:
+        """Submit a job, or several together or not at all; they are stored when this returns.
+
+        As with ``cress submit`` they start in the current directory unless they name one. A submit with the ``key`` of an
+        earlier one is the same one, for a day. Raises ``Refused``, whose ``faults`` say where a mistake is.
+        """
+        several = [jobs] if isinstance(jobs, (JobFile, Mapping)) else jobs
+        made = await arun(doings.submit(several, key, self._patience), self.http)
+        handles = [AsyncJobHandle(self.http, self._patience, each.id, each.name, each.note) for each in made]
+        return handles[0] if several is not jobs else handles
+
+    async def job(self, id: int) -> AsyncJobHandle:
+        """A handle of a job that is there. Raises ``NotFound``."""
+        view = await arun(patiently(calls.job(id), self._patience), self.http)
+        return AsyncJobHandle(self.http, self._patience, view.id, view.name)
+
+    async def jobs(
+        self, *, group: str = "", user: str = "", state: str = "", name: str = "", limit: int = MOST_JOBS
+    ) -> list[JobView]:
+        """Jobs, newest first, at most ``limit``; those of a ``group``, ``user``, ``state``, ``name``."""
+        query = {"group": group, "user": user, "state": state, "name": name}
+        return await arun(doings.jobs(query, limit, self._patience), self.http)
+
+    async def as_completed(
+        self,
+        jobs: Iterable[AsyncJobHandle],
+        timeout: float | None = None,  # noqa: ASYNC109 – the same names
+    ) -> AsyncIterator[AsyncJobHandle]:
+        """The jobs in the order in which they end; ``TimeoutError`` after ``timeout`` seconds."""
+        handles = {handle.id: handle for handle in jobs}
+        async for id in aiterate(doings.as_completed(handles, timeout, self._patience), self.http):
+            yield handles[id]
+
+    # --- the cluster --------------------------------------------------------------------------------------------------
+
+    async def state(self) -> StateView:
+        """The cluster in a few numbers."""
+        return await arun(patiently(calls.state(), self._patience), self.http)
+
+    async def nodes(self, where: str = "", rank: str = "") -> list[NodeView]:
+        """The nodes, each with how it stands to a requirement and a rank if these are given (docs/constraints.md)."""
+        return await arun(doings.nodes(where, rank, self._patience), self.http)
+
+    async def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
+        """Where the running (of a service: ready) tasks of the jobs of a name are, in one group or in all."""
+        return (await arun(patiently(calls.resolve(name, group), self._patience), self.http)).places

@@ -1,0 +1,79 @@
+"""Calls to a center for asyncio: the same as ``http``, without its methods."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import httpx
+
+from cress.client import calls
+from cress.client.calls import Call, T
+from cress.client.config import Address, address_again
+from cress.client.http import ANSWER_SECONDS, CONNECT_SECONDS, CONNECTIONS, refusal_of, told
+
+
+class AsyncHttp:
+    """A connection to a center, for one event loop; ``find`` says where the center is when it may have moved."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        timeout: float = ANSWER_SECONDS,
+        advice: str = "",
+        find: Callable[[], Address] | None = None,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self.timeout = timeout
+        self._advice = f"; {advice}" if advice else ""
+        self._find = find
+        self._http = httpx.AsyncClient(
+            base_url=self.url,
+            headers=calls.headers_of(token),
+            timeout=self._patience(0.0),
+            limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
+            trust_env=False,
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    def look(self) -> None:
+        """Look again where the center is."""
+        address = address_again(self._find)
+        if address is not None:
+            self.url = address.url
+            self._http.base_url = httpx.URL(address.url)
+            self._http.headers.update(calls.headers_of(address.token))
+
+    async def ask(self, call: Call[T]) -> T:
+        """The answer to one call."""
+        content, headers = calls.content_of(call)
+        with told(self.url, self.timeout, self._advice):
+            answer = await self._http.request(
+                call.method,
+                call.path,
+                params=calls.query_of(call.query),
+                content=content,
+                headers=headers,
+                timeout=self._patience(call.wait),
+            )
+        if not answer.is_success:
+            raise refusal_of(answer)
+        return calls.answer_of(call, answer.content, self.url)
+
+    async def read(self, call: Call[bytes], *, follow: bool) -> AsyncIterator[bytes]:
+        """The answer to a call piece by piece; ``follow``: it says nothing for as long as there is nothing to say."""
+        patience = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=None if follow else self.timeout)
+        query = calls.query_of(call.query)
+        with told(self.url, self.timeout, self._advice):
+            async with self._http.stream(call.method, call.path, params=query, timeout=patience) as answer:
+                if answer.status_code != httpx.codes.OK:
+                    await answer.aread()
+                    raise refusal_of(answer)
+                async for piece in answer.aiter_bytes():
+                    yield piece
+
+    def _patience(self, wait: float) -> httpx.Timeout:
+        return httpx.Timeout(self.timeout + wait, connect=CONNECT_SECONDS)

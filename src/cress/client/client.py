@@ -1,0 +1,136 @@
+"""``cress.Client``: jobs as objects, handles, functions on the cluster. One for each call of the API is ``http.Client``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeAlias, overload
+
+from cress.client import calls, doings
+from cress.client.config import TOKEN, Address, check_token, check_url, find_center
+from cress.client.flow import Patience, iterate, patiently, run
+from cress.client.handles import JobHandle
+from cress.client.http import ANSWER_SECONDS
+from cress.client.http import Client as Http
+from cress.client.jobs import JobFile
+from cress.model.errors import InputError
+from cress.protocol.views import JobView, NodeView, PlaceView, StateView
+
+# A job as an object, or the mapping of a job file.
+JobLike: TypeAlias = JobFile | Mapping[str, object]
+# For how long a center may be away, in seconds.
+PATIENCE = 300.0
+MOST_JOBS = 100
+
+
+class Found(NamedTuple):
+    """Where a center is, and how to look for it again."""
+
+    url: str
+    token: str
+    advice: str
+    find: Any
+
+
+def found(url: str | None, token: str | None, data: Path | str | None) -> Found:
+    """The center that is meant. Raises ``NoCenter``, ``InputError``."""
+    if url is not None:
+        given = token if token is not None else os.environ.get(TOKEN, "").strip()
+        if not given:
+            raise InputError(f"{url} without a token", hint=f"token=, or {TOKEN} in the environment")
+        return Found(check_url(url, "url"), check_token(given, "token"), "", None)
+    find = partial(find_center, Path(data) if data is not None else None)
+    address: Address = find()
+    advice = f"start one with `cress up --data {address.data}`" if address.data else ""
+    return Found(address.url, address.token, advice, find)
+
+
+class Client:
+    """A center, for programs and notebooks. Without arguments the one that the command line speaks to.
+
+    ``url`` and ``token``, or the ``data`` directory of a center on this machine, name another one. A center that was
+    there and is away is waited for ``patience`` seconds, wherever it starts again; ``timeout`` is what one answer may take.
+    Several threads may use it; close it, or use it in a ``with``. Methods raise ``ClientError``, and ``InputError`` for
+    what is wrong before it is sent; making one raises ``NoCenter``.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        data: Path | str | None = None,
+        patience: float = PATIENCE,
+        timeout: float = ANSWER_SECONDS,
+    ) -> None:
+        place = found(url, token, data)
+        # One method for each call of the API: groups, usage, operators' work.
+        self.http = Http(place.url, place.token, timeout, place.advice, place.find)
+        self._patience = Patience(patience)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.http.url}>"
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.http.close()
+
+    # --- jobs ---------------------------------------------------------------------------------------------------------
+
+    @overload
+    def submit(self, jobs: JobLike, *, key: str = "") -> JobHandle: ...
+    @overload
+    def submit(self, jobs: Sequence[JobLike], *, key: str = "") -> list[JobHandle]: ...
+    def submit(self, jobs: JobLike | Sequence[JobLike], *, key: str = "") -> JobHandle | list[JobHandle]:
+        """Submit a job, or several together or not at all; they are stored when this returns.
+
+        As with ``cress submit`` they start in the current directory unless they name one. A submit with the ``key`` of an
+        earlier one is the same one, for a day. Raises ``Refused``, whose ``faults`` say where a mistake is.
+        """
+        several = [jobs] if isinstance(jobs, (JobFile, Mapping)) else jobs
+        made = run(doings.submit(several, key, self._patience), self.http)
+        handles = [JobHandle(self.http, self._patience, each.id, each.name, each.note) for each in made]
+        return handles[0] if several is not jobs else handles
+
+    def job(self, id: int) -> JobHandle:
+        """A handle of a job that is there. Raises ``NotFound``."""
+        view = run(patiently(calls.job(id), self._patience), self.http)
+        return JobHandle(self.http, self._patience, view.id, view.name)
+
+    def jobs(
+        self, *, group: str = "", user: str = "", state: str = "", name: str = "", limit: int = MOST_JOBS
+    ) -> list[JobView]:
+        """Jobs, newest first, at most ``limit``; those of a ``group``, ``user``, ``state``, ``name``."""
+        query = {"group": group, "user": user, "state": state, "name": name}
+        return run(doings.jobs(query, limit, self._patience), self.http)
+
+    def as_completed(self, jobs: Iterable[JobHandle], timeout: float | None = None) -> Iterator[JobHandle]:
+        """The jobs in the order in which they end; ``TimeoutError`` after ``timeout`` seconds."""
+        handles = {handle.id: handle for handle in jobs}
+        for id in iterate(doings.as_completed(handles, timeout, self._patience), self.http):
+            yield handles[id]
+
+    # --- the cluster --------------------------------------------------------------------------------------------------
+
+    def state(self) -> StateView:
+        """The cluster in a few numbers."""
+        return run(patiently(calls.state(), self._patience), self.http)
+
+    def nodes(self, where: str = "", rank: str = "") -> list[NodeView]:
+        """The nodes, each with how it stands to a requirement and a rank if these are given (docs/constraints.md)."""
+        return run(doings.nodes(where, rank, self._patience), self.http)
+
+    def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
+        """Where the running (of a service: ready) tasks of the jobs of a name are, in one group or in all."""
+        return run(patiently(calls.resolve(name, group), self._patience), self.http).places

@@ -1,0 +1,269 @@
+"""What clients do with jobs, written once for those who wait and for asyncio: see ``flow``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from cress.client import calls
+from cress.client.calls import Call
+from cress.client.errors import ClientError, JobFailed
+from cress.client.flow import Emit, Flow, More, Patience, Sleep, patiently, reading
+from cress.client.jobs import JobFile, mapping_of
+from cress.protocol.views import AttemptView, JobView, NodeView, Submitted, TaskView
+
+OVER = frozenset({"succeeded", "failed", "cancelled"})
+# The center answers as soon as a job is over. Seconds.
+LONG_WAIT = 20.0
+# Who looks again and again does it sooner in the beginning. Seconds.
+SOON, SELDOM = 0.02, 0.5
+# Of a page of tasks or jobs.
+PAGE = 500
+# Members of a family that are listed: the newest ones.
+MOST_MEMBERS = 10_000
+# Failed tasks that are told of, and bytes of what the first one wrote to stderr.
+MOST_FAILED, STDERR_BYTES = 10, 2_000
+
+
+def submit(jobs: Sequence[JobFile | Mapping[str, object]], key: str, patience: Patience) -> Flow[list[Submitted]]:
+    """Submit jobs together: one answer for each. It is one submit, however often it has to be sent."""
+    mappings = [mapping_of(job) for job in jobs]
+    page = yield from patiently(calls.submit(mappings, key), patience)
+    if len(page.jobs) == len(mappings):
+        return list(page.jobs)
+    # A dag is followed by its steps.
+    found, place = [], 0
+    for mapping in mappings:
+        steps = mapping.get("steps")
+        found.append(page.jobs[place])
+        place += 1 + (len(steps) if isinstance(steps, Mapping) else 0)
+    return found
+
+
+def wait(id: int, timeout: float | None, patience: Patience) -> Flow[JobView]:
+    """The job when it is over. Raises ``TimeoutError``."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = LONG_WAIT if deadline is None else max(0.0, min(LONG_WAIT, deadline - time.monotonic()))
+        view = yield from patiently(calls.job(id, wait=left), patience)
+        if view.state in OVER:
+            return view
+        if deadline is not None and time.monotonic() >= deadline:
+            raise TimeoutError(f"job {id} ({view.name}) is {view.state} after {timeout:g} s")
+
+
+def result(id: int, timeout: float | None, patience: Patience) -> Flow[JobView]:
+    """The job when it has succeeded. Raises ``JobFailed``, ``TimeoutError``."""
+    view = yield from wait(id, timeout, patience)
+    if view.state == "succeeded":
+        return view
+    raise (yield from failure(view, patience))
+
+
+def failure(view: JobView, patience: Patience) -> Flow[JobFailed]:
+    """Why a job did not succeed."""
+    page = yield from patiently(calls.tasks(view.id, limit=MOST_FAILED, state="failed"), patience)
+    codes = {task.index: task.attempts[-1].code for task in page.tasks if task.attempts}
+    stderr, told = "", ""
+    for task in page.tasks[:1]:
+        if task.attempts:
+            told = f"; task {task.index} {_how(task.attempts[-1])}"
+            stderr = yield from _tail(view.id, task.index, task.attempts[-1].id, patience)
+    counts = view.tasks
+    some = f": {counts.failed:,} of {counts.total:,} tasks failed" if counts.failed and counts.total > 1 else ""
+    reason = f": {view.reason}" if view.reason else ""
+    lines = "".join(f"\n  {line}" for line in stderr.splitlines())
+    return JobFailed(f"job {view.id} ({view.name}) {view.state}{some}{reason}{told}{lines}", view, codes, stderr)
+
+
+def _how(attempt: AttemptView) -> str:
+    if attempt.error:
+        return f"on {attempt.node}: {attempt.error}"
+    if attempt.code is None:
+        return f"ended on {attempt.node} and nobody knows how"
+    if attempt.code < 0:
+        return f"was ended by signal {-attempt.code} on {attempt.node}"
+    return f"exited with {attempt.code} on {attempt.node}"
+
+
+def _tail(id: int, task: int, attempt: int, patience: Patience) -> Flow[str]:
+    """The last lines that an attempt wrote to stderr; nothing when these cannot be read any more."""
+    kept = b""
+    try:
+        call = calls.logs(id, task, "stderr", 0, follow=False, attempt=attempt)
+        piece = yield from reading(call, patience, follow=False)
+        while piece is not None:
+            kept = (kept + piece)[-STDERR_BYTES:]
+            piece = yield More()
+    except ClientError:
+        pass
+    if len(kept) == STDERR_BYTES and b"\n" in kept:
+        kept = kept.partition(b"\n")[2]
+    return kept.decode(errors="replace").rstrip()
+
+
+def tasks(id: int, state: str, patience: Patience) -> Flow[list[TaskView]]:
+    """All tasks of a job, or those in one state, by index."""
+    found: list[TaskView] = []
+    after: int | None = None
+    while True:
+        page = yield from patiently(calls.tasks(id, limit=PAGE, after=after, state=state), patience)
+        found += page.tasks
+        after = page.next
+        if after is None:
+            return found
+
+
+def nodes(where: str, rank: str, patience: Patience) -> Flow[list[NodeView]]:
+    """All nodes."""
+    page = yield from patiently(calls.nodes(where, rank), patience)
+    found = list(page.nodes)
+    while page.next is not None:
+        page = yield from patiently(calls.nodes(where, rank, page.next), patience)
+        found += page.nodes
+    return found
+
+
+def jobs(query: Mapping[str, object], most: int, patience: Patience) -> Flow[list[JobView]]:
+    """The newest ``most`` jobs that answer to a query."""
+    found: list[JobView] = []
+    before = None
+    while len(found) < most:
+        call = calls.jobs(**query, before=before, limit=min(PAGE, most - len(found)))
+        page = yield from patiently(call, patience)
+        found += page.jobs
+        before = page.next
+        if before is None:
+            break
+    return found
+
+
+def members(id: int, patience: Patience) -> Flow[list[JobView]]:
+    """The members of a family, oldest first."""
+    found = yield from jobs({"family": id}, MOST_MEMBERS, patience)
+    return found[::-1]
+
+
+def as_completed(ids: Iterable[int], timeout: float | None, patience: Patience) -> Flow[None]:
+    """Emits the id of each job when it is over. Raises ``TimeoutError`` with what is not."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    missing = sorted(set(ids))
+    pause = SOON
+    while missing:
+        over = yield from _over(missing, patience)
+        for id in over:
+            yield Emit(id)
+        missing = [id for id in missing if id not in over]
+        now = time.monotonic()
+        if missing and deadline is not None and now >= deadline:
+            raise TimeoutError(f"{len(missing)} jobs are not over after {timeout:g} s")
+        if over:
+            pause = SOON
+        elif len(missing) == 1:
+            yield from patiently(calls.job(missing[0], wait=_most(LONG_WAIT, deadline, now)), patience)
+        else:
+            yield Sleep(_most(pause, deadline, now))
+            pause = min(pause * 1.3, SELDOM)
+
+
+def _most(seconds: float, deadline: float | None, now: float) -> float:
+    return seconds if deadline is None else min(seconds, deadline - now)
+
+
+def _over(ids: Sequence[int], patience: Patience) -> Flow[list[int]]:
+    """Those that are over now. Jobs that are near each other are looked at together."""
+    found: dict[int, bool] = {}
+    if len(ids) > 1 and ids[-1] - ids[0] < 4 * PAGE:
+        before: int | None = ids[-1] + 1
+        while before is not None and before > ids[0]:
+            page = yield from patiently(calls.jobs(before=before, limit=PAGE), patience)
+            found |= {job.id: job.state in OVER for job in page.jobs}
+            before = page.next
+    for id in ids:
+        # Members of families are in no list.
+        if id not in found:
+            view = yield from patiently(calls.job(id), patience)
+            found[id] = view.state in OVER
+    return [id for id in ids if found[id]]
+
+
+def lines(id: int, task: int, stream: str, attempt: int | None, patience: Patience, *, follow: bool) -> Flow[None]:
+    """Emits what a task wrote, line by line, in its last attempt or in ``attempt``; the connection may break off.
+
+    With ``follow`` until the task is over, attempt by attempt.
+    """
+    seen, pause = 0, SOON
+    while True:
+        view = yield from patiently(calls.task(id, task), patience)
+        wanted = _next_attempt(view, attempt, seen)
+        if wanted:
+            yield from _lines_of(id, task, wanted, stream, patience, follow=follow)
+            seen, pause = wanted, SOON
+            if not follow or attempt is not None:
+                return
+        elif not follow or view.state in OVER:
+            if not seen:
+                # There is nothing to read: the center says why.
+                yield from reading(_log(id, task, stream, 0, attempt, follow=False), patience, follow=False)
+            return
+        else:
+            yield Sleep(pause)
+            pause = min(pause * 1.3, SELDOM)
+
+
+def _log(id: int, task: int, stream: str, offset: int, attempt: int | None, *, follow: bool) -> Call[bytes]:
+    return calls.logs(id, task, stream, offset, follow=follow, attempt=attempt)
+
+
+def _next_attempt(task: TaskView, only: int | None, seen: int) -> int | None:
+    """The attempt to read: first the last one, then those behind it in their order."""
+    known = [each.id for each in task.attempts if (only is None or each.id == only) and each.id > seen]
+    if not known:
+        return None
+    return known[0] if seen else known[-1]
+
+
+def _lines_of(id: int, task: int, attempt: int, stream: str, patience: Patience, *, follow: bool) -> Flow[None]:
+    offset, begun = 0, b""
+    while True:
+        try:
+            call = _log(id, task, stream, offset, attempt, follow=follow)
+            piece = yield from reading(call, patience, follow=follow)
+            while piece is not None:
+                offset += len(piece)
+                *whole, begun = (begun + piece).split(b"\n")
+                for line in whole:
+                    yield Emit(line.decode(errors="replace"))
+                piece = yield More()
+        except ClientError as error:
+            if not error.passing:
+                raise
+            # It broke off in the middle; whether the center is away for too long is said by the next reading.
+            yield Sleep(SOON)
+            continue
+        # A center that stops ends the answer too.
+        view = yield from patiently(calls.task(id, task), patience)
+        ended = any(each.id == attempt and each.outcome != "running" for each in view.attempts)
+        if not follow or ended:
+            break
+        yield Sleep(SOON)
+    if begun:
+        yield Emit(begun.decode(errors="replace"))
+
+
+def output(id: int, task: int, stream: str, attempt: int | None, patience: Patience) -> Flow[str]:
+    """All that a task has written so far, as a text."""
+    found: list[bytes] = []
+    while True:
+        offset = sum(map(len, found))
+        try:
+            piece = yield from reading(_log(id, task, stream, offset, attempt, follow=False), patience, follow=False)
+            while piece is not None:
+                found.append(piece)
+                piece = yield More()
+        except ClientError as error:
+            if not error.passing:
+                raise
+            yield Sleep(SOON)
+            continue
+        return b"".join(found).decode(errors="replace")

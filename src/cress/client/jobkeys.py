@@ -1,0 +1,165 @@
+"""The keys of a job file (docs/jobs.md) as keywords of Python: names and types, for people, editors and type checkers.
+
+What a value may be is the center's to say; these are the types that make sense. Durations are texts such as ``"10min"``,
+seconds, or ``timedelta``; paths are texts or ``Path``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from os import PathLike
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+
+if TYPE_CHECKING:
+    from cress.client.jobs import Step
+
+Duration: TypeAlias = str | float | timedelta
+Resource: TypeAlias = str | Mapping[str, str | float]
+Path: TypeAlias = str | PathLike[str]
+Check: TypeAlias = Mapping[str, Any]
+# One: an id, a name, a handle or a step.
+Behind: TypeAlias = "int | str | Named | Step"
+After: TypeAlias = "Behind | Sequence[Behind] | Mapping[Any, str]"
+Files: TypeAlias = Mapping[str, str] | Sequence[Mapping[str, Any]]
+
+
+class Named:
+    """Something with the id of a job: a handle."""
+
+    id: int
+
+
+class TaskKeys(TypedDict, total=False):
+    """How tasks run and where, whatever they belong to.
+
+    ``resource``: what each needs (``"<2, 4G>"`` or ``{"cpu": 2, "memory": "4G"}``). ``environment``: variables.
+    ``directory``: where they start; the current directory if it is not given. ``retries``: how often a failed task is
+    tried again, ``backoff`` after its end. ``requirement`` and ``rank``: of nodes (docs/constraints.md). ``files`` are
+    brought before the start, ``outputs`` saved after success (docs/files.md). ``runtime``: process or container.
+    """
+
+    group: str
+    priority: int
+    resource: Resource
+    environment: Mapping[str, str]
+    directory: Path
+    stop_grace: Duration
+    on_partition: str
+    backoff: Duration
+    requirement: str | Sequence[str]
+    rank: str
+    nodes: Any
+    data_locality: Any
+    network_adjacent: Any
+    job_dependency: Any
+    exclusive_disk: Any
+    max_per_node: int
+    max_per_rack: int
+    application: str
+    job_failure: bool
+    runtime: str
+    root: Path
+    pids: int
+    run_as: str
+    files: Files
+    outputs: Files
+    log_size: str | int
+    log_copy: str
+
+
+class RunKeys(TaskKeys, total=False):
+    """The same, of tasks that end."""
+
+    time_limit: Duration
+    retries: int
+
+
+class JobKeys(RunKeys, total=False):
+    """The keys of a batch job, but its command.
+
+    ``tasks``: how many copies. ``gang``: all start at once or none. ``hold``: waits until it is released. ``after``: jobs
+    that must end first; a list of ids, names of jobs of the same submit, handles or steps, or a mapping of these to
+    ``"ok"``, ``"any"`` or ``"failed"``. ``ports``: a number, ``"dynamic"``, or several by name.
+    """
+
+    name: str
+    tasks: int
+    gang: bool
+    hold: bool
+    after: After
+    ports: Any
+    dynamic_port: bool
+
+
+class StepKeys(RunKeys, total=False):
+    """The keys of a step of a dag; ``continue_``: the steps behind it start however it ended."""
+
+    tasks: int
+    gang: bool
+    hold: bool
+    after: After
+    ports: Any
+    dynamic_port: bool
+    continue_: bool
+
+
+class KeptKeys(TaskKeys, total=False):
+    """What services and databases have in common.
+
+    ``ready`` and ``alive``: checks, such as ``{"port": "http", "every": "2s"}``, ``{"url": "/health", "on": "http"}`` or
+    ``{"command": ["pg_isready"]}``; without ``ready`` a task is ready ``ready_after`` its start.
+    """
+
+    tasks: int
+    hold: bool
+    after: After
+    ports: Any
+    dynamic_port: bool
+    ready: Check
+    alive: Check
+    ready_after: Duration
+    update_timeout: Duration
+
+
+class ServiceKeys(KeptKeys, total=False):
+    """The keys of a service, but its command and name.
+
+    ``minimum`` tasks are never preempted; an update takes ``max_unavailable`` out at once; ``timetable``:
+    ``[{"at": "0 8 * * 1-5", "tasks": 10}]``, in the time zone ``zone``.
+    """
+
+    minimum: int
+    max_unavailable: int
+    timetable: Sequence[Mapping[str, Any]]
+    zone: str
+
+
+class DatabaseKeys(KeptKeys, total=False):
+    """The keys of a database, but its command and name; after ``move_after`` away from its node a task may move."""
+
+    move_after: Duration
+
+
+class CronKeys(RunKeys, total=False):
+    """The keys of a cron job, but its command, name and moments.
+
+    ``overlap``: ``"forbid"``, ``"allow"`` or ``"replace"``; ``missed``: ``"skip"`` or ``"once"``.
+    """
+
+    tasks: int
+    gang: bool
+    hold: bool
+    after: After
+    ports: Any
+    dynamic_port: bool
+    zone: str
+    overlap: str
+    missed: str
+
+
+class DagKeys(RunKeys, total=False):
+    """The keys of a dag, but its name and steps: those that steps have too are defaults of its steps."""
+
+    hold: bool
+    after: After

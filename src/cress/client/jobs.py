@@ -1,0 +1,192 @@
+"""Jobs as Python objects: what a job file says, said in keywords, and turned into the mapping of such a file.
+
+There is one truth, the job file (docs/jobs.md): an object knows which keys it may have, the center what their values mean.
+"""
+
+from __future__ import annotations
+
+import numbers
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias, Unpack
+
+from cress.client.jobkeys import (
+    CronKeys,
+    DagKeys,
+    DatabaseKeys,
+    JobKeys,
+    Named,
+    ServiceKeys,
+    StepKeys,
+)
+from cress.model.errors import InputError
+from cress.model.units import one_of
+
+Command: TypeAlias = str | Sequence[str]
+
+
+class JobFile:
+    """What a job file says; ``keys`` are its keys and values as they were given."""
+
+    TYPE: ClassVar[str]
+    KEYS: ClassVar[frozenset[str]]
+
+    def __init__(self, keys: Mapping[str, object]) -> None:
+        self.keys = checked(type(self).__name__, keys, self.KEYS)
+
+    def mapping(self) -> dict[str, object]:
+        """The job as the mapping of a job file, of texts, numbers, lists and mappings alone."""
+        return {"type": self.TYPE, **{key: plain(value) for key, value in self.keys.items()}}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in self.keys.items())})"
+
+
+class Job(JobFile):
+    """A batch job: ``tasks`` copies of a program that end. ``command``: a list, or one text for the shell.
+
+    The other keys are those of ``jobkeys.JobKeys``. Raises ``InputError`` for a key that no batch job has.
+    """
+
+    TYPE = "batch"
+    KEYS = frozenset({"command", *JobKeys.__annotations__})
+
+    def __init__(self, command: Command, **keys: Unpack[JobKeys]) -> None:
+        super().__init__({"command": command, **keys})
+
+
+class Service(JobFile):
+    """A program that is kept running in ``tasks`` copies (``jobkeys.ServiceKeys``), found under its ``name``."""
+
+    TYPE = "service"
+    KEYS = frozenset({"command", "name", *ServiceKeys.__annotations__})
+
+    def __init__(self, name: str, command: Command, **keys: Unpack[ServiceKeys]) -> None:
+        super().__init__({"name": name, "command": command, **keys})
+
+
+class Database(JobFile):
+    """A service whose tasks keep index, node and directory (``jobkeys.DatabaseKeys``)."""
+
+    TYPE = "database"
+    KEYS = frozenset({"command", "name", *DatabaseKeys.__annotations__})
+
+    def __init__(self, name: str, command: Command, **keys: Unpack[DatabaseKeys]) -> None:
+        super().__init__({"name": name, "command": command, **keys})
+
+
+class Cron(JobFile):
+    """A job that runs at the moments of the cron expression ``when`` (``jobkeys.CronKeys``)."""
+
+    TYPE = "cron"
+    KEYS = frozenset({"command", "name", "when", *CronKeys.__annotations__})
+
+    def __init__(self, name: str, when: str, command: Command, **keys: Unpack[CronKeys]) -> None:
+        super().__init__({"name": name, "when": when, "command": command, **keys})
+
+
+class Step:
+    """A step of a dag; other steps name it in their ``after``."""
+
+    KEYS: ClassVar[frozenset[str]] = frozenset({"command", *StepKeys.__annotations__})
+
+    def __init__(self, dag: Dag, name: str, keys: Mapping[str, object]) -> None:
+        self.dag = dag
+        self.name = name
+        self.keys = checked("Step", keys, self.KEYS)
+
+    def mapping(self) -> dict[str, object]:
+        """The step as its mapping in a job file."""
+        return {key.rstrip("_"): plain(value) for key, value in self.keys.items()}
+
+    def __repr__(self) -> str:
+        return f"<step {self.name}>"
+
+
+class Dag(JobFile):
+    """Steps that come after each other (``jobkeys.DagKeys``); ``step`` adds one.
+
+    >>> dag = Dag("etl", retries=2)
+    >>> extract = dag.step("extract", command="./extract.sh")
+    >>> load = dag.step("load", command="./load.sh", after=[extract])
+    """
+
+    TYPE = "dag"
+    KEYS = frozenset({"name", *DagKeys.__annotations__})
+
+    def __init__(self, name: str, **keys: Unpack[DagKeys]) -> None:
+        super().__init__({"name": name, **keys})
+        self.steps: dict[str, Step] = {}
+
+    def step(self, name: str, command: Command, **keys: Unpack[StepKeys]) -> Step:
+        """One more step, whose ``after`` names steps that are there. Raises ``InputError`` for a name that is taken."""
+        if name in self.steps:
+            raise InputError(f"a step {name} is there already", hint="each with a name of its own", field="name")
+        step = Step(self, name, {"command": command, **keys})
+        for each in _steps_in(keys.get("after")):
+            if each.dag is not self:
+                raise InputError(f"{each.name} is a step of another dag", field="after")
+        self.steps[name] = step
+        return step
+
+    def mapping(self) -> dict[str, object]:
+        """The dag as the mapping of a job file."""
+        return {**super().mapping(), "steps": {name: step.mapping() for name, step in self.steps.items()}}
+
+
+def checked(what: str, keys: Mapping[str, object], known: frozenset[str]) -> dict[str, object]:
+    """The keys, if all of them are known. Raises ``InputError``; what is ``None`` is not given."""
+    for key in keys:
+        if key not in known:
+            raise InputError(f"{what} has no key {key!r}", hint=one_of(key, sorted(known)), field=key)
+    return {key: value for key, value in keys.items() if value is not None}
+
+
+def plain(value: object) -> object:
+    """A value as JSON has it. Durations in seconds, paths as texts, handles as ids, steps as names."""
+    match value:
+        case None | bool() | str() | int() | float():
+            return value
+        case timedelta():
+            return value.total_seconds()
+        case Step():
+            return value.name
+        case Named():
+            return value.id
+        case os.PathLike():
+            return os.fspath(value)
+        case Mapping():
+            return {_key(key): plain(each) for key, each in value.items()}
+        case numbers.Integral():
+            return int(value)
+        case numbers.Real():
+            return float(value)
+        case Iterable() if not isinstance(value, (bytes, bytearray, memoryview)):
+            return [plain(each) for each in value]
+        case _:
+            raise InputError(f"{value!r} of {type(value).__name__} cannot stand in a job file")
+
+
+def _key(key: object) -> str:
+    made = plain(key)
+    return made if isinstance(made, str) else str(made)
+
+
+def _steps_in(after: Any) -> list[Step]:
+    given = [after] if isinstance(after, (str, Step)) else after or ()
+    return [each for each in given if isinstance(each, Step)] if isinstance(given, Iterable) else []
+
+
+def mapping_of(job: JobFile | Mapping[str, object]) -> dict[str, object]:
+    """The mapping of a job file, whichever way the job is given, in the current directory unless it names one."""
+    mapping = job.mapping() if isinstance(job, JobFile) else {str(key): plain(each) for key, each in job.items()}
+    if any(key.lower() in {"directory", "dir"} for key in mapping):
+        return mapping
+    try:
+        return {**mapping, "directory": os.fspath(Path.cwd())}
+    except OSError as error:
+        raise InputError(
+            f"the current directory is not there: {error.strerror}", hint="os.chdir, or directory= in the job"
+        ) from None

@@ -1,0 +1,227 @@
+"""Jobs through ``cress.Client`` and ``cress.AsyncClient``, on a real cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cress
+from cress.client import NotFound, Refused
+from cress.client.asyncclient import AsyncClient
+from cress.client.asynchandles import AsyncJobHandle
+from cress.client.client import Client
+from cress.client.handles import JobHandle
+from cress.model.errors import InputError
+from tests.system.cluster import Cluster, wait_until
+
+SMALL = "<0.1, 16M>"
+PATIENCE = 120.0
+
+
+def shell(text: str, **keys: Any) -> cress.Job:
+    return cress.Job(["sh", "-c", text], **{"resource": SMALL, **keys})
+
+
+# --- one job ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_from_submit_to_result(center: cress.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    job = center.submit(shell("pwd; echo $WORD; echo to stderr >&2", name="hello", environment={"WORD": "grüße"}))
+    assert job.name == "hello"
+    view = job.result(PATIENCE)
+    assert (view.state, view.tasks.succeeded) == ("succeeded", 1)
+    assert list(job.logs()) == [str(tmp_path), "grüße"]
+    assert job.output(stream="stderr") == "to stderr\n"
+    assert (job.state(), job.done(), job.reason()) == ("succeeded", True, "")
+    assert [task.attempts[-1].outcome for task in job.tasks()] == ["succeeded"]
+    assert center.job(job.id) == job
+
+
+def test_a_job_that_fails_says_why(center: cress.Client) -> None:
+    job = center.submit(shell("echo warming up >&2; echo out of cheese >&2; exit $((3 * CRESS_TASK_INDEX))", tasks=3))
+    with pytest.raises(cress.JobFailed) as caught:
+        job.result(PATIENCE)
+    assert caught.value.job.state == "failed"
+    assert caught.value.codes == {1: 3, 2: 6}
+    assert caught.value.stderr == "warming up\nout of cheese"
+    assert str(caught.value) == (
+        f"job {job.id} (sh) failed: 2 of 3 tasks failed; task 1 exited with 3 on n1\n  warming up\n  out of cheese"
+    )
+
+
+def test_a_job_that_is_cancelled(center: cress.Client) -> None:
+    job = center.submit(shell("sleep 600"))
+    with pytest.raises(TimeoutError, match=rf"job {job.id} \(sh\) is (pending|running) after 0\.2 s"):
+        job.wait(0.2)
+    job.cancel()
+    assert job.wait(PATIENCE).state == "cancelled"
+    with pytest.raises(cress.JobFailed, match=rf"job {job.id} \(sh\) cancelled"):
+        job.result()
+
+
+def test_a_job_that_is_held(center: cress.Client) -> None:
+    job = center.submit(shell("true", hold=True))
+    assert job.view().held
+    job.release()
+    assert job.result(PATIENCE).state == "succeeded"
+
+
+def test_several_jobs_are_submitted_together(center: cress.Client) -> None:
+    first, second = center.submit([shell("true", name="a"), {"name": "b", "command": ["true"], "resource": SMALL}])
+    assert (first.name, second.name, second.id - first.id) == ("a", "b", 1)
+    with pytest.raises(Refused, match=r"jobs\[1\]\.tasks"):
+        center.submit([shell("true"), shell("true", tasks=-1)])
+    assert center.jobs(limit=1)[0].id == second.id
+    behind = center.submit(shell("true", after=[first, second]))
+    assert behind.result(PATIENCE).after == {}
+
+
+def test_jobs_as_they_end(center: cress.Client) -> None:
+    slow = center.submit(shell("while ! [ -e $GO ]; do sleep 0.05; done", environment={"GO": "/dev/null/no"}))
+    quick = [center.submit(shell("true")) for _ in range(5)]
+    ended = center.as_completed([slow, *quick], timeout=PATIENCE)
+    assert {next(ended).id for _ in quick} == {each.id for each in quick}
+    slow.cancel()
+    assert list(ended) == [slow]
+    with pytest.raises(TimeoutError, match="1 jobs are not over"):
+        list(center.as_completed([*quick, center.submit(shell("true", hold=True))], timeout=0.1))
+
+
+def test_lines_come_as_they_are_written_attempt_by_attempt(center: cress.Client, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    text = f'echo one; while ! [ -e {go} ]; do sleep 0.05; done; printf two; [ "$0" = x ] || rm {go}; exit 1'
+    job = center.submit(shell(text, retries=1, backoff="0.1s"))
+    lines = job.logs(follow=True)
+    assert next(lines) == "one"
+    go.touch()
+    assert next(lines) == "two"
+    assert next(lines) == "one"
+    go.touch()
+    assert list(lines) == ["two"]
+
+
+def test_what_is_not_there(center: cress.Client) -> None:
+    with pytest.raises(NotFound):
+        center.job(10**9)
+    with pytest.raises(Refused, match="has not been started"):
+        list(center.submit(shell("true", hold=True)).logs())
+
+
+# --- a center that is away --------------------------------------------------------------------------------------------
+
+
+def test_waiting_reading_and_submitting_survive_a_center_that_is_killed(own: Cluster, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    with cress.Client(data=own.data, patience=PATIENCE) as client:
+        job = client.submit(shell(f"echo one; while ! [ -e {go} ]; do sleep 0.05; done; echo two"))
+        lines = job.logs(follow=True)
+        assert next(lines) == "one"
+        ends: list[str] = []
+        threads = [
+            threading.Thread(target=lambda: ends.append(job.result().state)),
+            threading.Thread(target=lambda: ends.extend(lines)),
+        ]
+        for thread in threads:
+            thread.start()
+        own.kill_center()
+        late: list[JobHandle] = []
+        threads.append(threading.Thread(target=lambda: late.append(client.submit(shell("true", name="late")))))
+        threads[-1].start()
+        time.sleep(0.3)
+        own.start_center()
+        go.touch()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert sorted(ends) == ["succeeded", "two"]
+        assert late[0].result(PATIENCE).name == "late"
+        assert len(client.jobs(name="late")) == 1
+
+
+def test_patience_ends_and_a_center_that_was_never_there_is_told_at_once(own: Cluster) -> None:
+    with cress.Client(data=own.data, patience=0.3) as client, cress.Client(data=own.data) as other:
+        client.state()
+        own.kill_center()
+        since = time.monotonic()
+        with pytest.raises(cress.ClientError, match="no center answers"):
+            client.state()
+        assert time.monotonic() - since >= 0.3
+        with pytest.raises(cress.ClientError, match="no center answers"):
+            other.state()
+
+
+# --- asyncio ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_hundred_submits_at_once(cluster: Cluster) -> None:
+    async def main() -> list[str]:
+        async with cress.AsyncClient(data=cluster.data) as client:
+            jobs = await asyncio.gather(*(client.submit(shell(f"echo {number}")) for number in range(100)))
+            await asyncio.gather(*(job.result(PATIENCE) for job in jobs))
+            assert {job.id async for job in client.as_completed(jobs)} == {job.id for job in jobs}
+            assert [line async for line in jobs[7].logs()] == ["7"]
+            with pytest.raises(cress.JobFailed):
+                await (await client.submit(shell("exit 1"))).result(PATIENCE)
+            return await asyncio.gather(*(job.output() for job in jobs))
+
+    assert asyncio.run(main()) == [f"{number}\n" for number in range(100)]
+
+
+def test_who_waits_for_a_job_can_be_cancelled_and_the_job_goes_on(cluster: Cluster) -> None:
+    async def main() -> None:
+        async with cress.AsyncClient(data=cluster.data) as client:
+            job = await client.submit(shell("sleep 600"))
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(job.wait(), 0.2)
+            assert not await job.done()
+            await job.cancel()
+            assert (await job.wait(PATIENCE)).state == "cancelled"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("plain", "other"), [(Client, AsyncClient), (JobHandle, AsyncJobHandle)])
+def test_both_clients_have_the_same_names_with_the_same_arguments(plain: type, other: type) -> None:
+    def public(of: type) -> dict[str, list[tuple[str, Any, Any]]]:
+        found = {}
+        for name, each in inspect.getmembers(of, inspect.isfunction):
+            if not name.startswith("_") or name == "__init__":
+                given = inspect.signature(each).parameters.values()
+                found[name] = [(one.name, one.kind, one.default) for one in given]
+        return found
+
+    assert public(plain) == public(other)
+    assert len(public(plain)) > 8
+
+
+# --- importing --------------------------------------------------------------------------------------------------------
+
+
+def test_importing_cress_loads_none_of_it_and_every_name_is_there() -> None:
+    code = "import sys, cress; assert not [m for m in sys.modules if m.startswith(('cress.', 'msgspec'))], sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    for name in cress.__all__:
+        assert getattr(cress, name).__name__ == name
+        assert name in dir(cress)
+    with pytest.raises(AttributeError, match="no attribute 'Clint'"):
+        cress.Clint  # noqa: B018
+
+
+def test_a_center_is_named_by_its_address_too(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = (cluster.data / "token").read_text().strip()
+    with cress.Client(cluster.address("url"), token) as client:
+        assert client.state().nodes == 1
+    with pytest.raises(InputError, match="without a token"):
+        cress.Client(cluster.address("url"))
+    monkeypatch.setenv("CRESS_DATA", str(cluster.data))
+    with cress.Client() as client:
+        wait_until(lambda: client.nodes(where="Memory >= 8G")[0].match, "the match")
+        assert client.resolve("nobody") == ()
