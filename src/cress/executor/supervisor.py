@@ -297,7 +297,7 @@ class Supervisor:
 
     def signal(self, task: Task, number: int) -> None:
         """See ``Hands``."""
-        if not self.runtime.signal(task.pid, number) and task.stage is Stage.SPAWNING:
+        if not self.runtime.signal(task.attempt, task.pid, number) and task.stage is Stage.SPAWNING:
             # It has no group of its own yet.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(task.pid, number)
@@ -307,7 +307,7 @@ class Supervisor:
         number = SIGKILL if kill else 0
         gone = True
         if task.pid and (not task.adopted or not self._pid_taken(task)):
-            gone = not self.runtime.signal(task.pid, number)
+            gone = not self.runtime.signal(task.attempt, task.pid, number)
         if task.adopted:
             left = {pid for attempt, pid in processes.find_attempts(self.attempts) if attempt == task.attempt}
         else:

@@ -5,35 +5,38 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import pwd
 import resource
 import signal
 from collections.abc import Mapping
 from pathlib import Path
 
 from cress.executor.environment import HOST_FILE, host_file, of_job, variables
-from cress.executor.runtimes.base import Spawn, StartError
+from cress.executor.runtimes.accounts import Account, account_of, own_name
+from cress.executor.runtimes.base import Rest, Spawn, StartError
+from cress.executor.runtimes.enter import Entrance
 from cress.model.run import Run
 
 # Plans by job: jobs with several attempts waiting are few, and a plan is made in a tenth of a millisecond.
 _MOST_PLANS = 256
 
-_OUTPUT, _DIRECTORY, _LIMIT, _EXEC = b"output", b"directory", b"limit", b"exec"
+_OUTPUT, _DIRECTORY, _LIMIT, _ACCOUNT, _EXEC = b"output", b"directory", b"limit", b"account", b"exec"
 
 
-class _Plan:
+class Plan:
     """What all attempts of a job have in common, in the form in which the kernel takes it."""
 
-    __slots__ = ("arguments", "directory", "environment", "memory", "programs", "run")
+    __slots__ = ("account", "arguments", "directory", "environment", "memory", "programs", "run")
 
     def __init__(self, run: Run, base: Mapping[bytes, bytes]) -> None:
         self.run = run
+        self.account: Account | None = account_of(run)
         self.arguments = [_bytes(part) for part in run.command]
         self.directory = _bytes(run.directory)
         self.memory = run.memory_limit
-        environment = {**base, **{_bytes(name): _bytes(value) for name, value in run.environment}}
+        who = {} if self.account is None else self.account.environment()
+        environment = {**base, **who, **{_bytes(name): _bytes(value) for name, value in run.environment}}
         self.environment = environment = environment | of_job(run)
-        self.programs = _candidates(self.arguments[0], environment.get(b"PATH", os.defpath.encode()))
+        self.programs = candidates(self.arguments[0], environment.get(b"PATH", os.defpath.encode()))
 
 
 class ProcessRuntime:
@@ -46,7 +49,7 @@ class ProcessRuntime:
             if not name.startswith("CRESS_")
         }
         self._base[b"CRESS_NODE"] = os.fsencode(node)
-        self._plans: dict[int, _Plan] = {}
+        self._plans: dict[int, Plan] = {}
         # What the supervisor raised or ignores for itself is given back to its children.
         self._files = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._ignored = [each for each in signal.valid_signals() if signal.getsignal(each) == signal.SIG_IGN]
@@ -64,6 +67,8 @@ class ProcessRuntime:
             why = f"the folder {os.fsdecode(folder)} could not be made: {error.strerror}"
             raise StartError(why, node=True) from None
         environment = plan.environment | variables(what)
+        if plan.account is not None:
+            self._give(folder, plan.account)
         if what.given.hosts:
             try:
                 Path(os.fsdecode(folder + b"/" + HOST_FILE)).write_bytes(host_file(what.given.hosts))
@@ -89,48 +94,85 @@ class ProcessRuntime:
         os.set_blocking(reading, False)
         return pid, reading
 
-    def _child(self, plan: _Plan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> None:
-        """In the child: become the program, or say why not and end. Never returns."""
-        stage, folder = _OUTPUT, what.folder
+    def _child(self, plan: Plan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> None:
+        """In the child: what becomes the program. Never returns."""
+        account = None if plan.account is None else (plan.account.uid, plan.account.gid, plan.account.groups)
+        self._become(plan, what, environment, writing, Entrance(account=account))
+
+    def _become(
+        self, plan: Plan, what: Spawn, environment: dict[bytes, bytes], writing: int, entrance: Entrance
+    ) -> None:
+        """Become the program, or say why not and end. Never returns."""
+        stage = _OUTPUT
         try:
             if what.leads:
                 os.setsid()
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            os.dup2(os.open(folder + b"/stdout", flags, 0o644), 1)
-            os.dup2(os.open(folder + b"/stderr", flags, 0o644), 2)
+            self._outputs(what.folder, entrance)
             stage = _DIRECTORY
-            directory = plan.directory
-            if not directory:
-                directory = folder + b"/work"
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(directory, 0o755)  # noqa: PTH102
-            os.chdir(directory)
+            directory = plan.directory or self._own_directory(what.folder, entrance)
+            entrance.go_in()
+            if not plan.directory:
+                # Its account may not be able to come here by itself.
+                os.chdir(directory)
             stage = _LIMIT
             resource.setrlimit(resource.RLIMIT_NOFILE, self._files)
-            if plan.memory > 0:
+            if plan.memory > 0 and not entrance.pause:
                 resource.setrlimit(resource.RLIMIT_DATA, (plan.memory, plan.memory))
             for number in self._ignored:
                 signal.signal(number, signal.SIG_DFL)
             for number in self._handled:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            stage = _ACCOUNT
+            entrance.step_down()
+            stage = _DIRECTORY
+            if plan.directory:
+                os.chdir(directory)
             stage = _EXEC
-            worst = errno.ENOENT
-            for program in plan.programs:
-                try:
-                    os.execve(program, plan.arguments, environment)  # noqa: S606 - what this is for
-                except OSError as error:
-                    if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-                        worst = error.errno or errno.EINVAL
-                        if worst != errno.EACCES:
-                            break
-            os.write(writing, b"%s %d" % (stage, worst))
+            os.write(writing, b"%s %d" % (stage, self._execute(plan, environment)))
         except OSError as error:
             os.write(writing, b"%s %d" % (stage, error.errno or 0))
         except BaseException as error:  # noqa: BLE001 - whatever it is, the child must not go on as a supervisor
             os.write(writing, b"%s -1 %s" % (stage, str(error).encode()))
         finally:
             os._exit(127)
+
+    def _outputs(self, folder: bytes, entrance: Entrance) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        for number, name in ((1, b"/stdout"), (2, b"/stderr")):
+            os.dup2(os.open(folder + name, flags, 0o644), number)
+            if entrance.account is not None:
+                os.fchown(number, *entrance.account[:2])
+
+    def _own_directory(self, folder: bytes, entrance: Entrance) -> bytes:
+        directory = folder + b"/work"
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(directory, 0o755)  # noqa: PTH102
+            if entrance.account is not None:
+                os.chown(directory, *entrance.account[:2])
+        return directory
+
+    def _execute(self, plan: Plan, environment: dict[bytes, bytes]) -> int:
+        """Become the first of the programs that can be executed; if none, the error that says the most."""
+        worst = errno.ENOENT
+        for program in plan.programs:
+            try:
+                os.execve(program, plan.arguments, environment)  # noqa: S606 - what this is for
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                    worst = error.errno or errno.EINVAL
+                    if worst != errno.EACCES:
+                        break
+        return worst
+
+    def _give(self, folder: bytes, account: Account) -> None:
+        """Let an account have the folder of an attempt, and no other one look into it."""
+        try:
+            os.chown(folder, account.uid, account.gid)
+            os.chmod(folder, 0o750)  # noqa: PTH101, S103
+        except OSError as error:
+            why = f"the folder {os.fsdecode(folder)} could not be given to {account.name}: {error.strerror}"
+            raise StartError(why, node=True) from None
 
     def problem(self, what: Run, told: bytes) -> StartError | None:
         """Why the program did not start; see ``Runtime``."""
@@ -140,16 +182,18 @@ class ProcessRuntime:
         code = int(number)
         why = rest[0].decode(errors="replace") if rest else os.strerror(code)
         if stage == _DIRECTORY and what.directory:
-            return StartError(_why_not_entered(what.directory, code, why))
+            return StartError(_why_not_entered(what, code, why))
         if stage == _EXEC:
             return StartError(_why_not_executed(what, code, why))
+        if stage == _ACCOUNT:
+            return StartError(f"account {_who(what)} cannot be taken: {why}", node=True)
         if stage == _LIMIT:
             return StartError(f"the limits of the attempt could not be set: {why}")
         if stage == _DIRECTORY:
             return StartError(f"the working folder of the attempt could not be made: {why}", node=True)
         return StartError(f"the files for the output could not be made: {why}", node=True)
 
-    def signal(self, pid: int, number: int) -> bool:
+    def signal(self, attempt: int, pid: int, number: int) -> bool:
         """Send a signal to the process group; see ``Runtime``."""
         try:
             os.killpg(pid, number)
@@ -160,7 +204,11 @@ class ProcessRuntime:
             return False
         return True
 
-    def _plan(self, run: Run) -> _Plan:
+    def clear(self, attempt: int) -> Rest | None:
+        """There is nothing beside the program; see ``Runtime``."""
+        return Rest()
+
+    def _plan(self, run: Run) -> Plan:
         plan = self._plans.get(run.job)
         if plan is None or (plan.run is not run and plan.run != run):
             if not run.command:
@@ -168,7 +216,7 @@ class ProcessRuntime:
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
             try:
-                plan = _Plan(run, self._base)
+                plan = Plan(run, self._base)
             except ValueError as error:
                 raise StartError(str(error)) from None
             self._plans[run.job] = plan
@@ -185,18 +233,19 @@ def _bytes(text: str) -> bytes:
     return data
 
 
-def _candidates(command: bytes, path: bytes) -> list[bytes]:
+def candidates(command: bytes, path: bytes) -> list[bytes]:
     """The files that ``command`` may mean, in the order of the search path."""
     if b"/" in command:
         return [command]
     return [folder + b"/" + command if folder else command for folder in path.split(b":")] if command else []
 
 
-def _why_not_entered(directory: str, code: int, why: str) -> str:
+def _why_not_entered(what: Run, code: int, why: str) -> str:
+    directory = what.directory
     return {
         errno.ENOENT: f"directory {directory} does not exist on this node",
         errno.ENOTDIR: f"directory {directory} is a file on this node",
-        errno.EACCES: f"directory {directory} may not be entered by {_user()} on this node",
+        errno.EACCES: f"directory {directory} may not be entered by {_who(what)} on this node",
     }.get(code, f"directory {directory} cannot be entered on this node: {why}")
 
 
@@ -207,15 +256,13 @@ def _why_not_executed(what: Run, code: int, why: str) -> str:
             return f"{command} cannot be started: the interpreter that it names does not exist on this node"
         return f"command not found: {command}"
     return {
-        errno.EACCES: f"not executable by {_user()}: {command}",
+        errno.EACCES: f"not executable by {_who(what)}: {command}",
         errno.E2BIG: f"command line and environment of {command} are too long for this node",
         errno.ENOEXEC: f"{command} is no program: neither made for this machine nor a script that begins with #!",
         errno.ENOMEM: f"{command} cannot be started: the memory limit is too small, or the node has none left",
     }.get(code, f"{command} cannot be started: {why}")
 
 
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return f"user {os.geteuid()}"
+def _who(what: Run) -> str:
+    """The account that the program was to run as."""
+    return (os.geteuid() == 0 and (what.run_as or what.user)) or own_name()

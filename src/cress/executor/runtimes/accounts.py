@@ -1,0 +1,58 @@
+"""The account of the node that a task runs as."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+import msgspec
+
+from cress.executor.runtimes.base import StartError
+from cress.model.run import Run
+
+
+class Account(msgspec.Struct, frozen=True):
+    """An account of this node, with the numbers of all its groups."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+
+    def environment(self) -> dict[bytes, bytes]:
+        """What programs expect to be told about who they are."""
+        name = os.fsencode(self.name)
+        return {b"HOME": os.fsencode(self.home), b"USER": name, b"LOGNAME": name}
+
+
+def account_of(run: Run) -> Account | None:
+    """Whom the task runs as; ``None``: whoever the executor is. StartError: as nobody here.
+
+    An executor that is root takes ``run_as``, else the submitting user. Any other one has no choice, and says so when
+    it is asked for somebody else; that a user is called otherwise elsewhere is no reason to refuse work.
+    """
+    if os.geteuid() != 0:
+        if run.run_as and run.run_as != own_name():
+            raise StartError(
+                f"this node runs tasks as {own_name()} only, not as {run.run_as}: its executor is not root"
+            )
+        return None
+    name = run.run_as or run.user
+    if not name:
+        return None
+    try:
+        entry = pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        what = "run_as" if run.run_as else "the user of the job"
+        raise StartError(f"account {name} does not exist on this node ({what})") from None
+    groups = tuple(os.getgrouplist(name, entry.pw_gid))
+    return Account(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir)
+
+
+def own_name() -> str:
+    """The account of this process."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"user {os.geteuid()}"

@@ -1,0 +1,322 @@
+"""Control groups of attempts, in the kernel's first version, the second, and both at once (hybrid).
+
+One group for each attempt, below a folder for the executor: ``cress/NODE-1f2e3d4c/17``, in every hierarchy of the first
+version that has a controller that we use, and in the second if there is one. What is missing is said by ``lacks``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+import zlib
+from pathlib import Path
+
+import msgspec
+
+# Controllers that limits need; names of the first version, where the second has another one: ``_SECOND``.
+_LIMITS = ("memory", "cpu", "pids", "blkio")
+_COUNTS = ("cpuacct",)
+_SECOND = {"blkio": "io", "cpuacct": "cpu"}
+TOP = "cress"
+
+# Microseconds of the period in which a quota of processor time is counted, and the least quota that the kernel takes.
+PERIOD, LEAST_QUOTA = 100_000, 1_000
+# Seconds for processes that are killed to be gone, and between two looks.
+PATIENCE, LOOK = 5.0, 0.002
+
+_DISK = (("disk_read", "read_bps", "rbps"), ("disk_write", "write_bps", "wbps"))
+_IOPS = (("iops_read", "read_iops", "riops"), ("iops_write", "write_iops", "wiops"))
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What the processes of a group may use together; 0: no limit.
+
+    ``memory`` in bytes, ``cpu`` in thousandths of a processor, ``pids`` processes and threads. ``disk_read`` and
+    ``disk_write`` in bytes/s, ``iops_read`` and ``iops_write`` a second, of each of ``devices`` (major:minor).
+    """
+
+    memory: int = 0
+    cpu: int = 0
+    pids: int = 0
+    disk_read: int = 0
+    disk_write: int = 0
+    iops_read: int = 0
+    iops_write: int = 0
+    devices: tuple[str, ...] = ()
+
+
+class Used(msgspec.Struct, frozen=True):
+    """What a group has counted: ``cpu`` in µs, ``memory`` at the peak in bytes, processes killed for want of memory."""
+
+    cpu: int = 0
+    memory: int = 0
+    killed: int = 0
+
+
+class Cgroups:
+    """The groups of one executor. ``first``: folders by controller of version 1; ``second``: the folder of version 2, if any.
+
+    ``folders`` are those of all hierarchies, for what has been put there by an engine too.
+    """
+
+    def __init__(self, key: str, first: dict[str, str], second: str, folders: tuple[str, ...]) -> None:
+        self.first = first
+        self.second = second
+        self.path = f"{TOP}/{key}"
+        self._folders = folders
+        wanted = {first[each] for each in (*_LIMITS, *_COUNTS) if each in first}
+        self._used = tuple(sorted(wanted | ({second} if second else set())))
+        self._has: set[str] = set()  # controllers that work, by their names of version 1
+        self._why = ""
+
+    @classmethod
+    def find(cls, name: str, folder: str) -> Cgroups:
+        """What this machine has mounted, for the executor ``name`` that works in ``folder``."""
+        first: dict[str, str] = {}
+        second = ""
+        folders = []
+        for place, kind, options in _mounts():
+            if kind == "cgroup2":
+                second = second or place
+                folders.append(place)
+            elif kind == "cgroup":
+                folders.append(place)
+                for each in options:
+                    first.setdefault(each, place)
+        key = re.sub(r"[^\w.-]", "_", name)[:64] + f"-{zlib.crc32(os.fsencode(folder)):08x}"
+        return cls(key, first, second, tuple(dict.fromkeys(folders)))
+
+    # --- before the first task -------------------------------------------------------------------------------------
+
+    def prepare(self) -> bool:
+        """Make the executor's folder, and see which controllers work; False: there can be no groups, ``why`` says why."""
+        if not self._used:
+            self._why = "no control groups are mounted"
+            return False
+        try:
+            for place in self._used:
+                Path(place, self.path).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self._why = f"control groups cannot be made: {error.strerror}"
+            return False
+        self._has = {each for each in (*_LIMITS, *_COUNTS) if each in self.first}
+        if self.second:
+            self._has |= {each for each in (*_LIMITS, *_COUNTS) if each not in self.first and self._delegated(each)}
+        return True
+
+    @property
+    def why(self) -> str:
+        """Why there can be no groups."""
+        return self._why
+
+    def has(self, controller: str) -> bool:
+        """Whether a controller (by its name in version 1) works here."""
+        return controller in self._has
+
+    def _delegated(self, controller: str) -> bool:
+        """Whether version 2 hands this controller down to our groups."""
+        name = _SECOND.get(controller, controller)
+        place = Path(self.second)
+        for folder in (place, place / TOP, place / self.path):
+            try:
+                if name not in (folder / "cgroup.controllers").read_text().split():
+                    return False
+                (folder / "cgroup.subtree_control").write_text(f"+{name}")
+            except OSError:
+                return False
+        return True
+
+    # --- one attempt -----------------------------------------------------------------------------------------------
+
+    def make(self, attempt: int, limits: Limits) -> None:
+        """Make the group of an attempt with these limits. OSError: one of them cannot be set."""
+        for place in self._used:
+            os.makedirs(f"{place}/{self.path}/{attempt}", exist_ok=True)  # noqa: PTH103
+        if limits.memory:
+            self._limit_memory(attempt, limits.memory)
+        if limits.cpu:
+            quota = max(LEAST_QUOTA, limits.cpu * PERIOD // 1000)
+            if "cpu" in self.first:
+                self._write("cpu", attempt, "cpu.cfs_period_us", str(PERIOD))
+                self._write("cpu", attempt, "cpu.cfs_quota_us", str(quota))
+            else:
+                self._write("cpu", attempt, "cpu.max", f"{quota} {PERIOD}")
+        if limits.pids:
+            self._write("pids", attempt, "pids.max", str(limits.pids))
+        for name, first, second in (*_DISK, *_IOPS):
+            amount = getattr(limits, name)
+            for device in limits.devices if amount else ():
+                if "blkio" in self.first:
+                    self._write("blkio", attempt, f"blkio.throttle.{first}_device", f"{device} {amount}")
+                else:
+                    self._write("blkio", attempt, "io.max", f"{device} {second}={amount}")
+
+    def doors(self, attempt: int) -> list[str]:
+        """The files into which a process writes its id (0: itself) to enter the group."""
+        return [f"{place}/{self.path}/{attempt}/cgroup.procs" for place in self._used]
+
+    def pids(self, attempt: int) -> set[int]:
+        """The processes of a group."""
+        found: set[int] = set()
+        for place in self._used[:1]:
+            found.update(int(each) for each in _read(f"{place}/{self.path}/{attempt}/cgroup.procs").split())
+        return found
+
+    def used(self, attempt: int) -> Used:
+        """What the group has counted so far; what nobody counts is 0."""
+        if "cpuacct" in self.first:
+            cpu = _number(_read(self._file("cpuacct", attempt, "cpuacct.usage"))) // 1000
+        else:
+            cpu = _field(_read(self._file("", attempt, "cpu.stat")), "usage_usec")
+        if "memory" in self.first:
+            peak = _number(_read(self._file("memory", attempt, "memory.max_usage_in_bytes")))
+            killed = _field(_read(self._file("memory", attempt, "memory.oom_control")), "oom_kill")
+        else:
+            peak = _number(_read(self._file("", attempt, "memory.peak")))
+            killed = _field(_read(self._file("", attempt, "memory.events")), "oom_kill")
+        return Used(cpu, peak, killed)
+
+    def kill(self, attempt: int) -> None:
+        """Kill every process of the group, also of those that multiply, and wait a moment until they are gone."""
+        if self.second:
+            with contextlib.suppress(OSError):
+                Path(self.second, self.path, str(attempt), "cgroup.kill").write_text("1")
+        deadline = time.monotonic() + PATIENCE
+        while (pids := self.pids(attempt)) and time.monotonic() < deadline:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, 9)
+            time.sleep(LOOK)
+
+    def remove(self, attempt: int) -> bool:
+        """Remove the group, in every hierarchy; False: somebody is still in it."""
+        gone = True
+        for place in self._folders:
+            try:
+                os.rmdir(f"{place}/{self.path}/{attempt}")  # noqa: PTH106
+            except FileNotFoundError:
+                pass
+            except OSError:
+                gone = False
+        return gone
+
+    def left(self) -> set[int]:
+        """The attempts that have a group."""
+        found: set[int] = set()
+        for place in self._folders:
+            with contextlib.suppress(OSError):
+                found.update(int(name) for name in os.listdir(f"{place}/{self.path}") if name.isdigit())  # noqa: PTH208
+        return found
+
+    def close(self) -> None:
+        """Remove the executor's folder, if no attempt has a group any more."""
+        for place in self._folders:
+            for path in (self.path, TOP):
+                with contextlib.suppress(OSError):
+                    os.rmdir(f"{place}/{path}")  # noqa: PTH106
+
+    # --- files -----------------------------------------------------------------------------------------------------
+
+    def _limit_memory(self, attempt: int, limit: int) -> None:
+        if "memory" in self.first:
+            self._write("memory", attempt, "memory.limit_in_bytes", str(limit))
+            # Memory and swap together: without swap accounting there is no such file, and ``lacks`` says so.
+            with contextlib.suppress(FileNotFoundError):
+                self._write("memory", attempt, "memory.memsw.limit_in_bytes", str(limit))
+        else:
+            self._write("memory", attempt, "memory.max", str(limit))
+            with contextlib.suppress(FileNotFoundError):
+                self._write("memory", attempt, "memory.swap.max", "0")
+
+    def _file(self, controller: str, attempt: int, name: str) -> str:
+        return f"{self.first.get(controller, self.second)}/{self.path}/{attempt}/{name}"
+
+    def _write(self, controller: str, attempt: int, name: str, text: str) -> None:
+        if controller not in self._has:
+            return
+        fd = os.open(self._file(controller, attempt, name), os.O_WRONLY)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+
+    # --- what does not hold ----------------------------------------------------------------------------------------
+
+    def lacks(self) -> list[str]:
+        """Sentences about the limits that do not hold here."""
+        found = []
+        for each, what in _MISSING.items():
+            if each not in self._has:
+                found.append(f"{what}: the kernel's controller {each!r} is not there")
+        if "memory" in self._has and not self._limits_swap() and _has_swap():
+            found.append("memory that is swapped out counts for no limit: the kernel does not account swap")
+        if "blkio" in self._has and "blkio" in self.first:
+            found.append(
+                "disk limits hold for reads and for direct writes only, not for writes through the page cache "
+                "(control groups version 1)"
+            )
+        return found
+
+    def _limits_swap(self) -> bool:
+        if "memory" in self.first:
+            return Path(self.first["memory"], "memory.memsw.limit_in_bytes").exists()
+        return Path(self.second, self.path, "memory.swap.max").exists()
+
+
+_MISSING = {
+    "memory": "memory is not limited",
+    "cpu": "processor time is not limited",
+    "pids": "the number of processes is not limited",
+    "blkio": "disk throughput is not limited",
+}
+
+
+def device_of(path: str) -> str:
+    """The disk (major:minor) below a folder whose throughput can be limited; empty: there is none, as in memory."""
+    number = os.stat(path).st_dev  # noqa: PTH116
+    major, minor = os.major(number), os.minor(number)
+    place = f"/sys/dev/block/{major}:{minor}"
+    if not major or not os.path.exists(place):  # noqa: PTH110
+        return ""
+    if os.path.exists(f"{place}/partition"):  # noqa: PTH110
+        # Limits are those of whole disks.
+        return _read(f"{os.path.realpath(place)}/../dev").strip()
+    return f"{major}:{minor}"
+
+
+def _mounts() -> list[tuple[str, str, list[str]]]:
+    """Where control groups are mounted: folder, kind, options of the file system."""
+    found = []
+    for line in _read("/proc/self/mountinfo").splitlines():
+        left, _, right = line.partition(" - ")
+        place = left.split()[4].replace("\\040", " ")
+        kind, _, options = right.split()[:3]
+        if kind.startswith("cgroup"):
+            found.append((place, kind, options.split(",")))
+    return found
+
+
+def _has_swap() -> bool:
+    return len(_read("/proc/swaps").splitlines()) > 1
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _number(text: str) -> int:
+    return int(text) if text.strip().isdigit() else 0
+
+
+def _field(text: str, name: str) -> int:
+    for line in text.splitlines():
+        key, _, value = line.partition(" ")
+        if key == name:
+            return _number(value)
+    return 0

@@ -1,0 +1,120 @@
+"""Going into a container, and down to the account of a task."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from cress.executor.runtimes import linux
+
+# What root in a container may do: what belongs to files of its own, to its own processes, and ports below 1024.
+# CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE (linux/capability.h).
+ROOT_MAY = (0, 1, 3, 4, 5, 6, 7, 10)
+
+_SPACES = (("ipc", linux.NEWIPC), ("uts", linux.NEWUTS), ("mnt", linux.NEWNS))
+
+
+class Entrance(msgspec.Struct, frozen=True, kw_only=True):
+    """The way into a task.
+
+    ``pause`` is the first process of its container (0: there is none). ``doors`` are the files of its control groups that
+    take a process in. ``account`` is uid, gid and groups (``None``: stay who you are).
+    """
+
+    pause: int = 0
+    doors: tuple[str, ...] = ()
+    account: tuple[int, int, tuple[int, ...]] | None = None
+
+    def begin(self) -> None:
+        """In the parent: have children from now on in the container's space of process ids. Needs root."""
+        if self.pause:
+            with _space(self.pause, "pid") as fd:
+                linux.setns(fd, linux.NEWPID)
+
+    def go_in(self) -> None:
+        """In the child: enter control groups and namespaces; files are those of the container from then on."""
+        fds = []
+        if self.pause:
+            fds = [
+                (os.open(f"/proc/{self.pause}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind) for name, kind in _SPACES
+            ]
+        for door in self.doors:
+            fd = os.open(door, os.O_WRONLY)
+            os.write(fd, b"0")
+            os.close(fd)
+        for fd, kind in fds:
+            linux.setns(fd, kind)
+            os.close(fd)
+
+    def step_down(self) -> None:
+        """In the child, last of all: become the account, and in a container give up the rights that no task has."""
+        uid, gid, groups = self.account or (os.getuid(), os.getgid(), ())
+        if self.pause:
+            linux.bound_capabilities(ROOT_MAY if uid == 0 else ())
+        if self.account is not None:
+            os.setgroups(groups)
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
+        if self.pause:
+            linux.set_capabilities(ROOT_MAY if uid == 0 else ())
+            linux.no_new_privileges()
+
+
+def entry(pid: int) -> tuple[int, tuple[str, ...]]:
+    """The program of an attempt whose first process is ``pid``, and its folders in the control groups.
+
+    That is ``pid`` itself, unless it works outside of a container for a program that is inside: then the first one there.
+    ``nsenter --all -t`` the program (or ``Entrance``) leads where it is.
+    """
+    own = _inode("/proc/self/ns/pid")
+    found = pid
+    if _inode(f"/proc/{pid}/ns/pid") == own:
+        found = next((each for each in _descendants(pid) if _inode(f"/proc/{each}/ns/pid") not in (own, 0)), pid)
+    return found, tuple(_groups(found))
+
+
+@contextlib.contextmanager
+def _space(pid: int, name: str) -> Iterator[int]:
+    fd = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _inode(path: str) -> int:
+    try:
+        return os.stat(path).st_ino  # noqa: PTH116
+    except OSError:
+        return 0
+
+
+def _descendants(pid: int) -> list[int]:
+    """All of them, parents before children."""
+    found = [pid]
+    for each in found:
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{each}/task"):  # noqa: PTH208
+                found += [int(child) for child in Path(f"/proc/{each}/task/{task}/children").read_text().split()]
+    return found[1:]
+
+
+def _groups(pid: int) -> list[str]:
+    """Folders of control groups below ``/sys/fs/cgroup`` or wherever they are mounted."""
+    found = []
+    try:
+        groups = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+        mounts = [line.partition(" - ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    except OSError:
+        return []
+    for left, _, right in mounts:
+        kind, _, options = right.split()[:3]
+        for _, controllers, path in groups:
+            second = kind == "cgroup2" and not controllers
+            if second or (kind == "cgroup" and controllers and set(controllers.split(",")) <= set(options.split(","))):
+                found.append(left.split()[4] + path.rstrip("/"))
+    return found

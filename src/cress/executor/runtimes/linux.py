@@ -1,0 +1,84 @@
+"""The few calls of Linux that Python does not have, with the errors of the system. Numbers are those of the kernel's ABI."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable
+
+NEWNS, NEWUTS, NEWIPC, NEWPID = 0x0002_0000, 0x0400_0000, 0x0800_0000, 0x2000_0000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = (
+    1,
+    2,
+    4,
+    8,
+    32,
+    4096,
+    1 << 14,
+    1 << 18,
+)
+
+_PDEATHSIG, _CAPBSET_READ, _CAPBSET_DROP, _NO_NEW_PRIVS, _AMBIENT = 1, 23, 24, 38, 47
+_AMBIENT_CLEAR = 4
+_CAPABILITY_VERSION = 0x2008_0522
+_CAPABILITIES = 64  # more than there are; reading one that is not there says so
+
+# Loaded before anybody forks.
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def unshare(flags: int) -> None:
+    """Leave the namespaces of the parent."""
+    _check(_libc.unshare(flags), "unshare")
+
+
+def setns(fd: int, kind: int) -> None:
+    """Enter the namespace that ``fd`` is open for; of process ids: the children made from now on."""
+    _check(_libc.setns(fd, kind), "setns")
+
+
+def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+    """Mount; empty texts are what the kernel does not look at."""
+    texts = (source or "none", target, kind, data)
+    first, second, third, last = (os.fsencode(each) or None for each in texts)
+    _check(_libc.mount(first, second, third, ctypes.c_ulong(flags), last), f"mount {target}")
+
+
+def private_mounts() -> None:
+    """Mounts of this process are its own from now on, in both directions."""
+    unshare(NEWNS)
+    mount("", "/", "", MS_REC | MS_PRIVATE)
+
+
+def die_with_parent(number: int) -> None:
+    """Have the kernel send this signal when the parent ends; an exec does not change it, a fork does."""
+    _check(_libc.prctl(_PDEATHSIG, number, 0, 0, 0), "prctl")
+
+
+def no_new_privileges() -> None:
+    """No exec gives this process, and what it starts, more rights than it has."""
+    _check(_libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+
+
+def bound_capabilities(kept: Iterable[int]) -> None:
+    """Take all capabilities but ``kept`` out of reach, for this process and what it starts. Before the account changes."""
+    kept = set(kept)
+    _libc.prctl(_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)  # unknown to old kernels, which have none
+    for number in range(_CAPABILITIES):
+        if number not in kept and _libc.prctl(_CAPBSET_READ, number, 0, 0, 0) == 1:
+            _check(_libc.prctl(_CAPBSET_DROP, number, 0, 0, 0), "prctl")
+
+
+def set_capabilities(kept: Iterable[int]) -> None:
+    """Have these capabilities and no others, none of them inherited."""
+    mask = sum(1 << number for number in set(kept))
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    low, high = mask & 0xFFFF_FFFF, mask >> 32
+    data = (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)  # effective, permitted, inheritable
+    _check(_libc.capset(header, data), "capset")
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -1,0 +1,83 @@
+"""The first process of a container: it sleeps, and reaps whoever it is left with.
+
+A program as process 1 would not hear SIGTERM unless it handles it, and would have to reap strangers. No file of the
+node can be counted on in a root directory that a job brings, so this one is a program of 30 instructions at most, made
+here for the processor: ``sigaction(SIGCHLD, SIG_IGN)``, then ``pause`` for ever. The kernel reaps for who ignores SIGCHLD.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import struct
+from pathlib import Path
+
+_BASE = 0x40_0000
+_ELF_HEADER, _PROGRAM_HEADER = 64, 56
+
+# struct kernel_sigaction: SIG_IGN, no flags, no restorer, no mask.
+_ACTION = struct.pack("<4Q", 1, 0, 0, 0)
+
+# Machine of the ELF header, and code that is followed by the action.
+_CODE = {
+    "x86_64": (
+        62,
+        bytes.fromhex(
+            "b80d000000"  # mov eax, 13 (rt_sigaction)
+            "bf11000000"  # mov edi, 17 (SIGCHLD)
+            "488d3517000000"  # lea rsi, [rip + 23]: the action
+            "31d2"  # xor edx, edx
+            "41ba08000000"  # mov r10d, 8
+            "0f05"  # syscall
+            "b822000000"  # mov eax, 34 (pause)
+            "0f05"  # syscall
+            "ebf7"  # jmp back to the pause
+            "0f1f4000"  # nop
+        ),
+    ),
+    "aarch64": (
+        183,
+        struct.pack(
+            "<14I",
+            0xD2800220,  # mov x0, 17 (SIGCHLD)
+            0x100001A1,  # adr x1, +52: the action
+            0xD2800002,  # mov x2, 0
+            0xD2800103,  # mov x3, 8
+            0xD28010C8,  # mov x8, 134 (rt_sigaction)
+            0xD4000001,  # svc 0
+            0xD2800000,  # mov x0, 0
+            0xD2800001,  # mov x1, 0
+            0xD2800002,  # mov x2, 0
+            0xD2800003,  # mov x3, 0
+            0xD2800928,  # mov x8, 73 (ppoll, without anything to wait for)
+            0xD4000001,  # svc 0
+            0x17FFFFFA,  # b back to x0 = 0
+            0xD503201F,  # nop
+        ),
+    ),
+}
+
+
+def program(machine: str) -> bytes | None:
+    """The file for a processor as ``uname`` calls it; ``None``: none is known."""
+    if machine not in _CODE:
+        return None
+    number, code = _CODE[machine]
+    start = _ELF_HEADER + _PROGRAM_HEADER
+    size = start + len(code) + len(_ACTION)
+    head = b"\x7fELF" + bytes((2, 1, 1, 0)) + bytes(8)
+    head += struct.pack("<HHIQQQIHHHHHH", 2, number, 1, _BASE + start, _ELF_HEADER, 0, 0, _ELF_HEADER, 56, 1, 0, 0, 0)
+    head += struct.pack("<IIQQQQQQ", 1, 5, 0, _BASE, _BASE, size, size, 0x1000)
+    return head + code + _ACTION
+
+
+def write(path: Path) -> bool:
+    """Put the file there, ready to be executed; False: none is known for this processor."""
+    data = program(platform.machine())
+    if data is None:
+        return False
+    new = path.with_suffix(".new")
+    new.write_bytes(data)
+    os.chmod(new, 0o555)  # noqa: PTH101, S103 - whatever the umask
+    new.replace(path)
+    return True
