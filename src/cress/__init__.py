@@ -2,16 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from cress.client.asyncclient import AsyncClient
-    from cress.client.asynchandles import AsyncJobHandle
-    from cress.client.client import Client
-    from cress.client.errors import ClientError, JobFailed
-    from cress.client.handles import JobHandle
-    from cress.client.jobs import Cron, Dag, Database, Job, Service
-
 __version__ = "0.1.0"
 __all__ = [
     "AsyncClient",

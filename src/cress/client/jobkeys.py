@@ -34,14 +34,14 @@ class TaskKeys(TypedDict, total=False):
     """How tasks run and where, whatever they belong to.
 
     ``resource``: what each needs (``"<2, 4G>"`` or ``{"cpu": 2, "memory": "4G"}``). ``environment``: variables.
-    ``directory``: where they start; the current directory if it is not given. ``retries``: how often a failed task is
-    tried again, ``backoff`` after its end. ``requirement`` and ``rank``: of nodes (docs/constraints.md). ``files`` are
-    brought before the start, ``outputs`` saved after success (docs/files.md). ``runtime``: process or container.
+    ``directory``: where they start; the current directory if it is not given. ``requirement`` and ``rank``: of nodes
+    (docs/constraints.md). ``runtime``: process or container. ``files`` are brought before the start, ``outputs`` saved
+    after success (docs/files.md).
     """
 
-    group: str
-    priority: int
     resource: Resource
+    priority: int
+    time_limit: Duration
     environment: Mapping[str, str]
     directory: Path
     stop_grace: Duration
@@ -57,7 +57,6 @@ class TaskKeys(TypedDict, total=False):
     max_per_node: int
     max_per_rack: int
     application: str
-    job_failure: bool
     runtime: str
     root: Path
     pids: int
@@ -68,54 +67,85 @@ class TaskKeys(TypedDict, total=False):
     log_copy: str
 
 
-class RunKeys(TaskKeys, total=False):
-    """The same, of tasks that end."""
+class CallKeys(TaskKeys, total=False):
+    """The keys of the tasks that functions run in (``Client.map``, ``Executor``).
 
-    time_limit: Duration
-    retries: int
-
-
-class JobKeys(RunKeys, total=False):
-    """The keys of a batch job, but its command.
-
-    ``tasks``: how many copies. ``gang``: all start at once or none. ``hold``: waits until it is released. ``after``: jobs
-    that must end first; a list of ids, names of jobs of the same submit, handles or steps, or a mapping of these to
-    ``"ok"``, ``"any"`` or ``"failed"``. ``ports``: a number, ``"dynamic"``, or several by name.
+    ``retries``: how often a task whose process died is tried again.
     """
 
     name: str
+    group: str
+    retries: int
+    job_failure: bool
+    after: After
+
+
+class CountKeys(TaskKeys, total=False):
+    """The same, of jobs with a number of tasks.
+
+    ``hold``: it waits until it is released. ``after``: jobs that must end first; a list of ids, names of jobs of the same
+    submit, handles or steps, or a mapping of these to ``"ok"``, ``"any"`` or ``"failed"``. ``ports``: a number,
+    ``"dynamic"``, or several by name.
+    """
+
     tasks: int
-    gang: bool
     hold: bool
     after: After
     ports: Any
     dynamic_port: bool
 
 
-class StepKeys(RunKeys, total=False):
-    """The keys of a step of a dag; ``continue_``: the steps behind it start however it ended."""
+class EndingKeys(CountKeys, total=False):
+    """The same, of tasks that end.
 
-    tasks: int
+    ``gang``: all start at once or none. ``retries``: how often a failed task is tried again, ``backoff`` after its end.
+    """
+
     gang: bool
-    hold: bool
-    after: After
-    ports: Any
-    dynamic_port: bool
+    retries: int
+    job_failure: bool
+
+
+class JobKeys(EndingKeys, total=False):
+    """The keys of a batch job, but its command."""
+
+    name: str
+    group: str
+
+
+class StepKeys(EndingKeys, total=False):
+    """The keys of a step of a dag, but its command; ``continue_``: the steps behind it start however it ended."""
+
     continue_: bool
 
 
-class KeptKeys(TaskKeys, total=False):
+class DagKeys(EndingKeys, total=False):
+    """The keys of a dag, but its name and steps: those that steps have too are defaults of its steps."""
+
+    group: str
+    command: str | Sequence[str]
+
+
+class CronKeys(EndingKeys, total=False):
+    """The keys of a cron job, but its name, moments and command.
+
+    ``overlap``: ``"forbid"``, ``"allow"`` or ``"replace"``; ``missed``: ``"skip"`` or ``"once"``.
+    """
+
+    group: str
+    zone: str
+    overlap: str
+    missed: str
+
+
+class KeptKeys(CountKeys, total=False):
     """What services and databases have in common.
 
     ``ready`` and ``alive``: checks, such as ``{"port": "http", "every": "2s"}``, ``{"url": "/health", "on": "http"}`` or
     ``{"command": ["pg_isready"]}``; without ``ready`` a task is ready ``ready_after`` its start.
     """
 
-    tasks: int
-    hold: bool
-    after: After
-    ports: Any
-    dynamic_port: bool
+    group: str
     ready: Check
     alive: Check
     ready_after: Duration
@@ -123,7 +153,7 @@ class KeptKeys(TaskKeys, total=False):
 
 
 class ServiceKeys(KeptKeys, total=False):
-    """The keys of a service, but its command and name.
+    """The keys of a service, but its name and command.
 
     ``minimum`` tasks are never preempted; an update takes ``max_unavailable`` out at once; ``timetable``:
     ``[{"at": "0 8 * * 1-5", "tasks": 10}]``, in the time zone ``zone``.
@@ -136,30 +166,6 @@ class ServiceKeys(KeptKeys, total=False):
 
 
 class DatabaseKeys(KeptKeys, total=False):
-    """The keys of a database, but its command and name; after ``move_after`` away from its node a task may move."""
+    """The keys of a database, but its name and command; after ``move_after`` away from its node a task may move."""
 
     move_after: Duration
-
-
-class CronKeys(RunKeys, total=False):
-    """The keys of a cron job, but its command, name and moments.
-
-    ``overlap``: ``"forbid"``, ``"allow"`` or ``"replace"``; ``missed``: ``"skip"`` or ``"once"``.
-    """
-
-    tasks: int
-    gang: bool
-    hold: bool
-    after: After
-    ports: Any
-    dynamic_port: bool
-    zone: str
-    overlap: str
-    missed: str
-
-
-class DagKeys(RunKeys, total=False):
-    """The keys of a dag, but its name and steps: those that steps have too are defaults of its steps."""
-
-    hold: bool
-    after: After

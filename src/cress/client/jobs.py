@@ -38,7 +38,7 @@ class JobFile:
 
     def mapping(self) -> dict[str, object]:
         """The job as the mapping of a job file, of texts, numbers, lists and mappings alone."""
-        return {"type": self.TYPE, **{key: plain(value) for key, value in self.keys.items()}}
+        return {"type": self.TYPE, **plain_keys(self.keys)}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in self.keys.items())})"
@@ -99,7 +99,7 @@ class Step:
 
     def mapping(self) -> dict[str, object]:
         """The step as its mapping in a job file."""
-        return {key.rstrip("_"): plain(value) for key, value in self.keys.items()}
+        return {key.rstrip("_"): value for key, value in plain_keys(self.keys).items()}
 
     def __repr__(self) -> str:
         return f"<step {self.name}>"
@@ -144,6 +144,17 @@ def checked(what: str, keys: Mapping[str, object], known: frozenset[str]) -> dic
     return {key: value for key, value in keys.items() if value is not None}
 
 
+def plain_keys(keys: Mapping[str, object]) -> dict[str, object]:
+    """Keys with their values as JSON has them. Raises ``InputError`` that names the key."""
+    made = {}
+    for key, value in keys.items():
+        try:
+            made[str(key)] = plain(value)
+        except InputError as error:
+            raise error.at(field=str(key)) from None
+    return made
+
+
 def plain(value: object) -> object:
     """A value as JSON has it. Durations in seconds, paths as texts, handles as ids, steps as names."""
     match value:
@@ -181,7 +192,7 @@ def _steps_in(after: Any) -> list[Step]:
 
 def mapping_of(job: JobFile | Mapping[str, object]) -> dict[str, object]:
     """The mapping of a job file, whichever way the job is given, in the current directory unless it names one."""
-    mapping = job.mapping() if isinstance(job, JobFile) else {str(key): plain(each) for key, each in job.items()}
+    mapping = job.mapping() if isinstance(job, JobFile) else plain_keys(job)
     if any(key.lower() in {"directory", "dir"} for key in mapping):
         return mapping
     try:

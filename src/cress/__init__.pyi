@@ -1,0 +1,26 @@
+from cress.client.asyncclient import AsyncClient as AsyncClient
+from cress.client.asynchandles import AsyncJobHandle as AsyncJobHandle
+from cress.client.client import Client as Client
+from cress.client.errors import ClientError as ClientError
+from cress.client.errors import JobFailed as JobFailed
+from cress.client.handles import JobHandle as JobHandle
+from cress.client.jobs import Cron as Cron
+from cress.client.jobs import Dag as Dag
+from cress.client.jobs import Database as Database
+from cress.client.jobs import Job as Job
+from cress.client.jobs import Service as Service
+
+__version__: str
+__all__ = [
+    "AsyncClient",
+    "AsyncJobHandle",
+    "Client",
+    "ClientError",
+    "Cron",
+    "Dag",
+    "Database",
+    "Job",
+    "JobFailed",
+    "JobHandle",
+    "Service",
+]
