@@ -33,6 +33,11 @@ def is_leader(pid: int) -> bool:
     return fields is not None and int(fields[3]) == pid
 
 
+def command_of(pid: int) -> str:
+    """The first word of the command line of a process; empty: there is none, or none is seen."""
+    return os.fsdecode(_read(f"/proc/{pid}/cmdline").partition(b"\0")[0])
+
+
 def children(pid: int) -> set[int]:
     """The children of a process, zombies included; empty where the kernel does not tell."""
     return {int(each) for each in _read(f"/proc/{pid}/task/{pid}/children").split()}

@@ -25,6 +25,11 @@ TOP = "cress"
 PERIOD, LEAST_QUOTA = 100_000, 1_000
 # Seconds for processes that are killed to be gone, and between two looks.
 PATIENCE, LOOK = 5.0, 0.002
+# How often a folder is made that somebody else removes in the same moment.
+_TRIES = 100
+
+# What version 1 shows where nothing is limited is just below 2^63.
+_NO_LIMIT = 1 << 62
 
 _DISK = (("disk_read", "read_bps", "rbps"), ("disk_write", "write_bps", "wbps"))
 _IOPS = (("iops_read", "read_iops", "riops"), ("iops_write", "write_iops", "wiops"))
@@ -70,6 +75,7 @@ class Cgroups:
         self._used = tuple(sorted(wanted | ({second} if second else set())))
         self._has: set[str] = set()  # controllers that work, by their names of version 1
         self._why = ""
+        self._swap = False
 
     @classmethod
     def find(cls, name: str, folder: str) -> Cgroups:
@@ -91,20 +97,32 @@ class Cgroups:
     # --- before the first task -------------------------------------------------------------------------------------
 
     def prepare(self) -> bool:
-        """Make the executor's folder, and see which controllers work; False: there can be no groups, ``why`` says why."""
+        """See which controllers work; False: there can be no groups, ``why`` says why."""
         if not self._used:
             self._why = "no control groups are mounted"
             return False
+        self._has = {each for each in (*_LIMITS, *_COUNTS) if each in self.first}
         try:
-            for place in self._used:
-                Path(place, self.path).mkdir(parents=True, exist_ok=True)
+            self._open()
+            if self.second:
+                self._has |= {each for each in (*_LIMITS, *_COUNTS) if each not in self.first and self._delegated(each)}
+            self._swap = self._limits_swap()
         except OSError as error:
             self._why = f"control groups cannot be made: {error.strerror}"
             return False
-        self._has = {each for each in (*_LIMITS, *_COUNTS) if each in self.first}
-        if self.second:
-            self._has |= {each for each in (*_LIMITS, *_COUNTS) if each not in self.first and self._delegated(each)}
+        finally:
+            self.close()
         return True
+
+    def _open(self, name: str = "") -> None:
+        """Make the executor's folder, and one in it, in all hierarchies; while others of the machine make and remove theirs."""
+        for place in self._used:
+            for _ in range(_TRIES):
+                try:
+                    os.makedirs(f"{place}/{self.path}/{name}", exist_ok=True)  # noqa: PTH103
+                    break
+                except FileNotFoundError:
+                    continue
 
     @property
     def why(self) -> str:
@@ -132,8 +150,10 @@ class Cgroups:
 
     def make(self, attempt: int, limits: Limits) -> None:
         """Make the group of an attempt with these limits. OSError: one of them cannot be set."""
-        for place in self._used:
-            os.makedirs(f"{place}/{self.path}/{attempt}", exist_ok=True)  # noqa: PTH103
+        self._open()
+        for each in self._has - self.first.keys():
+            self._delegated(each)
+        self._open(str(attempt))
         if limits.memory:
             self._limit_memory(attempt, limits.memory)
         if limits.cpu:
@@ -178,6 +198,12 @@ class Cgroups:
             killed = _field(_read(self._file("", attempt, "memory.events")), "oom_kill")
         return Used(cpu, peak, killed)
 
+    def memory(self, attempt: int) -> int:
+        """The limit of a group, in bytes; 0: none."""
+        name = "memory.limit_in_bytes" if "memory" in self.first else "memory.max"
+        limit = _number(_read(self._file("memory", attempt, name)))
+        return limit if limit < _NO_LIMIT else 0
+
     def kill(self, attempt: int) -> None:
         """Kill every process of the group, also of those that multiply, and wait a moment until they are gone."""
         if self.second:
@@ -200,6 +226,8 @@ class Cgroups:
                 pass
             except OSError:
                 gone = False
+        # Nothing of ours is left on a machine where nothing of ours runs.
+        self.close()
         return gone
 
     def left(self) -> set[int]:
@@ -211,7 +239,7 @@ class Cgroups:
         return found
 
     def close(self) -> None:
-        """Remove the executor's folder, if no attempt has a group any more."""
+        """Remove the executor's folders in which no attempt has a group any more."""
         for place in self._folders:
             for path in (self.path, TOP):
                 with contextlib.suppress(OSError):
@@ -250,7 +278,7 @@ class Cgroups:
         for each, what in _MISSING.items():
             if each not in self._has:
                 found.append(f"{what}: the kernel's controller {each!r} is not there")
-        if "memory" in self._has and not self._limits_swap() and _has_swap():
+        if "memory" in self._has and not self._swap and _has_swap():
             found.append("memory that is swapped out counts for no limit: the kernel does not account swap")
         if "blkio" in self._has and "blkio" in self.first:
             found.append(

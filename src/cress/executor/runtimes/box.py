@@ -1,0 +1,119 @@
+"""What the file system of a container looks like: which folders of the node are in it, which are its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+from cress.executor.runtimes import linux
+from cress.executor.runtimes.engines.base import Box, Mount
+
+# Memory of the container's own: what is written there counts for its memory limit.
+_OWN = (("/tmp", 0o1777), ("/run", 0o755))  # noqa: S108
+_TEMPORARY = "/var/tmp"  # noqa: S108
+# Folders in which mounts of the node are not the container's business.
+_APART = (
+    *("/proc", "/sys", "/dev", "/run", _TEMPORARY, *(target for target, _ in _OWN)),
+    *("/var/lib/docker", "/var/lib/containers", "/var/lib/kubelet"),
+)
+_KERNEL = frozenset(
+    "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts devtmpfs efivarfs fusectl hugetlbfs mqueue nsfs proc "
+    "pstore rpc_pipefs securityfs sysfs tracefs".split()
+)
+
+
+def make_box(
+    *, folder: str, root: str, home: str, attempt: str, writable: Iterable[str], pause: str, group: str, hidden: bool
+) -> Box:
+    """The sandbox of an attempt, made in ``folder``; ``root`` is the job's own root folder, empty: the node's.
+
+    ``home`` is the executor's folder, of which only ``attempt`` is seen. ``writable`` are folders of the node. ``hidden``:
+    the task is not root, and may not be able to pass through the folders above ``home``: those are made anew.
+    """
+    mounts = [Mount(target, mode=mode) for target, mode in _OWN]
+    base = root or "/"
+    if os.path.isdir(base + _TEMPORARY):  # noqa: PTH112
+        mounts.append(Mount(_TEMPORARY, mode=0o1777))
+    if not root:
+        mounts += [Mount(place, place) for place in _mounts_of_the_node(home)]
+        names = os.path.realpath("/etc/resolv.conf")
+        if names.startswith("/run/"):
+            mounts.append(Mount(os.path.dirname(names), os.path.dirname(names)))  # noqa: PTH120
+    covered = _closed(home) if hidden else ""
+    if not _inside(home, [target for target, _ in _OWN]):
+        mounts.append(Mount(covered or home))
+    mounts += [Mount(each, each, writable=True) for each in (*writable, attempt)]
+    return Box(
+        folder=folder,
+        root=f"{folder}/root",
+        mounts=tuple(mounts),
+        pause=pause,
+        environment=(f"CRESS_DIRECTORY={attempt}",),
+        hostname=socket.gethostname(),
+        group=group,
+    )
+
+
+def bind_root(root: str, box: Box) -> None:
+    """Put the root file system where the engine takes it from; in a process with mounts of its own.
+
+    Never the node's root as it is: a bind of its file system alone, without /dev and all else that is mounted in it, and
+    read-only before any engine sees it. A root folder of the job's may lack folders for mounts: it is not written to,
+    they are in memory beside binds of what it has.
+    """
+    if not root.rstrip("/"):
+        _bind("/", box.root)
+        return
+    _graft(root, box.root, [mount.target.strip("/").split("/") for mount in box.mounts])
+
+
+def _graft(source: str, target: str, paths: list[list[str]]) -> None:
+    """Make a folder in memory with what is in ``source``, in which these paths can be made."""
+    linux.mount("tmpfs", target, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
+    with os.scandir(source) as entries:
+        for entry in entries:
+            place = f"{target}/{entry.name}"
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.path), place)  # noqa: PTH211, PTH115
+            elif entry.is_dir():
+                os.mkdir(place)  # noqa: PTH102
+                below = [path[1:] for path in paths if path[0] == entry.name and len(path) > 1]
+                if any(not os.path.isdir(f"{entry.path}/{'/'.join(path)}") for path in below):  # noqa: PTH112
+                    _graft(entry.path, place, below)
+                else:
+                    _bind(entry.path, place)
+            elif entry.is_file():
+                os.close(os.open(place, os.O_WRONLY | os.O_CREAT, 0o600))
+                _bind(entry.path, place)
+
+
+def _bind(source: str, target: str) -> None:
+    linux.mount(source, target, "", linux.MS_BIND)
+    linux.mount("", target, "", linux.MS_BIND | linux.MS_REMOUNT | linux.MS_RDONLY)
+
+
+def _mounts_of_the_node(home: str) -> list[str]:
+    """Where file systems are mounted that belong into a container: data, programs; nothing of the kernel's."""
+    found: list[str] = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        place = left.split()[4].replace("\\040", " ")
+        if place != "/" and right.split()[0] not in _KERNEL and not _inside(place, (*_APART, home)):
+            found.append(place)
+    return list(dict.fromkeys(found))
+
+
+def _closed(path: str) -> str:
+    """The uppermost folder on the way to ``path`` that others may not pass; ``path`` itself if all may be passed."""
+    so_far = ""
+    for part in path.strip("/").split("/"):
+        so_far += "/" + part
+        if not os.stat(so_far).st_mode & 0o001:  # noqa: PTH116
+            return so_far
+    return path
+
+
+def _inside(path: str, folders: Iterable[str]) -> bool:
+    return any(path == each or path.startswith(each + "/") for each in folders)

@@ -1,0 +1,114 @@
+"""Which runtimes a node has: engines are tried out, with a real container each, and the first that works is taken."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from cress.executor.runtimes import pause
+from cress.executor.runtimes.base import Spawn, StartError, announced
+from cress.executor.runtimes.cgroups import Cgroups, device_of
+from cress.executor.runtimes.container import FOLDER, ContainerRuntime
+from cress.executor.runtimes.engines import ENGINES
+from cress.executor.runtimes.engines.base import Engine
+from cress.model.run import Run
+
+# Seconds in which the trial's container must be gone.
+PATIENCE = 5.0
+
+_COMMANDS = {"bubblewrap": "bwrap"}
+
+
+class Found(msgspec.Struct, frozen=True):
+    """``container`` is ``None`` where there can be none, for the reason ``why``. ``unlimited`` are sentences about the limits
+    that do not hold in containers.
+    """
+
+    container: ContainerRuntime | None
+    why: str = ""
+    unlimited: tuple[str, ...] = ()
+
+
+def find(
+    node: str,
+    environment: Mapping[str, str],
+    home: Path,
+    *,
+    writable: tuple[str, ...] = (),
+    engines: Sequence[Engine] = ENGINES,
+) -> Found:
+    """What can be used in this process, which has no threads and no other children; takes a hundredth of a second."""
+    if os.geteuid() != 0:
+        return Found(None, "the executor is not root")
+    cgroups = Cgroups.find(node, str(home.absolute()))
+    if not cgroups.prepare():
+        return Found(None, cgroups.why)
+    folder = home / FOLDER
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if not pause.write(folder / "pause"):
+        return Found(None, "there is no first process for a container on this processor")
+    why = []
+    for engine in engines:
+        if shutil.which(_COMMANDS.get(engine.name, engine.name), path=environment.get("PATH")) is None:
+            why.append(f"{engine.name} is not installed")
+            continue
+        runtime = ContainerRuntime(node, environment, home, engine, cgroups, writable)
+        problem = _try(runtime, folder)
+        if not problem:
+            return Found(runtime, unlimited=tuple(_unlimited(cgroups, home)))
+        why.append(problem)
+    return Found(None, "; ".join(why))
+
+
+def reopen(
+    node: str, environment: Mapping[str, str], home: Path, engine: str, writable: tuple[str, ...] = ()
+) -> ContainerRuntime:
+    """The runtime that ``find`` has found in another process, without any trial."""
+    cgroups = Cgroups.find(node, str(home.absolute()))
+    cgroups.prepare()
+    (chosen,) = (each for each in ENGINES if each.name == engine)
+    return ContainerRuntime(node, environment, home, chosen, cgroups, writable)
+
+
+def _try(runtime: ContainerRuntime, folder: Path) -> str:
+    """Why a container with this engine does not run; empty: it does."""
+    place = folder / "trial"
+    # An attempt of the number 0 is no one's.
+    runtime.remove(0)
+    try:
+        pid, fd = runtime.spawn(Spawn(0, 0, Run(job=0, command=("true",), directory="/"), os.fsencode(place)))
+        os.set_blocking(fd, True)
+        told = b""
+        while data := os.read(fd, 4096):
+            told += data
+        os.close(fd)
+        os.waitpid(pid, 0)
+        program, rest = announced(told)
+        status = os.waitpid(program, 0)[1] if program else 0
+        problem = runtime.problem(Run(job=0, command=("true",)), rest)
+        if problem is not None:
+            return str(problem)
+        if not program or status:
+            return f"a program in a container of {runtime.engine.name} ends with {os.waitstatus_to_exitcode(status)}"
+        return ""
+    except (StartError, OSError) as error:
+        return f"{runtime.engine.name}: {error}"
+    finally:
+        deadline = time.monotonic() + PATIENCE
+        while runtime.clear(0) is None and time.monotonic() < deadline:
+            runtime.signal(0, 0, 9)
+            time.sleep(0.001)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _unlimited(cgroups: Cgroups, home: Path) -> list[str]:
+    found = cgroups.lacks()
+    if cgroups.has("blkio") and not device_of(str(home)):
+        found.append("disk throughput is not limited: the executor's folder is on no disk of its own")
+    found.append("network egress is not limited: tasks use the node's network as it is")
+    return found

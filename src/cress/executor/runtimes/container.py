@@ -1,0 +1,265 @@
+"""Runtime ``container``: a sandbox for each attempt, made by an engine, with limits that hold.
+
+The engine makes a sandbox whose first process only sleeps, and leaves. The program is then made in it as a child of the
+supervisor, like any other program: so its end is seen as it is, and sentences about what does not start are the same.
+What is known of a container is in ``DIR/containers/ATTEMPT``, and goes with it; a new supervisor finds it there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from cress.executor import processes
+from cress.executor.runtimes import linux
+from cress.executor.runtimes.base import PID, Rest, Spawn, StartError
+from cress.executor.runtimes.box import bind_root, make_box
+from cress.executor.runtimes.cgroups import Cgroups, Limits, device_of
+from cress.executor.runtimes.engines.base import PAUSE, Box, Engine
+from cress.executor.runtimes.enter import Entrance
+from cress.executor.runtimes.process import Plan, ProcessRuntime
+from cress.model.reports import Usage
+from cress.model.resources import Dimensions
+from cress.model.run import Run
+from cress.model.units import describe_amount
+
+# Processes and threads of a task whose job does not say: enough for honest work, far from the kernel's 32,768.
+PIDS = 4096
+# Seconds that an engine has to make a sandbox: a loaded machine is slow. Between two looks.
+PATIENCE, LOOK = 30.0, 0.0005
+# Where the sandboxes are made, in the executor's folder.
+FOLDER = "containers"
+
+_GROUP, _BOX = b"group", b"box"
+
+
+class _First(msgspec.Struct, frozen=True, array_like=True):
+    """The first process of a sandbox, by pid and start ticks."""
+
+    pid: int
+    ticks: int
+
+
+class ContainerRuntime(ProcessRuntime):
+    """See ``Runtime``; for root. ``home`` is the executor's folder, ``writable`` what tasks may write besides their own."""
+
+    def __init__(
+        self,
+        node: str,
+        environment: Mapping[str, str],
+        home: Path,
+        engine: Engine,
+        cgroups: Cgroups,
+        writable: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(node, environment)
+        self.engine = engine
+        self.cgroups = cgroups
+        self._home = str(home.absolute())
+        self._folder = f"{self._home}/{FOLDER}"
+        self._writable = writable
+        self._owner = 0
+
+    # --- one attempt -----------------------------------------------------------------------------------------------
+
+    def knows(self, attempt: int) -> bool:
+        """Whether the attempt has, or had a moment ago, a sandbox."""
+        return os.path.isdir(f"{self._folder}/{attempt}")  # noqa: PTH112
+
+    def spawn(self, what: Spawn) -> tuple[int, int]:
+        """Start a program in a sandbox of its own; see ``Runtime``."""
+        if not what.run.command:
+            raise StartError("the job has no command")
+        if what.run.root and not os.path.isdir(what.run.root):  # noqa: PTH112
+            raise StartError(f"root {what.run.root} does not exist on this node, or is no folder")
+        os.makedirs(f"{self._folder}/{what.attempt}", mode=0o700, exist_ok=True)  # noqa: PTH103
+        self._owner = os.getpid()
+        return super().spawn(what)
+
+    def _child(self, plan: Plan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> None:
+        """In the child: make the sandbox, make the program's process in it, say which that is, and end."""
+        stage = _GROUP
+        try:
+            linux.die_with_parent(signal.SIGKILL)
+            if os.getppid() != self._owner:
+                os._exit(127)
+            for number in self._handled:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            self.cgroups.make(what.attempt, self._limits_of(what))
+            stage = _BOX
+            account = None if plan.account is None else (plan.account.uid, plan.account.gid, plan.account.groups)
+            first = self._make(what, hidden=bool(account and account[0]))
+            doors = tuple(self.cgroups.doors(what.attempt))
+            for door in doors:
+                Path(door).write_text(str(first), encoding="ascii")
+            entrance = Entrance(pause=first, doors=doors, account=account)
+            entrance.begin()
+            waiting, going = os.pipe()
+            pid = os.fork()
+            if pid == 0:
+                os.close(going)
+                os.read(waiting, 1)  # its end comes with that of the parent
+                self._become(plan, what, environment, writing, entrance)
+            os.write(writing, b"%s %d\n" % (PID, pid))
+        except OSError as error:
+            os.write(writing, b"%s %d %s" % (stage, error.errno or -1, str(error.strerror or error).encode()))
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the child must not go on as a supervisor
+            os.write(writing, b"%s -1 %s" % (stage, str(error).encode()))
+        finally:
+            os._exit(127)
+
+    def problem(self, what: Run, told: bytes) -> StartError | None:
+        """Why the program did not start; see ``Runtime``."""
+        stage, _, rest = told.partition(b" ")
+        why = rest.partition(b" ")[2].decode(errors="replace")
+        if stage == _GROUP:
+            return StartError(f"the limits of the container could not be set: {why}", node=True)
+        if stage == _BOX:
+            return StartError(f"the container could not be made with {self.engine.name}: {why}", node=not what.root)
+        return super().problem(what, told)
+
+    def signal(self, attempt: int, pid: int, number: int) -> bool:
+        """Send a signal to all processes in the sandbox but the first; SIGKILL to that one too. See ``Runtime``."""
+        first = self.first(attempt)
+        found = self.cgroups.pids(attempt) - {first}
+        if number == signal.SIGKILL:
+            # With the first process all others of the sandbox go, however fast they multiply.
+            found |= {first} - {0}
+        for each in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(each, number)
+        return bool(found)
+
+    def clear(self, attempt: int) -> Rest | None:
+        """Take the sandbox away; see ``Runtime``. Without SIGKILL: only if no more than the first process is left."""
+        if not self.knows(attempt):
+            return Rest()
+        first = self.first(attempt)
+        left = self.cgroups.pids(attempt)
+        if left - {first}:
+            return None
+        if first:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(first, signal.SIGKILL)
+            if processes.is_alive(first):
+                return None
+        used, limit = self.cgroups.used(attempt), self.cgroups.memory(attempt)
+        if not self.cgroups.remove(attempt):
+            return None
+        shutil.rmtree(f"{self._folder}/{attempt}", ignore_errors=True)
+        usage = Usage(used.cpu, used.memory) if used.cpu or used.memory else None
+        return Rest(usage, _killed(limit) if used.killed else "")
+
+    def first(self, attempt: int) -> int:
+        """The pid of the first process of an attempt's sandbox; 0: there is none (any more)."""
+        try:
+            known = msgspec.json.decode(Path(f"{self._folder}/{attempt}/first").read_bytes(), type=_First)
+        except (OSError, msgspec.MsgspecError):
+            return 0
+        return known.pid if processes.start_ticks(known.pid) == known.ticks else 0
+
+    # --- what an earlier supervisor left ---------------------------------------------------------------------------
+
+    def left(self) -> set[int]:
+        """The attempts of which a sandbox or a control group is left."""
+        found = self.cgroups.left()
+        with contextlib.suppress(OSError):
+            found |= {int(name) for name in os.listdir(self._folder) if name.isdigit()}  # noqa: PTH208
+        return found
+
+    def remove(self, attempt: int) -> None:
+        """Kill whatever is left of an attempt that nobody knows any more, and take it away."""
+        self.signal(attempt, 0, signal.SIGKILL)
+        self.cgroups.kill(attempt)
+        Path(self._folder, str(attempt)).mkdir(parents=True, exist_ok=True)
+        self.clear(attempt)
+
+    # --- making it -------------------------------------------------------------------------------------------------
+
+    def _limits_of(self, what: Spawn) -> Limits:
+        run, amounts = what.run, dict(what.run.limits)
+        places = [os.fsdecode(what.folder), run.root or "/", os.fsdecode(what.data), *self._writable]
+        devices = dict.fromkeys(device_of(each) for each in places if each)
+        return Limits(
+            memory=amounts.get("memory", 0) or run.memory_limit,
+            cpu=amounts.get("cpu", 0),
+            pids=run.pids or PIDS,
+            disk_read=amounts.get("disk_read", 0),
+            disk_write=amounts.get("disk_write", 0),
+            iops_read=amounts.get("iops_read", 0),
+            iops_write=amounts.get("iops_write", 0),
+            devices=tuple(each for each in devices if each),
+        )
+
+    def _make(self, what: Spawn, *, hidden: bool) -> int:
+        """Make the sandbox; the pid of its first process. OSError says what was wrong."""
+        folder = f"{self._folder}/{what.attempt}"
+        Path(folder, "root").mkdir(exist_ok=True)
+        box = make_box(
+            folder=folder,
+            root=what.run.root.rstrip("/"),
+            home=self._home,
+            attempt=os.fsdecode(what.folder),
+            writable=[*self._writable, *([os.fsdecode(what.data)] if what.data else [])],
+            pause=f"{self._folder}/pause",
+            group=f"{self.cgroups.path}/{what.attempt}",
+            hidden=hidden,
+        )
+        child = os.fork()
+        if child == 0:
+            self._engine(box, what.run.root)
+        first = self._wait(box, child)
+        Path(folder, "first").write_bytes(msgspec.json.encode(_First(first, processes.start_ticks(first) or 0)))
+        return first
+
+    def _engine(self, box: Box, root: str) -> None:
+        """In the child: become the engine, with mounts of its own. Never returns."""
+        try:
+            linux.die_with_parent(signal.SIGKILL)
+            null = os.open(os.devnull, os.O_RDWR)
+            log = os.open(box.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            for number, fd in ((0, null), (1, null), (2, log)):
+                os.dup2(fd, number)
+            linux.private_mounts()
+            bind_root(root, box)
+            command = self.engine.command(box)
+            os.execvp(command[0], command)  # noqa: S606 - an engine, found on the executor's path
+        except OSError as error:
+            os.write(2, f"{error.filename or self.engine.name}: {error.strerror}".encode())
+        finally:
+            os._exit(127)
+
+    def _wait(self, box: Box, child: int) -> int:
+        """The pid of the first process once it sleeps; the engine is gone then."""
+        ended = False
+        deadline = time.monotonic() + PATIENCE
+        while not ended:
+            pid, status = os.waitpid(child, os.WNOHANG)
+            ended = pid != 0
+            first = self.engine.first(box)
+            if first and processes.command_of(first) == PAUSE:
+                if not ended:
+                    os.kill(child, signal.SIGKILL)
+                    os.waitpid(child, 0)
+                return first
+            if (ended and status) or time.monotonic() > deadline:
+                break
+            time.sleep(LOOK)
+        said = " ".join(box.log.read_text(errors="replace").split())
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+        raise OSError(-1, said[-500:] or "the engine does not answer")
+
+
+def _killed(limit: int) -> str:
+    if not limit:
+        return "out of memory: the node had none left, and killed it"
+    return f"out of memory: it used more than the {describe_amount(limit, 'memory', Dimensions())} that it may"

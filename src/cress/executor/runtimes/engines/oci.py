@@ -1,0 +1,71 @@
+"""What crun and runc have in common: a bundle in the form of the Open Container Initiative (runtime-spec 1.0.2)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cress.executor.runtimes.engines.base import FIXED, HIDDEN, PAUSE, Box, Mount
+
+_DEV = (
+    ("/proc", "proc", "proc", ()),
+    ("/dev", "tmpfs", "tmpfs", ("nosuid", "strictatime", "mode=755", "size=64k")),
+    ("/dev/pts", "devpts", "devpts", ("nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5")),
+    ("/dev/shm", "tmpfs", "shm", ("nosuid", "noexec", "nodev", "mode=1777")),  # noqa: S108
+    ("/dev/mqueue", "mqueue", "mqueue", ("nosuid", "noexec", "nodev")),
+    ("/sys", "none", "/sys", ("bind", "ro", "nosuid", "noexec", "nodev")),
+)
+_CAPABILITIES = ("bounding", "effective", "permitted", "inheritable", "ambient")
+
+
+def write_bundle(box: Box) -> str:
+    """Write the configuration; the folder of the bundle. The first process has no rights at all."""
+    config = {
+        "ociVersion": "1.0.2",
+        "process": {
+            "terminal": False,
+            "user": {"uid": 0, "gid": 0},
+            "args": [PAUSE],
+            "env": list(box.environment),
+            "cwd": "/",
+            "noNewPrivileges": True,
+            "capabilities": {each: [] for each in _CAPABILITIES},
+        },
+        "root": {"path": box.root, "readonly": True},
+        "hostname": box.hostname,
+        "mounts": [
+            *({"destination": t, "type": k, "source": s, "options": list(o)} for t, k, s, o in _DEV),
+            _mount(Mount(PAUSE, box.pause)),
+            *map(_mount, box.mounts),
+        ],
+        "linux": {
+            "namespaces": [{"type": each} for each in ("pid", "ipc", "uts", "mount")],
+            "cgroupsPath": "/" + box.group,
+            "rootfsPropagation": "private",
+            "maskedPaths": list(HIDDEN),
+            "readonlyPaths": list(FIXED),
+        },
+    }
+    Path(box.folder, "config.json").write_bytes(msgspec.json.encode(config))
+    return box.folder
+
+
+def first(box: Box) -> int:
+    """The pid that the engine has written."""
+    with contextlib.suppress(OSError, ValueError):
+        return int(Path(box.folder, "pid").read_text())
+    return 0
+
+
+def _mount(mount: Mount) -> dict[str, Any]:
+    if not mount.source:
+        options = ["nosuid", "nodev", f"mode={mount.mode:o}"]
+        return {"destination": mount.target, "type": "tmpfs", "source": "tmpfs", "options": options}
+    options = ["bind", "rw" if mount.writable else "ro", "nosuid", "nodev"]
+    if not os.path.isdir(mount.source):  # noqa: PTH112
+        options = ["bind", "ro"]
+    return {"destination": mount.target, "type": "none", "source": mount.source, "options": options}
