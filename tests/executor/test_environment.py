@@ -29,7 +29,7 @@ def test_a_task_without_wishes_is_told_nothing_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("type", "family", "told_as", "of"),
+    ("kind", "family", "told_as", "of"),
     [
         (JobType.BATCH, 0, b"7", None),
         (JobType.BATCH, 5, b"7", b"5"),  # a run of a cron job, a step of a dag: jobs of their own
@@ -38,9 +38,9 @@ def test_a_task_without_wishes_is_told_nothing_more() -> None:
     ],
 )
 def test_tasks_of_services_and_databases_are_told_the_number_that_people_know(
-    type: JobType, family: int, told_as: bytes, of: bytes | None
+    kind: JobType, family: int, told_as: bytes, of: bytes | None
 ) -> None:
-    found = of_job(Run(job=7, command=("true",), name="web", group="g", tasks=3, type=type, family=family))
+    found = of_job(Run(job=7, command=("true",), name="web", group="g", tasks=3, type=kind, family=family))
     assert (found[b"CRESS_JOB_ID"], found.get(b"CRESS_FAMILY_ID")) == (told_as, of)
     assert (found[b"CRESS_JOB_NAME"], found[b"CRESS_GROUP"], found[b"CRESS_TASK_COUNT"]) == (b"web", b"g", b"3")
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from cress.executor.records import Boot, Cluster, Deadline, End, Epoch, Forget, Intent, Known, Record, Start
 from cress.executor.runtimes.base import Given, StartError
+from cress.executor.trouble import Trouble
 from cress.model.job import OnPartition
 from cress.model.reports import Cause, Ended, Report, Started, Usage
 from cress.model.run import Run
@@ -54,8 +55,8 @@ class Task:
     """An attempt that is under way. Times are the keeper's clock; ``at`` is the wall clock. All in microseconds."""
 
     __slots__ = (
-        "adopted", "at", "attempt", "cause", "code", "error", "given", "grace", "job", "keep", "kill_at", "limit", "pause", "pid",
-        "run", "seen", "since", "stage", "task", "usage",
+        "adopted", "at", "attempt", "cause", "code", "ends_at", "error", "given", "grace", "job", "keep", "kill_at", "limit",
+        "pause", "pid", "run", "seen", "since", "stage", "task", "trouble", "usage",
     )  # fmt: skip
 
     def __init__(self, intent: Intent, run: Run | None, given: Given | None = None) -> None:
@@ -77,8 +78,15 @@ class Task:
         self.adopted = False
         self.seen = False  # whether ``code`` and ``usage`` come from the kernel
         self.code: int | None = None
+        self.trouble: Trouble | None = None  # what its stage said
+        self.ends_at: int | None = None  # when its time is over
         self.usage = Usage()
         self.pause = SWEEP_FIRST
+
+    @property
+    def staged(self) -> bool:
+        """Whether a stage was started in the place of the program, which hears signals before that runs."""
+        return self.run is not None and self.run.staged
 
 
 class Hands(Protocol):
@@ -309,6 +317,10 @@ class Keeper:
                 self._not_started(task, error)
                 continue
             task.stage = Stage.SPAWNING
+            if task.limit is not None and task.staged:
+                # The time that its files take is its own.
+                task.ends_at = self.now + task.limit
+                self._at(task.ends_at, task)
         return len(self._queue)
 
     def running(self, attempt: int, ticks: int) -> None:
@@ -319,8 +331,13 @@ class Keeper:
         self._run(task)
 
     def failed(self, attempt: int, why: StartError) -> None:
-        """The attempt's process is gone without having become its program."""
-        self._not_started(self.tasks[attempt], why)
+        """The attempt's process is gone without having become its program; of a stage, something may still be there."""
+        task = self.tasks[attempt]
+        if why.files:
+            task.trouble = Trouble(Cause.NODE if why.node else Cause.FILES, str(why))
+            self._sweep(task)
+        else:
+            self._not_started(task, why)
 
     def _not_started(self, task: Task, why: StartError) -> None:
         if why.port:
@@ -329,10 +346,11 @@ class Keeper:
             return
         self._over(task, Cause.NODE if why.node else Cause.NOT_STARTED, str(why))
 
-    def exited(self, attempt: int, code: int | None, usage: Usage) -> None:
-        """The first process of the attempt is gone; a ``code`` of None: nobody saw how."""
+    def exited(self, attempt: int, code: int | None, usage: Usage, trouble: Trouble | None = None) -> None:
+        """The first process of the attempt is gone; a ``code`` of None: nobody saw how. ``trouble`` is what a stage left."""
         task = self.tasks[attempt]
         task.code, task.usage, task.seen = code, usage, code is not None
+        task.trouble = task.trouble or trouble
         self._sweep(task)
 
     def tick(self) -> None:
@@ -414,10 +432,11 @@ class Keeper:
     def _run(self, task: Task) -> None:
         task.stage = Stage.RUNNING
         self.hands.report(self._started(task))
-        if task.limit is not None:
-            self._at(task.since + task.limit, task)
-        if task.cause is not None and task.kill_at is not None and task.kill_at > self.now:
-            # A stop came while the program was being started: there was nobody yet to hear the signal.
+        if task.limit is not None and task.ends_at is None:
+            task.ends_at = task.since + task.limit
+            self._at(task.ends_at, task)
+        if task.cause is not None and task.kill_at is not None and task.kill_at > self.now and not task.staged:
+            # A stop came while the program was being started: there was nobody yet to hear the signal, but a stage.
             self.hands.signal(task, SIGTERM)
 
     def _stop(self, task: Task, cause: Cause, grace: int) -> None:
@@ -437,7 +456,7 @@ class Keeper:
             return  # the next look does it
         if grace <= 0:
             self.hands.signal(task, SIGKILL)
-        elif first and task.stage is Stage.RUNNING:
+        elif first and (task.stage is Stage.RUNNING or task.staged):
             self.hands.signal(task, SIGTERM)
 
     def _look(self, task: Task) -> None:
@@ -448,7 +467,7 @@ class Keeper:
         if task.kill_at is not None:
             if task.kill_at <= self.now:
                 self.hands.signal(task, SIGKILL)
-        elif task.stage is Stage.RUNNING and task.limit is not None and task.since + task.limit <= self.now:
+        elif task.ends_at is not None and task.ends_at <= self.now:
             self._stop(task, Cause.TIME_LIMIT, task.grace)
 
     def _sweep(self, task: Task) -> None:
@@ -457,6 +476,9 @@ class Keeper:
         if not self.hands.sweep(task, kill=task.kill_at is None or task.kill_at <= self.now):
             self._at(self.now + task.pause, task)
             task.pause = min(2 * task.pause, SWEEP_MOST)
+        elif task.trouble is not None and task.cause is None:
+            task.code = 0 if task.trouble.cause is Cause.OUTPUTS and task.seen else None
+            self._over(task, task.trouble.cause, task.trouble.error)
         elif task.seen:
             self._over(task, task.cause or Cause.EXITED)
         else:

@@ -24,16 +24,21 @@ from types import FrameType
 
 import msgspec
 
-from cress.executor import ports, processes
+from cress.executor import ports, processes, trouble
 from cress.executor.alarm import Alarm
 from cress.executor.folder import Folder, FolderInUseError, socket_path
 from cress.executor.frames import FrameError, Frames, frame
 from cress.executor.journal import Journal, JournalError
 from cress.executor.keeper import SIGKILL, Keeper, Stage, Task
 from cress.executor.records import Record
-from cress.executor.runtimes.base import Spawn, StartError
+from cress.executor.runtimes import choose
+from cress.executor.runtimes.base import Runtime, Spawn, StartError, announced
+from cress.executor.runtimes.container import ContainerRuntime
 from cress.executor.runtimes.process import ProcessRuntime
-from cress.model.reports import Report, Usage
+from cress.executor.runtimes.staged import StagedRuntime
+from cress.executor.trouble import Trouble
+from cress.model.reports import Cause, Report, Usage
+from cress.model.run import Run
 from cress.protocol.messages import (
     Inventory,
     Reports,
@@ -55,6 +60,9 @@ LONGEST_SLEEP = 10.0
 # How long processes may take to die that nobody knows, in seconds.
 STRAYS = 5.0
 
+# Seconds between two looks at what is left of a container that is to go.
+CLEARING = 0.01
+
 # Exit code when no later start can do better.
 HOPELESS = 3
 
@@ -64,7 +72,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 class Supervisor:
     """The loop, and the hands of the keeper."""
 
-    def __init__(self, folder: Folder, name: str) -> None:
+    def __init__(self, folder: Folder, name: str, runtime: str = "process", writable: tuple[str, ...] = ()) -> None:
         self.folder = folder
         self.boot = processes.boot_id()
         self.selector = selectors.EpollSelector()
@@ -75,11 +83,17 @@ class Supervisor:
         self.asked_to_leave = False
         self._handle_signals()
         self.runtime = ProcessRuntime(name, os.environ)
+        self.staged = StagedRuntime(name, os.environ)
+        found = choose.find(name, os.environ, folder.path, writable=writable)
+        self.container, self.no_container = found.container, found.why
+        self.default = choose.default(runtime, found)
+        self.unlimited = choose.unlimited(self.default, found)
+        self.clearing: set[int] = set()  # attempts that did not start, and something of whose containers is left
         self.journal = Journal(folder.journal)
         self.keeper = Keeper(self.journal.known, self)
         self.attempts = os.fsencode(folder.attempts)
         self.by_pid: dict[int, Task] = {}  # first processes that are our children
-        self.spawning: dict[int, tuple[int, Task]] = {}  # by pid: the descriptor that tells whether it worked
+        self.spawning: dict[int, tuple[int, Task, bytearray]] = {}  # by pid: who tells how it worked, what it has told
         self.orphans: dict[int, int] = {}  # pid → attempt, of children that came to us when their parent ended
         self.orphans_fresh = False
         self.reports: list[Report] = []
@@ -118,6 +132,7 @@ class Supervisor:
             self.keeper.tick()
             self.keeper.work(SPAWNS_PER_TURN)
             self._settle_spawns()
+            self._clear()
             self._finish_turn()
         self._close()
 
@@ -130,6 +145,8 @@ class Supervisor:
         self.alarm.set(self.keeper.term_due)
         if self.keeper.waiting or self.ended_children or self.asked_to_leave:
             return 0.0
+        if self.clearing:
+            return CLEARING
         dues = [due for due in (self.keeper.next_due(), self.last_words, self.retry_at) if due is not None]
         if not dues:
             # Nothing is due; only the agent or a signal can bring something.
@@ -202,16 +219,18 @@ class Supervisor:
                 break
             ended.append((pid, status, usage))
         self.orphans_fresh = False
+        # First who has become which program: it may be among those that ended.
+        while fresh := [pid for pid, _, _ in ended if pid in self.spawning]:
+            for pid in fresh:
+                self._settle(pid, over=True)
         for pid, status, usage in ended:
             self.orphans.pop(pid, None)
             task = self.by_pid.pop(pid, None)
-            if task is None:
+            if task is None or task.pid != pid:
                 continue
-            if pid in self.spawning:
-                self._settle(pid, over=True)
             if task.attempt in self.keeper.tasks:
                 used = Usage(round((usage.ru_utime + usage.ru_stime) * 1e6), usage.ru_maxrss * 1024)
-                self.keeper.exited(task.attempt, os.waitstatus_to_exitcode(status), used)
+                self.keeper.exited(task.attempt, os.waitstatus_to_exitcode(status), used, self._trouble(task))
 
     def _find_orphans(self) -> None:
         """See which children came to us because their parents ended, and whose they are; once for many ends."""
@@ -228,9 +247,15 @@ class Supervisor:
         """Take up what an earlier supervisor left: running processes are found again, the rest is lost."""
         attempts = self.keeper.resume(self.boot)
         self._kill_strays(set(attempts))
+        if self.container is not None:
+            for attempt in self.container.left().difference(attempts):
+                self.say(f"what was left of the container of attempt {attempt} is removed")
+                self.container.remove(attempt)
         if not attempts:
             return
-        leaders = {attempt: pid for attempt, pid in processes.find_attempts(self.attempts) if processes.is_leader(pid)}
+        first = {0 if self.container is None else self.container.first(attempt) for attempt in attempts}
+        found = processes.find_attempts(self.attempts)
+        leaders = {attempt: pid for attempt, pid in found if pid not in first and processes.is_leader(pid)}
         for attempt in attempts:
             start = self.journal.known.running[attempt].start
             pid, ticks = (start.pid, start.ticks) if start is not None else (leaders.get(attempt, 0), None)
@@ -268,7 +293,7 @@ class Supervisor:
         def over() -> None:
             self.selector.unregister(fd)
             os.close(fd)
-            self.keeper.exited(attempt, None, Usage())
+            self.keeper.exited(attempt, None, Usage(), self._trouble(self.keeper.tasks[attempt]))
 
         self.selector.register(fd, selectors.EVENT_READ, over)
         return True
@@ -290,13 +315,31 @@ class Supervisor:
         if port:
             raise StartError(f"port {port} is in use on this node", port=port)
         folder = self.attempts + b"/%d" % task.attempt
-        pid, fd = self.runtime.spawn(Spawn(task.attempt, task.task, task.run, folder, task.given))
+        pid, fd = self._runtime(task.run).spawn(Spawn(task.attempt, task.task, task.run, folder, task.given))
         self.by_pid[pid] = task
-        self.spawning[pid] = (fd, task)
+        self.spawning[pid] = (fd, task, bytearray())
         return pid
+
+    def _runtime(self, run: Run) -> Runtime:
+        return self.staged if run.staged else self.runtime
+
+    def _trouble(self, task: Task) -> Trouble | None:
+        """What the stage of an attempt left that says more than its end; of an adopted one nobody knows if it had a stage."""
+        if task.staged or task.adopted:
+            return trouble.read(self.attempts + b"/%d" % task.attempt)
+        return None
 
     def signal(self, task: Task, number: int) -> None:
         """See ``Hands``."""
+        inside = self._inside(task.attempt)
+        if inside is not None:
+            inside.signal(task.attempt, task.pid, number)
+            if task.pid in inside.cgroups.pids(task.attempt):
+                return
+            # Whoever makes the container, or works for the program outside of it.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(task.pid, number)
+            return
         if not self.runtime.signal(task.attempt, task.pid, number) and task.stage is Stage.SPAWNING:
             # It has no group of its own yet.
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -308,6 +351,9 @@ class Supervisor:
         gone = True
         if task.pid and (not task.adopted or not self._pid_taken(task)):
             gone = not self.runtime.signal(task.attempt, task.pid, number)
+        inside = self._inside(task.attempt)
+        if inside is not None:
+            inside.signal(task.attempt, task.pid, number)
         if task.adopted:
             left = {pid for attempt, pid in processes.find_attempts(self.attempts) if attempt == task.attempt}
         else:
@@ -318,10 +364,36 @@ class Supervisor:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
                 gone = False
+        if gone and inside is not None:
+            gone = self._clear_after(inside, task)
         if gone and task.run is not None and not task.run.directory:
             with contextlib.suppress(OSError):
                 os.rmdir(self.attempts + b"/%d/work" % task.attempt)  # noqa: PTH106 - only if nothing was left in it
         return gone
+
+    def _inside(self, attempt: int) -> ContainerRuntime | None:
+        """The runtime of an attempt that has a container."""
+        return self.container if self.container is not None and self.container.knows(attempt) else None
+
+    def _clear_after(self, inside: ContainerRuntime, task: Task) -> bool:
+        """Take away the container of a program that is gone, and note what its groups have counted."""
+        rest = inside.clear(task.attempt)
+        if rest is None:
+            return False
+        if rest.usage is not None:
+            task.usage = rest.usage
+        if rest.killed and task.cause is None and task.code != 0:
+            task.cause, task.error = Cause.MEMORY, rest.killed
+        return True
+
+    def _clear(self) -> None:
+        """Take away what is left of the containers of programs that did not start."""
+        for attempt in list(self.clearing):
+            inside = self._inside(attempt)
+            if inside is not None:
+                inside.signal(attempt, 0, SIGKILL)
+            if inside is None or inside.clear(attempt) is not None:
+                self.clearing.discard(attempt)
 
     def report(self, report: Report) -> None:
         """See ``Hands``."""
@@ -345,22 +417,38 @@ class Supervisor:
     def _settle(self, pid: int, *, over: bool = False) -> None:
         if pid not in self.spawning:
             return  # settled by now, earlier in the same turn
-        fd, task = self.spawning[pid]
+        fd, task, told = self.spawning[pid]
         try:
-            told = os.read(fd, 4096)
+            while data := os.read(fd, 4096):
+                told += data
         except BlockingIOError:
+            program, _ = announced(bytes(told))
+            if program and program != pid:
+                # The first process has made the one that becomes the program, and leaves.
+                del self.spawning[pid], self.by_pid[pid]
+                self.spawning[program], self.by_pid[program] = (fd, task, told), task
+                task.pid = pid = program
+                with contextlib.suppress(KeyError):
+                    self.selector.unregister(fd)
+                over = False
             if not over:
                 self._settle_later(pid, fd)
                 return
-            told = b""
         with contextlib.suppress(KeyError):
             self.selector.unregister(fd)
         os.close(fd)
         del self.spawning[pid]
         assert task.run is not None
-        problem = self.runtime.problem(task.run, told)
+        program, rest = announced(bytes(told))
+        if program and program != pid:
+            self.by_pid.pop(pid, None)
+            self.by_pid[program] = task
+            task.pid = pid = program
+        problem = self._runtime(task.run).problem(task.run, rest)
         if problem is not None:
             self.keeper.failed(task.attempt, problem)
+            if self._inside(task.attempt) is not None:
+                self.clearing.add(task.attempt)
         else:
             self.keeper.running(task.attempt, processes.start_ticks(pid) or 0)
 
@@ -405,6 +493,8 @@ class Supervisor:
                     epoch=self.journal.known.epoch,
                     cluster=self.journal.known.cluster,
                     ports=self.keeper.ports(),
+                    container="" if self.container is None else self.container.engine.name,
+                    unlimited=self.unlimited,
                 )
             )
         )
@@ -483,11 +573,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="cress-supervisor", description="Parent of the tasks of one executor.")
     parser.add_argument("directory", type=Path, help="the executor's directory")
     parser.add_argument("--name", required=True, help="the node's name, for CRESS_NODE")
+    parser.add_argument("--runtime", default="process", choices=choose.RUNTIMES, help="for jobs that do not say")
+    parser.add_argument("--writable", action="append", default=[], help="a folder that containers may write to")
     options = parser.parse_args(arguments)
     _settle_in()
     try:
         with Folder(options.directory) as folder:
-            supervisor = Supervisor(folder, options.name)
+            supervisor = Supervisor(folder, options.name, options.runtime, tuple(options.writable))
             # Only now: the runtime remembers the limit that its children get back.
             soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
             if soft != hard:

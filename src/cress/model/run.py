@@ -30,7 +30,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A file of a task: brought from ``source`` (an address) to ``path``, or saved from ``path`` (may be a pattern) to it.
 
     A relative path is below the task's directory. ``mode`` as in chmod; 0: as it comes. ``unpack``: an archive, unpacked
-    into the folder ``path``. In an output, ``$CRESS_…`` variables in the address are replaced.
+    into the folder ``path``. ``$CRESS_…`` variables in both are replaced.
     """
 
     source: str
@@ -85,6 +85,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ready: Check | None = None
     alive: Check | None = None
     source: str = ""
+
+    @property
+    def staged(self) -> bool:
+        """Whether something is brought before the program starts, or saved when it has ended."""
+        return bool(self.files or self.outputs)
 
 
 class Host(msgspec.Struct, frozen=True, array_like=True):

@@ -17,13 +17,14 @@ class StartError(Exception):
     """The program could not be started; the sentence says why, for the person whose job it is.
 
     ``node``: it is the node that lacks something, and any other program would fare the same. ``port``: somebody else has
-    this port of the program.
+    this port of the program. ``files``: a stage ran, which could not come to the program.
     """
 
-    def __init__(self, what: str, *, node: bool = False, port: int = 0) -> None:
+    def __init__(self, what: str, *, node: bool = False, port: int = 0, files: bool = False) -> None:
         super().__init__(what)
         self.node = node
         self.port = port
+        self.files = files
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -43,7 +44,8 @@ class Spawn(msgspec.Struct, frozen=True):
     """What is to be started: a task of a job as an attempt, its output into files in ``folder`` (a path).
 
     ``data`` is the directory that outlives the attempt (``CRESS_STATE``; empty: none); it is there. ``leads``: the program
-    leads a session of its own; else it stays in that of the caller, which is the stage.
+    leads a session of its own; else it stays in that of the caller, which is the stage. ``tells``: the program is a stage,
+    and has the descriptor that tells how it stands as its descriptor 3.
     """
 
     attempt: int
@@ -53,6 +55,7 @@ class Spawn(msgspec.Struct, frozen=True):
     given: Given = Given()
     data: bytes = b""
     leads: bool = True
+    tells: bool = False
 
 
 class Rest(msgspec.Struct, frozen=True):

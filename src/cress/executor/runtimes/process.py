@@ -123,6 +123,8 @@ class ProcessRuntime:
             for number in self._handled:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            if what.tells:
+                os.dup2(writing, 3)
             stage = _ACCOUNT
             entrance.step_down()
             stage = _DIRECTORY

@@ -1,0 +1,94 @@
+"""Which files a task left that are to be saved, and where each of them goes."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+from cress.executor.addresses import Failed, Ground, local_path, protocol
+
+
+class Leaving(NamedTuple):
+    """A file, the name that its job knows it by, and the address where it goes."""
+
+    name: str
+    file: Path
+    address: str
+
+
+def leavings(path: str, address: str, ground: Ground) -> list[Leaving]:
+    """What ``path`` means: a file, a folder with all that is in it, or a pattern; never nothing. Raises Failed.
+
+    One file goes to the address itself, or below it if that ends with a slash or is a folder of the node. What is in a
+    folder, and what a pattern finds, goes below it: by its path from the folder, or from the first part with a star on.
+    """
+    place = ground.place(path)
+    if place.is_dir():
+        found = [
+            Leaving(f"{path.rstrip('/')}/{each}", place / each, _below(address, each)) for each in _files_in(place)
+        ]
+        if not found:
+            raise Failed("there is no file in this folder")
+    elif glob.has_magic(path) and not place.exists():
+        start, names = _matching(path, ground)
+        found = [Leaving(name, start / name, _below(address, name)) for name in names]
+        if not found:
+            raise Failed("the program left nothing of this name")
+    else:
+        if not place.exists():
+            raise Failed("the program left no such file")
+        if not place.is_file():
+            raise Failed("it is neither a file nor a folder")
+        local = local_path(address)
+        into = address.endswith("/") or (local is not None and local.is_dir())
+        found = [Leaving(path, place, _below(address, place.name) if into else address)]
+    for each in found:
+        ground.check(each.file)
+    return found
+
+
+def _matching(pattern: str, ground: Ground) -> tuple[Path, list[str]]:
+    """The folder where a pattern begins, and the files that it finds there, by their paths from it."""
+    fixed = _fixed(pattern)
+    start = ground.place(fixed) if fixed else ground.base
+    rest = pattern[len(fixed) :].lstrip("/")
+    names: dict[str, None] = {}
+    for name in sorted(glob.glob(rest, root_dir=start, recursive=True)):  # noqa: PTH207 - relative to a folder
+        if (start / name).is_dir():
+            names.update(dict.fromkeys(f"{name.rstrip('/')}/{each}" for each in _files_in(start / name)))
+        elif _is_file(start / name):
+            names[name] = None
+    return start, list(names)
+
+
+def _files_in(folder: Path) -> Iterator[str]:
+    """The files below a folder, by their paths from there, in order. Links to folders are not followed."""
+    for parent, folders, files in os.walk(folder):
+        folders.sort()
+        for name in sorted(files):
+            file = Path(parent) / name
+            if _is_file(file):
+                yield str(file.relative_to(folder))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _fixed(pattern: str) -> str:
+    """The part of a pattern before the first folder or name with a star, a question mark or brackets."""
+    parts = pattern.split("/")
+    first = next(index for index, part in enumerate(parts) if glob.has_magic(part))
+    return "/".join(parts[:first]) or ("/" if pattern.startswith("/") else "")
+
+
+def _below(address: str, relative: str) -> str:
+    return address.rstrip("/") + "/" + (relative if protocol(address) == "file" else quote(relative))

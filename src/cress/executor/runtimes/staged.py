@@ -1,0 +1,84 @@
+"""Attempts with files or outputs: a process that brings them, runs the program and saves them is started in its place."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Mapping
+
+import msgspec
+
+from cress.executor import trouble
+from cress.executor.runtimes.base import Rest, Runtime, Spawn, StartError
+from cress.executor.runtimes.process import ProcessRuntime
+from cress.model.reports import Cause
+from cress.model.run import Run
+
+# In the attempt's folder, for a moment; for its owner only, since the environment of a job may hold what is secret.
+FILE = b"orders"
+# What the stage says when the program runs.
+RUNS = b"runs"
+
+_STAGE = Run(job=0, command=(sys.executable, "-I", "-m", "cress.executor.stage"), directory="/")
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """What a stage does: ``what`` is started by a runtime of this ``node``, with the supervisor's ``environment``."""
+
+    node: str
+    environment: dict[str, str]
+    what: Spawn
+
+
+class StagedRuntime:
+    """Starts stages. They lead the session and the group of their program, so that they are signalled as it is."""
+
+    def __init__(self, node: str, environment: Mapping[str, str]) -> None:
+        self._node = node
+        self._environment = {name: value for name, value in environment.items() if not name.startswith("CRESS_")}
+        # What a job says of its environment does not come near the stage: that may run as root.
+        self._starter: Runtime = ProcessRuntime(node, environment)
+
+    def spawn(self, what: Spawn) -> tuple[int, int]:
+        """Start a stage; see ``Runtime``."""
+        data = msgspec.msgpack.encode(Orders(self._node, self._environment, what))
+        path = what.folder + b"/" + FILE
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(what.folder, 0o755)  # noqa: PTH102
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+        except OSError as error:
+            raise StartError(f"{os.fsdecode(path)} could not be written: {error.strerror}", node=True) from None
+        return self._starter.spawn(Spawn(what.attempt, what.task, _STAGE, what.folder, tells=True))
+
+    def problem(self, what: Run, told: bytes) -> StartError | None:
+        """Why the program did not start; see ``Runtime``."""
+        if told == RUNS:
+            return None
+        said = trouble.decode(told)
+        if said is not None:
+            return StartError(said.error, files=True, node=said.cause is Cause.NODE)
+        if told and not told.startswith(b"{"):
+            return self._starter.problem(_STAGE, told)
+        return StartError("it was killed while its files were brought", files=True)
+
+    def signal(self, attempt: int, pid: int, number: int) -> bool:
+        """Send a signal to stage and program; see ``Runtime``."""
+        return self._starter.signal(attempt, pid, number)
+
+    def clear(self, attempt: int) -> Rest | None:
+        """There is nothing beside stage and program; see ``Runtime``."""
+        return self._starter.clear(attempt)
+
+
+def take(folder: bytes) -> Orders:
+    """The orders in the folder of an attempt, which are gone afterwards."""
+    path = folder + b"/" + FILE
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    with os.fdopen(fd, "rb") as file:
+        orders = msgspec.msgpack.decode(file.read(), type=Orders)
+    os.unlink(path)  # noqa: PTH108
+    return orders

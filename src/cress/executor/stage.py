@@ -1,0 +1,242 @@
+"""The stage of an attempt: brings its files, runs its program, saves its outputs. ``python -m cress.executor.stage``.
+
+It leads the session and the process group of the program: signals for the attempt reach both, and the stage only takes
+note of them, so that it can end as the program did. Until the program runs it holds descriptor 3 open and says there what
+became of it; what goes wrong later, or while no supervisor listens, is a file in the attempt's folder. Files are brought
+and saved by a child, with all the libraries that this takes: the stage itself stays small, and starts nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from cress.executor import trouble
+from cress.executor.addresses import Ground
+from cress.executor.environment import of_job, variables
+from cress.executor.runtimes import linux
+from cress.executor.runtimes.accounts import account_of
+from cress.executor.runtimes.base import StartError
+from cress.executor.runtimes.process import ProcessRuntime
+from cress.executor.runtimes.staged import RUNS, Orders, take
+from cress.executor.trouble import Trouble
+from cress.model.reports import Cause
+
+TELLS = 3
+# Seconds for all files of an attempt together, and for all that it leaves.
+MOST = 3600.0
+# Not heard: what nobody can catch, what belongs to the stage's own children, what stops and goes on, its own mistakes.
+_UNHEARD = {
+    "SIGKILL",
+    "SIGSTOP",
+    "SIGCHLD",
+    "SIGCONT",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGSEGV",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGILL",
+}
+
+
+class Stage:
+    """One attempt."""
+
+    def __init__(self, orders: Orders) -> None:
+        self.orders = orders
+        self.what = orders.what
+        self.run = orders.what.run
+        self._told_to_end = False
+        self._child = 0
+        self._heard = [each for each in signal.Signals if each.name not in _UNHEARD]
+        for number in self._heard:
+            signal.signal(number, self._hear)
+
+    def perform(self) -> int:
+        """Do it all; how it ends: an exit code, or -n for the signal that it is to end by."""
+        if self.run.files:
+            wrong = self._transfer(Cause.FILES)
+            if wrong is not None and not self._is_to_end():
+                return self._fail(wrong)
+        if self._is_to_end():
+            return self._fail(
+                Trouble(Cause.FILES, "it was told to end before its program was started"), -signal.SIGTERM
+            )
+        runtime = ProcessRuntime(self.orders.node, self.orders.environment)
+        try:
+            pid, fd = runtime.spawn(msgspec.structs.replace(self.what, leads=False))
+            why = runtime.problem(self.run, _all_of(fd) or b"")
+        except StartError as error:
+            pid, why = 0, error
+        if why is not None:
+            if pid:
+                os.waitpid(pid, 0)
+            return self._fail(Trouble(Cause.NODE if why.node else Cause.FILES, str(why)))
+        self._tell(RUNS)
+        if self._is_to_end():
+            # It may have come a moment before there was a program to hear it.
+            os.kill(pid, signal.SIGTERM)
+        _, status = os.waitpid(pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if code == 0 and self.run.outputs:
+            # One that is stopped gets no result: it runs again, or nobody wants it any more.
+            wrong = None if self._is_to_end() else self._transfer(Cause.OUTPUTS)
+            if self._is_to_end():
+                wrong = Trouble(Cause.OUTPUTS, "it was told to end before its outputs were saved")
+            if wrong is not None:
+                trouble.write(self.what.folder, wrong)
+        return code
+
+    def _is_to_end(self) -> bool:
+        return self._told_to_end
+
+    def _hear(self, number: int, _: FrameType | None) -> None:
+        if number == signal.SIGTERM:
+            self._told_to_end = True
+        if self._child:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self._child, number)
+
+    def _fail(self, why: Trouble, code: int = 1) -> int:
+        # The file first: a supervisor that comes later reads it.
+        with contextlib.suppress(OSError):
+            trouble.write(self.what.folder, why)
+        self._tell(why.encode())
+        return code
+
+    def _tell(self, words: bytes) -> None:
+        with contextlib.suppress(OSError):
+            os.write(TELLS, words)
+        os.close(TELLS)
+
+    # --- the child that brings and saves --------------------------------------------------------------------------------
+
+    def _transfer(self, kind: Cause) -> Trouble | None:
+        reading, writing = os.pipe()
+        signal.pthread_sigmask(signal.SIG_BLOCK, self._heard)
+        try:
+            self._child = os.fork()
+            if self._child == 0:
+                self._carry(kind, writing)
+        except OSError as error:
+            os.close(reading)
+            return Trouble(Cause.NODE, f"no new process could be made on this node: {error.strerror}")
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, self._heard)
+            os.close(writing)
+        told = _all_of(reading, MOST)
+        if told is None:
+            os.kill(self._child, signal.SIGKILL)
+        _, status = os.waitpid(self._child, 0)
+        self._child = 0
+        if told == b"done":
+            return None
+        doing = "bringing its files" if kind is Cause.FILES else "saving its outputs"
+        if told is None:
+            return Trouble(kind, f"{doing} took more than {MOST / 3600:g} h")
+        return trouble.decode(told) or Trouble(kind, f"{doing} ended in the middle ({_ending(status)})")
+
+    def _carry(self, kind: Cause, writing: int) -> None:
+        """In the child: bring or save as the account of the task. Never returns."""
+        try:
+            for number in self._heard:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            with contextlib.suppress(OSError):
+                os.close(TELLS)
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+            os.write(writing, self._carried(kind))
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the child must not go on as a stage
+            os.write(writing, Trouble(kind, f"files cannot be moved on this node: {error}").encode())
+        finally:
+            os._exit(0)
+
+    def _carried(self, kind: Cause) -> bytes:
+        try:
+            from cress.executor import transfer
+        except ImportError as error:
+            return Trouble(kind, f"files need the Python package {error.name}, which this node does not have").encode()
+        files = self.run.files if kind is Cause.FILES else self.run.outputs
+        transfer.load(files)
+        told = self._step_down()
+        base = self._base()
+        ground = Ground(base)
+        wrong = (transfer.bring if kind is Cause.FILES else transfer.save)(files, ground, told)
+        return b"done" if wrong is None else wrong.encode()
+
+    def _step_down(self) -> dict[str, str]:
+        """Become the account of the task, with its environment; what its variables are."""
+        account = account_of(self.run)
+        if account is not None:
+            os.setgroups(account.groups)
+            os.setresgid(account.gid, account.gid, account.gid)
+            os.setresuid(account.uid, account.uid, account.uid)
+            os.environb.update(account.environment())
+        # Only now, and not before a change of account: the kernel would forget it.
+        linux.die_with_parent(signal.SIGKILL)
+        os.environ.update(dict(self.run.environment))
+        known = {
+            os.fsdecode(name): os.fsdecode(value) for name, value in (of_job(self.run) | variables(self.what)).items()
+        }
+        return {"CRESS_NODE": self.orders.node, **known}
+
+    def _base(self) -> Path:
+        """The directory of the task; one of the attempt's own is made here, as the program would."""
+        if self.run.directory:
+            os.chdir(self.run.directory)
+            return Path(self.run.directory)
+        base = Path(os.fsdecode(self.what.folder + b"/work"))
+        base.mkdir(mode=0o755, exist_ok=True)
+        os.chdir(base)
+        return base
+
+
+def _all_of(fd: int, most: float | None = None) -> bytes | None:
+    """What is written until the end, which comes when the last writer is gone; ``None``: not within ``most`` seconds."""
+    end = None if most is None else time.monotonic() + most
+    data = b""
+    os.set_blocking(fd, True)
+    try:
+        while True:
+            if end is not None and not select.select([fd], [], [], max(0.0, end - time.monotonic()))[0]:
+                return None
+            more = os.read(fd, 4096)
+            if not more:
+                return data
+            data += more
+    finally:
+        os.close(fd)
+
+
+def _ending(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def main() -> int:
+    """Run one attempt by the orders in its folder; ends as its program ends."""
+    os.set_inheritable(TELLS, False)
+    stage = Stage(take(os.environb[b"CRESS_DIRECTORY"]))
+    code = stage.perform()
+    if code < 0:
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+        return 128 - code
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,304 @@
+"""Bringing the files of a task, and saving what it leaves: through fsspec, several at a time, each whole or not at all.
+
+Runs in a process of its own as the task's account: libraries of all kinds work here, and are gone with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import random
+import shutil
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
+
+import aiohttp
+import fsspec
+from fsspec.registry import known_implementations
+
+from cress.executor.addresses import Failed, Ground, is_http, local_path, name_of, protocol, shown, with_variables
+from cress.executor.outputs import Leaving, leavings
+from cress.executor.runtimes.accounts import own_name
+from cress.executor.trouble import Trouble
+from cress.executor.unpack import merge, unpack
+from cress.model.reports import Cause
+from cress.model.run import File
+
+AT_ONCE = 4
+TRIES = 5
+# Seconds before the second try, doubled each time.
+BACKOFF = 0.5
+# Seconds without a byte, or without a connection.
+SILENCE = 60.0
+# A server that answers so may answer otherwise soon (RFC 9110 §15, RFC 6585).
+_BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
+# What no second try changes.
+_FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, ImportError, ValueError, TypeError)
+
+# Packages for addresses that fsspec itself only knows by name.
+_PACKAGES = {
+    "s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "abfss": "adlfs",
+    "hdfs": "pyarrow", "sftp": "paramiko", "ssh": "paramiko", "smb": "smbprotocol", "hf": "huggingface_hub",
+}  # fmt: skip
+
+
+class HttpError(Exception):
+    """A server did not take a file."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+def load(files: Iterable[File]) -> None:
+    """Import what the addresses need, as long as this process may read it: its account may be about to change."""
+    for name in {protocol(file.source) for file in files} - {"file"}:
+        try:
+            fsspec.get_filesystem_class(name)
+        except (ImportError, ValueError):
+            continue  # said when it is needed
+    "".encode("idna")
+
+
+def bring(files: Sequence[File], ground: Ground, variables: Mapping[str, str]) -> Trouble | None:
+    """Bring all the files; what went wrong."""
+
+    def one(file: File) -> None:
+        source = with_variables(file.source, variables)
+        path = with_variables(file.path, variables)
+        _bring(source, path + name_of(source) if path.endswith("/") and not file.unpack else path, file, ground)
+
+    return _all(files, one, lambda file: f"{file.path} could not be brought from {shown(file.source)}", Cause.FILES)
+
+
+def save(outputs: Sequence[File], ground: Ground, variables: Mapping[str, str]) -> Trouble | None:
+    """Save all the outputs; what went wrong."""
+
+    def one(file: File) -> None:
+        address, path = with_variables(file.source, variables), with_variables(file.path, variables)
+        for leaving in leavings(path, address, ground):
+            try:
+                _again(lambda leaving=leaving: _save(leaving), leaving.address)  # type: ignore[misc]
+            except Failed as error:
+                raise Failed(f"{leaving.name}: {error}" if leaving.name != path else str(error)) from None
+
+    return _all(outputs, one, lambda file: f"{file.path} could not be saved to {shown(file.source)}", Cause.OUTPUTS)
+
+
+def copy_file(file: Path, address: str) -> None:
+    """Save one file at an address; raises Failed."""
+    _again(lambda: _save(Leaving(file.name, file, address)), address)
+
+
+def _all(
+    files: Sequence[File], one: Callable[[File], None], what: Callable[[File], str], cause: Cause
+) -> Trouble | None:
+    """Do it for each, ``AT_ONCE`` at a time; the first that fails in the order of the list ends it."""
+    gave_up = threading.Event()
+
+    def attempt(file: File) -> Trouble | None:
+        if gave_up.is_set():
+            return None
+        try:
+            one(file)
+        except Failed as error:
+            gave_up.set()
+            return Trouble(Cause.NODE if error.node and cause is Cause.FILES else cause, f"{what(file)}: {error}")
+        return None
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        futures = [pool.submit(attempt, file) for file in files]
+        wait(futures, return_when=FIRST_EXCEPTION)
+    return next((found for future in futures if (found := future.result())), None)
+
+
+# --- one file ---------------------------------------------------------------------------------------------------------
+
+
+def _bring(source: str, path: str, file: File, ground: Ground) -> None:
+    place = ground.place(path)
+    ground.check(place)
+    new = place.parent / f".{place.name[:100]}.{threading.get_ident():x}.new"
+    folder = new.with_suffix(".folder")
+    try:
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            _again(lambda: _fetch(source, new), source)
+            if file.unpack:
+                folder.mkdir()
+                unpack(new, folder)
+                merge(folder, place)
+            elif new.is_dir():
+                merge(new, place)
+            else:
+                if file.mode:
+                    new.chmod(file.mode & 0o777)
+                new.replace(place)
+        except OSError as error:
+            raise _here(error) from None
+    finally:
+        _remove(new)
+        _remove(folder)
+
+
+def _fetch(source: str, new: Path) -> None:
+    """One try to get what is at an address to a path where nothing is."""
+    _remove(new)
+    local = local_path(source)
+    if local is not None:
+        if local.is_dir():
+            shutil.copytree(local, new, symlinks=True)
+        elif local.exists() and not local.is_file():
+            raise Failed("it is neither a file nor a folder")
+        else:
+            shutil.copyfile(local, new)
+            new.chmod(stat.S_IMODE(local.stat().st_mode) & 0o777)
+        return
+    fs, there = _filesystem(source)
+    if is_http(source):
+        fs.get_file(source, str(new))
+        return
+    if fs.isdir(there):
+        fs.get(there.rstrip("/") + "/", str(new), recursive=True)
+        return
+    size = fs.info(there).get("size")
+    fs.get_file(there, str(new))
+    if size is not None and new.stat().st_size != size:
+        raise ConnectionError(f"{new.stat().st_size} bytes came instead of {size}")
+
+
+def _save(leaving: Leaving) -> None:
+    """One try to put a file to its address."""
+    local = local_path(leaving.address)
+    if local is not None:
+        _save_here(leaving.file, local)
+    elif is_http(leaving.address):
+        asyncio.run(_put(leaving.file, leaving.address))
+    else:
+        fs, there = _filesystem(leaving.address)
+        parent = there.rpartition("/")[0]
+        if parent:
+            fs.makedirs(parent, exist_ok=True)
+        fs.put_file(str(leaving.file), there)
+
+
+def _save_here(file: Path, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    new = place.parent / f".{place.name[:100]}.{os.getpid()}.{threading.get_ident():x}.new"
+    try:
+        shutil.copyfile(file, new)
+        new.chmod(stat.S_IMODE(file.stat().st_mode) & 0o777)
+        new.replace(place)
+    finally:
+        _remove(new)
+
+
+async def _put(file: Path, address: str) -> None:
+    async with aiohttp.ClientSession(timeout=_timeout(), trust_env=True) as session:
+        # A file has a length: many stores take nothing without one.
+        with file.open("rb") as data:
+            async with session.put(address, data=data) as answer:
+                if answer.status >= 300:
+                    raise HttpError(answer.status, answer.reason or "")
+
+
+def _filesystem(address: str) -> tuple[fsspec.AbstractFileSystem, str]:
+    options = {"client_kwargs": {"timeout": _timeout(), "trust_env": True}} if is_http(address) else {}
+    try:
+        fs, there = fsspec.core.url_to_fs(address, **options)
+    except ImportError as error:
+        name = protocol(address)
+        package = _PACKAGES.get(name)
+        raise Failed(
+            f"{name}:// needs the Python package {package}, which this node does not have"
+            if package
+            else f"{name}:// does not work on this node: {known_implementations.get(name, {}).get('err', error)}"
+        ) from None
+    except ValueError:
+        raise Failed(f"nothing is known of addresses with {protocol(address)}://") from None
+    return fs, there
+
+
+def _timeout() -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=None, sock_connect=SILENCE, sock_read=SILENCE)
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+def _again(work: Callable[[], None], address: str) -> None:
+    """Do it, and again as long as another try may help."""
+    for tried in range(1, TRIES + 1):
+        try:
+            work()
+            return
+        except Failed:
+            raise
+        except Exception as error:  # noqa: BLE001 - libraries of all kinds, each with errors of its own
+            final = protocol(address) == "file" or not _may_pass(error)
+            if final or tried == TRIES:
+                node = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+                raise Failed(_why(error, address) + ("" if final else f" ({TRIES} tries)"), node=node) from None
+        time.sleep(BACKOFF * 2 ** (tried - 1) * random.uniform(0.7, 1.0))  # noqa: S311
+
+
+def _may_pass(error: Exception) -> bool:
+    status = getattr(error, "status", 0)
+    if status:
+        return status in _BUSY
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return False
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENAMETOOLONG):
+        return False
+    return not isinstance(error, _FINAL)
+
+
+def _why(error: Exception, address: str) -> str:
+    status = getattr(error, "status", 0)
+    if status or (is_http(address) and isinstance(error, FileNotFoundError)):
+        return f"the server answers {status or 404} {getattr(error, 'message', '') or 'Not Found'}"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return "the server's certificate is not one that this node trusts"
+    if isinstance(error, aiohttp.InvalidURL):
+        return "it is no address"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"the server cannot be reached: {error.os_error.strerror or error.os_error}"
+    if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError):
+        return "the server broke off"
+    if isinstance(error, TimeoutError):
+        return f"nothing was heard for {SILENCE:g} s"
+    if isinstance(error, OSError) and error.strerror:
+        return str(_here(error))
+    if isinstance(error, FileNotFoundError):
+        return "it does not exist there"
+    return str(error) or type(error).__name__
+
+
+def _here(error: OSError) -> Failed:
+    """What the system says about a path of this node."""
+    if isinstance(error, shutil.Error):
+        return Failed(f"{error.args[0][0][0]}: {error.args[0][0][2]}" if error.args[0] else "it cannot be copied")
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "it"
+    node = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return Failed(
+        {
+            errno.ENOENT: f"{name} does not exist on this node",
+            errno.EACCES: f"{own_name()} may not use {name} on this node",
+            errno.ENOSPC: "no room is left on the disk of this node",
+            errno.EISDIR: f"{name} is a folder",
+        }.get(error.errno or 0, f"{name}: {error.strerror or error}"),
+        node=node,
+    )
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

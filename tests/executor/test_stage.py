@@ -1,0 +1,23 @@
+"""Attempts whose files are brought before they start, and whose outputs are saved when they end: a real supervisor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cress.model.reports import Cause
+from cress.model.run import File
+from tests.executor.harness import Client, SupervisorProcess, shell
+
+
+def test_files_are_there_and_outputs_are_saved(client: Client, parent: SupervisorProcess, tmp_path: Path) -> None:
+    (tmp_path / "words").write_text("one\n")
+    run = shell(
+        "cat data/words; echo two > result",
+        files=(File(source=str(tmp_path / "words"), path="data/words"),),
+        outputs=(File(path="result", source=f"{tmp_path}/out/$CRESS_JOB_ID-$CRESS_TASK_INDEX"),),
+    )
+    end = client.run(run, 5)
+    assert (end.cause, end.code, end.error) == (Cause.EXITED, 0, "")
+    assert parent.output(5) == "one\n"
+    assert parent.output(5, "stderr") == ""
+    assert (tmp_path / "out/1-0").read_text() == "two\n"
