@@ -7,45 +7,71 @@ behind it, so that nothing is out of sight while it moves.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
+from typing import TypeAlias
 
 import msgspec
 
 from cress.center.engine import Engine
+from cress.lifecycle.family import Family
 from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.model.events import Outcome
 from cress.model.group import DEFAULT_GROUP
+from cress.model.job import Job, JobType
+from cress.model.plan import Dag
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.store.base import StoreError
 
 # Tasks that one call looks at when it filters by state: a page may be short, ``next`` says that there is more.
 MOST_SCANNED = 20_000
 CHUNK = 2_000
+# A job that waits or runs, a family that is alive, or what is kept of either.
+AnyJob: TypeAlias = LiveJob | Family | JobRecord
+_KEPT = (JobType.SERVICE.value, JobType.DATABASE.value)
 
 
-async def find_job(engine: Engine, number: int) -> LiveJob | JobRecord | None:
+async def find_job(engine: Engine, number: int) -> AnyJob | None:
     """The job, alive or over."""
     return recent_job(engine, number) or await engine.past.job(number)
 
 
-def recent_job(engine: Engine, number: int) -> LiveJob | JobRecord | None:
+def recent_job(engine: Engine, number: int) -> AnyJob | None:
     """The job, unless it has left the store."""
-    return engine.machine.jobs.get(number) or engine.flight.jobs.get(number) or engine.store.job(number)
+    machine = engine.machine
+    alive = machine.jobs.get(number) or machine.families.get(number)
+    return alive or engine.flight.jobs.get(number) or engine.store.job(number)
 
 
-def state_of(job: LiveJob | JobRecord) -> JobState:
-    """What a person asks first."""
+def members_of(engine: Engine, family: Family) -> list[LiveJob]:
+    """Its members that are alive, by index."""
+    jobs = engine.machine.jobs
+    return [jobs[number] for _, number in sorted(family.members.items()) if number in jobs]
+
+
+def state_of(engine: Engine, job: AnyJob) -> JobState:
+    """What a person asks first; a family runs as long as something of it does, and a dag until it is over."""
     if isinstance(job, JobRecord):
         return job.state
-    return JobState.RUNNING if job.running else JobState.PENDING
+    if isinstance(job, Family):
+        begun = isinstance(job.job.plan, Dag) and job.succeeded + job.failed > 0
+        running = begun or any(member.running for member in members_of(engine, job))
+    else:
+        running = job.running > 0
+    return JobState.RUNNING if running else JobState.PENDING
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs are asked for; what is empty lets all pass. Submitted from ``since`` on, before ``until`` (µs)."""
+    """Which jobs are asked for; what is empty lets all pass. Submitted from ``since`` on, before ``until`` (µs).
+
+    Members of a service or database pass only when their ``family`` is asked for.
+    """
 
     group: str = ""
     user: str = ""
     state: str = ""
     name: str = ""
+    type: str = ""
+    family: int = 0
     since: int | None = None
     until: int | None = None
 
@@ -53,26 +79,30 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 class Found(msgspec.Struct):
     """Jobs that were found; ``problem`` says why there may be more that could not be asked for."""
 
-    jobs: list[LiveJob | JobRecord]
+    jobs: list[AnyJob]
     problem: str = ""
 
 
 async def find_jobs(engine: Engine, filters: Filters, *, limit: int, before: int | None) -> Found:
     """Jobs that pass the filters, newest first, at most ``limit``."""
-    live: list[LiveJob | JobRecord] = []
-    for job in reversed(engine.machine.jobs.values()):
-        if _passes(job, filters, before):
-            live.append(job)
-            if len(live) == limit:
-                break
-    live += (job for job in engine.flight.jobs.values() if _passes(job, filters, before))
-    words = {name: getattr(filters, name) for name in ("group", "user", "state", "name")}
-    stored = engine.store.jobs(limit=limit, before=before, **words)
-    live += (job for job in stored if _passes(job, filters, before))
+    live: list[AnyJob] = []
+    kinds: tuple[Iterable[LiveJob | Family], ...] = (
+        reversed(engine.machine.jobs.values()),
+        reversed(engine.machine.families.values()),
+    )
+    for each in kinds:
+        live += islice((job for job in each if _passes(engine, job, filters, before)), limit)
+    live += (job for job in engine.flight.jobs.values() if _passes(engine, job, filters, before))
+    words = {name: getattr(filters, name) for name in ("group", "user", "state", "name", "type")}
+    family = filters.family
+    stored = engine.store.jobs(limit=limit, before=before, family=family, **words)
+    live += (job for job in stored if _passes(engine, job, filters, before))
     problem = ""
     # Ids grow with time, but the history may have any of them: an old job can outlive many younger ones.
     try:
-        live += await engine.past.jobs(limit=limit, before=before, since=filters.since, until=filters.until, **words)
+        live += await engine.past.jobs(
+            limit=limit, before=before, since=filters.since, until=filters.until, family=family, **words
+        )
     except StoreError as error:
         problem = str(error)
     # One that is on its way may be there twice: the first place counts.
@@ -80,32 +110,40 @@ async def find_jobs(engine: Engine, filters: Filters, *, limit: int, before: int
     return Found([found[number] for number in sorted(found, reverse=True)[:limit]], problem)
 
 
-def _passes(job: LiveJob | JobRecord, filters: Filters, before: int | None) -> bool:
-    spec = job.job if isinstance(job, LiveJob) else job
+def _passes(engine: Engine, job: AnyJob, filters: Filters, before: int | None) -> bool:
+    spec = spec_of(job)
+    type_ = spec.type if isinstance(spec, JobRecord) else spec.type.value
     return (
         (before is None or spec.id < before)
         and (not filters.group or group_of(job) == filters.group)
         and (not filters.user or spec.user == filters.user)
         and (not filters.name or spec.name == filters.name)
-        and (not filters.state or state_of(job).value == filters.state)
+        and (not filters.type or type_ == filters.type)
+        and (spec.family == filters.family if filters.family else not (spec.family and type_ in _KEPT))
+        and (not filters.state or state_of(engine, job).value == filters.state)
         and (filters.since is None or job.submitted >= filters.since)
         and (filters.until is None or job.submitted < filters.until)
     )
 
 
-def group_of(job: LiveJob | JobRecord) -> str:
+def spec_of(job: AnyJob) -> Job | JobRecord:
+    """What was submitted."""
+    return job if isinstance(job, JobRecord) else job.job
+
+
+def group_of(job: AnyJob) -> str:
     """The group of a job."""
-    return job.group if isinstance(job, JobRecord) else job.job.group or DEFAULT_GROUP
+    return spec_of(job).group or DEFAULT_GROUP
 
 
-def id_of(job: LiveJob | JobRecord) -> int:
+def id_of(job: AnyJob) -> int:
     """The id of a job."""
-    return job.job.id if isinstance(job, LiveJob) else job.id
+    return spec_of(job).id
 
 
-def tasks_of(job: LiveJob | JobRecord) -> int:
+def tasks_of(job: AnyJob) -> int:
     """How many tasks a job has."""
-    return job.job.tasks if isinstance(job, LiveJob) else job.tasks
+    return spec_of(job).tasks
 
 
 class Task:

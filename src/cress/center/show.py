@@ -7,14 +7,18 @@ from decimal import Decimal
 import msgspec
 
 from cress.center.engine import Engine
-from cress.center.lookup import Task, state_of
+from cress.center.lookup import AnyJob, Task, id_of, state_of
 from cress.center.past import PastJob
+from cress.center.showfamily import counts_of, cron_view, dag_view, is_ready, reason_of, service_view, whole_dag_view
 from cress.core.groups import GroupState
 from cress.core.scheduler import Scheduler
+from cress.lifecycle import families
+from cress.lifecycle.family import Family
 from cress.lifecycle.jobs import record_of
-from cress.lifecycle.live import AWAY, LiveAttempt, LiveJob, LiveNode
+from cress.lifecycle.live import AWAY, LiveAttempt, LiveNode
 from cress.lifecycle.names import Place, ports_of
 from cress.model.errors import InputError
+from cress.model.job import JobType
 from cress.model.jobports import DYNAMIC
 from cress.model.quotatext import SCALE, format_resource_quota
 from cress.model.records import AttemptRecord, JobRecord
@@ -54,16 +58,26 @@ def resources(vector: ResourceVector, dimensions: Dimensions) -> Resources:
     }
 
 
-def job_view(engine: Engine, job: LiveJob | JobRecord) -> JobView:
+async def whole_job_view(engine: Engine, job: AnyJob) -> JobView:
+    """A job with all that is told of a single one."""
+    view = job_view(engine, job)
+    if view.type == JobType.DAG.value:
+        return msgspec.structs.replace(view, dag=await whole_dag_view(engine, job))
+    return view
+
+
+def job_view(engine: Engine, job: AnyJob) -> JobView:
     """A job, alive or over."""
     if isinstance(job, JobRecord):
         return _job(engine, job, run_of(engine, job))
+    if isinstance(job, Family):
+        return _family(engine, job)
     spec, machine = job.job, engine.machine
     view = _job(engine, record_of(job, machine.utc), run_of(engine, job))
     now = machine.core.constraints(spec.id)
     return msgspec.structs.replace(
         view,
-        state=state_of(job).value,
+        state=state_of(engine, job).value,
         tasks=msgspec.structs.replace(view.tasks, waiting=job.waiting, running=job.running),
         ended=None,
         reason=machine.reason(spec.id, engine.clock.now()),
@@ -76,6 +90,27 @@ def job_view(engine: Engine, job: LiveJob | JobRecord) -> JobView:
         max_per_node=spec.max_per_node,
         max_per_rack=spec.max_per_rack,
         job_failure=spec.job_failure,
+    )
+
+
+def _family(engine: Engine, family: Family) -> JobView:
+    spec, machine = family.job, engine.machine
+    view = _job(engine, families.record_of(family, machine.utc), run_of(engine, family))
+    return msgspec.structs.replace(
+        view,
+        state=state_of(engine, family).value,
+        tasks=counts_of(engine, family),
+        ended=None,
+        reason=reason_of(engine, family),
+        held=family.held,
+        retries=spec.retries,
+        after={str(number): condition.value for number, condition in spec.after},
+        max_per_node=spec.max_per_node,
+        max_per_rack=spec.max_per_rack,
+        job_failure=spec.job_failure,
+        service=service_view(engine, family),
+        cron=cron_view(engine, family),
+        dag=dag_view(family),
     )
 
 
@@ -104,21 +139,25 @@ def _job(engine: Engine, job: JobRecord, run: Run | None) -> JobView:
         rank=job.rank,
         ports={name: number or DYNAMIC for name, number in run.ports} if run else {},
         application=job.application,
+        family=job.family or None,
+        index=job.index if job.family else None,
     )
 
 
-def run_of(engine: Engine, job: LiveJob | JobRecord) -> Run | None:
+def run_of(engine: Engine, job: AnyJob) -> Run | None:
     """How a job was run; ``None`` if that is not known any more."""
-    return job.run if isinstance(job, PastJob) else engine.run(job.job.id if isinstance(job, LiveJob) else job.id)
+    return job.run if isinstance(job, PastJob) else engine.run(id_of(job))
 
 
-def task_view(task: Task, run: Run | None) -> TaskView:
-    """A task with its attempts, oldest first."""
+def task_view(task: Task, run: Run | None, member: int | None = None) -> TaskView:
+    """A task with its attempts, oldest first; ``member`` is the job that it is, of a service or database."""
     names = [name for name, _ in run.ports] if run else []
     attempts = [_finished(record, names) for record in task.finished]
     if task.live is not None:
         attempts.append(_running(task.live, names))
-    return TaskView(index=task.index, state=task.state, attempts=tuple(attempts))
+    ready = None if member is None else task.live is not None and is_ready(task.live)
+    why = getattr(task.live, "unwell", "") if ready is False else ""
+    return TaskView(index=task.index, state=task.state, attempts=tuple(attempts), job=member, ready=ready, why=why)
 
 
 def _ports(names: list[str], numbers: tuple[int, ...]) -> dict[str, int]:
@@ -178,6 +217,7 @@ def whole_node_view(engine: Engine, node: LiveNode) -> NodeView:
         ports_seen=node.ports,
         disks=disks,
         disks_free=free,
+        unlimited=node.node.unlimited,
     )
 
 

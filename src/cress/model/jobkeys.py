@@ -153,7 +153,7 @@ def _files(keys: tuple[str, ...], *required: str) -> Schema:
 
 _TIMETABLE: Schema = {
     "type": "array",
-    "items": mapping({"at": WORD, "tasks": count(1, MAX_TASKS)}, *TIMETABLE_KEYS),
+    "items": mapping({"at": WORD, "tasks": count(0, MAX_TASKS)}, *TIMETABLE_KEYS),
     "minItems": 1,
     "maxItems": MAX_MOMENTS,
 }

@@ -108,7 +108,7 @@ def _moment(entry: object) -> tuple[str, int]:
         if key not in reader.given:
             reader.errors.append(InputError("is missing", hint=_TIMETABLE_HINT, field=key))
     at = reader.read("at", expression, "")
-    tasks = reader.read("tasks", _count, 0)
+    tasks = reader.read("tasks", lambda given: parse_count(as_number(given), most=MAX_TASKS), 0)
     raise_all(reader.errors)
     return at, tasks
 

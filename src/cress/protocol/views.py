@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from cress.protocol.familyviews import CronView, DagView, ServiceView
+
 Resources = dict[str, str]
 # What an attribute of a node may be.
 Value = bool | int | float | str
@@ -37,6 +39,9 @@ class JobView(View, frozen=True):
     file), as long as it is alive. ``ports`` by name, as in a job file. ``requirement`` and ``rank`` are as they were
     submitted; ``requirement_now`` and ``rank_now``, of a job that is alive, what its next task is matched by, with all
     that its other fields ask of a node; ``relaxes`` is when a clause turns from one into the other by itself.
+
+    ``family`` is the job that it is a member of, as number ``index``. A service or database has ``service``, a cron job
+    ``cron``, a dag ``dag`` (its ``tasks`` count steps), as long as they are alive; a dag afterwards too.
     """
 
     id: int
@@ -71,6 +76,11 @@ class JobView(View, frozen=True):
     max_per_rack: int = 0
     application: str = ""
     job_failure: bool = True
+    family: int | None = None
+    index: int | None = None
+    service: ServiceView | None = None
+    cron: CronView | None = None
+    dag: DagView | None = None
 
 
 class AttemptView(View, frozen=True):
@@ -93,11 +103,17 @@ class AttemptView(View, frozen=True):
 
 
 class TaskView(View, frozen=True):
-    """A task: ``state`` is waiting, starting, running, succeeded, failed or cancelled; attempts oldest first."""
+    """A task: ``state`` is waiting, starting, running, succeeded, failed or cancelled; attempts oldest first.
+
+    Of a service or database, ``job`` is the member that it is now, ``ready`` whether it is ready, and if not, ``why``.
+    """
 
     index: int
     state: str
     attempts: tuple[AttemptView, ...] = ()
+    job: int | None = None
+    ready: bool | None = None
+    why: str = ""
 
 
 class NodeTask(View, frozen=True):
@@ -132,7 +148,8 @@ class NodeView(View, frozen=True):
 
     ``address`` is where its tasks are reached. ``match`` is there when the nodes were asked for ``where`` or ``rank``.
     What runs there is told of a single node: ``tasks`` (the first 1,000), and ``ports_seen``, on which somebody listens
-    who is no task; ``disks_free`` of ``disks`` whole disks belong to no task.
+    who is no task; ``disks_free`` of ``disks`` whole disks belong to no task. ``unlimited`` are sentences about limits
+    that do not hold there.
     """
 
     name: str
@@ -149,6 +166,7 @@ class NodeView(View, frozen=True):
     ports_seen: tuple[int, ...] = ()
     disks: int = 0
     disks_free: int = 0
+    unlimited: tuple[str, ...] = ()
     # Raw amounts by dimension, for programs that draw.
     capacity_amounts: dict[str, int] = {}
     used_amounts: dict[str, int] = {}
@@ -182,6 +200,21 @@ class SubmittedPage(View, frozen=True):
     """Answer to a submit."""
 
     jobs: tuple[Submitted, ...]
+
+
+class AppliedJob(View, frozen=True):
+    """What became of a job of a file: ``created``, ``updated``, ``scaled`` or ``unchanged``. ``id`` is 0 in a dry run."""
+
+    id: int
+    name: str
+    what: str
+    note: str = ""
+
+
+class AppliedJobs(View, frozen=True):
+    """Answer to an apply, in the order of the jobs in it."""
+
+    jobs: tuple[AppliedJob, ...]
 
 
 class JobsPage(View, frozen=True):

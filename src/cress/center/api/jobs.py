@@ -11,20 +11,23 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
+from cress.center.accept import jobs_of, placed
 from cress.center.api.bodies import SignalBody, SubmitBody, read, reply
 from cress.center.api.context import engine_of, user_of
 from cress.center.api.errors import NotFound
 from cress.center.dispatch import Away
 from cress.center.engine import Engine
-from cress.center.lookup import Filters, find_job, find_jobs, find_tasks, id_of, page_of_tasks, tasks_of
-from cress.center.show import job_view, run_of, task_view
+from cress.center.lookup import AnyJob, Filters, find_job, find_jobs, id_of
+from cress.center.members import attempts_of, count_of, task_of, tasks_page
+from cress.center.show import job_view, run_of, task_view, whole_job_view
 from cress.core.missing import remarks
-from cress.core.submitted import constrained
+from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Cancel, Hold, Submit
 from cress.lifecycle.live import LiveJob
 from cress.model.errors import InputError, NotAccepted
-from cress.model.job import Job
-from cress.model.jobspec import parse_jobs
+from cress.model.job import Job, JobType
+from cress.model.jobspec import JobSpec, parse_jobs
+from cress.model.plan import Dag
 from cress.model.records import JobRecord, JobState
 from cress.model.times import SECOND
 from cress.model.units import one_of
@@ -44,23 +47,55 @@ router = APIRouter(prefix="/v1/jobs")
 
 
 @router.post("")
-async def submit(request: Request) -> Response:
+async def submit(request: Request, dry_run: bool = False) -> Response:
     """Submit jobs, together or not at all. They are stored when the answer comes.
 
-    With the header ``Idempotency-Key`` the same submit can be sent again, for a day: it gets the same answer.
+    With the header ``Idempotency-Key`` the same submit can be sent again, for a day: it gets the same answer. A
+    ``dry_run`` says what would be said, with ids 0, and stores nothing.
     """
     engine, user = engine_of(request), user_of(request)
-    key = _key(request)
+    key = key_of(request)
     body = await read(request, SubmitBody)
     specs = parse_jobs(body.jobs, dimensions=engine.machine.core.dimensions, user=user)
-    jobs = tuple(constrained(specs))
-    what = Submit(jobs=jobs, known=await _known(engine, jobs), key=key and f"{user} {key}", digest=_digest(key, body))
-    ids = await engine.submit(what, [spec.run for spec in specs])
+    jobs = jobs_of(specs)
+    known = await known_states(engine, jobs)
+    if dry_run:
+        check_submit(engine, specs, jobs, known)
+        return reply(submitted(engine, [0] * len(jobs), jobs))
+    what = Submit(jobs=jobs, known=known, key=key and f"{user} {key}", digest=digest_of(key, body))
+    return reply(submitted(engine, await submit_all(engine, what, specs), jobs), 201)
+
+
+async def submit_all(engine: Engine, what: Submit, specs: Sequence[JobSpec]) -> tuple[int, ...]:
+    """The ids of what was submitted, steps of dags among them. Raises InputError, placed in the submit."""
+    try:
+        return await engine.submit(what, [spec.run for spec in specs])
+    except InputError as error:
+        raise placed(error, specs) from None
+
+
+def check_submit(
+    engine: Engine, specs: Sequence[JobSpec], jobs: tuple[Job, ...], known: tuple[tuple[int, JobState], ...]
+) -> None:
+    """Raise InputError if these would be refused."""
+    try:
+        engine.machine.check_submit(jobs, known)
+    except InputError as error:
+        raise placed(error, specs) from None
+
+
+def submitted(engine: Engine, ids: Sequence[int], jobs: Sequence[Job]) -> SubmittedPage:
+    """The answer to a submit: one for each job that somebody wrote, with what there is to say about it and its steps."""
     core = engine.machine.core
-    accepted = tuple(
-        Submitted(id=id, name=job.name, note="; ".join(remarks(core, job))) for id, job in zip(ids, jobs, strict=True)
+    notes: dict[int, dict[str, None]] = {}
+    for place, job in enumerate(jobs):
+        said = {} if isinstance(job.plan, Dag) else dict.fromkeys(remarks(core, job))
+        notes.setdefault(-job.family - 1 if job.family else place, {}).update(said)
+    return SubmittedPage(
+        jobs=tuple(
+            Submitted(id=ids[place], name=jobs[place].name, note="; ".join(said)) for place, said in notes.items()
+        )
     )
-    return reply(SubmittedPage(jobs=accepted), 201)
 
 
 @router.get("")
@@ -72,20 +107,26 @@ async def jobs(
     user: str = "",
     state: str = "",
     name: str = "",
+    type: str = "",  # noqa: A002 (as it is called in the address)
+    family: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     since: Annotated[float | None, Query(ge=0, le=MOST_TIME)] = None,
     until: Annotated[float | None, Query(ge=0, le=MOST_TIME)] = None,
 ) -> Response:
     """Jobs, newest first; ``next`` of a page is ``before`` of the following one.
 
-    ``since`` and ``until`` are about the submit, in seconds since the epoch.
+    ``since`` and ``until`` are about the submit, in seconds since the epoch. Members of services and databases are
+    there when their ``family`` is asked for.
     """
     _check_word(state, [each.value for each in JobState], "state")
+    _check_word(type, [each.value for each in JobType], "type")
     engine = engine_of(request)
     filters = Filters(
         group=group,
         user=user,
         state=state,
         name=name,
+        type=type,
+        family=family,
         since=None if since is None else round(since * SECOND),
         until=None if until is None else round(until * SECOND),
     )
@@ -104,7 +145,7 @@ async def job(
     engine = engine_of(request)
     found = await _job(engine, id)
     deadline = asyncio.get_running_loop().time() + wait
-    while isinstance(found, LiveJob) and not engine.stopping:
+    while isinstance(found, (LiveJob, Family)) and not engine.stopping:
         left = deadline - asyncio.get_running_loop().time()
         if left <= 0:
             break
@@ -117,7 +158,7 @@ async def job(
         if await request.is_disconnected():
             break
         found = await _job(engine, id)
-    return reply(job_view(engine, found))
+    return reply(await whole_job_view(engine, found))
 
 
 @router.get("/{id}/tasks")
@@ -135,9 +176,10 @@ async def tasks(
     _check_word(state, TASK_STATES, "state")
     engine = engine_of(request)
     found = await _job(engine, id)
-    page, more = await page_of_tasks(engine, id_of(found), tasks_of(found), limit=limit, after=after, state=state)
+    _has_tasks(found)
+    page, more = await tasks_page(engine, found, limit=limit, after=after, state=state)
     run = run_of(engine, found)
-    return reply(TasksPage(tasks=tuple(task_view(task, run) for task in page), next=more))
+    return reply(TasksPage(tasks=tuple(task_view(task, run, member) for task, member in page), next=more))
 
 
 @router.get("/{id}/tasks/{task}")
@@ -147,7 +189,8 @@ async def task(request: Request, id: str, task: str) -> Response:
     found = await _job(engine, id)
     number = int(task) if task.isascii() and task.isdigit() and len(task) < 19 else -1
     check_task(found, number, task)
-    return reply(task_view((await find_tasks(engine, id_of(found), number, number))[0], run_of(engine, found)))
+    one, member = await task_of(engine, found, number)
+    return reply(task_view(one, run_of(engine, found), member))
 
 
 @router.post("/{id}/cancel")
@@ -155,7 +198,7 @@ async def cancel(request: Request, id: str) -> Response:
     """Stop a job and all its tasks; one that is over stays as it is."""
     engine = engine_of(request)
     number = id_of(await _job(engine, id))
-    if number in engine.machine.jobs:
+    if number in engine.machine.jobs or number in engine.machine.families:
         await engine.submit(Cancel(job=number))
     return reply(job_view(engine, await _job(engine, id)))
 
@@ -188,8 +231,7 @@ async def send_signal(request: Request, id: str) -> Response:
     found = await _job(engine, id)
     if body.task is not None:
         check_task(found, body.task)
-    live = found.attempts.values() if isinstance(found, LiveJob) else ()
-    targets = [attempt for attempt in live if body.task is None or attempt.task == body.task]
+    targets = attempts_of(engine, found, body.task)
     if not targets:
         which = f"task {body.task}" if body.task is not None else "no task"
         what = f"{which} of job {id_of(found)} {'does not run' if body.task is not None else 'runs'}"
@@ -217,15 +259,24 @@ def signal_number(word: str | int) -> int:
     return names[plain]
 
 
-def check_task(job: LiveJob | JobRecord, task: int, written: str = "") -> None:
-    """Raise NotFound unless the job has this task, which was ``written`` so."""
-    count = tasks_of(job)
+def _has_tasks(job: AnyJob) -> None:
+    """Raise NotAccepted if a job has no tasks of its own, but jobs."""
+    number, type_ = id_of(job), job.type if isinstance(job, JobRecord) else job.job.type.value
+    if type_ in (JobType.CRON.value, JobType.DAG.value):
+        parts = "runs" if type_ == JobType.CRON.value else "steps"
+        raise NotAccepted(f"job {number} is a {type_}, whose {parts} are jobs", hint=f"the jobs of family={number}")
+
+
+def check_task(job: AnyJob, task: int, written: str = "") -> None:
+    """Raise NotFound unless the job has this task, which was ``written`` so; NotAccepted if it has none."""
+    _has_tasks(job)
+    count = count_of(job)
     if not 0 <= task < count:
-        known = "only task 0" if count == 1 else f"tasks 0 to {count - 1}"
+        known = "only task 0" if count == 1 else f"tasks 0 to {count - 1}" if count else "it has none now"
         raise NotFound(f"job {id_of(job)} has no task {written[:40] or task} ({known})")
 
 
-async def job_by_id(engine: Engine, id: str) -> LiveJob | JobRecord:
+async def job_by_id(engine: Engine, id: str) -> AnyJob:
     """The job that an address names; raises NotFound."""
     number = int(id) if id.isascii() and id.isdigit() and len(id) < 19 else 0
     found = await find_job(engine, number) if number else None
@@ -239,7 +290,8 @@ async def job_by_id(engine: Engine, id: str) -> LiveJob | JobRecord:
 _job = job_by_id
 
 
-def _key(request: Request) -> str:
+def key_of(request: Request) -> str:
+    """The ``Idempotency-Key`` of a request, empty if it has none."""
     key = request.headers.get("idempotency-key", "")
     if len(key) > MOST_KEY or not (key.isascii() and key.isprintable()):
         raise InputError(
@@ -248,16 +300,16 @@ def _key(request: Request) -> str:
     return key
 
 
-def _digest(key: str, body: SubmitBody) -> str:
+def digest_of(key: str, body: SubmitBody) -> str:
     """What says whether two submits are the same."""
     if not key:
         return ""
     return hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
 
 
-async def _known(engine: Engine, jobs: Sequence[Job]) -> tuple[tuple[int, JobState], ...]:
+async def known_states(engine: Engine, jobs: Sequence[Job]) -> tuple[tuple[int, JobState], ...]:
     """The states of the finished jobs that these come after."""
-    wanted = {number for job in jobs for number, _ in job.after if number > 0 and number not in engine.machine.jobs}
+    wanted = {number for job in jobs for number, _ in job.after if number > 0 and not _is_alive(engine, number)}
     known = []
     for number in sorted(wanted):
         found = await find_job(engine, number)
@@ -266,6 +318,10 @@ async def _known(engine: Engine, jobs: Sequence[Job]) -> tuple[tuple[int, JobSta
     return tuple(known)
 
 
+def _is_alive(engine: Engine, number: int) -> bool:
+    return number in engine.machine.jobs or number in engine.machine.families
+
+
 def _check_word(word: str, known: list[str] | tuple[str, ...], field: str) -> None:
     if word and word not in known:
-        raise InputError(f"{word[:40]!r} is no state", hint=one_of(word, known), field=field)
+        raise InputError(f"{word[:40]!r} is no {field}", hint=one_of(word, known), field=field)

@@ -11,7 +11,7 @@ from cress.center.api.context import engine_of
 from cress.center.api.errors import NotFound
 from cress.center.api.jobs import check_task, job_by_id
 from cress.center.logs import LogReader, NoAttempt, answered
-from cress.center.lookup import id_of
+from cress.center.members import place_of
 from cress.model.errors import InputError
 from cress.model.units import one_of
 
@@ -39,7 +39,8 @@ async def logs(
         raise InputError(f"{stream[:40]!r} is no stream", hint=one_of(stream, STREAMS), field="stream")
     job = await job_by_id(engine, id)
     check_task(job, task)
-    reader = LogReader(engine, id_of(job), task, stream, offset, attempt)
+    number, index = await place_of(engine, job, task)
+    reader = LogReader(engine, number, index, stream, offset, attempt)
     try:
         parts = await answered(reader, follow=follow)
     except NoAttempt as error:

@@ -1,0 +1,59 @@
+"""What is submitted, read as a whole: the texts of the constraint language and the moments of clocks too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from cress.core.submitted import constrained
+from cress.lifecycle import moments
+from cress.model.errors import InputError, InputErrors
+from cress.model.job import Job
+from cress.model.jobreader import below
+from cress.model.jobspec import JobSpec
+from cress.model.plan import Cron, Service
+
+_PLACE = re.compile(r"jobs\[(\d+)\]\.?")
+
+
+def jobs_of(specs: Sequence[JobSpec]) -> tuple[Job, ...]:
+    """The jobs that specs stand for. Raises InputError, or InputErrors with every mistake, placed in the submit."""
+    errors: list[InputError] = []
+    for spec in specs:
+        for field, expression, zone in _moments(spec.job):
+            try:
+                moments.check(expression, zone)
+            except InputError as error:
+                placed = below(InputError(error.what, hint=error.hint, field=error.field or field), spec.place)
+                if str(placed) not in map(str, errors):  # the zone of a timetable is one mistake
+                    errors.append(placed)
+    jobs: list[Job] = []
+    try:
+        jobs = constrained(specs)
+    except InputError as error:
+        errors += error.errors if isinstance(error, InputErrors) else [error]
+    if errors:
+        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+    return tuple(jobs)
+
+
+def _moments(job: Job) -> list[tuple[str, str, str]]:
+    """The field, the expression and the zone of each."""
+    if isinstance(job.plan, Cron):
+        return [("when", job.plan.when, job.plan.zone)]
+    if isinstance(job.plan, Service):
+        zone = job.plan.zone
+        return [(f"timetable[{place}].at", each, zone) for place, (each, _) in enumerate(job.plan.timetable)]
+    return []
+
+
+def placed(error: InputError, specs: Sequence[JobSpec]) -> InputError:
+    """A mistake that the machine found, which counts steps of dags as jobs, with its place in the submit."""
+    if isinstance(error, InputErrors):
+        return InputErrors([placed(each, specs) for each in error.errors])
+    found = _PLACE.match(error.field)
+    if found is None or int(found[1]) >= len(specs):
+        return error
+    inner = error.field[found.end() :]
+    moved = type(error)(error.what, hint=error.hint, file=error.file, line=error.line, field=inner)
+    return below(moved, specs[int(found[1])].place)

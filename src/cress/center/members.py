@@ -1,0 +1,104 @@
+"""Tasks of services and databases: each is a job of its own, and is asked for as a task of the whole."""
+
+from __future__ import annotations
+
+from cress.center.engine import Engine
+from cress.center.lookup import AnyJob, Filters, Task, find_jobs, find_tasks, id_of, members_of, page_of_tasks, tasks_of
+from cress.lifecycle.family import Family
+from cress.lifecycle.live import LiveAttempt, LiveJob
+from cress.model.job import JobType
+from cress.model.records import JobRecord
+
+_KEPT = {JobType.SERVICE.value, JobType.DATABASE.value}
+# Members of a family that are looked at for the last one of an index.
+MOST_LOOKED = 1_000
+
+
+def is_kept(job: AnyJob) -> bool:
+    """Whether it is a service or database, whose tasks are its members."""
+    if isinstance(job, JobRecord):
+        return job.type in _KEPT and not job.family
+    return isinstance(job, Family) and job.job.type.value in _KEPT
+
+
+def count_of(job: AnyJob) -> int:
+    """How many tasks it has: of a service as many as are wanted, or are still there."""
+    if isinstance(job, Family) and is_kept(job):
+        return max(job.job.tasks, max(job.members, default=-1) + 1)
+    return tasks_of(job)
+
+
+async def member_of(engine: Engine, job: AnyJob, index: int) -> LiveJob | JobRecord | None:
+    """The member that is the task ``index`` now, or was last; ``None``: there was none yet."""
+    if isinstance(job, Family):
+        live = engine.machine.jobs.get(job.members.get(index, 0))
+        if live is not None:
+            return live
+    found = await find_jobs(engine, Filters(family=id_of(job)), limit=MOST_LOOKED, before=None)
+    members = (each for each in found.jobs if isinstance(each, (LiveJob, JobRecord)))
+    return next((each for each in members if each.index == index), None)
+
+
+async def place_of(engine: Engine, job: AnyJob, index: int) -> tuple[int, int]:
+    """The job and the number of its task that ``index`` of ``job`` stands for."""
+    if not is_kept(job):
+        return id_of(job), index
+    member = await member_of(engine, job, index)
+    return (id_of(job), index) if member is None else (id_of(member), 0)
+
+
+async def tasks_page(
+    engine: Engine, job: AnyJob, *, limit: int, after: int, state: str
+) -> tuple[list[tuple[Task, int | None]], int | None]:
+    """Tasks behind ``after`` in that state (empty: any), at most ``limit``, each with the member that it is; and the next."""
+    if not is_kept(job):
+        tasks, more = await page_of_tasks(engine, id_of(job), count_of(job), limit=limit, after=after, state=state)
+        return [(task, None) for task in tasks], more
+    latest = {} if isinstance(job, Family) else await _latest(engine, job)
+    found: list[tuple[Task, int | None]] = []
+    count = count_of(job)
+    for index in range(after + 1, count):
+        task = await task_of(engine, job, index, latest)
+        if not state or task[0].state == state:
+            found.append(task)
+            if len(found) == limit:
+                return found, index if index < count - 1 else None
+    return found, None
+
+
+async def task_of(
+    engine: Engine, job: AnyJob, index: int, latest: dict[int, JobRecord] | None = None
+) -> tuple[Task, int | None]:
+    """One task, and the member that it is."""
+    if not is_kept(job):
+        return (await find_tasks(engine, id_of(job), index, index))[0], None
+    member: LiveJob | JobRecord | None
+    if isinstance(job, Family):
+        # One whose next life has not begun waits; what was before is in the history.
+        member = engine.machine.jobs.get(job.members.get(index, 0))
+    else:
+        member = latest.get(index) if latest is not None else await member_of(engine, job, index)
+    if member is None:
+        return Task(index, [], None, dropped=isinstance(job, JobRecord)), None
+    (task,) = await find_tasks(engine, id_of(member), 0, 0)
+    task.index = index
+    return task, id_of(member)
+
+
+async def _latest(engine: Engine, job: AnyJob) -> dict[int, JobRecord]:
+    """The last member of each index of a family that is over."""
+    found = await find_jobs(engine, Filters(family=id_of(job)), limit=MOST_LOOKED, before=None)
+    records = [each for each in found.jobs if isinstance(each, JobRecord)]
+    return {each.index: each for each in reversed(records)}
+
+
+def attempts_of(engine: Engine, job: AnyJob, task: int | None) -> list[LiveAttempt]:
+    """What runs of a job, or of one of its tasks."""
+    if isinstance(job, JobRecord):
+        return []
+    if isinstance(job, LiveJob):
+        return [each for each in job.attempts.values() if task is None or each.task == task]
+    members = members_of(engine, job)
+    if task is not None:
+        members = [each for each in members if each.index == task] if is_kept(job) else []
+    return [each for member in members for each in member.attempts.values()]

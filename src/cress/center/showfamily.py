@@ -1,0 +1,212 @@
+"""Services, databases, cron jobs and dags in the form in which the API shows them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+import msgspec
+
+from cress.center.engine import Engine
+from cress.center.lookup import AnyJob, Filters, find_job, find_jobs, id_of, members_of, recent_job, spec_of, state_of
+from cress.lifecycle import families
+from cress.lifecycle.family import Clockwork, Family, Kept, Progress
+from cress.lifecycle.live import LiveAttempt, LiveJob
+from cress.lifecycle.moments import next_after
+from cress.model.errors import InputError
+from cress.model.jobspec import parse_jobs
+from cress.model.plan import Cron, Dag, Service
+from cress.model.records import JobRecord, JobState
+from cress.model.times import SECOND
+from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
+from cress.protocol.views import TaskCounts
+
+# Moments of a cron job that are told.
+MOST_MOMENTS = 3
+
+
+def counts_of(engine: Engine, family: Family) -> TaskCounts:
+    """Tasks of a service by state, steps of a dag; of a cron job the tasks of the runs that are not over."""
+    members = members_of(engine, family)
+    if isinstance(family.job.plan, Dag):
+        running = sum(member.running > 0 for member in members)
+        over = family.succeeded + family.failed + family.cancelled
+        return TaskCounts(
+            total=over + len(members),
+            waiting=len(members) - running,
+            running=running,
+            succeeded=family.succeeded,
+            failed=family.failed,
+            cancelled=family.cancelled,
+        )
+    running = sum(member.running for member in members)
+    if isinstance(family.job.plan, Cron):
+        total = sum(member.job.tasks for member in members)
+        over = sum(member.succeeded + member.failed + member.cancelled for member in members)
+        return TaskCounts(
+            total=total,
+            waiting=total - running - over,
+            running=running,
+            succeeded=sum(member.succeeded for member in members),
+            failed=sum(member.failed for member in members),
+            cancelled=sum(member.cancelled for member in members),
+        )
+    total = max(family.job.tasks, running)
+    return TaskCounts(total=total, waiting=total - running, running=running)
+
+
+def reason_of(engine: Engine, family: Family) -> str:
+    """What it waits for, or what is wrong with it."""
+    if family.cancelling:
+        return family.reason
+    if family.held:
+        return f"it is held by {family.held_by}" if family.held_by else "it is held"
+    if family.unmet:
+        number, _ = family.unmet[0]
+        first = recent_job(engine, number)
+        name = "" if first is None else spec_of(first).name
+        more = f", and {len(family.unmet) - 1} more" if len(family.unmet) > 1 else ""
+        return f"it comes after job {number}{f' ({name})' if name else ''}{more}"
+    why = families.kind_of(family).why(engine.machine, family, engine.clock.now())
+    return why or _first_reason(engine, family) or family.reason
+
+
+def _first_reason(engine: Engine, family: Family) -> str:
+    """Why the first of its members waits."""
+    if isinstance(family.job.plan, (Cron, Dag)):
+        return ""
+    waiting = (member for member in members_of(engine, family) if member.waiting)
+    reasons = (engine.machine.reason(member.job.id, engine.clock.now()) for member in waiting)
+    return next((reason for reason in reasons if reason), "")
+
+
+def service_view(engine: Engine, family: Family) -> ServiceView | None:
+    """What a service or database has beside other jobs."""
+    plan, kept = family.job.plan, family.state
+    if isinstance(plan, (Cron, Dag)) or plan is None:
+        return None
+    members = [member for member in members_of(engine, family) if not member.ending]
+    ready = sum(any(is_ready(each) for each in member.attempts.values()) for member in members)
+    updated = sum((member.template or family.template) == family.template for member in members)
+    why = families.kind_of(family).why(engine.machine, family, engine.clock.now())
+    following = _next_count(plan, engine.machine.utc) if isinstance(plan, Service) else None
+    return ServiceView(
+        wanted=family.job.tasks,
+        ready=ready,
+        version=family.version,
+        updated=updated,
+        updating=updated < len(members),
+        waits=why,
+        returned=isinstance(kept, Kept) and bool(kept.failed),
+        returned_because=family.reason if isinstance(kept, Kept) and kept.failed else "",
+        next=following[0] / SECOND if following else None,
+        next_tasks=following[1] if following else None,
+    )
+
+
+def is_ready(attempt: LiveAttempt) -> bool:
+    """Whether a task of a service does its work."""
+    return getattr(attempt, "ready_at", None) is not None and not attempt.halted
+
+
+def _next_count(plan: Service, utc: int) -> tuple[int, int] | None:
+    """When the timetable says a task count next, and which one."""
+    coming = ((next_after(at, plan.zone, utc), tasks) for at, tasks in plan.timetable)
+    return min(((at, tasks) for at, tasks in coming if at is not None), default=None)
+
+
+def cron_view(engine: Engine, family: Family) -> CronView | None:
+    """What a cron job has beside other jobs."""
+    plan, clock = family.job.plan, family.state
+    if not isinstance(plan, Cron):
+        return None
+    clock = clock if isinstance(clock, Clockwork) else Clockwork()
+    last = recent_job(engine, clock.last_job) if clock.last_job else None
+    coming: list[float] = []
+    at: int | None = clock.next or None
+    while at is not None and len(coming) < MOST_MOMENTS:
+        coming.append(at / SECOND)
+        at = next_after(plan.when, plan.zone, at)
+    return CronView(
+        when=plan.when,
+        zone=plan.zone,
+        overlap=plan.overlap.value,
+        missed_runs=plan.missed.value,
+        next=tuple(coming),
+        last=clock.last / SECOND if clock.last else None,
+        last_job=clock.last_job or None,
+        last_state="" if last is None else state_of(engine, last).value,
+        runs=clock.runs,
+        skipped=clock.skipped,
+        missed=clock.missed,
+    )
+
+
+def dag_view(family: Family) -> DagView | None:
+    """What a dag has beside other jobs, without its steps."""
+    plan = family.job.plan
+    return DagView(resumed=plan.resumed or None) if isinstance(plan, Dag) else None
+
+
+async def whole_dag_view(engine: Engine, job: AnyJob) -> DagView:
+    """A dag with its steps, alive or over."""
+    number, spec = id_of(job), spec_of(job)
+    found = await find_jobs(engine, Filters(family=number), limit=spec.tasks + 1, before=None)
+    steps = sorted((each for each in found.jobs if not isinstance(each, Family)), key=id_of)
+    plan = job.job.plan if isinstance(job, Family) else None
+    after = _conditions(engine, number, f"{spec.name}.")
+    needless = _needless(job)
+    return DagView(
+        steps=tuple(_step(engine, each, f"{spec.name}.", after, needless) for each in steps),
+        resumed=(plan.resumed or None) if isinstance(plan, Dag) else None,
+    )
+
+
+def _needless(job: AnyJob) -> frozenset[int]:
+    known = isinstance(job, Family) and isinstance(job.state, Progress)
+    return frozenset(job.state.needless) if known else frozenset()  # type: ignore[union-attr]  # checked above
+
+
+def _step(
+    engine: Engine,
+    job: LiveJob | JobRecord,
+    prefix: str,
+    after: Mapping[str, dict[str, str]],
+    needless: frozenset[int],
+) -> StepView:
+    name = spec_of(job).name.removeprefix(prefix)
+    reason = job.reason if isinstance(job, JobRecord) else engine.machine.reason(job.job.id, engine.clock.now())
+    if job.index in needless:
+        reason = f"not needed: {reason}" if reason else "not needed"
+    return StepView(
+        name=name, id=id_of(job), state=state_of(engine, job).value, after=after.get(name, {}), reason=reason
+    )
+
+
+def _conditions(engine: Engine, number: int, prefix: str) -> dict[str, dict[str, str]]:
+    """What each step of a dag comes after, and how, from what was submitted; nothing if that is not known any more."""
+    run = engine.run(number)
+    if run is None or not run.source:
+        return {}
+    with contextlib.suppress(InputError, msgspec.DecodeError):
+        entry = msgspec.json.decode(run.source)
+        specs = parse_jobs([entry], dimensions=engine.machine.core.dimensions, user=run.user)
+        names = [spec.job.name.removeprefix(prefix) for spec in specs]
+        return {
+            name: {names[-each - 1]: condition.value for each, condition in spec.job.after if each < -1}
+            for name, spec in zip(names, specs, strict=True)
+        }
+    return {}
+
+
+async def succeeded_steps(engine: Engine, job: JobRecord) -> tuple[set[str], set[str]]:
+    """The names of the steps of a dag that is over, of all and of those that succeeded."""
+    found = await find_jobs(engine, Filters(family=job.id), limit=job.tasks + 1, before=None)
+    names = {spec_of(each).name.removeprefix(f"{job.name}."): state_of(engine, each) for each in found.jobs}
+    return set(names), {name for name, state in names.items() if state is JobState.SUCCEEDED}
+
+
+async def last_state(engine: Engine, number: int) -> str:
+    """The state of the last run of a cron job, wherever its record is."""
+    job = await find_job(engine, number)
+    return "" if job is None else state_of(engine, job).value
