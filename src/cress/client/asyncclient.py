@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
-from cress.client import calls, doings
+from cress.client import calls, doings, mapping
 from cress.client.asynchandles import AsyncJobHandle
 from cress.client.asynchttp import AsyncHttp
+from cress.client.asyncmapping import AsyncResults
 from cress.client.client import MOST_JOBS, PATIENCE, JobLike, found
 from cress.client.flow import Patience, aiterate, arun, patiently
 from cress.client.http import ANSWER_SECONDS
+from cress.client.jobkeys import CallKeys
 from cress.client.jobs import JobFile
 from cress.protocol.views import JobView, NodeView, PlaceView, StateView
+
+R = TypeVar("R")
 
 
 class AsyncClient:
@@ -91,6 +96,34 @@ class AsyncClient:
         handles = {handle.id: handle for handle in jobs}
         async for id in aiterate(doings.as_completed(handles, timeout, self._patience), self.http):
             yield handles[id]
+
+    # --- functions ----------------------------------------------------------------------------------------------------
+
+    async def map(
+        self,
+        function: Callable[..., R],
+        items: Iterable[Any],
+        *more: Iterable[Any],
+        chunk: int | None = None,
+        return_exceptions: bool = False,
+        python: str = "",
+        spool: str | os.PathLike[str] | None = None,
+        **keys: Unpack[CallKeys],
+    ) -> AsyncResults[R]:
+        """Call ``function`` for each item on the cluster, as one array job: its results, in order, as they come.
+
+        Of several iterables it gets one item each. ``chunk`` items are done by one task; if it is not given, there are a
+        few tasks for each place where one can run. ``spool`` is a folder that all nodes share, or an address that fsspec
+        knows; the user's cache if it is not given. ``python`` is what runs the tasks, if not this one. ``keys`` are those
+        of a job: ``resource=``, ``time_limit=``, ``retries=`` of tasks that die (2)…
+
+        Raises ``CannotSend`` at once for what cannot be pickled. See ``Results``.
+        """
+        rows = list(zip(items, *more, strict=False))
+        flow = mapping.start(function, rows, chunk, python, spool, keys, self._patience)
+        bundle = await arun(flow, self.http)
+        job = AsyncJobHandle(self.http, self._patience, bundle.job) if bundle.job else None
+        return AsyncResults(self.http, self._patience, bundle, job, errors=return_exceptions)
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 

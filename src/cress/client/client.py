@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeAlias, overload
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, Unpack, overload
 
-from cress.client import calls, doings
+from cress.client import calls, doings, mapping
 from cress.client.config import TOKEN, Address, check_token, check_url, find_center
 from cress.client.flow import Patience, iterate, patiently, run
 from cress.client.handles import JobHandle
 from cress.client.http import ANSWER_SECONDS
 from cress.client.http import Client as Http
+from cress.client.jobkeys import CallKeys
 from cress.client.jobs import JobFile
+from cress.client.mapping import Results
 from cress.model.errors import InputError
 from cress.protocol.views import JobView, NodeView, PlaceView, StateView
 
+R = TypeVar("R")
 # A job as an object, or the mapping of a job file.
 JobLike: TypeAlias = JobFile | Mapping[str, object]
 # For how long a center may be away, in seconds.
@@ -120,6 +123,34 @@ class Client:
         handles = {handle.id: handle for handle in jobs}
         for id in iterate(doings.as_completed(handles, timeout, self._patience), self.http):
             yield handles[id]
+
+    # --- functions ----------------------------------------------------------------------------------------------------
+
+    def map(
+        self,
+        function: Callable[..., R],
+        items: Iterable[Any],
+        *more: Iterable[Any],
+        chunk: int | None = None,
+        return_exceptions: bool = False,
+        python: str = "",
+        spool: str | os.PathLike[str] | None = None,
+        **keys: Unpack[CallKeys],
+    ) -> Results[R]:
+        """Call ``function`` for each item on the cluster, as one array job: its results, in order, as they come.
+
+        Of several iterables it gets one item each. ``chunk`` items are done by one task; if it is not given, there are a
+        few tasks for each place where one can run. ``spool`` is a folder that all nodes share, or an address that fsspec
+        knows; the user's cache if it is not given. ``python`` is what runs the tasks, if not this one. ``keys`` are those
+        of a job: ``resource=``, ``time_limit=``, ``retries=`` of tasks that die (2)…
+
+        Raises ``CannotSend`` at once for what cannot be pickled. See ``Results``.
+        """
+        rows = list(zip(items, *more, strict=False))
+        flow = mapping.start(function, rows, chunk, python, spool, keys, self._patience)
+        bundle = run(flow, self.http)
+        job = JobHandle(self.http, self._patience, bundle.job) if bundle.job else None
+        return mapping.Results(self.http, self._patience, bundle, job, errors=return_exceptions)
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 

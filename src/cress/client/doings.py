@@ -60,12 +60,14 @@ def result(id: int, timeout: float | None, patience: Patience) -> Flow[JobView]:
     raise (yield from failure(view, patience))
 
 
-def failure(view: JobView, patience: Patience) -> Flow[JobFailed]:
-    """Why a job did not succeed."""
-    page = yield from patiently(calls.tasks(view.id, limit=MOST_FAILED, state="failed"), patience)
-    codes = {task.index: task.attempts[-1].code for task in page.tasks if task.attempts}
+def failure(view: JobView, patience: Patience, failed: Sequence[TaskView] | None = None) -> Flow[JobFailed]:
+    """Why a job did not succeed; ``failed``: the first tasks of it that failed, if these are known."""
+    if failed is None:
+        page = yield from patiently(calls.tasks(view.id, limit=MOST_FAILED, state="failed"), patience)
+        failed = page.tasks
+    codes = {task.index: task.attempts[-1].code for task in failed if task.attempts}
     stderr, told = "", ""
-    for task in page.tasks[:1]:
+    for task in failed[:1]:
         if task.attempts:
             told = f"; task {task.index} {_how(task.attempts[-1])}"
             stderr = yield from _tail(view.id, task.index, task.attempts[-1].id, patience)
@@ -73,7 +75,8 @@ def failure(view: JobView, patience: Patience) -> Flow[JobFailed]:
     some = f": {counts.failed:,} of {counts.total:,} tasks failed" if counts.failed and counts.total > 1 else ""
     reason = f": {view.reason}" if view.reason else ""
     lines = "".join(f"\n  {line}" for line in stderr.splitlines())
-    return JobFailed(f"job {view.id} ({view.name}) {view.state}{some}{reason}{told}{lines}", view, codes, stderr)
+    state = view.state if view.state in OVER else "fails"
+    return JobFailed(f"job {view.id} ({view.name}) {state}{some}{reason}{told}{lines}", view, codes, stderr)
 
 
 def _how(attempt: AttemptView) -> str:

@@ -65,3 +65,22 @@ class JobFailed(ClientError):
 
     def __reduce__(self) -> tuple[type[JobFailed], tuple[object, ...]]:
         return type(self), (str(self), self.job, self.codes, self.stderr)
+
+
+class CannotSend(ClientError, TypeError):
+    """A function, or something that it is given, cannot be pickled; the sentence says what."""
+
+
+class TaskDied(ClientError):
+    """The process of a task ended before it had a result, as often as it was tried."""
+
+
+class RemoteError(Exception):
+    """What a function raised that cannot travel itself; ``str()`` has its type and what it said."""
+
+
+class RemoteTraceback(Exception):
+    """Where a function raised, in the task: the cause of what is raised here."""
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.args[0]}"""'

@@ -1,0 +1,189 @@
+"""A bundle: functions on their way as one array job, a task for each chunk, from the payload to the last result."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from cress.client import calls, doings
+from cress.client.errors import ClientError, JobFailed, RemoteError, RemoteTraceback, TaskDied
+from cress.client.flow import Do, Emit, Flow, Patience, Sleep, patiently
+from cress.client.frames import BEGUN, RESULT, SKIP, Lost, Outcome, read_outcomes
+from cress.client.jobs import Job, plain_keys
+from cress.client.spool import Spool
+from cress.model.errors import InputError
+from cress.model.resources import Dimensions
+from cress.model.vectors import parse_vector
+from cress.protocol.views import JobView
+
+# A task whose process died is tried again so often, so soon.
+RETRIES, BACKOFF = 2, "1s"
+# How long a result may take to be seen after its task has ended: folders of a network are not always up to date.
+LATE = 15.0
+# A client looks for results so often, and waits at most so long for a job that it has cancelled. Seconds.
+SOON, SELDOM, GONE = 0.01, 0.25, 5.0
+# Chunks for each place where a task can run: the work is even, and what a task costs does not count.
+CHUNKS_EACH = 4
+
+
+class Part(NamedTuple):
+    """What came of one chunk."""
+
+    chunk: int
+    outcomes: list[Outcome]
+
+
+class Bundle:
+    """Chunks of so many items each, and what is known of them. ``job`` is there when they are submitted."""
+
+    def __init__(self, spool: Spool, sizes: Sequence[int]) -> None:
+        self.spool = spool
+        self.sizes = sizes
+        self.job = 0
+        self.missing = set(range(len(sizes)))
+        self.begun: set[int] = set()
+
+    def look(self) -> list[Part]:
+        """What has come since the last time. Raises ``OSError`` when the spool cannot be read."""
+        found = []
+        names = self.spool.names()
+        for chunk in sorted(self.missing):
+            if f"{chunk}{RESULT}" in names:
+                with self.spool.read(f"{chunk}{RESULT}") as file:
+                    found.append(Part(chunk, read_outcomes(file, self.sizes[chunk])))
+                self.missing.discard(chunk)
+                # What was read need not be kept for as long as the others take.
+                self.spool.remove(f"{chunk}{RESULT}")
+            elif f"{chunk}{BEGUN}" in names:
+                self.begun.add(chunk)
+        return found
+
+    def skip(self, chunk: int) -> None:
+        """Let a task that has not begun do nothing."""
+        with self.spool.write(f"{chunk}{SKIP}"):
+            pass
+        self.missing.discard(chunk)
+
+    def failed(self, chunk: int, error: ClientError) -> Part:
+        """A chunk that will have no result."""
+        self.missing.discard(chunk)
+        return Part(chunk, [Outcome(error=error)] * self.sizes[chunk])
+
+
+def job_of(bundle: Bundle, name: str, python: str, keys: Mapping[str, Any]) -> Job:
+    """The array job of a bundle."""
+    command = [python or sys.executable, "-m", "cress.client.worker", bundle.spool.address]
+    given = {"name": name, "retries": RETRIES, "backoff": BACKOFF, **keys, "tasks": len(bundle.sizes)}
+    if "directory" not in given and "://" not in bundle.spool.address:
+        # In a container a task can write only there.
+        given["directory"] = bundle.spool.address
+    environment = dict(given.get("environment") or {})
+    if "PYTHONPATH" in os.environ and not python:
+        environment.setdefault("PYTHONPATH", os.environ["PYTHONPATH"])
+    return Job(command, **{**given, "environment": environment})
+
+
+def submit(bundle: Bundle, job: Job, key: str, patience: Patience) -> Flow[None]:
+    """Submit the job of a bundle."""
+    made = yield from doings.submit([job], key, patience)
+    bundle.job = made[0].id
+
+
+def places(resource: Any, patience: Patience) -> Flow[int]:
+    """About how many tasks of this request can run at the same time, 1 at least."""
+    nodes = yield from doings.nodes("", "", patience)
+    dimensions = Dimensions()
+    try:
+        asked: Any = plain_keys({"resource": "<1>" if resource is None else resource})["resource"]
+        cpu = parse_vector(asked, dimensions)[dimensions.index["cpu"]]
+    except InputError:
+        cpu = 1000  # with dimensions of its own, or wrong: the center will say so
+    up = (node.capacity_amounts.get("cpu", 0) for node in nodes if node.state == "up")
+    return max(1, sum(amount // max(cpu, 1) for amount in up))
+
+
+def chunk_size(items: int, slots: int) -> int:
+    """Items for one task, so that every place gets some chunks."""
+    return max(1, -(-items // (slots * CHUNKS_EACH)))
+
+
+def parts(bundle: Bundle, patience: Patience) -> Flow[None]:
+    """Emits the parts of a bundle as they come; those of tasks that died are errors. All of them, in the end."""
+    pause, over_since = SOON, 0.0
+    while bundle.missing:
+        found: list[Part] = yield Do(bundle.look)
+        for part in found:
+            yield Emit(part)
+        if not bundle.missing:
+            return
+        pause = SOON if found else min(pause * 1.5, SELDOM)
+        view = yield from patiently(calls.job(bundle.job, wait=pause), patience)
+        dead = yield from died(bundle, view, patience)
+        for part in dead:
+            yield Emit(part)
+        if view.state in doings.OVER:
+            over_since = over_since or time.monotonic()
+            if view.state == "cancelled" or time.monotonic() - over_since > LATE:
+                yield from _give_up(bundle, view)
+                return
+            yield Sleep(pause)
+
+
+def _give_up(bundle: Bundle, view: JobView) -> Flow[None]:
+    found: list[Part] = yield Do(bundle.look)
+    for part in found:
+        yield Emit(part)
+    sentence = f"job {view.id} ({view.name}) {view.state}{f': {view.reason}' if view.reason else ''}"
+    if view.state == "succeeded":
+        sentence += f", but there are no results in {bundle.spool.address}: is this a folder that all nodes share?"
+    for chunk in sorted(bundle.missing):
+        yield Emit(bundle.failed(chunk, TaskDied(sentence)))
+
+
+def died(bundle: Bundle, view: JobView, patience: Patience) -> Flow[list[Part]]:
+    """Chunks whose tasks will not be tried again."""
+    if not view.tasks.failed:
+        return []
+    tasks = yield from doings.tasks(view.id, "failed", patience)
+    mine = [task for task in tasks if task.index in bundle.missing]
+    if not mine:
+        return []
+    # A task may fail after its result was written.
+    found: list[Part] = yield Do(bundle.look)
+    told: JobFailed | None = None
+    for number, task in enumerate(task for task in mine if task.index in bundle.missing):
+        if told is None or number < doings.MOST_FAILED:
+            told = yield from doings.failure(view, patience, [task])
+        found.append(bundle.failed(task.index, TaskDied(str(told))))
+    return found
+
+
+def end(bundle: Bundle, patience: Patience) -> Flow[None]:
+    """Cancel what still runs of a bundle, and remove its folder."""
+    try:
+        if bundle.job and bundle.missing:
+            yield from patiently(calls.cancel(bundle.job), patience)
+            yield from doings.wait(bundle.job, GONE, patience)
+    except (ClientError, TimeoutError):
+        pass  # the folder goes anyway: tasks that find nothing end
+    yield Do(bundle.spool.clear)
+
+
+def settled(outcome: Outcome) -> Outcome:
+    """The outcome as it is raised here: with the traceback of the task as its cause."""
+    error = outcome.error
+    if isinstance(error, Lost):
+        error = RemoteError(str(error))
+    if error is not None and outcome.trace:
+        error.__cause__ = RemoteTraceback(outcome.trace)
+    return outcome._replace(error=error)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """A name for the job that runs a function."""
+    word = str(getattr(function, "__name__", "") or type(function).__name__)
+    plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in word).strip("-")
+    return f"map-{plain[:60] or 'function'}"

@@ -1,0 +1,157 @@
+"""How functions, items and results are written: one file for what goes out with an index, one file for each chunk back.
+
+``payload``: a head (JSON), the function, and the chunks one after the other, each a pickle. ``index``: for the head, the
+function and each chunk its offset and size, so that a task reads its own part alone. ``N.result``: for each item of chunk
+N a frame, a byte for what it is and the size of a pickle. Pickles are of protocol 5, written and read without a copy of
+large arrays. This module is loaded in every worker: it imports little.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import pickle
+import struct
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from cress.client.spool import Spool
+
+PAYLOAD, INDEX, RESULT, BEGUN, SKIP = "payload", "index", ".result", ".begun", ".skip"
+PROTOCOL = 5
+HEAD, FUNCTION, FIRST = 0, 1, 2
+VALUE, RAISED, TOLD, BROKEN = 0, 1, 2, 3
+
+_PLACE = struct.Struct("<QQ")
+_FRAME = struct.Struct("<BQ")
+
+
+class Outcome(NamedTuple):
+    """What came of one item: a ``value``, or the ``error`` that was raised, with its traceback as text."""
+
+    value: Any = None
+    error: BaseException | None = None
+    trace: str = ""
+
+
+class Lost(Exception):
+    """An exception of a function that cannot travel itself; ``str()`` has its type and what it said."""
+
+
+# --- what goes out ----------------------------------------------------------------------------------------------------
+
+
+class Writer:
+    """Writes the payload; each part is there from the next ``add`` on."""
+
+    def __init__(self, payload: BinaryIO, index: BinaryIO) -> None:
+        self._payload = payload
+        self._index = index
+
+    def add(self, dump: Callable[[BinaryIO], None]) -> None:
+        """One more part, as ``dump`` writes it."""
+        offset = self._payload.tell()
+        dump(self._payload)
+        self._index.write(_PLACE.pack(offset, self._payload.tell() - offset))
+
+
+def head_of(spool: Spool) -> dict[str, Any]:
+    """What is said about the whole."""
+    with _at(spool, HEAD) as (payload, size):
+        found: dict[str, Any] = json.loads(payload.read(size))
+    return found
+
+
+def load(spool: Spool, number: int) -> Any:
+    """The function or a chunk."""
+    with _at(spool, number) as (payload, _):
+        return pickle.load(payload)  # noqa: S301 – the user's own
+
+
+@contextlib.contextmanager
+def _at(spool: Spool, number: int) -> Iterator[tuple[BinaryIO, int]]:
+    with spool.read(INDEX) as index:
+        index.seek(number * _PLACE.size)
+        offset, size = _PLACE.unpack(index.read(_PLACE.size))
+    with spool.read(PAYLOAD) as payload:
+        payload.seek(offset)
+        yield payload, size
+
+
+# --- what comes back --------------------------------------------------------------------------------------------------
+
+
+def write_outcomes(file: BinaryIO, outcomes: Iterable[Outcome], dump: Callable[[Any, BinaryIO], None]) -> None:
+    """Write outcomes as they come; what cannot be written is an error of its item."""
+    for outcome in outcomes:
+        begin = file.tell()
+        if outcome.error is None:
+            try:
+                _frame(file, VALUE, outcome.value, dump)
+                continue
+            except BaseException as error:  # noqa: BLE001 – whatever a value does when it is pickled
+                outcome = raised(error, f"the result, of type {type(outcome.value).__name__}, cannot be sent back")
+                file.seek(begin)
+                file.truncate()
+        try:
+            # What cannot be made again from its own pickle is found out here, not in the client.
+            tried = io.BytesIO()
+            dump(outcome.error, tried)
+            pickle.loads(tried.getvalue())  # noqa: S301
+            _frame(file, RAISED, (outcome.error, outcome.trace), dump)
+        except BaseException:  # noqa: BLE001 – the same of an exception
+            file.seek(begin)
+            file.truncate()
+            said = "".join(traceback.format_exception_only(outcome.error)).strip()
+            _frame(file, TOLD, (said, outcome.trace), dump)
+
+
+def write_broken(file: BinaryIO, sentence: str, trace: str) -> None:
+    """Write that a whole chunk came to nothing, for a reason that will not pass."""
+    _frame(file, BROKEN, (sentence, trace), lambda value, where: pickle.dump(value, where, PROTOCOL))
+
+
+def raised(error: BaseException, note: str = "") -> Outcome:
+    """The outcome of an exception, without the frames of Cress."""
+    shown = error.__traceback__.tb_next if error.__traceback__ is not None and not note else error.__traceback__
+    text = "".join(traceback.format_exception(type(error), error, shown or error.__traceback__))
+    if note:
+        error = TypeError(f"{note}: {error}")
+    return Outcome(error=error, trace=text)
+
+
+def _frame(file: BinaryIO, kind: int, value: Any, dump: Callable[[Any, BinaryIO], None]) -> None:
+    begin = file.tell()
+    file.write(_FRAME.pack(kind, 0))
+    dump(value, file)
+    end = file.tell()
+    file.seek(begin)
+    file.write(_FRAME.pack(kind, end - begin - _FRAME.size))
+    file.seek(end)
+
+
+def read_outcomes(file: BinaryIO, count: int) -> list[Outcome]:
+    """The outcomes of a chunk of ``count`` items; ``Lost`` for each where it came to nothing as a whole."""
+    found: list[Outcome] = []
+    place = 0
+    while len(found) < count:
+        file.seek(place)
+        kind, size = _FRAME.unpack(file.read(_FRAME.size))
+        place += _FRAME.size + size
+        try:
+            content = pickle.load(file)  # noqa: S301 – the user's own
+        except Exception as error:  # noqa: BLE001 – whatever the class of a value does
+            error.add_note("when the result of a task was read")
+            found.append(Outcome(error=error))
+            continue
+        if kind == VALUE:
+            found.append(Outcome(value=content))
+        elif kind == RAISED:
+            found.append(Outcome(error=content[0], trace=content[1]))
+        elif kind == TOLD:
+            found.append(Outcome(error=Lost(content[0]), trace=content[1]))
+        else:
+            found = [Outcome(error=Lost(content[0]), trace=content[1]) for _ in range(count)]
+    return found

@@ -1,0 +1,152 @@
+"""``Client.map``: a function over items, its results in order or as they come."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import accumulate
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from cress.client import bundle as bundles
+from cress.client.bundle import Bundle, Part
+from cress.client.flow import Do, Flow, Patience, iterate, run
+from cress.client.frames import Outcome
+from cress.client.handles import JobHandle
+from cress.client.http import Client as Http
+from cress.client.spool import Spool, created
+
+R = TypeVar("R")
+
+
+def start(
+    function: Callable[..., Any],
+    rows: Sequence[tuple[Any, ...]],
+    chunk: int | None,
+    python: str,
+    spool: Any,
+    keys: Mapping[str, Any],
+    patience: Patience,
+) -> Flow[Bundle]:
+    """Send a function with its items and submit the job for them. Raises ``CannotSend``, ``ClientError``, ``OSError``."""
+    from cress.client import sending, worker
+
+    if chunk is None:
+        slots = yield from bundles.places(keys.get("resource"), patience)
+        chunk = bundles.chunk_size(len(rows), slots)
+    if chunk < 1:
+        raise ValueError("chunk must be 1 or more")
+    chunks = [rows[begin : begin + chunk] for begin in range(0, len(rows), chunk)]
+    folder: Spool = yield Do(partial(created, spool))
+    bundle = Bundle(folder, [len(each) for each in chunks])
+    try:
+        yield Do(partial(sending.send, folder, worker.MAP, function, chunks))
+        if chunks:
+            job = bundles.job_of(bundle, bundles.name_of(function), python, keys)
+            yield from bundles.submit(bundle, job, "", patience)
+    except BaseException:
+        folder.clear()
+        raise
+    return bundle
+
+
+class Line:
+    """Puts the parts of a bundle into the order of its items, or gives them as they come."""
+
+    def __init__(self, sizes: Sequence[int], *, ordered: bool) -> None:
+        self._firsts = [0, *accumulate(sizes)]
+        self._ordered = ordered
+        self._early: dict[int, Part] = {}
+        self._next = 0
+
+    def add(self, part: Part) -> Iterator[tuple[int, Outcome]]:
+        """Positions and outcomes of the items whose turn it is now."""
+        self._early[part.chunk] = part
+        while self._early:
+            chunk = self._next if self._ordered else part.chunk
+            if chunk not in self._early:
+                return
+            first = self._firsts[chunk]
+            for number, outcome in enumerate(self._early.pop(chunk).outcomes):
+                yield first + number, bundles.settled(outcome)
+            self._next = chunk + 1
+
+
+class Results(Generic[R]):
+    """What a function gives for its items: an iterator, in the order of the items, of results as soon as they are there.
+
+    An exception of the function is raised in the place of its result, with the traceback of the task as its cause, and
+    ends everything; with ``return_exceptions`` it is given as the result instead. A task that died as often as it was
+    tried raises ``TaskDied``. What is left when nobody wants more is cancelled: at ``close``, at the end of a ``with``, when
+    it is collected, and when the program ends, by Ctrl-C too.
+    """
+
+    def __init__(self, http: Http, patience: Patience, bundle: Bundle, job: JobHandle | None, *, errors: bool) -> None:
+        self.job = job
+        self._http = http
+        self._patience = patience
+        self._bundle = bundle
+        self._errors = errors
+        self._chosen: Iterator[tuple[int, R]] | None = None
+        self._close = weakref.finalize(self, _end, bundle, patience, http)
+
+    def __len__(self) -> int:
+        """How many results there are in all."""
+        return sum(self._bundle.sizes)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> R:
+        if self._chosen is None:
+            self._chosen = self._results(ordered=True)
+        return next(self._chosen)[1]
+
+    def as_completed(self) -> Iterator[tuple[int, R]]:
+        """Positions of items and their results, as they come."""
+        if self._chosen is not None:
+            raise RuntimeError("these results are read already, in their order")
+        self._chosen = self._results(ordered=False)
+        return self._chosen
+
+    def close(self) -> None:
+        """Want no more: cancel what still runs, remove what was sent."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _results(self, *, ordered: bool) -> Iterator[tuple[int, R]]:
+        line = Line(self._bundle.sizes, ordered=ordered)
+        try:
+            for part in iterate(bundles.parts(self._bundle, self._patience), self._http):
+                for position, outcome in line.add(part):
+                    yield position, value_of(outcome, errors=self._errors)
+        finally:
+            self.close()
+
+
+def brief(patience: Patience) -> Patience:
+    """For the end: a center that is away now is waited for a little; what it does later finds nothing to do."""
+    made = Patience(min(patience.seconds, bundles.GONE))
+    made.met = patience.met
+    return made
+
+
+def value_of(outcome: Outcome, *, errors: bool) -> Any:
+    """The result, or its exception: raised, or as a value."""
+    if outcome.error is None:
+        return outcome.value
+    if errors:
+        return outcome.error
+    raise outcome.error
+
+
+def _end(bundle: Bundle, patience: Patience, http: Http) -> None:
+    run(bundles.end(bundle, brief(patience)), http)

@@ -1,0 +1,170 @@
+"""Where the data of functions travels: a folder that client and tasks share, or any address that fsspec knows.
+
+Each call has a folder of its own there (docs/python.md). Files appear whole: they are written beside and then moved.
+This module is loaded in every worker: it imports little.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+# What a client left that was killed: nobody can want the results of a call after so many seconds.
+FORGOTTEN = 7 * 86_400.0
+
+
+class Spool(Protocol):
+    """The folder of one call."""
+
+    address: str
+
+    def write(self, name: str) -> contextlib.AbstractContextManager[BinaryIO]:
+        """A file that is there, whole, when the ``with`` ends well."""
+
+    def read(self, name: str) -> contextlib.AbstractContextManager[BinaryIO]:
+        """A file, which can be sought in. Raises ``FileNotFoundError``."""
+
+    def names(self) -> set[str]:
+        """The files that are there."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+
+    def clear(self) -> None:
+        """Remove the folder."""
+
+
+class Folder:
+    """A folder of this machine, or one that all nodes mount at the same path."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._path = Path(address)
+
+    @contextmanager
+    def write(self, name: str) -> Iterator[BinaryIO]:
+        """See ``Spool``."""
+        beside = self._path / f".{name}.{secrets.token_hex(4)}"
+        try:
+            with beside.open("wb") as file:
+                yield file
+            beside.replace(self._path / name)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+
+    @contextmanager
+    def read(self, name: str) -> Iterator[BinaryIO]:
+        """See ``Spool``."""
+        with (self._path / name).open("rb") as file:
+            yield file
+
+    def names(self) -> set[str]:
+        """See ``Spool``."""
+        try:
+            return {name for name in os.listdir(self._path) if not name.startswith(".")}  # noqa: PTH208 – names alone
+        except FileNotFoundError:
+            return set()
+
+    def remove(self, name: str) -> None:
+        """See ``Spool``."""
+        (self._path / name).unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """See ``Spool``."""
+        shutil.rmtree(self._path, ignore_errors=True)
+
+
+class Remote:
+    """The same anywhere else, by an address that fsspec knows, such as ``s3://bucket/folder``."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError as error:
+            raise OSError(f"{address} needs fsspec: pip install fsspec") from error
+        self.address = address
+        system, path = url_to_fs(address)
+        self._system: AbstractFileSystem = system
+        self._path = path.rstrip("/")
+
+    @contextmanager
+    def write(self, name: str) -> Iterator[BinaryIO]:
+        """See ``Spool``."""
+        with tempfile.TemporaryFile() as file:
+            yield file
+            file.seek(0)
+            beside = f"{self._path}/.{name}.{secrets.token_hex(4)}"
+            with self._system.open(beside, "wb") as there:
+                shutil.copyfileobj(file, there, 2**20)
+            self._system.mv(beside, f"{self._path}/{name}")
+
+    @contextmanager
+    def read(self, name: str) -> Iterator[BinaryIO]:
+        """See ``Spool``."""
+        with self._system.open(f"{self._path}/{name}", "rb") as file:
+            yield file
+
+    def names(self) -> set[str]:
+        """See ``Spool``."""
+        self._system.invalidate_cache()
+        try:
+            listed: list[Any] = self._system.ls(self._path, detail=False)
+        except FileNotFoundError:
+            return set()
+        names = (str(each).rstrip("/").rpartition("/")[2] for each in listed)
+        return {name for name in names if not name.startswith(".")}
+
+    def remove(self, name: str) -> None:
+        """See ``Spool``."""
+        with contextlib.suppress(FileNotFoundError):
+            self._system.rm_file(f"{self._path}/{name}")
+
+    def clear(self) -> None:
+        """See ``Spool``."""
+        with contextlib.suppress(OSError):
+            self._system.rm(self._path, recursive=True)
+
+
+def opened(address: str) -> Spool:
+    """The folder of a call."""
+    return Remote(address) if "://" in address else Folder(address)
+
+
+def created(place: str | os.PathLike[str] | None) -> Spool:
+    """A new folder for a call below ``place``; ``None``: the user's cache. Nobody else may look into it."""
+    if place is None:
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        home = (Path(base) if base.startswith("/") else Path.home() / ".cache") / "cress" / "calls"
+    elif "://" in os.fspath(place):
+        remote = Remote(f"{os.fspath(place).rstrip('/')}/{secrets.token_hex(8)}")
+        remote._system.makedirs(remote._path, exist_ok=True)  # noqa: SLF001 – its own kind
+        return remote
+    else:
+        home = Path(place).absolute()
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if place is None:
+        home.chmod(0o700)
+        _sweep(home)
+    folder = home / secrets.token_hex(8)
+    folder.mkdir(mode=0o700)
+    return Folder(os.fspath(folder))
+
+
+def _sweep(home: Path) -> None:
+    """Remove what clients left that were killed long ago."""
+    for folder in home.iterdir():
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime > FORGOTTEN:
+                shutil.rmtree(folder, ignore_errors=True)
