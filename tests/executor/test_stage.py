@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from cress.model.reports import Cause
 from cress.model.run import File
@@ -21,3 +24,21 @@ def test_files_are_there_and_outputs_are_saved(client: Client, parent: Superviso
     assert parent.output(5) == "one\n"
     assert parent.output(5, "stderr") == ""
     assert (tmp_path / "out/1-0").read_text() == "two\n"
+
+
+def test_in_a_container_the_stage_stays_outside(client: Client, parent: SupervisorProcess, tmp_path: Path) -> None:
+    if not client.inventory.container:
+        pytest.skip("no containers on this machine: that files come into them was not shown")
+    (tmp_path / "words").write_text("one\n")
+    run = shell(
+        "cat words; readlink /proc/self/ns/mnt; echo two > result",
+        runtime="container",
+        files=(File(source=f"file://{tmp_path}/words", path="words"),),
+        outputs=(File(path="result", source=f"{tmp_path}/out/"),),
+    )
+    end = client.run(run, 5)
+    assert (end.cause, end.code, end.error) == (Cause.EXITED, 0, "")
+    first, namespace = parent.output(5).splitlines()
+    assert first == "one"
+    assert namespace != os.readlink("/proc/self/ns/mnt")
+    assert (tmp_path / "out/result").read_text() == "two\n"

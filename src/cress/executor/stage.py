@@ -24,7 +24,7 @@ from cress.executor.addresses import Ground
 from cress.executor.environment import of_job, variables
 from cress.executor.runtimes import linux
 from cress.executor.runtimes.accounts import account_of
-from cress.executor.runtimes.base import StartError
+from cress.executor.runtimes.base import Runtime, StartError, announced
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import RUNS, Orders, take
 from cress.executor.trouble import Trouble
@@ -72,22 +72,14 @@ class Stage:
             return self._fail(
                 Trouble(Cause.FILES, "it was told to end before its program was started"), -signal.SIGTERM
             )
-        runtime = ProcessRuntime(self.orders.node, self.orders.environment)
-        try:
-            pid, fd = runtime.spawn(msgspec.structs.replace(self.what, leads=False))
-            why = runtime.problem(self.run, _all_of(fd) or b"")
-        except StartError as error:
-            pid, why = 0, error
+        pid, why = self._start()
         if why is not None:
-            if pid:
-                os.waitpid(pid, 0)
             return self._fail(Trouble(Cause.NODE if why.node else Cause.FILES, str(why)))
         self._tell(RUNS)
         if self._is_to_end():
             # It may have come a moment before there was a program to hear it.
             os.kill(pid, signal.SIGTERM)
-        _, status = os.waitpid(pid, 0)
-        code = os.waitstatus_to_exitcode(status)
+        code = self._wait(pid)
         if code == 0 and self.run.outputs:
             # One that is stopped gets no result: it runs again, or nobody wants it any more.
             wrong = None if self._is_to_end() else self._transfer(Cause.OUTPUTS)
@@ -96,6 +88,34 @@ class Stage:
             if wrong is not None:
                 trouble.write(self.what.folder, wrong)
         return code
+
+    def _start(self) -> tuple[int, StartError | None]:
+        """Start the program; its pid, and why it does not run."""
+        orders = self.orders
+        try:
+            runtime: Runtime
+            if orders.engine:
+                from cress.executor.runtimes import choose
+
+                # The program is made by a process that leaves, and comes to this one.
+                linux.be_subreaper()
+                runtime = choose.reopen(
+                    orders.node, orders.environment, Path(orders.home), orders.engine, orders.writable
+                )
+            else:
+                runtime = ProcessRuntime(orders.node, orders.environment)
+            pid, fd = runtime.spawn(msgspec.structs.replace(self.what, leads=False))
+            program, told = announced(_all_of(fd) or b"")
+            return program or pid, runtime.problem(self.run, told)
+        except StartError as error:
+            return 0, error
+
+    def _wait(self, pid: int) -> int:
+        """Wait for the program, and for whoever comes to this process meanwhile; how it ended."""
+        while True:
+            ended, status = os.wait()
+            if ended == pid:
+                return os.waitstatus_to_exitcode(status)
 
     def _is_to_end(self) -> bool:
         return self._told_to_end
@@ -172,7 +192,14 @@ class Stage:
         transfer.load(files)
         told = self._step_down()
         base = self._base()
-        ground = Ground(base)
+        walls = None
+        if self.orders.engine:
+            walls = tuple(
+                Path(each)
+                for each in (os.fsdecode(self.what.folder), os.fsdecode(self.what.data), *self.orders.writable)
+                if each
+            )
+        ground = Ground(base, walls)
         wrong = (transfer.bring if kind is Cause.FILES else transfer.save)(files, ground, told)
         return b"done" if wrong is None else wrong.encode()
 

@@ -18,7 +18,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVA
     1 << 18,
 )
 
-_PDEATHSIG, _CAPBSET_READ, _CAPBSET_DROP, _NO_NEW_PRIVS, _AMBIENT = 1, 23, 24, 38, 47
+_PDEATHSIG, _CAPBSET_READ, _CAPBSET_DROP, _SUBREAPER, _NO_NEW_PRIVS, _AMBIENT = 1, 23, 24, 36, 38, 47
 _AMBIENT_CLEAR = 4
 _CAPABILITY_VERSION = 0x2008_0522
 _CAPABILITIES = 64  # more than there are; reading one that is not there says so
@@ -53,6 +53,11 @@ def private_mounts() -> None:
 def die_with_parent(number: int) -> None:
     """Have the kernel send this signal when the parent ends; an exec does not change it, a fork does."""
     _check(_libc.prctl(_PDEATHSIG, number, 0, 0, 0), "prctl")
+
+
+def be_subreaper() -> None:
+    """Have orphans among the descendants of this process become its children."""
+    _check(_libc.prctl(_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
 def no_new_privileges() -> None:

@@ -24,25 +24,40 @@ _STAGE = Run(job=0, command=(sys.executable, "-I", "-m", "cress.executor.stage")
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """What a stage does: ``what`` is started by a runtime of this ``node``, with the supervisor's ``environment``."""
+    """What a stage does: ``what`` is started by a runtime of this ``node``, with the supervisor's ``environment``.
+
+    ``engine``: in a container that this one makes (empty: in none), in the executor's directory ``home``, with folders that
+    are ``writable`` there.
+    """
 
     node: str
     environment: dict[str, str]
     what: Spawn
+    engine: str = ""
+    home: str = ""
+    writable: tuple[str, ...] = ()
 
 
 class StagedRuntime:
     """Starts stages. They lead the session and the group of their program, so that they are signalled as it is."""
 
-    def __init__(self, node: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        node: str,
+        environment: Mapping[str, str],
+        engine: str = "",
+        home: str = "",
+        writable: tuple[str, ...] = (),
+    ) -> None:
         self._node = node
+        self._place = (engine, home, writable)
         self._environment = {name: value for name, value in environment.items() if not name.startswith("CRESS_")}
         # What a job says of its environment does not come near the stage: that may run as root.
         self._starter: Runtime = ProcessRuntime(node, environment)
 
     def spawn(self, what: Spawn) -> tuple[int, int]:
         """Start a stage; see ``Runtime``."""
-        data = msgspec.msgpack.encode(Orders(self._node, self._environment, what))
+        data = msgspec.msgpack.encode(Orders(self._node, self._environment, what, *self._place))
         path = what.folder + b"/" + FILE
         try:
             with contextlib.suppress(FileExistsError):
