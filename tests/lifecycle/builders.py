@@ -43,11 +43,12 @@ def node(name: str, cpus: int = 4) -> Node:
 
 
 class World:
-    """A machine and a clock. ``said`` collects every step that was taken, for replaying; ``over`` the jobs that ended."""
+    """A machine and a clock, which the one on the wall is ``wall`` µs ahead of. ``said`` collects every step that was taken, for replaying; ``over`` the jobs that ended."""
 
     def __init__(self, options: Options | None = None) -> None:
         self.machine = Machine(DIMENSIONS, options or Options())
         self.now = 0
+        self.wall = 0
         self.said: list[tuple[int, int, tuple[Input, ...]]] = []
         self.over: dict[int, JobRecord] = {}
         self.last = self.step(Restarted(epoch=1))
@@ -55,7 +56,7 @@ class World:
     def step(self, *inputs: Input, after: int = 1000) -> Step:
         """One step ``after`` microseconds later."""
         self.now += after
-        self.said.append((self.now, UTC_AT_START + self.now, inputs))
+        self.said.append((self.now, UTC_AT_START + self.wall + self.now, inputs))
         self.last = self.machine.step(*self.said[-1])
         while self.last.more:
             rest = self.machine.step(*self.said[-1][:2])

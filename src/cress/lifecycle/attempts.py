@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cress.lifecycle import ports, starts
+from cress.lifecycle import kept, ports, readiness, starts
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.jobs import maybe_over
 from cress.lifecycle.live import LiveAttempt, LiveJob
@@ -26,6 +26,7 @@ def reported(machine: Machine, node: str, report: Report) -> None:
             machine.out.halts.append(Halt(report.attempt, 0, node, 0))
         return
     if isinstance(report, Checked):
+        readiness.checked(machine, attempt, report)
         return
     if isinstance(report, Started):
         attempt.pid = report.pid
@@ -40,8 +41,11 @@ def _runs(machine: Machine, attempt: LiveAttempt, at: int) -> None:
     job = machine.jobs[attempt.job]
     if not attempt.started:
         starts.succeeded(machine, attempt, job)
+    first = not attempt.started
     attempt.started = at
     job.started = job.started or at
+    if first and job.kept is not None:
+        readiness.started(machine, attempt, job)
 
 
 def lost(machine: Machine, attempt: LiveAttempt, error: str) -> None:
@@ -54,12 +58,17 @@ def ended(machine: Machine, attempt: LiveAttempt, report: Ended) -> None:
     """An attempt is over."""
     job = machine.jobs[attempt.job]
     stopping = machine.core.attempts[attempt.id].stopping
-    judgement = judge(
-        job, attempt, report, machine.core.options, stopping=stopping, elsewhere=starts.elsewhere(machine, attempt)
-    )
+    if job.kept is not None:
+        judgement = kept.judge(machine, job, attempt, report, stopping=stopping)
+    else:
+        judgement = judge(
+            job, attempt, report, machine.core.options, stopping=stopping, elsewhere=starts.elsewhere(machine, attempt)
+        )
     del machine.attempts[attempt.id]
     del job.attempts[attempt.id]
     _count(job, attempt, judgement, report)
+    if job.kept is not None:
+        kept.ended(machine, attempt, job, judgement, report, stopping=stopping)
     machine.out.attempts.append(
         AttemptRecord(
             attempt=attempt.id,
@@ -85,7 +94,7 @@ def ended(machine: Machine, attempt: LiveAttempt, report: Ended) -> None:
         starts.failed(machine, attempt, job, report.error, again=judgement.again)
     if report.cause is Cause.NODE:
         starts.no_room(machine, attempt, report.error)
-    if judgement.outcome is Outcome.LOST and not judgement.again:
+    if judgement.outcome is Outcome.LOST and not judgement.again and job.kept is None:
         job.reason = f"a task of it was lost with its node {attempt.node}; such tasks of it do not run again"
     maybe_over(machine, job)
 
@@ -95,6 +104,8 @@ def _count(job: LiveJob, attempt: LiveAttempt, judgement: Judgement, report: End
     outcome, place = judgement.outcome, place_of(job, attempt)
     if outcome is Outcome.PREEMPTED:
         job.preempted += 1
+    elif judgement.again and job.kept is not None:
+        pass  # what counts there is counted by its family
     elif outcome is Outcome.FAILED and judgement.again:
         if report.cause is Cause.PORT:
             pass  # neither the task nor its program has done anything
@@ -105,7 +116,7 @@ def _count(job: LiveJob, attempt: LiveAttempt, judgement: Judgement, report: End
     elif not judgement.again:
         if outcome is Outcome.SUCCEEDED:
             job.succeeded += 1
-        elif outcome is Outcome.CANCELLED and job.cancelling:
+        elif outcome is Outcome.CANCELLED and (job.cancelling or job.kept is not None):
             job.cancelled += 1
         else:
             job.failed += 1

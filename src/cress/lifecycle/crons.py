@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cress.lifecycle import families, jobs, members
+from cress.lifecycle import jobs, members
 from cress.lifecycle.family import Clockwork, Family
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.moments import check as check_moments
@@ -136,7 +136,7 @@ def _look_ahead(machine: Machine, family: Family) -> None:
 
 
 def _set_timer(machine: Machine, family: Family, clock: Clockwork) -> None:
-    name = families.timer_name(family)
+    name = members.timer_name(family)
     if clock.next:
         machine.timers.set(MOMENT, name, machine.now + max(0, clock.next - machine.utc))
     else:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from cress.lifecycle import crons, dags, databases, jobs, members, services
+from cress.lifecycle import crons, dags, databases, jobs, members, rolling, services
 from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Cancel, Hold, Scale, Update
 from cress.lifecycle.live import LiveJob
+from cress.lifecycle.reasons import comes_after
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import JobHeld
 from cress.model.group import DEFAULT_GROUP
@@ -154,7 +155,7 @@ def scale(machine: Machine, word: Scale) -> None:
 def update(machine: Machine, word: Update) -> tuple[int, ...]:
     """A family is to be as a job says from now on; the id of its new run."""
     family = _alive(machine, word.job)
-    before = family.job
+    before, old = family.job, family.template
     spec = msgspec.structs.replace(
         word.spec, id=before.id, group=word.spec.group or before.group, user=word.spec.user or before.user
     )
@@ -177,6 +178,8 @@ def update(machine: Machine, word: Update) -> tuple[int, ...]:
     family.job = msgspec.structs.replace(spec, after=before.after, hold=before.hold)
     family.template, family.version = number, family.version + 1
     kind_of(family).updated(machine, family, before)
+    if word.same_as == old and isinstance(spec.plan, (Service, Database)) and rolling.is_alike(before, spec):
+        rolling.relabel(machine, family, old)
     machine.touched[word.job] = None
     return (number,)
 
@@ -273,6 +276,17 @@ def record_of(family: Family, utc: int) -> JobRecord:
     )
 
 
+def why(machine: Machine, family: Family, now: int | None = None) -> str:
+    """What a family waits for, or what else is to be said of it; empty: nothing."""
+    if family.cancelling:
+        return ""
+    if family.unmet:
+        return comes_after(machine, family)
+    if family.held:
+        return f"it is held by {family.held_by}" if family.held_by else "it is held"
+    return kind_of(family).why(machine, family, max(machine.now, now or 0)) or family.reason
+
+
 def due(machine: Machine, kind: str, name: str) -> None:
     """The time for something about a family has come."""
     number, _, index = name.partition(".")
@@ -289,11 +303,6 @@ def wall_stepped(machine: Machine, by: int) -> None:
         family.started += by if family.started else 0
         if not family.cancelling and not family.unmet:
             kind_of(family).wall_stepped(machine, family)
-
-
-def timer_name(family: Family, index: int = -1) -> str:
-    """The name of a timer of a family, or of one of its indices."""
-    return f"{family.job.id}.{index}" if index >= 0 else str(family.job.id)
 
 
 def drop_timers(machine: Machine, family: Family) -> None:

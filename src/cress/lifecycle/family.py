@@ -18,18 +18,26 @@ class Version(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Kept(msgspec.Struct, tag=True, kw_only=True):
-    """What a service or database knows beside its members.
+    """What a service or database knows beside its members; the dicts are by index.
 
-    ``good`` is the last version that was ready as a whole. ``out`` are the indices that the update under way took out
-    and that were not ready since. ``failed`` is the template of the version that was taken back last; 0: none.
-    ``nodes`` are, for a database, where each index ran last; ``away`` since when (µs, the machine's clock) that node is.
+    ``good`` is the last version that was ready as a whole, ``failed`` the template of the one that was taken back last;
+    ``updating``: the newest was not ready as a whole yet.
+    ``out`` are the indices that an update took out while they had an attempt, ``parked`` those that it took while they
+    waited for a node; both until they are ready. ``failures`` are counted in a row, ``proven`` is the template of the last
+    version that was ready there. ``moment`` (wall clock, µs) is the next one of the timetable; 0: none.
+
+    Of a database: ``ran`` is the template of the last life, ``nodes`` where it ran, ``moved`` why it may go elsewhere.
     """
 
     good: Version | None = None
-    updating: bool = False
-    out: list[int] = []
+    updating: bool = True
     failed: int = 0
+    out: list[int] = []
+    parked: list[int] = []
     failures: dict[int, int] = {}
+    proven: dict[int, int] = {}
+    moment: int = 0
+    ran: dict[int, int] = {}
     nodes: dict[int, str] = {}
     moved: dict[int, str] = {}
 

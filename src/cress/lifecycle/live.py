@@ -6,6 +6,7 @@ import msgspec
 
 from cress.model.job import Condition, Job
 from cress.model.node import Local, Node
+from cress.model.plan import Database, Service
 from cress.model.run import Host
 
 AWAY = "its executor is not connected"
@@ -14,9 +15,10 @@ AWAY = "its executor is not connected"
 class LiveAttempt(msgspec.Struct, kw_only=True):
     """An attempt that was decided and has not ended. Times are wall clock in µs; ``started`` is 0 until it runs.
 
-    ``halted`` says why it was told to stop: ``cancelled``, ``preempted``, ``gang`` or ``drained``; empty if it was not.
-    ``grace`` goes with it, in µs; ``None``: what the job says. ``ports`` are its numbers, in the order of the job's.
-    ``leader`` is the job that it was started together with after a failure of their node.
+    ``halted`` says why it was told to stop: ``cancelled``, ``preempted``, ``gang``, ``drained`` or ``unhealthy``; empty if
+    it was not.    ``grace`` goes with it, in µs; ``None``: what the job says. ``ports`` are its numbers, in the order of the job's.
+    ``leader`` is the job that it was started together with after a failure of their node. ``ready_at`` (the machine's clock)
+    is since when it is ready, of a service or database; ``unwell`` what its last failed check came to.
     """
 
     id: int
@@ -30,6 +32,8 @@ class LiveAttempt(msgspec.Struct, kw_only=True):
     grace: int | None = None
     ports: tuple[int, ...] = ()
     leader: int | None = None
+    ready_at: int | None = None
+    unwell: str = ""
 
 
 class LiveJob(msgspec.Struct, kw_only=True):
@@ -40,7 +44,7 @@ class LiveJob(msgspec.Struct, kw_only=True):
     fails as a whole), ``unstarted`` by task since a program of it ran, ``start_failures`` until the first one ran;
     ``suspects`` are the nodes where a program of it could not be started since one ran. ``hosts``, of a gang, are where
     the tasks that were started together are, in their order. Of a member of a family: ``template`` is the job whose run is
-    its own (0: it has its own), ``index`` its place.
+    its own (0: it has its own), ``index`` its place; ``kept``, of a service or database, is the plan of its version.
     """
 
     job: Job
@@ -64,6 +68,7 @@ class LiveJob(msgspec.Struct, kw_only=True):
     hosts: tuple[Host, ...] = ()
     template: int = 0
     index: int = 0
+    kept: Service | Database | None = None
 
     @property
     def over(self) -> int:
@@ -92,7 +97,7 @@ class LiveNode(msgspec.Struct, kw_only=True):
     ``cordoned`` is an operator's word, with ``reason``; ``draining``: it is to get empty too. ``rest`` is why the machine
     itself keeps tasks off it for a while. ``failures`` are the programs in a row that could not be started there and ran
     elsewhere, of the jobs ``failed_jobs`` (two are kept), and ``rests`` how often it rested meanwhile. ``terms`` and ``local`` as in
-    ``NodeJoined``. ``ports`` are those that somebody listens on who is no task of the cluster, in order.
+    ``NodeJoined``. ``away_since`` (µs, the machine's clock): since when its executor is not connected. ``ports`` are those that somebody listens on who is no task of the cluster, in order.
     """
 
     node: Node
@@ -100,6 +105,7 @@ class LiveNode(msgspec.Struct, kw_only=True):
     terms: bool = False
     local: Local | None = None
     connected: bool = True
+    away_since: int | None = None
     cordoned: bool = False
     reason: str = ""
     draining: bool = False

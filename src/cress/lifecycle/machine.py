@@ -262,7 +262,8 @@ class Machine:
 
     def reason(self, job: int, now: int | None = None) -> str:
         """Why tasks of a job wait, as a sentence; empty when none does."""
-        return reason(self, job, now)
+        family = self.families.get(job)
+        return reason(self, job, now) if family is None else families.why(self, family, now)
 
     def validate(self) -> list[str]:
         """What does not hold, each a sentence; empty if all is well."""

@@ -51,6 +51,11 @@ def make(
     return live
 
 
+def timer_name(family: Family, index: int = -1) -> str:
+    """The name of a timer of a family, or of one of its indices."""
+    return f"{family.job.id}.{index}" if index >= 0 else str(family.job.id)
+
+
 def of(machine: Machine, family: Family) -> list[LiveJob]:
     """The members that are alive, by index."""
     return [machine.jobs[family.members[index]] for index in sorted(family.members)]

@@ -37,15 +37,22 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 def resolve(machine: Machine, name: str, group: str | None = None) -> list[Place]:
     """The running tasks of all jobs of that name, in one group or in any, by job and task.
 
-    Running: its program was started, and it was not told to stop.
+    Running: its program was started, and it was not told to stop; of a service or database, whose tasks are those of its
+    members, ready too.
     """
     found = []
     for job in machine.jobs.values():
         spec = job.job
         if spec.name == name and (group is None or (spec.group or DEFAULT_GROUP) == group):
-            running = (each for each in job.attempts.values() if each.started and not each.halted)
+            running = (each for each in job.attempts.values() if _can_be_found(job, each))
             found += [_place(machine, job, each) for each in sorted(running, key=lambda each: each.task)]
-    return found
+    return sorted(found, key=lambda place: (place.job, place.task))
+
+
+def _can_be_found(job: LiveJob, attempt: LiveAttempt) -> bool:
+    if job.kept is not None and attempt.ready_at is None:
+        return False
+    return bool(attempt.started) and not attempt.halted
 
 
 def ports_of(job: LiveJob, attempt: LiveAttempt) -> tuple[tuple[str, int], ...]:
@@ -56,10 +63,10 @@ def ports_of(job: LiveJob, attempt: LiveAttempt) -> tuple[tuple[str, int], ...]:
 def _place(machine: Machine, job: LiveJob, attempt: LiveAttempt) -> Place:
     node = machine.nodes[attempt.node].node
     return Place(
-        job=attempt.job,
+        job=attempt.job if job.kept is None else job.job.family,
         name=job.job.name,
         group=job.job.group or DEFAULT_GROUP,
-        task=attempt.task,
+        task=attempt.task if job.kept is None else job.index,
         attempt=attempt.id,
         node=node.name,
         rack=node.rack,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cress.lifecycle import cordons, ports
+from cress.lifecycle import cordons, databases, ports
 from cress.lifecycle.attempts import lost, reported
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.inputs import NodeDead, NodeJoined, NodeLeft, Ports
@@ -45,7 +45,8 @@ def joined(machine: Machine, word: NodeJoined) -> None:
     if known is None:
         machine.observe(NodeAdded(word.node))
         known = machine.nodes[name] = LiveNode(node=word.node, boot=word.boot)
-    known.connected, known.boot = True, word.boot
+    known.connected, known.boot, known.away_since = True, word.boot, None
+    databases.node_changed(machine, name)
     known.terms, known.local = word.terms, word.local
     machine.terms.joined(name)
     cordons.tell(machine, name)
@@ -96,8 +97,7 @@ def left(machine: Machine, word: NodeLeft) -> None:
     node = machine.nodes.get(word.name)
     if node is None:
         return
-    node.connected = False
-    cordons.tell(machine, word.name)
+    _away(machine, word.name)
     if node.terms:
         machine.terms.left(word.name, machine.now, word.granted, machine.core.options.term_margin)
 
@@ -116,6 +116,7 @@ def dead(machine: Machine, word: NodeDead) -> None:
         for kind in (REST, DRAIN):
             machine.timers.drop(kind, word.name)
         machine.observe(NodeLost(word.name))
+        databases.node_changed(machine, word.name)
 
 
 def lose(machine: Machine, name: str, why: str, *, kept: bool) -> None:
@@ -129,5 +130,13 @@ def all_away(machine: Machine) -> None:
     """Another center took over: no executor is connected to it yet."""
     for name, node in machine.nodes.items():
         if node.connected:
-            node.connected = False
-            cordons.tell(machine, name)
+            _away(machine, name)
+
+
+def _away(machine: Machine, name: str) -> None:
+    node = machine.nodes[name]
+    if node.connected:
+        node.away_since = machine.now
+    node.connected = False
+    cordons.tell(machine, name)
+    databases.node_changed(machine, name)

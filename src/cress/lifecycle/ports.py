@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 def launch(machine: Machine, attempt: LiveAttempt) -> Launch:
     """The order to start an attempt: the same each time."""
-    hosts = machine.jobs[attempt.job].hosts
-    return Launch(attempt.id, attempt.job, attempt.task, attempt.node, attempt.ports, hosts)
+    job = machine.jobs[attempt.job]
+    task = attempt.task if job.kept is None else job.index
+    return Launch(attempt.id, attempt.job, task, attempt.node, attempt.ports, job.hosts)
 
 
 def gather(machine: Machine, job: LiveJob) -> None:

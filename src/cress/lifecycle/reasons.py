@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cress.core.explain import sentence
 from cress.core.vetoes import Verdict
+from cress.lifecycle.family import Family
 from cress.lifecycle.live import LiveJob
 from cress.model.units import format_duration
 
@@ -25,10 +26,10 @@ def reason(machine: Machine, number: int, now: int | None = None) -> str:
     if veto.kind is Verdict.HELD:
         return f"it is held by {job.held_by}" if job.held_by else sentence(veto)
     if veto.kind is Verdict.AFTER:
-        return _after(machine, job)
+        return comes_after(machine, job)
     if veto.kind is Verdict.BACKOFF and veto.until is not None:
-        left = max(0, veto.until - max(machine.now, now or 0))
-        return f"a task of it failed and is tried again in {format_duration(-(-left // _TENTH) * _TENTH)}"
+        wait = lasting(veto.until - max(machine.now, now or 0))
+        return f"a task of it failed and is tried again in {wait}" if job.kept is None else again_in(wait)
     if not any(node.connected for node in machine.nodes.values()):
         return "no executor is connected"
     if not machine.core.cluster.usable_count:
@@ -36,7 +37,18 @@ def reason(machine: Machine, number: int, now: int | None = None) -> str:
     return sentence(veto)
 
 
-def _after(machine: Machine, job: LiveJob) -> str:
+def again_in(wait: str) -> str:
+    """What is said of a task of a service or database that ended."""
+    return f"it ended and is started again in {wait}"
+
+
+def lasting(left: int) -> str:
+    """A time (µs) that is left, for people."""
+    return format_duration(-(-max(0, left) // _TENTH) * _TENTH)
+
+
+def comes_after(machine: Machine, job: LiveJob | Family) -> str:
+    """What it comes after."""
     first, _ = job.unmet[0]
     name = (machine.jobs.get(first) or machine.families[first]).job.name
     more = f", and {len(job.unmet) - 1} more" if len(job.unmet) > 1 else ""

@@ -1,46 +1,124 @@
-"""Services: kept at their task count."""
+"""Services: kept at their task count, whatever becomes of their tasks; a timetable may change the count."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from cress.lifecycle import jobs, kept, readiness, rolling
 from cress.lifecycle.family import Family
 from cress.lifecycle.live import LiveJob
+from cress.lifecycle.members import timer_name
+from cress.lifecycle.moments import check as check_moments
+from cress.lifecycle.moments import last_before, next_after
+from cress.lifecycle.timers import COUNT
+from cress.model.errors import InputError
 from cress.model.job import Job
+from cress.model.plan import Service
 from cress.model.records import JobRecord
+from cress.model.times import SECOND
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine
 
+# A timer may come so much (µs) before its moment: the machine hears of the clocks' difference only when it is larger.
+EARLY = SECOND
+
+_TOO_MANY = "fewer tasks are wanted"
+
 
 def check(machine: Machine, job: Job) -> None:
     """Raise ``InputError`` if the plan makes no sense."""
+    kept.check(job)
+    plan = job.plan
+    assert isinstance(plan, Service)
+    if plan.max_unavailable < 1:
+        raise InputError(f"max_unavailable {plan.max_unavailable}", hint="1 or more", field="max_unavailable")
+    for place, (expression, tasks) in enumerate(plan.timetable):
+        try:
+            check_moments(expression, plan.zone)
+        except InputError as error:
+            raise error if error.field else error.at(field=f"timetable[{place}].at") from None
+        if tasks < 0:
+            raise InputError(f"{tasks} tasks", hint="0 or more", field=f"timetable[{place}].tasks")
 
 
 def begin(machine: Machine, family: Family) -> None:
     """It was accepted, and nothing that it comes after is open."""
+    kept.state_of(family)
+    _count(machine, family)
 
 
 def member_over(machine: Machine, family: Family, member: LiveJob, record: JobRecord) -> None:
-    """One of its members is over."""
+    """A member is over: too many, or of another version; what comes in its place is made by ``tend``."""
 
 
 def tend(machine: Machine, family: Family) -> None:
-    """Something of it changed: bring it on."""
+    """As many members as are wanted, no more; and on with an update."""
+    for index in sorted(family.members, reverse=True):
+        if index < family.job.tasks:
+            break
+        jobs.cancel(machine, family.members[index], _TOO_MANY)
+    for index in range(family.job.tasks):
+        if index not in family.members:
+            kept.make(machine, family, index)
+    rolling.advance(machine, family)
 
 
 def due(machine: Machine, family: Family, kind: str, index: int) -> None:
     """The time of a timer has come."""
+    if kind == COUNT:
+        _count(machine, family)
+    else:
+        readiness.due(machine, family, kind, index)
 
 
 def updated(machine: Machine, family: Family, before: Job) -> None:
     """It is to be otherwise from now on."""
+    family.reason, kept.state_of(family).updating = "", True
+    _count(machine, family)
 
 
 def wall_stepped(machine: Machine, family: Family) -> None:
-    """The wall clock was set."""
+    """The wall clock was set: the next moment of the timetable is due at another time, has passed, or is another one."""
+    if 0 < kept.state_of(family).moment <= machine.utc:
+        _count(machine, family)
+        machine.touched[family.job.id] = None
+    else:
+        _look_ahead(machine, family)
 
 
 def why(machine: Machine, family: Family, now: int) -> str:
-    """What it waits for; empty: nothing."""
-    return ""
+    """Why the first task waits; else what an update waits for."""
+    return kept.why(machine, family, now) or rolling.why(machine, family)
+
+
+def _count(machine: Machine, family: Family) -> None:
+    """The count that the timetable says for this moment, if it says any."""
+    plan = family.job.plan
+    assert isinstance(plan, Service)
+    state = kept.state_of(family)
+    at = machine.utc + 1
+    if 0 < state.moment <= machine.utc + EARLY:
+        at = max(at, state.moment + 1)
+    past = [(last_before(expression, plan.zone, at), tasks) for expression, tasks in plan.timetable]
+    latest = max((moment for moment, _ in past if moment is not None), default=None)
+    if latest is not None:
+        # Of two for one moment the one that stands last counts.
+        tasks = [tasks for moment, tasks in past if moment == latest][-1]
+        family.job = msgspec.structs.replace(family.job, tasks=tasks)
+    _look_ahead(machine, family, at - 1)
+
+
+def _look_ahead(machine: Machine, family: Family, after: int | None = None) -> None:
+    """Wait for the next moment of the timetable."""
+    plan, state, name = family.job.plan, kept.state_of(family), timer_name(family)
+    assert isinstance(plan, Service)
+    after = machine.utc if after is None else after
+    moments = [next_after(expression, plan.zone, after) for expression, _ in plan.timetable]
+    state.moment = min((each for each in moments if each is not None), default=0)
+    if state.moment:
+        machine.timers.set(COUNT, name, machine.now + max(0, state.moment - machine.utc))
+    else:
+        machine.timers.drop(COUNT, name)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cress.lifecycle import cordons
+from cress.lifecycle.family import Kept
 from cress.lifecycle.jobs import fail
 from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.lifecycle.outcomes import backoff
@@ -41,6 +42,9 @@ def succeeded(machine: Machine, attempt: LiveAttempt, job: LiveJob) -> None:
 
 def failed(machine: Machine, attempt: LiveAttempt, job: LiveJob, error: str, *, again: bool) -> None:
     """The program of an attempt could not be started; whether its task is tried ``again``."""
+    if job.kept is not None and (not again or _given_up(machine, job) or not elsewhere(machine, attempt)):
+        # It is tried for ever: what starts on none of so many nodes must not keep all others off them for ever.
+        return
     if again:
         if attempt.node not in job.suspects:
             job.suspects.append(attempt.node)
@@ -49,11 +53,17 @@ def failed(machine: Machine, attempt: LiveAttempt, job: LiveJob, error: str, *, 
     reason = f"a program of it could not be started: {error or 'nobody said why'}"
     if not again:
         job.reason = reason
-    if job.started:
+    if job.started or job.kept is not None:
         return
     job.start_failures += 1
     if job.start_failures >= machine.core.options.start_failures:
         fail(machine, job, reason)
+
+
+def _given_up(machine: Machine, job: LiveJob) -> bool:
+    """Whether a task of a service could not be started so often that it is its own fault."""
+    state = machine.families[job.job.family].state
+    return isinstance(state, Kept) and state.failures.get(job.index, 0) > machine.core.options.start_tries
 
 
 def _blame(machine: Machine, name: str, job: LiveJob) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-# What is to happen, and to which node; or family, as ``families.timer_name`` has it.
+# What is to happen, and to which node; or family, as ``members.timer_name`` has it.
 Key: TypeAlias = tuple[str, str]
 
 REST = "rest"  # the node takes tasks again
 DRAIN = "drain"  # what still runs on the node is stopped
+READY = "ready"  # a task that has no check counts as ready
+UNFIT = "unfit"  # a task of a new version should be ready by now
+COUNT = "count"  # the timetable of a service says another count
+AGAIN = "again"  # a task of a database that failed is started again
+MOVE = "move"  # the node of a task of a database was away for too long
 MOMENT = "moment"  # a cron job is due
 
 

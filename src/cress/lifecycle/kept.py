@@ -1,0 +1,168 @@
+"""What services and databases have in common: members of one task each, which are started again for ever."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cress.lifecycle import members, rolling
+from cress.lifecycle.family import Family, Kept, Version
+from cress.lifecycle.live import LiveAttempt, LiveJob
+from cress.lifecycle.members import timer_name
+from cress.lifecycle.outcomes import Judgement, backoff
+from cress.lifecycle.reasons import reason
+from cress.lifecycle.timers import AGAIN, READY, UNFIT
+from cress.model.errors import InputError
+from cress.model.events import Outcome
+from cress.model.job import Job
+from cress.model.plan import Database, Service
+from cress.model.reports import Cause, Ended
+from cress.model.times import MINUTE
+
+if TYPE_CHECKING:
+    from cress.lifecycle.machine import Machine
+
+UNHEALTHY = "unhealthy"
+
+# A task that was ready for so many times its current wait, and at least so long (µs), has got over its failures.
+CALM, CALM_LEAST = 10, MINUTE
+
+# Its node, or the center, or nobody knows what: not the doing of the program.
+_LOST = (Cause.UNKNOWN, Cause.SHUTDOWN, Cause.TERM, Cause.NODE)
+
+
+def state_of(family: Family) -> Kept:
+    """What a service or database knows; it begins with nothing."""
+    if not isinstance(family.state, Kept):
+        family.state = Kept()
+    return family.state
+
+
+def plan_of(family: Family) -> Service | Database:
+    """The plan of a service or database."""
+    assert isinstance(family.job.plan, Service | Database)
+    return family.job.plan
+
+
+def check(job: Job) -> None:
+    """Raise ``InputError`` if a service or database makes no sense."""
+    if job.gang:
+        raise InputError(f"the tasks of a {job.type.value} are not a gang", hint="leave it out", field="gang")
+    plan = job.plan
+    assert isinstance(plan, Service | Database)
+    for name in ("ready_after", "update_timeout", "move_after"):
+        if getattr(plan, name, 0) < 0:
+            raise InputError(f"{getattr(plan, name)} µs", hint="0 or more", field=name)
+
+
+def make(machine: Machine, family: Family, index: int, version: Version | None = None, requirement: str = "") -> None:
+    """A new member for an index, of the newest version or of another one; ``requirement``: in place of its own."""
+    version = version or Version(family.template, family.job)
+    state = state_of(family)
+    if state.ran.get(index, version.template) != version.template:
+        state.failures.pop(index, None)
+    state.ran[index] = version.template
+    job = msgspec.structs.replace(
+        version.job,
+        tasks=1,
+        group=family.job.group,
+        user=family.job.user,
+        requirement=requirement or version.job.requirement,
+        # A life of a database ends with its attempt, however that ends.
+        job_failure=isinstance(family.job.plan, Service),
+    )
+    live = members.make(machine, family, job, index, version.template)
+    if live is not None:
+        assert isinstance(version.job.plan, Service | Database)
+        live.kept = version.job.plan
+
+
+def attempt_of(member: LiveJob) -> LiveAttempt | None:
+    """The attempt of a member of one task."""
+    return next(iter(member.attempts.values()), None)
+
+
+def is_ready(member: LiveJob | None) -> bool:
+    """Whether the task of a member is ready, and nobody wants it to stop."""
+    attempt = attempt_of(member) if member is not None and not member.ending else None
+    return attempt is not None and attempt.ready_at is not None and not attempt.halted
+
+
+def judge(machine: Machine, job: LiveJob, attempt: LiveAttempt, report: Ended, *, stopping: bool) -> Judgement:
+    """What the end of an attempt means. A life of a database is never tried again: the next one is another member."""
+    exited = report.cause is Cause.EXITED and report.code == 0
+    if job.ending:
+        return Judgement(Outcome.SUCCEEDED if exited else Outcome.CANCELLED)
+    again = isinstance(job.kept, Service)
+    if report.cause in _LOST:
+        return Judgement(Outcome.LOST, again)
+    options = machine.core.options
+    if _fails(attempt, report, stopping=stopping):
+        wait = backoff(job.job.backoff, _failures(machine, job, attempt), options.backoff_most)
+        return Judgement(Outcome.SUCCEEDED if exited else Outcome.FAILED, again, wait)
+    if report.cause is Cause.PORT:
+        return Judgement(Outcome.FAILED, again, options.start_backoff)
+    return Judgement(Outcome.PREEMPTED if again else Outcome.CANCELLED, again)
+
+
+def why(machine: Machine, family: Family, now: int) -> str:
+    """Why the first task that waits does."""
+    for index in sorted(family.members):
+        waits = reason(machine, family.members[index], now) if index < family.job.tasks else ""
+        if waits:
+            return f"task {index}: {waits}"
+    return ""
+
+
+def _fails(attempt: LiveAttempt, report: Ended, *, stopping: bool) -> bool:
+    """Whether an end is the doing of the program, also if it ended as if all was done."""
+    if report.cause in _LOST or report.cause is Cause.PORT:
+        return False
+    return attempt.halted == UNHEALTHY or not (attempt.halted or stopping or report.cause is Cause.STOPPED)
+
+
+def _failures(machine: Machine, job: LiveJob, attempt: LiveAttempt) -> int:
+    """How often it failed in a row before, unless it was ready for long enough since."""
+    failures = state_of(machine.families[job.job.family]).failures.get(job.index, 0)
+    return 0 if failures and is_calm(machine, job, attempt, failures) else failures
+
+
+def is_calm(machine: Machine, job: LiveJob, attempt: LiveAttempt, failures: int) -> bool:
+    """Whether it was ready for so long that its failures before do not count any more."""
+    if attempt.ready_at is None:
+        return False
+    wait = backoff(job.job.backoff, failures - 1, machine.core.options.backoff_most)
+    return machine.now - attempt.ready_at >= max(CALM_LEAST, CALM * wait)
+
+
+def ended(
+    machine: Machine, attempt: LiveAttempt, job: LiveJob, judgement: Judgement, report: Ended, *, stopping: bool
+) -> None:
+    """An attempt of a member ended: what its family remembers of that."""
+    family = machine.families[job.job.family]
+    state, index = state_of(family), job.index
+    name = timer_name(family, index)
+    machine.timers.drop(READY, name)
+    machine.timers.drop(UNFIT, name)
+    machine.touched[family.job.id] = None
+    family.started = family.started or attempt.started
+    if isinstance(job.kept, Database):
+        if attempt.started or report.cause is Cause.UNKNOWN:
+            state.nodes[index] = attempt.node
+            state.moved.pop(index, None)
+        if judgement.after and not job.ending:
+            machine.timers.set(AGAIN, name, machine.now + judgement.after)
+    if job.ending or not _fails(attempt, report, stopping=stopping):
+        return
+    failures = state.failures[index] = _failures(machine, job, attempt) + 1
+    if failures >= rolling.UNFIT_FAILURES and state.proven.get(index) != job.template:
+        rolling.unfit(machine, family, job, f"failed {failures} times before it was ever ready{_how(report)}")
+
+
+def _how(report: Ended) -> str:
+    if report.error:
+        return f": {report.error}"
+    if report.code is not None:
+        return f", at last with {f'exit code {report.code}' if report.code >= 0 else f'signal {-report.code}'}"
+    return ""

@@ -1,0 +1,161 @@
+"""Rolling updates: a new version takes the place of the old one member by member, or is taken back.
+
+Of a service at most ``max_unavailable`` members are out at once; those that are not ready go first. Of a database it is one,
+from the highest index down. A member of a new version that never gets ready is proof against it: the last version that was
+ready as a whole comes back, in the same way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cress.lifecycle import jobs, kept, members
+from cress.lifecycle.family import Family, Kept, Version
+from cress.lifecycle.live import LiveJob
+from cress.model.job import Job
+from cress.model.plan import Service
+
+if TYPE_CHECKING:
+    from cress.lifecycle.machine import Machine
+
+# So many failures in a row before a task was ever ready are enough: it is the version, not chance.
+UNFIT_FAILURES = 3
+
+_REPLACED = "a new version takes its place"
+
+
+def is_alike(one: Job, other: Job) -> bool:
+    """Whether tasks need not be replaced to be as the other job says; its run is not looked at."""
+    return _of_tasks(one) == _of_tasks(other)
+
+
+def _of_tasks(job: Job) -> Job:
+    """What of a job its tasks are made by: neither its count nor how it is looked after."""
+    assert job.plan is not None
+    plan = type(job.plan)(checked=job.plan.checked)  # type: ignore[call-arg, union-attr]
+    return msgspec.structs.replace(job, id=0, tasks=1, after=(), hold=False, user="", group="", plan=plan)
+
+
+def relabel(machine: Machine, family: Family, before: int) -> None:
+    """Its run has a new id and is alike the one ``before``: no new version, its members are of this one."""
+    state, now = kept.state_of(family), family.template
+    family.version -= 1
+    for member in members.of(machine, family):
+        if member.template == before:
+            member.template = now
+            member.kept = kept.plan_of(family)
+    for places in (state.proven, state.ran):
+        for index, template in places.items():
+            places[index] = now if template == before else template
+    if state.good is not None and state.good.template == before:
+        state.good = Version(now, family.job)
+
+
+def unfit(machine: Machine, family: Family, member: LiveJob, why: str) -> None:
+    """A member of a version was never ready, which is proof against it if there was a better one."""
+    state = kept.state_of(family)
+    if member.template != family.template or member.ending:
+        return
+    if state.good is None or state.good.template == family.template:
+        return
+    good, plan = state.good, kept.plan_of(family)
+    assert isinstance(good.job.plan, type(plan))
+    family.reason = f"version {family.version} was taken back, since task {member.index} of it {why}"
+    state.failed, state.updating = family.template, True
+    # How many there are and how they are looked after is no matter of versions.
+    plan = msgspec.structs.replace(plan, checked=good.job.plan.checked, ready_after=good.job.plan.ready_after)
+    family.job = msgspec.structs.replace(
+        good.job, tasks=family.job.tasks, plan=plan, group=family.job.group, user=family.job.user
+    )
+    family.template, family.version = good.template, family.version + 1
+    machine.touched[family.job.id] = None
+
+
+def advance(machine: Machine, family: Family) -> None:
+    """Take the next members out of service for the update, as far as that may be; or see that it is done."""
+    state, wanted = kept.state_of(family), family.job.tasks
+    if not state.updating:
+        return
+    lives = {index: machine.jobs[number] for index, number in family.members.items() if index < wanted}
+    for places in (state.out, state.parked):
+        places[:] = [index for index in places if index < wanted and not _is_done(family, lives.get(index))]
+    if all(_is_done(family, lives.get(index)) for index in range(wanted)):
+        if wanted:
+            state.good, state.updating = Version(family.template, family.job), False
+        return
+    if family.held:
+        return
+    old = [lives[index] for index in sorted(lives) if lives[index].template != family.template]
+    for member in [each for each in old if not each.ending]:
+        if member.index in state.out or member.index in state.parked:
+            jobs.cancel(machine, member.job.id, _REPLACED)
+    old = [each for each in old if not each.ending]
+    if isinstance(family.job.plan, Service):
+        _take_out(machine, family, family.job.plan, state, old)
+    elif not state.out:
+        _take_highest(machine, family, state)
+
+
+def _take_out(machine: Machine, family: Family, plan: Service, state: Kept, old: list[LiveJob]) -> None:
+    room = plan.max_unavailable - len(state.out) - sum(1 for _ in _stumbling(machine, family, state))
+    parking = plan.max_unavailable - len(state.parked)
+    for member in sorted(old, key=lambda each: (kept.is_ready(each), each.index)):
+        if not member.attempts and parking > 0:
+            # Without it the update would never get to a member that waits for what only the update gives back.
+            state.parked.append(member.index)
+            parking -= 1
+        elif member.attempts and room > 0:
+            state.out.append(member.index)
+            room -= 1
+        else:
+            continue
+        jobs.cancel(machine, member.job.id, _REPLACED)
+
+
+def _take_highest(machine: Machine, family: Family, state: Kept) -> None:
+    """The next index of a database, whether it has a member now or waits for its next life."""
+    for index in reversed(range(family.job.tasks)):
+        number = family.members.get(index)
+        template = machine.jobs[number].template if number is not None else state.ran.get(index, 0)
+        if number is not None and template == family.template and not _is_done(family, machine.jobs[number]):
+            # Above the next one all is new and ready, or the update waits.
+            return
+        if template not in (0, family.template):
+            state.out.append(index)
+            if number is None:
+                state.ran.pop(index)
+            else:
+                jobs.cancel(machine, number, _REPLACED)
+            return
+
+
+def _is_done(family: Family, member: LiveJob | None) -> bool:
+    return member is not None and member.template == family.template and kept.is_ready(member)
+
+
+def _stumbling(machine: Machine, family: Family, state: Kept) -> list[int]:
+    """Members of the new version that were ready and failed since: more of them would be rash."""
+    found = []
+    for index, failures in state.failures.items():
+        member = machine.jobs.get(family.members.get(index, 0))
+        if not failures or index in state.out or member is None or index >= family.job.tasks:
+            continue
+        if member.template == family.template and not kept.is_ready(member):
+            found.append(index)
+    return found
+
+
+def why(machine: Machine, family: Family) -> str:
+    """What an update waits for; empty: there is none."""
+    state = kept.state_of(family)
+    lives = members.of(machine, family)
+    left = sum(1 for each in lives if each.template != family.template and each.index < family.job.tasks)
+    if not left:
+        return ""
+    if family.held:
+        return f"{left} tasks of the version before are not replaced, since it is held"
+    first = min((*state.out, *state.parked, *_stumbling(machine, family, state)), default=None)
+    waits = f", it waits for task {first} to be ready" if first is not None else ""
+    return f"an update is under way, {left} of {family.job.tasks} tasks are left{waits}"
