@@ -26,6 +26,7 @@ Commands:
   jobs      List jobs, newest first.
   job       Show everything about one job.
   logs      Show what the tasks of a job wrote.
+  exec      Run a command in a running task.
   resolve   Show where the running tasks of a job are.
   cancel    Cancel jobs.
   hold      Let jobs wait until they are released.
@@ -37,7 +38,7 @@ Commands:
   usage     Show what groups used over time.
 """
 VERBS = (
-    "submit", "run", "jobs", "job", "logs", "resolve", "cancel", "hold", "release", "groups", "groups list", "groups show", "groups apply", "nodes",
+    "submit", "run", "jobs", "job", "logs", "exec", "resolve", "cancel", "hold", "release", "groups", "groups list", "groups show", "groups apply", "nodes",
     "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "nodes drain", "status", "events", "usage", "up", "center", "executor", "store", "store check", "store backup",
     "store restore", "simulate",
 )  # fmt: skip

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
+from cress.center.commands import Command
 from cress.lifecycle.effects import Halt, Launch
 from cress.model.node import Node
 from cress.model.run import Run
 from cress.protocol import messages
-from cress.protocol.messages import Gang, Launches, LogData, ReadLog, Stop, Stops, encode
+from cress.protocol.execution import ExecStart
+from cress.protocol.messages import ExecData, ExecOver, Gang, Launches, LogData, ReadLog, Stop, Stops, encode
 
 # An executor that reads nothing while this many bytes wait for it is taken for gone.
 MOST_WAITING = 64 * 2**20
@@ -41,6 +43,7 @@ class Connection:
         self._waiting = 0
         self._ready = asyncio.Event()
         self._answers: dict[int, asyncio.Future[LogData]] = {}
+        self._commands: dict[int, Command] = {}
         self._next = 1
 
     def put(self, message: messages.FromCenter) -> None:
@@ -63,6 +66,9 @@ class Connection:
             if not future.done():
                 future.set_exception(Away(f"node {self.name} is away"))
         self._answers.clear()
+        for command in self._commands.values():
+            command.lost(f"node {self.name} is away: the command was ended there")
+        self._commands.clear()
 
     async def orders(self) -> list[bytes]:
         """What is to be sent next; empty when the connection is to be closed."""
@@ -96,6 +102,24 @@ class Connection:
         future = self._answers.pop(data.id, None)
         if future is not None and not future.done():
             future.set_result(data)
+
+    def run_inside(self, attempt: int, start: ExecStart) -> Command:
+        """Have a command run in an attempt; to be closed. Raises Away."""
+        if self.closed:
+            raise Away(f"node {self.name} is away")
+        number, self._next = self._next, self._next + 1
+        command = self._commands[number] = Command(self, number, attempt, start)
+        return command
+
+    def forget_command(self, number: int) -> None:
+        """Nobody asks for a command any more."""
+        self._commands.pop(number, None)
+
+    def told(self, message: ExecData | ExecOver) -> None:
+        """The executor says something about a command."""
+        command = self._commands.get(message.id)
+        if command is not None:
+            command.told(message)
 
 
 class Dispatcher:

@@ -29,6 +29,8 @@ from cress.protocol.messages import (
     VERSION,
     Beat,
     Durable,
+    ExecData,
+    ExecOver,
     FromAgent,
     Hello,
     LogData,
@@ -255,6 +257,8 @@ class Listener:
             engine.post(Ports(name=connection.name, ports=message.ports))
         elif isinstance(message, LogData):
             connection.answered(message)
+        elif isinstance(message, (ExecData, ExecOver)):
+            connection.told(message)
 
     def _grant(self, connection: Connection) -> int:
         """Grant a term from now on; what the executor may use of it, from its own question on. 0: none holds."""

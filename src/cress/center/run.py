@@ -38,6 +38,8 @@ GRACE = 1
 BACKLOG = 2048
 # Seconds that an idle connection is kept: longer than clients do, so that they do not write into one that ends.
 KEEP_ALIVE = 75
+# Bytes of a message to a command in a task.
+MOST_MESSAGE = 2**20
 # Seconds of silence at the start before a person is told why.
 PATIENCE = 3.0
 
@@ -92,7 +94,9 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology)
         uvicorn.Config(
             make_app(engine, token=token, user=owner(directory.path), names=names),
             http=PatientProtocol,
-            ws="none",
+            ws="websockets-sansio",
+            ws_max_size=MOST_MESSAGE,
+            ws_per_message_deflate=False,
             lifespan="off",
             log_config=None,
             access_log=False,

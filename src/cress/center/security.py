@@ -33,17 +33,17 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, or hand it on."""
-        if scope["type"] == "http":
+        if scope["type"] in ("http", "websocket"):
             refusal = self._refusal(scope)
             if refusal is not None:
-                await _answer(send, *refusal)
+                await _answer(send, *refusal, prefix="websocket." if scope["type"] == "websocket" else "")
                 return
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> tuple[int, str, str] | None:
         host: list[bytes] = []
         given: list[bytes] = []
-        kind, length, body = b"", b"", False
+        kind, length, origin, body = b"", b"", b"", False
         for name, value in scope["headers"]:
             if name == b"host":
                 host.append(value)
@@ -55,9 +55,16 @@ class Guard:
                 length, body = value, value != b"0"
             elif name == b"transfer-encoding":
                 body = True
+            elif name == b"origin":
+                origin = value
         if len(host) != 1 or _without_port(host[0].lower()) not in self._names:
             shown = host[0].decode("latin-1")[:100] if host else ""
             return 403, "forbidden", f"the center is not called {shown!r} (its address, or a name that it was given)"
+        if scope["type"] == "websocket" and origin:
+            # Browsers let a page open one to anywhere.
+            _, _, place = origin.lower().partition(b"://")
+            if _without_port(place) not in self._names:
+                return 403, "forbidden", f"a page of {origin.decode('latin-1')[:100]!r} may not connect to the center"
         if scope["path"] not in OPEN_PATHS and not (len(given) == 1 and hmac.compare_digest(given[0], self._token)):
             what = "wrong token" if given else "no token"
             return (
@@ -81,7 +88,7 @@ def _without_port(host: bytes) -> bytes:
     return name.removesuffix(b".") if not colon or port.isdigit() else b""
 
 
-async def _answer(send: Send, status: int, code: str, message: str) -> None:
+async def _answer(send: Send, status: int, code: str, message: str, *, prefix: str = "") -> None:
     body = to_json(ErrorView(code=code, message=message))
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status == 401:
@@ -89,5 +96,5 @@ async def _answer(send: Send, status: int, code: str, message: str) -> None:
     if status == 413:
         # The rest of the body is not read.
         headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": prefix + "http.response.start", "status": status, "headers": headers})
+    await send({"type": prefix + "http.response.body", "body": body})

@@ -15,6 +15,7 @@ from cress.cli import (
     center,
     demo,
     events,
+    execution,
     executor,
     groups,
     hold,
@@ -39,8 +40,8 @@ class InOrder(TyperGroup):
     """Verbs in the order in which they are needed: users', operators', the programs, the simulator."""
 
     order = (
-        "submit run jobs job logs resolve cancel hold release groups nodes status events usage up center executor store demo "
-        "simulate".split()
+        "submit run jobs job logs exec resolve cancel hold release groups nodes status events usage up center executor "
+        "store demo simulate".split()
     )  # a verb that is not in it comes last
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -79,6 +80,7 @@ app.command(epilog=run.EPILOG, context_settings={"allow_interspersed_args": Fals
 app.command(epilog=jobs.EPILOG)(jobs.jobs)
 app.command(epilog=job.EPILOG)(job.job)
 app.command(epilog=logs.EPILOG)(logs.logs)
+app.command("exec", epilog=execution.EPILOG)(execution.execute)
 app.command(epilog=resolve.EPILOG)(resolve.resolve)
 app.command(epilog=cancel.EPILOG)(cancel.cancel)
 app.command(epilog=hold.HOLD)(hold.hold)

@@ -181,9 +181,7 @@ class Client:
         path = f"/v1/jobs/{id}/tasks/{task}/exec"
         headers = {"Authorization": self._http.headers["Authorization"]}
         given = dict(environment or {})
-        return run_inside(
-            self.url, headers, path, command, environment=given, terminal=terminal, advice=self._advice
-        )
+        return run_inside(self.url, headers, path, command, environment=given, terminal=terminal, advice=self._advice)
 
     # --- groups, nodes, the whole -------------------------------------------------------------------------------------
 

@@ -27,6 +27,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
 from cress.executor import facts, logs, tidy
+from cress.executor.doors import Doors
+from cress.executor.execs import Execs
 from cress.executor.folder import FolderInUseError, Lock, make
 from cress.executor.frames import FrameError
 from cress.executor.link import Link, SupervisorError, Supervisors
@@ -35,10 +37,15 @@ from cress.executor.strangers import Strangers, stood_in_the_way
 from cress.executor.versions import versions
 from cress.model.attributes import with_labels
 from cress.model.node import Supervisor
-from cress.model.reports import Report, Started
+from cress.model.reports import Ended, Report, Started
 from cress.protocol.messages import (
     Beat,
     Durable,
+    Exec,
+    ExecInput,
+    ExecOver,
+    ExecSize,
+    FromAgent,
     Hello,
     Launches,
     Ports,
@@ -91,6 +98,8 @@ class Agent:
         self.directory = settings.directory.absolute()
         self.supervisors = Supervisors(self.directory, settings.name)
         self.live: set[int] = set()  # attempts that may still write
+        self.first: dict[int, int] = {}  # the first process of each attempt that runs
+        self.doors = Doors()
         self.unconfirmed: set[int] = set()  # attempts that ended, and the center has not said that it knows
         self.strangers = Strangers()
         self.versions: dict[str, str] = {}  # of compilers, as far as they have said them
@@ -130,6 +139,7 @@ class Agent:
             return OK if self.keep else await self._shut_down(session)
         finally:
             await _cancel(leaving, session, tidying, *self._jobs)
+            self.doors.close()
 
     async def _session(self) -> bool:
         """Connect to both sides and hand on until one is gone; whether the center took us."""
@@ -173,6 +183,7 @@ class Agent:
 
     async def _register(self, center: ClientConnection, link: Link) -> bool:
         try:
+            self.first.clear()
             self._take_in(link.inventory.reports)
             self.strangers.begin(link.inventory.ports)
             known = await self._versions(VERSIONS)
@@ -191,16 +202,20 @@ class Agent:
             if not self.settings.parent_pipe:  # else the parent says so, for all its children at once
                 self._say(f"node {self.settings.name} is registered at {self.settings.center_url}")
             self._link = link
+            execs = Execs(self.doors, lambda attempt: self.first.get(attempt, 0), partial(_tell, center))
             await link.send(answer)
             if self.leaving.is_set() and not self.keep:
                 await link.send(self._shutdown())
-            await _first_of(
-                self._from_center(center, link),
-                self._from_supervisor(center, link),
-                self._beat(center, answer.term),
-                self._watch_ports(center),
-                self._late_versions(known),
-            )
+            try:
+                await _first_of(
+                    self._from_center(center, link, execs),
+                    self._from_supervisor(center, link, execs),
+                    self._beat(center, answer.term),
+                    self._watch_ports(center),
+                    self._late_versions(known),
+                )
+            finally:
+                await execs.close()
             if not self.leaving.is_set():
                 self._say("the connection is gone; trying again")
             return True
@@ -261,7 +276,7 @@ class Agent:
                 await asyncio.sleep(term / 1e6 / BEATS)
                 await center.send(encode(Beat(sent=_boottime())))
 
-    async def _from_center(self, center: ClientConnection, link: Link) -> None:
+    async def _from_center(self, center: ClientConnection, link: Link, execs: Execs) -> None:
         """Hand orders on; answer what is for the agent itself."""
         try:
             while True:
@@ -269,6 +284,8 @@ class Agent:
                 order = decode_from_center(message)
                 if isinstance(order, ReadLog):
                     self._read_log(center, order)
+                elif isinstance(order, (Exec, ExecInput, ExecSize, ExecOver)):
+                    execs.obey(order)
                 elif isinstance(order, Refused):
                     return
                 else:
@@ -283,13 +300,16 @@ class Agent:
         except (ConnectionClosed, OSError):
             return
 
-    async def _from_supervisor(self, center: ClientConnection, link: Link) -> None:
+    async def _from_supervisor(self, center: ClientConnection, link: Link, execs: Execs) -> None:
         """Hand reports on."""
         with contextlib.suppress(ConnectionClosed, FrameError):
             while (message := await link.receive()) is not None:
                 reports = decode_from_supervisor(message)
                 if isinstance(reports, Reports):
                     self._take_in(reports.reports)
+                    for report in reports.reports:
+                        if isinstance(report, Ended):
+                            await execs.ended(report.attempt)
                     taken = stood_in_the_way(reports.reports)
                     if taken:
                         # First who has it, so that the next try is elsewhere.
@@ -303,8 +323,10 @@ class Agent:
         for report in reports:
             if isinstance(report, Started):
                 self.live.add(report.attempt)
-            else:
+                self.first[report.attempt] = report.pid
+            elif isinstance(report, Ended):
                 self.live.discard(report.attempt)
+                self.first.pop(report.attempt, None)
                 self.strangers.ended(report.attempt)
                 self.unconfirmed.add(report.attempt)
 
@@ -429,9 +451,8 @@ def main(settings: Settings) -> int:
         lock.give()
 
 
-def _boottime() -> int:
-    """Microseconds since the machine was started, time asleep included: the supervisor's clock."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+async def _tell(center: ClientConnection, message: FromAgent) -> None:
+    await center.send(encode(message))
 
 
 async def _receive(center: ClientConnection) -> bytes:

@@ -14,7 +14,9 @@ from cress.model.node import DYNAMIC_PORTS, Supervisor, Value
 from cress.model.reports import Report
 from cress.model.run import Host, Run
 
-VERSION = 3
+VERSION = 4
+# Bytes of a command's output, and of its input, that may be under way; who sends waits for ``taken`` beyond that.
+EXEC_OUTPUT, EXEC_INPUT = 262_144, 65_536
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
@@ -83,6 +85,28 @@ class LogData(Struct, frozen=True):
     data: bytes = b""
     over: bool = False
     error: str = ""
+
+
+class ExecData(Struct, frozen=True):
+    """From the command ``id``: ``data`` that it wrote, to standard error or not; ``taken`` bytes of its input are read."""
+
+    id: int
+    data: bytes = b""
+    error: bool = False
+    taken: int = 0
+
+
+# --- in both directions ------------------------------------------------------------------------------------------
+
+
+class ExecOver(Struct, frozen=True):
+    """Last message about the command ``id``. From the agent: its exit ``code`` (128 + n after signal n), or why it did not
+    run to its end (``why``). From the center: nobody wants it any more; its processes are killed.
+    """
+
+    id: int
+    code: int | None = None
+    why: str = ""
 
 
 # --- center to agent ---------------------------------------------------------------------------------------------
@@ -198,6 +222,36 @@ class ReadLog(Struct, frozen=True):
     wait: int = 0
 
 
+class Exec(Struct, frozen=True):
+    """Run a command inside a running attempt, and call it ``id`` on this connection.
+
+    ``environment`` is added to the task's own. ``terminal``: with one of so many rows and columns, else with pipes.
+    """
+
+    id: int
+    attempt: int
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+    terminal: tuple[int, int] | None = None
+
+
+class ExecInput(Struct, frozen=True):
+    """For the command ``id``: more input, its end (``over``), and that ``taken`` bytes of output have been read."""
+
+    id: int
+    data: bytes = b""
+    over: bool = False
+    taken: int = 0
+
+
+class ExecSize(Struct, frozen=True):
+    """The terminal of the command ``id`` has another size now."""
+
+    id: int
+    rows: int
+    columns: int
+
+
 # --- agent to supervisor, besides the orders of the center ---------------------------------------------------------
 
 
@@ -226,8 +280,10 @@ class Inventory(Struct, frozen=True):
     ports: dict[int, tuple[int, ...]] = {}
 
 
-FromAgent: TypeAlias = Hello | Beat | Reports | Ports | LogData
-FromCenter: TypeAlias = Welcome | Refused | Term | Launches | Stops | Signal | Durable | ReadLog
+FromAgent: TypeAlias = Hello | Beat | Reports | Ports | LogData | ExecData | ExecOver
+FromCenter: TypeAlias = (
+    Welcome | Refused | Term | Launches | Stops | Signal | Durable | ReadLog | Exec | ExecInput | ExecSize | ExecOver
+)
 ToSupervisor: TypeAlias = Welcome | Term | Launches | Stops | Signal | Durable | Shutdown
 FromSupervisor: TypeAlias = Inventory | Reports
 

@@ -47,13 +47,22 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _defect)
 
 
+def answer_to(error: Exception) -> Response:
+    """The same for an error that a call raised, where no handler is asked."""
+    if isinstance(error, InputError):
+        return _input(None, error)
+    if isinstance(error, NotFound):
+        return answer(404, "not_found", str(error))
+    return answer(503, "unavailable", str(error))
+
+
 def faults(error: InputError) -> tuple[Fault, ...]:
     """The mistakes of an input, one by one."""
     each = error.errors if isinstance(error, InputErrors) else [error]
     return tuple(Fault(what=one.what, hint=one.hint, field=one.field, file=one.file, line=one.line) for one in each)
 
 
-def _input(_: Request, error: Exception) -> Response:
+def _input(_: Request | None, error: Exception) -> Response:
     assert isinstance(error, InputError)
     if isinstance(error, NotAccepted):
         return answer(409, "not_accepted", str(error), faults(error))

@@ -1,0 +1,144 @@
+"""Commands in running tasks: a WebSocket for each (see ``protocol.execution``)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TypeVar
+
+import msgspec
+from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+
+from cress.center.api.errors import NotFound, answer_to
+from cress.center.api.jobs import check_task, job_by_id
+from cress.center.commands import Command, Overrun
+from cress.center.dispatch import Away, Connection
+from cress.center.engine import Engine, NotStored
+from cress.center.lookup import id_of
+from cress.lifecycle.live import LiveJob
+from cress.model.errors import InputError, NotAccepted
+from cress.protocol.execution import ERROR, MOST_COMMAND, MOST_SIZE, OUTPUT, ExecNews, ExecStart, ExecWord
+from cress.protocol.messages import ExecOver
+from cress.store.base import StoreError
+
+# Seconds for the first message; WebSocket close codes.
+PATIENCE = 10.0
+POLICY, TOO_BIG = 1008, 1009
+
+router = APIRouter(prefix="/v1/jobs")
+
+_T = TypeVar("_T", ExecStart, ExecWord)
+_encode = msgspec.json.Encoder().encode
+
+
+@router.websocket("/{id}/tasks/{task}/exec")
+async def run_inside(socket: WebSocket, id: str, task: str) -> None:
+    """Run a command in a task that runs now."""
+    engine: Engine = socket.app.state.engine
+    try:
+        attempt, connection = await _place(engine, id, task)
+    except (InputError, NotFound, Away, NotStored, StoreError) as error:
+        await socket.send_denial_response(answer_to(error))
+        return
+    await socket.accept()
+    with contextlib.suppress(WebSocketDisconnect):
+        try:
+            async with asyncio.timeout(PATIENCE):
+                start = _checked(_decoded(await socket.receive_text(), ExecStart))
+            command = connection.run_inside(attempt, start)
+        except (InputError, Away) as error:
+            await _last(socket, str(error))
+        except (TimeoutError, KeyError):
+            await _last(socket, "the first message is a text with the command")
+        else:
+            await _converse(socket, command)
+
+
+async def _place(engine: Engine, id: str, task: str) -> tuple[int, Connection]:
+    """The attempt of a task that runs now, and the connection to its node."""
+    found = await job_by_id(engine, id)
+    number = int(task) if task.isascii() and task.isdigit() and len(task) < 19 else -1
+    check_task(found, number, task)
+    live = found.attempts.values() if isinstance(found, LiveJob) else ()
+    for attempt in live:
+        if attempt.task == number and attempt.started:
+            return attempt.id, engine.dispatcher.connection(attempt.node)
+    raise NotAccepted(f"task {number} of job {id_of(found)} does not run", hint="commands run in running tasks only")
+
+
+async def _converse(socket: WebSocket, command: Command) -> None:
+    """Hand on in both directions until the command is over, or its reader has gone."""
+    hearing = asyncio.create_task(_hear(socket, command))
+    try:
+        while True:
+            news = await command.news()
+            if isinstance(news, ExecOver):
+                await _last(socket, news.why, news.code)
+                return
+            if news.data:
+                await socket.send_bytes((ERROR if news.error else OUTPUT) + news.data)
+            if news.taken:
+                await socket.send_text(_encode(ExecNews(taken=news.taken)).decode())
+    finally:
+        command.close()
+        hearing.cancel()
+        await asyncio.wait((hearing,))
+
+
+async def _hear(socket: WebSocket, command: Command) -> None:
+    """What the reader says, as soon as it comes: what is under way is bounded by the windows."""
+    try:
+        while True:
+            message = await socket.receive()
+            if message["type"] == "websocket.disconnect":
+                command.lost("its reader has gone")
+                return
+            if message.get("bytes") is not None:
+                command.feed(message["bytes"])
+                continue
+            word = _decoded(message["text"], ExecWord)
+            if word.taken:
+                command.taken(word.taken)
+            if word.size is not None:
+                command.resize(*_size(word.size))
+            if word.end:
+                command.end()
+    except (InputError, Overrun) as error:
+        command.lost(str(error))
+
+
+async def _last(socket: WebSocket, why: str, code: int | None = None) -> None:
+    await socket.send_text(_encode(ExecNews(over=True, code=code, why=why)).decode())
+    await socket.close()
+
+
+def _checked(start: ExecStart) -> ExecStart:
+    if not start.command or not start.command[0]:
+        raise InputError("no command", hint="the program and its arguments", field="command")
+    words = [*start.command, *start.environment, *start.environment.values()]
+    if any("\0" in word for word in words):
+        raise InputError("a zero byte", hint="text without zero bytes", field="command")
+    if any(not name or "=" in name or name.startswith("CRESS_") for name in start.environment):
+        raise InputError("no name of a variable", hint="not empty, without =, not CRESS_…", field="environment")
+    try:
+        size = sum(len(word.encode()) for word in words)
+    except UnicodeEncodeError:
+        raise InputError("characters that are none", hint="text in UTF-8", field="command") from None
+    if size > MOST_COMMAND:
+        raise InputError(f"a command of {size} bytes", hint=f"at most {MOST_COMMAND}", field="command")
+    if start.terminal is not None:
+        _size(start.terminal)
+    return start
+
+
+def _size(size: tuple[int, int]) -> tuple[int, int]:
+    if not all(0 <= each <= MOST_SIZE for each in size):
+        raise InputError(f"{size[0]} × {size[1]} is no size of a terminal", hint=f"rows, columns: 0 to {MOST_SIZE}")
+    return size
+
+
+def _decoded(text: str, kind: type[_T]) -> _T:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"a message cannot be read: {error}") from None

@@ -1,0 +1,173 @@
+"""``cress exec``: a command in a task that runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import termios
+import threading
+import tty
+from collections.abc import Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cress.cli.common import Data, connect, count, task_id
+from cress.cli.errors import Interrupted, told
+from cress.model.errors import InputError
+
+if TYPE_CHECKING:
+    from cress.client import Client
+    from cress.client.execution import Command
+
+EPILOG = """\
+\b
+Examples:
+  cress exec 12 -- sh                        a shell in the only task of job 12
+  cress exec 12.3 -- ps aux                  a command in its task 3
+  echo 'select 1' | cress exec 7 -- psql     with input from a pipe
+  cress exec 12 --env LANG=C -- ls -l
+
+\b
+The command runs as the task does: in its container, directory, account, limits and environment. With a terminal on both
+sides it gets one too, and Ctrl-C is for the command. It ends with the task, and when this command is ended.
+Exit codes: the command's own (128 + n after signal n; 127 not found, 126 not executable, 125 it could not be run there);
+2 bad input (no such task, say), 3 not accepted (the task does not run) or no center could be asked, 130 interrupted,
+255 the connection broke off.
+"""
+
+BROKEN = 255
+READ = 16_384
+
+
+def execute(
+    task: Annotated[str, typer.Argument(metavar="ID[.TASK]", help="A running task; of a job with one task, the job.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="The program and its arguments.")],
+    no_tty: Annotated[bool, typer.Option("--no-tty", "-T", help="No terminal, even if this is one.")] = False,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="A variable; may be repeated.")
+    ] = None,
+    data: Data = None,
+) -> None:
+    """Run a command in a running task."""
+    with told("exec"):
+        environment = _variables(env or [])
+        terminal = not no_tty and sys.stdin.isatty() and sys.stdout.isatty()
+        with connect(data) as client:
+            id, index = _task(client, task)
+            size = os.get_terminal_size(0) if terminal else None
+            if size is not None:
+                environment.setdefault("TERM", os.environ.get("TERM", "dumb"))
+            running = client.exec(
+                id, command, index, environment=environment, terminal=size and (size.lines, size.columns)
+            )
+            with running:
+                code = _attend(running, terminal=terminal)
+    raise typer.Exit(code)
+
+
+def _task(client: Client, text: str) -> tuple[int, int]:
+    id, index = task_id(text)
+    if index is None:
+        total = client.job(id).tasks.total
+        if total != 1:
+            raise InputError(f"job {id} has {count(total, 'task')}", hint=f"name one, such as {id}.0")
+        index = 0
+    return id, index
+
+
+def _variables(given: list[str]) -> dict[str, str]:
+    found = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise InputError(f"{each!r} is no variable", hint="NAME=VALUE", field="--env")
+        found[name] = value
+    return found
+
+
+def _attend(running: Command, *, terminal: bool) -> int:
+    """Hand on what is typed and what is written until the command is over; its exit code."""
+    from cress.client import Broken, Unavailable
+
+    reading, writing = os.pipe()
+    with contextlib.ExitStack() as undo:
+        undo.callback(os.close, writing)
+        undo.callback(os.close, reading)
+        if terminal:
+            undo.enter_context(_raw())
+            undo.enter_context(_sizes(writing))
+        feeder = threading.Thread(target=_feed, args=(running, reading), kwargs={"terminal": terminal}, daemon=True)
+        feeder.start()
+        try:
+            for error, part in running:
+                _write(2 if error else 1, part)
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted, and the command in the task was ended") from None
+        except (Broken, Unavailable) as error:
+            undo.close()
+            typer.echo(f"cress exec: {error}", err=True)
+            return BROKEN
+    if running.why:
+        typer.echo(f"cress exec: {running.why}", err=True)
+    assert running.code is not None
+    return running.code
+
+
+def _feed(running: Command, wake: int, *, terminal: bool) -> None:
+    """In a thread: what is typed, and that the window has another size."""
+    # On a terminal that is no longer read the thread must not take what is typed for the next program: it looks first.
+    with contextlib.suppress(OSError, ValueError):
+        while True:
+            ready, _, _ = select.select([0, wake], [], [])
+            if wake in ready:
+                if not os.read(wake, 100):
+                    return
+                size = os.get_terminal_size(0)
+                running.resize(size.lines, size.columns)
+            if 0 in ready:
+                data = os.read(0, READ)
+                if not data:
+                    running.end()
+                    if not terminal:
+                        return
+                    # A terminal that is gone.
+                    break
+                if not running.send(data):
+                    return
+
+
+@contextlib.contextmanager
+def _raw() -> Iterator[None]:
+    """Every key goes to the command, Ctrl-C too."""
+    before = termios.tcgetattr(0)
+    tty.setraw(0)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+@contextlib.contextmanager
+def _sizes(writing: int) -> Iterator[None]:
+    """Say when the window has another size."""
+
+    def changed(_number: int, _frame: FrameType | None) -> None:
+        with contextlib.suppress(OSError):
+            os.write(writing, b"s")
+
+    before = signal.signal(signal.SIGWINCH, changed)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGWINCH, before)
+
+
+def _write(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

@@ -1,0 +1,176 @@
+"""A command in a running task, from the side of whoever asked for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from cress.client import calls
+from cress.client.errors import Broken, Unavailable, Unreachable
+from cress.protocol.execution import ERROR, ExecNews, ExecStart, ExecWord
+from cress.protocol.messages import EXEC_INPUT
+
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
+
+# Seconds until the center has answered, and for a message that says good-bye.
+OPEN_SECONDS, CLOSE_SECONDS = 15.0, 1.0
+# A part of the input is small, so that typing is not held up by it.
+PART = 16_384
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(ExecNews).decode
+
+
+class Command:
+    """A command that runs in a task. Iterate over it for what it writes: ``(error, data)``, until it is over.
+
+    Then ``code`` is its exit code (128 + n after signal n), and ``why`` says what kept it from running if it did not. Input
+    goes in from another thread: ``send`` waits when the command does not read. Leaving it (``with``, ``close``) ends it.
+    """
+
+    def __init__(self, wire: ClientConnection, url: str, start: ExecStart) -> None:
+        self._wire = wire
+        self._url = url
+        self._room = EXEC_INPUT
+        self._changed = threading.Condition()
+        self._over = False
+        self.code: int | None = None
+        self.why = ""
+        self._say(start)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[tuple[bool, bytes]]:
+        """What it writes, whether to standard error. Raises Broken when the connection is gone, and Unavailable."""
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            while True:
+                message = self._wire.recv()
+                if isinstance(message, bytes):
+                    yield message[:1] == ERROR, message[1:]
+                    # Only now: whoever reads slowly is sent no more than fits into the window.
+                    self._say(ExecWord(taken=len(message) - 1))
+                    continue
+                news = _decode(message)
+                if news.taken:
+                    with self._changed:
+                        self._room += news.taken
+                        self._changed.notify_all()
+                if news.over:
+                    self.code, self.why = news.code, news.why
+                    if news.code is None:
+                        raise Unavailable(news.why)
+                    return
+        except (ConnectionClosed, OSError, EOFError):
+            raise Broken(
+                f"the connection to the center at {self._url} broke off, and the command in the task was ended"
+            ) from None
+        except msgspec.DecodeError:
+            raise Unreachable(f"what answers at {self._url} does not speak as a center of this version does") from None
+        finally:
+            with self._changed:
+                self._over = True
+                self._changed.notify_all()
+
+    def send(self, data: bytes) -> bool:
+        """Give it input; returns when all of it is on its way. False: it is over and reads nothing any more."""
+        view = memoryview(data)
+        while view:
+            with self._changed:
+                self._changed.wait_for(lambda: self._room > 0 or self._over)
+                if self._over:
+                    return False
+                part = bytes(view[: min(self._room, PART)])
+                self._room -= len(part)
+            if not self._say(part):
+                return False
+            view = view[len(part) :]
+        return True
+
+    def end(self) -> None:
+        """There is no more input."""
+        self._say(ExecWord(end=True))
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Its terminal has another size now."""
+        self._say(ExecWord(size=(rows, columns)))
+
+    def communicate(self, data: bytes = b"") -> tuple[int, bytes, bytes]:
+        """Give it this input and wait for its end: exit code, what it wrote to standard output and to standard error."""
+
+        def feed() -> None:
+            self.send(data)
+            self.end()
+
+        feeder = threading.Thread(target=feed, daemon=True)
+        feeder.start()
+        written: tuple[list[bytes], list[bytes]] = [], []
+        for error, part in self:
+            written[error].append(part)
+        feeder.join()
+        assert self.code is not None
+        return self.code, b"".join(written[False]), b"".join(written[True])
+
+    def close(self) -> None:
+        """End it, if it still runs."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+        self._wire.close()
+
+    def _say(self, what: ExecStart | ExecWord | bytes) -> bool:
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            self._wire.send(what if isinstance(what, bytes) else _encode(what).decode())
+        except (ConnectionClosed, OSError):
+            return False  # whoever reads is told
+        return True
+
+
+def run_inside(
+    url: str,
+    headers: Mapping[str, str],
+    path: str,
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    terminal: tuple[int, int] | None,
+    advice: str,
+) -> Command:
+    """Begin a command. Raises ``ClientError``."""
+    from websockets.exceptions import InvalidHandshake, InvalidStatus
+    from websockets.sync.client import connect
+
+    start = ExecStart(command=tuple(command), environment=dict(environment), terminal=terminal)
+    given: dict[str, Any] = dict(headers)
+    try:
+        wire = connect(
+            "ws" + url.removeprefix("http") + path,
+            additional_headers=given,
+            user_agent_header=None,
+            open_timeout=OPEN_SECONDS,
+            close_timeout=CLOSE_SECONDS,
+            compression=None,
+            proxy=None,
+            # The window bounds it; a reader that is paused must not keep the library from answering pings.
+            max_queue=None,
+        )
+    except InvalidStatus as error:
+        raise calls.refusal(error.response.status_code, bytes(error.response.body or b""), url) from None
+    except (OSError, InvalidHandshake, EOFError) as error:
+        why = calls.cause_of(error)
+        raise Unreachable(f"no center answers at {url} ({why}){advice}") from None
+    return Command(wire, url, start)

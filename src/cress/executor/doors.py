@@ -1,0 +1,208 @@
+"""The agent's end of the way into running tasks: starts the doorman, hands it orders, hears how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from cress.executor.doorway import (
+    MOST_PACKET,
+    Enter,
+    Kill,
+    Left,
+    ToDoorman,
+    Trouble,
+    decode_left,
+    decode_trouble,
+    encode,
+)
+
+# Seconds until a full socket is tried again.
+AGAIN = 0.01
+# Seconds that a command may take until it runs.
+PATIENCE = 20.0
+
+
+class DoorError(Exception):
+    """A command does not run in the task; the sentence says why, ``code`` is what a shell would say."""
+
+    def __init__(self, why: str, code: int) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+class Visit:
+    """A command that runs in a task. ``over`` becomes its exit code, or DoorError when nobody can know it any more."""
+
+    def __init__(self, number: int, over: asyncio.Future[int]) -> None:
+        self.number = number
+        self.over = over
+        self.terminal = -1  # the descriptor of our end
+
+
+class Doors:
+    """The doorman of an agent, started when it is needed."""
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._visits: dict[int, Visit] = {}
+        self._next = 1
+
+    async def enter(
+        self,
+        first: int,
+        attempt: int,
+        command: Sequence[str],
+        *,
+        environment: Sequence[tuple[str, str]] = (),
+        terminal: tuple[int, int] | None = None,
+        streams: Sequence[int] = (),
+    ) -> Visit:
+        """Run a command in the attempt whose first process is ``first``; returns when it runs. Raises DoorError.
+
+        ``streams`` are descriptors of its standard input, output and error; with a ``terminal`` (rows, columns) there are
+        none, and the visit has the descriptor of the terminal's other end, which belongs to the caller.
+        """
+        door = self._door()
+        number, self._next = self._next, self._next + 1
+        order = Enter(number, first, attempt, tuple(command), tuple(environment), terminal)
+        if len(encode(order)) > MOST_PACKET:
+            raise DoorError(f"the command is longer than {MOST_PACKET} bytes", 126)
+        loop = asyncio.get_running_loop()
+        over: asyncio.Future[int] = loop.create_future()
+        over.add_done_callback(lambda future: future.cancelled() or future.exception())
+        visit = self._visits[number] = Visit(number, over)
+        ours, theirs = socket.socketpair()
+        try:
+            with ours:
+                ours.setblocking(False)
+                try:
+                    await self._send(door, order, [theirs.fileno(), *streams])
+                finally:
+                    theirs.close()
+                async with asyncio.timeout(PATIENCE):
+                    await self._begun(ours, visit)
+        except BaseException as error:
+            self.kill(visit)
+            if visit.terminal >= 0:
+                os.close(visit.terminal)
+            if isinstance(error, TimeoutError):
+                raise DoorError("the command did not start in time", 125) from None
+            if isinstance(error, OSError):
+                raise DoorError("the executor cannot enter tasks at the moment", 125) from None
+            raise
+        return visit
+
+    def kill(self, visit: Visit) -> None:
+        """Kill the processes of a visit, if there are any left."""
+        if visit.number in self._visits and self._socket is not None:
+            job = asyncio.ensure_future(self._send(self._socket, Kill(visit.number)))
+            job.add_done_callback(lambda future: future.cancelled() or future.exception())
+
+    def close(self) -> None:
+        """Let the doorman end, and everything that it has let in."""
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
+            self._lost()
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(0)
+
+    async def _begun(self, back: socket.socket, visit: Visit) -> None:
+        """Read what the child says until it has become the command."""
+        while True:
+            await readable(back.fileno())
+            data, fds, _, _ = socket.recv_fds(back, MOST_PACKET, 1)
+            if fds:
+                visit.terminal = fds[0]
+                os.set_inheritable(fds[0], False)
+                os.set_blocking(fds[0], False)
+            if not data:
+                return
+            text = data.lstrip(b"\0")
+            if text:
+                trouble = Trouble("the command could not be started in the task", 125)
+                with contextlib.suppress(msgspec.DecodeError):
+                    trouble = decode_trouble(text)
+                raise DoorError(trouble.why, trouble.code)
+
+    def _door(self) -> socket.socket:
+        if self._socket is None:
+            if self._process is not None:
+                self._process.poll()
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                # It inherits nothing that is secret: commands can read the environment of their parent.
+                variables = {name: value for name, value in os.environ.items() if not name.startswith("CRESS_")}
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "cress.executor.doorman", str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    env=variables,
+                    cwd="/",
+                    start_new_session=True,
+                )
+            ours.setblocking(False)
+            self._socket = ours
+            asyncio.get_running_loop().add_reader(ours, self._heard)
+        return self._socket
+
+    def _heard(self) -> None:
+        assert self._socket is not None
+        try:
+            data = self._socket.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+            return
+        left: Left = decode_left(data)
+        visit = self._visits.pop(left.visit, None)
+        if visit is not None and not visit.over.done():
+            visit.over.set_result(left.code)
+
+    def _lost(self) -> None:
+        visits, self._visits = self._visits, {}
+        for visit in visits.values():
+            if not visit.over.done():
+                visit.over.set_exception(DoorError("the executor's doorman is gone, and with it the command", 125))
+
+    @staticmethod
+    async def _send(door: socket.socket, order: ToDoorman, fds: Sequence[int] = ()) -> None:
+        while True:
+            try:
+                socket.send_fds(door, [encode(order)], fds)
+            except BlockingIOError:
+                await asyncio.sleep(AGAIN)
+            else:
+                return
+
+
+async def readable(fd: int) -> None:
+    """Return when there is something to read, or the end."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(fd, set_once, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(fd)
+
+
+def set_once(ready: asyncio.Future[None]) -> None:
+    """Let go of who waits; an event may come twice before it does."""
+    if not ready.done():
+        ready.set_result(None)

@@ -1,0 +1,279 @@
+"""Commands that people run in tasks (``cress exec``): between the center's messages and the descriptors of a command.
+
+No side gets further ahead of the other than a window of bytes (``EXEC_OUTPUT``, ``EXEC_INPUT``): a reader who is slow
+makes the command wait, as a terminal would, and costs no memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import struct
+import termios
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from cress.executor.doors import DoorError, Doors, Visit, readable, set_once
+from cress.protocol.messages import EXEC_INPUT, EXEC_OUTPUT, Exec, ExecData, ExecInput, ExecOver, ExecSize, FromAgent
+
+# Commands at a time, checks not counted.
+MOST = 100
+PART = 65_536
+# Seconds that what a command wrote is waited for when it is over: something it left in the task may hold the pipe.
+LINGER = 1.0
+END_OF_INPUT = b"\x04"
+
+Send = Callable[[FromAgent], Awaitable[None]]
+
+
+class Execs:
+    """The commands of one connection to the center. ``first_of``: the first process of a running attempt, 0: none."""
+
+    def __init__(self, doors: Doors, first_of: Callable[[int], int], send: Send) -> None:
+        self._doors = doors
+        self._first_of = first_of
+        self._send = send
+        self._commands: dict[int, _Command] = {}
+
+    def obey(self, order: Exec | ExecInput | ExecSize | ExecOver) -> None:
+        """Do what the center says; about a command that is over it may say anything."""
+        if isinstance(order, Exec):
+            command = self._commands[order.id] = _Command(order, self._doors, self._send)
+            full = len(self._commands) > MOST
+            command.begin(self._first_of(order.attempt), full=full, gone=self._commands.pop)
+            return
+        known = self._commands.get(order.id)
+        if known is None:
+            return
+        if isinstance(order, ExecInput):
+            known.hear(order)
+        elif isinstance(order, ExecSize):
+            known.resize(order.rows, order.columns)
+        else:
+            known.cancel()
+
+    async def ended(self, attempt: int) -> None:
+        """The attempt is over: so are its commands."""
+        await self._cancel([each for each in self._commands.values() if each.order.attempt == attempt])
+
+    async def close(self) -> None:
+        """The center is gone: nobody wants them any more."""
+        await self._cancel(list(self._commands.values()))
+
+    @staticmethod
+    async def _cancel(commands: list[_Command]) -> None:
+        for each in commands:
+            each.cancel()
+        await asyncio.gather(*(each.gone() for each in commands))
+
+
+class _Command:
+    def __init__(self, order: Exec, doors: Doors, send: Send) -> None:
+        self.order = order
+        self._doors = doors
+        self._send = send
+        self._room = EXEC_OUTPUT
+        self._more_room = asyncio.Event()
+        self._input: list[bytes] = []
+        self._waiting = 0
+        self._input_over = False
+        self._more_input = asyncio.Event()
+        self._stdin = -1  # our end of the pipe
+        self._visit: Visit | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, first: int, *, full: bool, gone: Callable[[int, None], object]) -> None:
+        """Run it; ``gone`` is called with its number at its end."""
+        self._task = asyncio.create_task(self._run(first, full=full))
+        self._task.add_done_callback(lambda _: gone(self.order.id, None))
+
+    def cancel(self) -> None:
+        """Kill its processes."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def gone(self) -> None:
+        """Return when it is over."""
+        if self._task is not None:
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await self._task
+
+    def hear(self, order: ExecInput) -> None:
+        """Input, or room for output."""
+        if order.taken:
+            self._room += order.taken
+            self._more_room.set()
+        if order.data:
+            self._input.append(order.data)
+            self._waiting += len(order.data)
+            if self._waiting > 2 * EXEC_INPUT:
+                self.cancel()  # whoever sends does not keep to what was agreed
+        if order.over:
+            self._input_over = True
+        self._more_input.set()
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Tell the terminal, which tells the command."""
+        if self._visit is not None and self._visit.terminal >= 0:
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(self._visit.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    async def _run(self, first: int, *, full: bool) -> None:
+        over = ExecOver(id=self.order.id, why="the command was ended: its task is over, or nobody was there to read")
+        try:
+            _check(first, full=full)
+            await (self._with_terminal(first) if self.order.terminal is not None else self._with_pipes(first))
+            assert self._visit is not None
+            over = ExecOver(id=self.order.id, code=await self._visit.over)
+        except DoorError as error:
+            over = ExecOver(id=self.order.id, code=error.code, why=str(error))
+        except OSError as error:
+            over = ExecOver(id=self.order.id, code=125, why=f"the command could not be run: {error.strerror}")
+        finally:
+            self._close_input()
+            if self._visit is not None and not self._visit.over.done():
+                self._doors.kill(self._visit)
+                # Its end is told when its processes are gone, as that of a task.
+                await asyncio.wait({self._visit.over}, timeout=LINGER)
+            # On a connection that is gone nothing arrives, and nobody minds.
+            with contextlib.suppress(Exception):
+                await self._send(over)
+
+    async def _with_terminal(self, first: int) -> None:
+        order = self.order
+        self._visit = await self._doors.enter(
+            first, order.attempt, order.command, environment=order.environment, terminal=order.terminal
+        )
+        fd = self._visit.terminal
+        try:
+            await self._until_over([self._output(fd, error=False)], self._feed(fd, terminal=True))
+        finally:
+            self._visit.terminal = -1
+            os.close(fd)
+
+    async def _with_pipes(self, first: int) -> None:
+        order = self.order
+        with contextlib.ExitStack() as files:
+            theirs, ours = [], []
+            for reads in (True, False, False):
+                reading, writing = os.pipe()
+                theirs.append(reading if reads else writing)
+                ours.append(writing if reads else reading)
+            for fd in ours[1:]:
+                files.callback(os.close, fd)
+                os.set_blocking(fd, False)
+            os.set_blocking(ours[0], False)
+            self._stdin = ours[0]
+            try:
+                self._visit = await self._doors.enter(
+                    first, order.attempt, order.command, environment=order.environment, streams=theirs
+                )
+            finally:
+                for fd in theirs:
+                    os.close(fd)
+            outputs = [self._output(ours[1], error=False), self._output(ours[2], error=True)]
+            await self._until_over(outputs, self._feed(ours[0], terminal=False))
+
+    async def _until_over(self, outputs: list[Coroutine[Any, Any, None]], feed: Coroutine[Any, Any, None]) -> None:
+        """Until what the command wrote is sent; then its input is of no interest any more."""
+        feeding = asyncio.create_task(feed)
+        writing = [asyncio.create_task(each) for each in outputs]
+        try:
+            for each in writing:
+                await each
+            assert self._visit is not None
+            await asyncio.wait({self._visit.over})
+        finally:
+            for each in (feeding, *writing):
+                each.cancel()
+            await asyncio.gather(feeding, *writing, return_exceptions=True)
+
+    async def _output(self, fd: int, *, error: bool) -> None:
+        """Send what the command writes, as far as there is room."""
+        assert self._visit is not None
+        while True:
+            while self._room <= 0:
+                self._more_room.clear()
+                await self._more_room.wait()
+            try:
+                data = os.read(fd, min(PART, self._room))
+            except BlockingIOError:
+                if not await self._more_output(fd):
+                    return
+                continue
+            except OSError:
+                return  # of a terminal: nobody has it open any more
+            if not data:
+                return
+            self._room -= len(data)
+            await self._send(ExecData(id=self.order.id, data=data, error=error))
+
+    async def _more_output(self, fd: int) -> bool:
+        """Wait for more output; False: none comes, since the command is over."""
+        assert self._visit is not None
+        ready = asyncio.ensure_future(readable(fd))
+        either: set[asyncio.Future[Any]] = {ready, self._visit.over}
+        try:
+            if not self._visit.over.done():
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not ready.done():
+                await asyncio.wait({ready}, timeout=LINGER)
+            return ready.done()
+        finally:
+            ready.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await ready
+
+    async def _feed(self, fd: int, *, terminal: bool) -> None:
+        """Write the input to the command. Closes the pipe at its end, or when the command reads no more."""
+        try:
+            while True:
+                while self._input:
+                    data = self._input.pop(0)
+                    with contextlib.suppress(BrokenPipeError):
+                        await _write(fd, data)
+                    self._waiting -= len(data)
+                    await self._send(ExecData(id=self.order.id, taken=len(data)))
+                if self._input_over:
+                    if terminal:
+                        await _write(fd, END_OF_INPUT)
+                    return
+                self._more_input.clear()
+                await self._more_input.wait()
+        except OSError:
+            return
+        finally:
+            self._close_input()
+
+    def _close_input(self) -> None:
+        fd, self._stdin = self._stdin, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+def _check(first: int, *, full: bool) -> None:
+    if not first:
+        raise DoorError("the task does not run on its node (any more)", 125)
+    if full:
+        raise DoorError(f"{MOST} commands run in tasks of this node already", 125)
+
+
+async def _write(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(fd, view) :]
+        except BlockingIOError:
+            await _writable(fd)
+
+
+async def _writable(fd: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_writer(fd, set_once, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_writer(fd)

@@ -1,0 +1,223 @@
+"""How a process becomes one inside a running task: cgroups, namespaces, root, directory, limits and account of another.
+
+All of it is read from /proc, so it serves every runtime alike: a plain process has no namespaces of its own, and nothing
+is entered then. ``prepare`` reads and opens; the rest is called in its order in a new child, which has one thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from cress.executor import processes
+
+# Namespaces in the order in which they are entered; of a user's own ones the user namespace opens the others.
+_NAMESPACES = ("user", "cgroup", "ipc", "uts", "net", "pid", "time", "mnt")
+# Programs that stand between the first process of an attempt and its own program, by what the kernel calls them.
+_ENGINES = frozenset({"crun", "runc", "runc:[2:INIT]", "bwrap", "conmon"})
+_STAGE = b"cress.executor.stage"
+_DEEPEST = 16
+
+_PR_SET_PDEATHSIG, _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 23, 24, 38
+_MOST_CAPABILITIES = 64
+_SIGKILL = 9
+_LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class EnterError(Exception):
+    """The task cannot be entered; the sentence says why."""
+
+
+class Place:
+    """What confines a process, with descriptors of what is entered; account as it is called inside."""
+
+    __slots__ = (
+        "cgroups", "directory", "environment", "gid", "groups", "limits", "namespaces", "new_pids", "pid", "root", "status",
+        "strange_user", "uid",
+    )  # fmt: skip
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.status = _status(pid)
+        self.uid = int(self.status["Uid"].split()[1])
+        self.gid = int(self.status["Gid"].split()[1])
+        self.groups = [int(each) for each in self.status.get("Groups", "").split()]
+        self.environment = environment(pid)
+        self.cgroups = list(_cgroups(pid))
+        self.namespaces: list[tuple[str, int]] = []
+        for name in _NAMESPACES:
+            path = f"/proc/{pid}/ns/{name}"
+            with contextlib.suppress(FileNotFoundError):
+                if os.stat(path).st_ino != os.stat(f"/proc/self/ns/{name}").st_ino:  # noqa: PTH116
+                    self.namespaces.append((name, os.open(path, os.O_RDONLY | os.O_CLOEXEC)))
+        names = {name for name, _ in self.namespaces}
+        self.new_pids = "pid" in names
+        self.strange_user = "user" in names
+        if self.strange_user:
+            self.uid, self.gid = _inner(pid, "uid_map", self.uid), _inner(pid, "gid_map", self.gid)
+        self.root = -1
+        if "mnt" in names or os.readlink(f"/proc/{pid}/root") != "/":  # noqa: PTH115
+            self.root = os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.directory = os.open(f"/proc/{pid}/cwd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.limits = [(number, resource.prlimit(pid, number)) for number in _LIMITS]
+
+
+def prepare(first: int, attempt: int) -> Place:
+    """What confines the program of an attempt, whose first process is ``first``. Raises EnterError."""
+    try:
+        pid = program(first)
+        before = processes.start_ticks(pid)
+        place = Place(pid)
+    except (OSError, KeyError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else "it is over"
+        raise EnterError(f"the task cannot be entered: {why}") from None
+    if before is None or processes.start_ticks(pid) != before or not processes.is_alive(pid):
+        raise EnterError("the task is over")
+    if place.environment.get(b"CRESS_ATTEMPT") != b"%d" % attempt:
+        raise EnterError("the program of the task cannot be found on its node")
+    return place
+
+
+def program(first: int) -> int:
+    """The process of the task's own program: the first one, or what a container engine or the stage has started."""
+    pid = first
+    for _ in range(_DEEPEST):
+        below = sorted(_children(pid))
+        if not below or not _stands_between(pid):
+            break
+        pid = below[0]
+    return pid
+
+
+def join_cgroups(place: Place) -> None:
+    """Be counted and limited as the task is. Before the namespaces are entered: the paths are the node's."""
+    for path in place.cgroups:
+        try:
+            with open(path, "wb", buffering=0) as file:  # noqa: PTH123
+                file.write(b"0")
+        except OSError as error:
+            # Nobody but root has put it there on purpose, so a user's own executor has nothing to keep to.
+            if os.geteuid() == 0:
+                raise EnterError(f"the limits of the task cannot be taken over: {path}: {error.strerror}") from None
+
+
+def enter_namespaces(place: Place) -> None:
+    """Enter the namespaces of the task; that of the pids holds for children from now on."""
+    for name, fd in place.namespaces:
+        if _libc.setns(fd, 0) != 0:
+            raise EnterError(f"the task's {name} namespace cannot be entered: {os.strerror(ctypes.get_errno())}")
+        os.close(fd)
+
+
+def enter_root(place: Place) -> None:
+    """Take the root directory and the working directory of the task."""
+    if place.root >= 0:
+        os.fchdir(place.root)
+        os.chroot(".")
+    os.fchdir(place.directory)
+
+
+def become(place: Place) -> None:
+    """Take limits, capabilities and account of the task; last, since nothing of the above is allowed afterwards."""
+    for number, (soft, hard) in place.limits:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(number, (soft, hard))
+    os.umask(int(place.status.get("Umask", "22"), 8))
+    bounds = int(place.status.get("CapBnd", "f" * 16), 16)
+    for number in range(_MOST_CAPABILITIES):
+        if not bounds >> number & 1 and _libc.prctl(_PR_CAPBSET_READ, number, 0, 0, 0) == 1:
+            _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)
+    uid, gid = place.uid, place.gid
+    if place.strange_user or os.geteuid() == 0:
+        with contextlib.suppress(PermissionError):  # a user namespace may deny setgroups
+            os.setgroups([] if place.strange_user else place.groups)
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    elif (uid, gid) != (os.getuid(), os.getgid()):
+        raise EnterError("the task runs as another user than the executor")
+    if place.status.get("NoNewPrivs") == "1":
+        _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """Be killed when the parent ends. A change of account undoes it, so it comes after."""
+    _libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+
+
+def environment(pid: int) -> dict[bytes, bytes]:
+    """The variables with which a process was started."""
+    pairs = (part.partition(b"=") for part in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+    return {name: value for name, equals, value in pairs if equals and name}
+
+
+def candidates(command: str, variables: Mapping[bytes, bytes]) -> list[bytes]:
+    """The files that a command may mean, in the order of the task's search path."""
+    name = os.fsencode(command)
+    if b"/" in name:
+        return [name]
+    folders = variables.get(b"PATH", os.defpath.encode()).split(b":")
+    return [folder + b"/" + name if folder else name for folder in folders] if name else []
+
+
+def _stands_between(pid: int) -> bool:
+    name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    return name in _ENGINES or _STAGE in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def _children(pid: int) -> Iterator[int]:
+    for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+        with contextlib.suppress(OSError):
+            yield from map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text(encoding="ascii").split())
+
+
+def _status(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _cgroups(pid: int) -> Iterator[str]:
+    """The files that take a process into the cgroups of another, as far as they are not our own already."""
+    ours = set(_lines(os.getpid()))
+    for line in _lines(pid):
+        if line in ours:
+            continue
+        _, controllers, path = line.split(":", 2)
+        found = _mount(controllers)
+        if found is not None:
+            root, point = found
+            inner = path.removeprefix(root.rstrip("/")) if path.startswith(root) else path
+            yield f"{point}{inner.rstrip('/')}/cgroup.procs"
+
+
+def _lines(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+
+
+def _mount(controllers: str) -> tuple[str, str] | None:
+    """Root and place of the mount of a hierarchy: of v1 by its controllers, of v2 without any."""
+    wanted = set(controllers.split(",")) if controllers else None
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        root, point = before.split(" ")[3:5]
+        if wanted is None:
+            if kind == "cgroup2":
+                return root, point
+        elif kind == "cgroup" and wanted <= set(options.split(" ")[-1].split(",")):
+            return root, point
+    return None
+
+
+def _inner(pid: int, table: str, number: int) -> int:
+    """What an account is called in the user namespace of a process."""
+    for line in Path(f"/proc/{pid}/{table}").read_text(encoding="ascii").splitlines():
+        inside, outside, count = map(int, line.split())
+        if outside <= number < outside + count:
+            return inside + number - outside
+    raise EnterError("the account of the task has no number inside it")
