@@ -96,8 +96,15 @@ def mapping(keys: dict[str, Schema], *required: str) -> Schema:
         "properties": keys,
         "patternProperties": {pattern_of(key): value for key, value in keys.items()},
         "additionalProperties": False,
-        "allOf": [{"not": {"propertyNames": {"not": {"pattern": pattern_of(key)}}}} for key in required],
+        **needed(*required),
     }
+
+
+def needed(*keys: str) -> Schema:
+    """These keys are there, in whatever spelling."""
+    return (
+        {"allOf": [{"not": {"propertyNames": {"not": {"pattern": pattern_of(key)}}}} for key in keys]} if keys else {}
+    )
 
 
 def pattern_of(key: str) -> str:

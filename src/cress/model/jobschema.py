@@ -1,0 +1,79 @@
+"""A JSON Schema (2020-12) of job files, made of the table of keys: for editors, and for programs that write job files.
+
+It says which keys there are and what their values look like. What it refuses is refused when it is read too; the language
+of constraints, moments of clocks and what a cluster has are for the center to say.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cress.model.job import JobType
+from cress.model.jobkeys import ALIASES, TABLE, Key, Schema, misplaced, needed, pattern_of
+
+_ABOUT = "Jobs of Cress: what `cress submit`, `cress apply` and the API take (docs/jobs.md)."
+# Of each type what it cannot do without.
+_NEEDED = {
+    JobType.BATCH: ("command",),
+    JobType.SERVICE: ("command",),
+    JobType.DATABASE: ("command",),
+    JobType.CRON: ("command", "when"),
+    JobType.DAG: ("steps",),
+}
+
+
+def job_schema() -> Schema:
+    """The schema of a file: a job, or a list of jobs."""
+    definitions: dict[str, Schema] = {type_.value: _mapping(type_) for type_ in JobType}
+    definitions["step"] = _mapping(None)
+    definitions["job"] = _by_type()
+    job = {"$ref": "#/$defs/job"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Job file of Cress",
+        "description": _ABOUT,
+        "if": {"type": "array"},
+        "then": {"items": job, "minItems": 1},
+        "else": job,
+        "$defs": definitions,
+    }
+
+
+def schema_text() -> str:
+    """The schema as JSON, indented."""
+    return msgspec.json.format(msgspec.json.encode(job_schema()), indent=2).decode()
+
+
+def keys_of(type_: JobType | None) -> list[Key]:
+    """The keys that a job of this type may have, or a step of a dag (``None``)."""
+    return [key for key in TABLE if misplaced(key.name, type_) is None]
+
+
+def _mapping(type_: JobType | None) -> Schema:
+    """A job of one type, or a step: its keys as people write them most, and in every other spelling."""
+    properties: dict[str, Schema] = {}
+    patterns: dict[str, Schema] = {}
+    for key in keys_of(type_):
+        schema = {"description": key.about, **key.schema}
+        properties[key.name] = schema
+        for word in (key.name, *(alias for alias, name in ALIASES.items() if name == key.name)):
+            patterns[pattern_of(word)] = key.schema
+    return {
+        "type": "object",
+        "properties": properties,
+        "patternProperties": patterns,
+        "additionalProperties": False,
+        **(needed(*_NEEDED[type_]) if type_ else {}),
+    }
+
+
+def _by_type() -> Schema:
+    """The keys go with the type; without one it is a batch job."""
+    chosen: Schema = {"$ref": f"#/$defs/{JobType.BATCH.value}"}
+    for type_ in reversed([each for each in JobType if each is not JobType.BATCH]):
+        letters = "".join(f"[{each}{each.upper()}]" for each in type_.value)
+        other = {
+            "patternProperties": {pattern_of("type"): {"not": {"type": "string", "pattern": f"^\\s*{letters}\\s*$"}}}
+        }
+        chosen = {"if": {"type": "object", "not": other}, "then": {"$ref": f"#/$defs/{type_.value}"}, "else": chosen}
+    return chosen
