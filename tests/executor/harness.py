@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -133,8 +133,9 @@ class Client:
 class SupervisorProcess:
     """A supervisor, started for real."""
 
-    def __init__(self, directory: Path, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, directory: Path, environment: dict[str, str] | None = None, options: Sequence[str] = ()) -> None:
         self.directory = directory
+        self.options = options
         self.environment = environment or {}
         self.process: subprocess.Popen[str] | None = None
         self.clients: list[Client] = []
@@ -148,7 +149,7 @@ class SupervisorProcess:
 
     def popen(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "cress.executor.supervisor", str(self.directory), "--name", "node1"],
+            [sys.executable, "-m", "cress.executor.supervisor", str(self.directory), "--name", "node1", *self.options],
             env={**os.environ, **self.environment},
             stderr=subprocess.PIPE,
             text=True,
@@ -211,9 +212,11 @@ def left_over(directory: Path) -> set[int]:
 
 
 @contextlib.contextmanager
-def supervisor(directory: Path, environment: dict[str, str] | None = None) -> Iterator[SupervisorProcess]:
+def supervisor(
+    directory: Path, environment: dict[str, str] | None = None, options: Sequence[str] = ()
+) -> Iterator[SupervisorProcess]:
     """A supervisor that is gone afterwards, with everything that it started."""
-    process = SupervisorProcess(directory, environment)
+    process = SupervisorProcess(directory, environment, options)
     try:
         yield process
     finally:

@@ -49,6 +49,7 @@ ALIVE_TIMEOUT = 2.0
 PING, LEAST_PING = 20.0, 2.0
 MOST_BYTES = 64 * 2**20
 MOST_NAME = 253
+MOST_SENTENCES, MOST_SENTENCE = 20, 500
 # WebSocket close codes.
 GOING_AWAY, PROTOCOL_ERROR, POLICY, TRY_AGAIN = 1001, 1002, 1008, 1013
 
@@ -180,6 +181,7 @@ class Listener:
             address=hello.address,
             attributes=tuple(hello.attributes.items()),
             ports=hello.ports,
+            unlimited=tuple(text[:MOST_SENTENCE] for text in hello.unlimited[:MOST_SENTENCES]),
         )
 
     async def _only_one(self, name: str) -> None:

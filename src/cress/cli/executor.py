@@ -13,6 +13,9 @@ from cress.cli.errors import told
 from cress.model.attributes import parse_ports
 from cress.model.errors import InputError
 from cress.model.node import DYNAMIC_PORTS
+from cress.model.units import one_of
+
+RUNTIMES = ("process", "container", "auto")
 
 EPILOG = """\
 \b
@@ -59,6 +62,15 @@ def executor(
     ports: Annotated[
         str, typer.Option(metavar="FIRST-LAST", help="The ports that tasks are given if they ask for any one.")
     ] = f"{DYNAMIC_PORTS[0]}-{DYNAMIC_PORTS[1]}",
+    runtime: Annotated[
+        str,
+        typer.Option(
+            metavar="RUNTIME", help="For jobs that do not say: process, container, or auto (docs/containers.md)."
+        ),
+    ] = "process",
+    writable: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="A folder that containers may write to; several times.")
+    ] = None,
     keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
     keep_logs: Annotated[
         str, typer.Option(metavar="DURATION", help="How long what tasks wrote is kept (docs/history.md).")
@@ -90,6 +102,8 @@ def executor(
             address=address,
             labels=labels,
             ports=dynamic,
+            runtime=runtime_of(runtime),
+            writable=tuple(folder_of(each) for each in writable or ()),
             keep_tasks=keep_tasks,
             parent_pipe=parent_pipe,
             keep_logs=duration_of(keep_logs, "--keep-logs") / 1e6,
@@ -105,3 +119,18 @@ def ports_of(text: str) -> tuple[int, int]:
         return parse_ports(text)
     except InputError as error:
         raise error.at(field="--ports") from None
+
+
+def runtime_of(text: str) -> str:
+    """The value of ``--runtime``."""
+    if text not in RUNTIMES:
+        raise InputError(f"{text!r} is no runtime", hint=one_of(text, RUNTIMES), field="--runtime")
+    return text
+
+
+def folder_of(path: Path) -> str:
+    """The value of ``--writable``: a folder that is there, but not the root of all."""
+    path = path.absolute()
+    if not path.is_dir() or path == Path("/"):
+        raise InputError(f"{path} is no folder for tasks to write to", hint="one that is there", field="--writable")
+    return str(path)

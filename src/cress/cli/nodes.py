@@ -178,6 +178,7 @@ def about(node: NodeView) -> list[tuple[str, Cell]]:
         *((name, f"{node.used.get(name, '0')} of {amount} used") for name, amount in node.capacity.items()),
         ("Disks", f"{node.disks_free} of {node.disks} free" if node.disks else ""),
         ("Ports", _ports(node)),
+        ("Not limited", "; ".join(node.unlimited)),
         *((name, shown(value)) for name, value in node.attributes.items()),
     ]
 

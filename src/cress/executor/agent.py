@@ -36,7 +36,7 @@ from cress.executor.settings import Settings
 from cress.executor.strangers import Strangers, stood_in_the_way
 from cress.executor.versions import versions
 from cress.model.attributes import with_labels
-from cress.model.node import Supervisor
+from cress.model.node import Supervisor, Value
 from cress.model.reports import Ended, Report, Started
 from cress.protocol.messages import (
     Beat,
@@ -47,6 +47,7 @@ from cress.protocol.messages import (
     ExecSize,
     FromAgent,
     Hello,
+    Inventory,
     Launches,
     Ports,
     ReadLog,
@@ -96,7 +97,7 @@ class Agent:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.directory = settings.directory.absolute()
-        self.supervisors = Supervisors(self.directory, settings.name)
+        self.supervisors = Supervisors(self.directory, settings.name, settings.runtime, settings.writable)
         self.live: set[int] = set()  # attempts that may still write
         self.first: dict[int, int] = {}  # the first process of each attempt that runs
         self.doors = Doors()
@@ -231,7 +232,7 @@ class Agent:
             boot=os.environ.get(PRETENDED_BOOT, known.boot),
             rack=self.settings.rack,
             address=self.settings.address or center.local_address[0],
-            attributes=with_labels({**facts.attributes(), **found}, self.settings.labels),
+            attributes=with_labels({**facts.attributes(), **_containers(known), **found}, self.settings.labels),
             ports=self.settings.ports,
             listening=self.strangers.told or (),
             reports=known.reports,
@@ -240,6 +241,7 @@ class Agent:
             epoch=known.epoch,
             cluster=known.cluster,
             supervisor=Supervisor(known.pid, known.ticks, known.attempts),
+            unlimited=known.unlimited,
         )
 
     async def _versions(self, patience: float | None) -> dict[str, str]:

@@ -65,9 +65,11 @@ class Link:
 class Supervisors:
     """Starts the supervisor of a directory when none runs, and connects to it."""
 
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(self, directory: Path, name: str, runtime: str = "process", writable: tuple[str, ...] = ()) -> None:
         self._directory = directory
-        self._name = name
+        self._options = ["--name", name, "--runtime", runtime]
+        for each in writable:
+            self._options += ["--writable", each]
         self._socket = directory / "supervisor.sock"
         self._log = directory / "supervisor.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -116,7 +118,7 @@ class Supervisors:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CRESS_")}
         with self._log.open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-P", "-m", "cress.executor.supervisor", str(self._directory), "--name", self._name],
+                [sys.executable, "-P", "-m", "cress.executor.supervisor", str(self._directory), *self._options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -17,6 +17,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     center is reached. ``ports`` are the first and the last of the dynamic ports. ``grace``, ``ping_interval``, ``ping_timeout``, ``retry_first``
     and ``retry_most`` are seconds: how long tasks get at a stop, how often a silent center is asked for a sign of
     life and how long it may take to give one, how soon a lost connection is tried again at first and at the latest.
+    ``runtime`` is that of jobs that do not say (process, container; auto: container where it works), ``writable`` are the
+    folders of the node that tasks in containers may write to.
     What tasks wrote is kept for ``keep_logs`` seconds, and at most ``keep_logs_size`` bytes of it.
     """
 
@@ -29,6 +31,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     labels: dict[str, Value] = {}
     ports: tuple[int, int] = DYNAMIC_PORTS
+    runtime: str = "process"
+    writable: tuple[str, ...] = ()
     keep_tasks: bool = False  # at SIGTERM the agent leaves, supervisor and tasks stay
     parent_pipe: bool = False  # leave in the same way when standard input ends: the parent was killed
     grace: float = 5.0

@@ -190,8 +190,6 @@ class Stage:
             return Trouble(kind, f"files need the Python package {error.name}, which this node does not have").encode()
         files = self.run.files if kind is Cause.FILES else self.run.outputs
         transfer.load(files)
-        told = self._step_down()
-        base = self._base()
         walls = None
         if self.orders.engine:
             walls = tuple(
@@ -199,7 +197,14 @@ class Stage:
                 for each in (os.fsdecode(self.what.folder), os.fsdecode(self.what.data), *self.orders.writable)
                 if each
             )
-        ground = Ground(base, walls)
+        # A directory of its own is entered by who may pass through the executor's; another one by the account itself.
+        own = not self.run.directory
+        if own:
+            self._enter_own()
+        ground = Ground(Path() if own else Path(self.run.directory), walls)
+        told = self._step_down()
+        if not own:
+            os.chdir(self.run.directory)
         wrong = (transfer.bring if kind is Cause.FILES else transfer.save)(files, ground, told)
         return b"done" if wrong is None else wrong.encode()
 
@@ -219,15 +224,15 @@ class Stage:
         }
         return {"CRESS_NODE": self.orders.node, **known}
 
-    def _base(self) -> Path:
-        """The directory of the task; one of the attempt's own is made here, as the program would."""
-        if self.run.directory:
-            os.chdir(self.run.directory)
-            return Path(self.run.directory)
-        base = Path(os.fsdecode(self.what.folder + b"/work"))
-        base.mkdir(mode=0o755, exist_ok=True)
+    def _enter_own(self) -> None:
+        """Make the directory of the attempt, as the program would, and go there."""
+        base = self.what.folder + b"/work"
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(base, 0o755)  # noqa: PTH102
+            account = account_of(self.run)
+            if account is not None:
+                os.chown(base, account.uid, account.gid)
         os.chdir(base)
-        return base
 
 
 def _all_of(fd: int, most: float | None = None) -> bytes | None:

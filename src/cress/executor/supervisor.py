@@ -19,12 +19,13 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
 import msgspec
 
-from cress.executor import ports, processes, trouble
+from cress.executor import ports, processes, state, trouble
 from cress.executor.alarm import Alarm
 from cress.executor.folder import Folder, FolderInUseError, socket_path
 from cress.executor.frames import FrameError, Frames, frame
@@ -34,6 +35,7 @@ from cress.executor.records import Record
 from cress.executor.runtimes import choose
 from cress.executor.runtimes.base import Runtime, Spawn, StartError, announced
 from cress.executor.runtimes.container import ContainerRuntime
+from cress.executor.runtimes.engines import ENGINES, Engine
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import StagedRuntime
 from cress.executor.trouble import Trouble
@@ -72,7 +74,14 @@ _PR_SET_CHILD_SUBREAPER = 36
 class Supervisor:
     """The loop, and the hands of the keeper."""
 
-    def __init__(self, folder: Folder, name: str, runtime: str = "process", writable: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        name: str,
+        runtime: str = "process",
+        writable: tuple[str, ...] = (),
+        engines: Sequence[Engine] = ENGINES,
+    ) -> None:
         self.folder = folder
         self.boot = processes.boot_id()
         self.selector = selectors.EpollSelector()
@@ -84,8 +93,10 @@ class Supervisor:
         self._handle_signals()
         self.runtime = ProcessRuntime(name, os.environ)
         self.staged = StagedRuntime(name, os.environ)
-        found = choose.find(name, os.environ, folder.path, writable=writable)
+        found = choose.find(name, os.environ, folder.path, writable=writable, engines=engines)
         self.container, self.no_container = found.container, found.why
+        engine = "" if found.container is None else found.container.engine.name
+        self.staged_inside = StagedRuntime(name, os.environ, engine, str(folder.path), writable)
         self.default = choose.default(runtime, found)
         self.unlimited = choose.unlimited(self.default, found)
         self.clearing: set[int] = set()  # attempts that did not start, and something of whose containers is left
@@ -315,13 +326,22 @@ class Supervisor:
         if port:
             raise StartError(f"port {port} is in use on this node", port=port)
         folder = self.attempts + b"/%d" % task.attempt
-        pid, fd = self._runtime(task.run).spawn(Spawn(task.attempt, task.task, task.run, folder, task.given))
+        data = state.make(self.folder.path, task.run, task.task)
+        pid, fd = self._runtime(task.run).spawn(Spawn(task.attempt, task.task, task.run, folder, task.given, data))
         self.by_pid[pid] = task
         self.spawning[pid] = (fd, task, bytearray())
         return pid
 
     def _runtime(self, run: Run) -> Runtime:
-        return self.staged if run.staged else self.runtime
+        """Who starts a program, or the stage for it. StartError: nobody here does it as its job asks."""
+        contained = (run.runtime or self.default) == choose.CONTAINER
+        if contained and self.container is None:
+            raise StartError(f"this node cannot run containers: {self.no_container}", node=not run.runtime)
+        if run.root and not contained:
+            raise StartError("a root folder of the job's own needs runtime: container")
+        if run.staged:
+            return self.staged_inside if contained else self.staged
+        return self.container if contained and self.container is not None else self.runtime
 
     def _trouble(self, task: Task) -> Trouble | None:
         """What the stage of an attempt left that says more than its end; of an adopted one nobody knows if it had a stage."""
@@ -360,6 +380,8 @@ class Supervisor:
             # What was killed may have had children that are ours now.
             self._find_orphans()
             left = {pid for pid, attempt in self.orphans.items() if attempt == task.attempt}
+        if inside is not None:
+            left.discard(inside.first(task.attempt))  # that one goes last
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
@@ -575,11 +597,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--name", required=True, help="the node's name, for CRESS_NODE")
     parser.add_argument("--runtime", default="process", choices=choose.RUNTIMES, help="for jobs that do not say")
     parser.add_argument("--writable", action="append", default=[], help="a folder that containers may write to")
+    parser.add_argument("--engine", action="append", help="what may make containers; all that are known")
     options = parser.parse_args(arguments)
+    engines = [each for each in ENGINES if options.engine is None or each.name in options.engine]
     _settle_in()
     try:
         with Folder(options.directory) as folder:
-            supervisor = Supervisor(folder, options.name, options.runtime, tuple(options.writable))
+            supervisor = Supervisor(folder, options.name, options.runtime, tuple(options.writable), engines)
             # Only now: the runtime remembers the limit that its children get back.
             soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
             if soft != hard:

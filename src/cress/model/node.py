@@ -19,7 +19,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One machine, physical or virtual: a unique name, what it offers, the rack that it stands in.
 
     ``address`` is where its tasks are reached. ``attributes`` (facts that were found, and labels) are named in
-    constraints. ``ports`` are the first and the last of its dynamic ports.
+    constraints. ``ports`` are the first and the last of its dynamic ports. ``unlimited`` are sentences about limits that
+    do not hold there.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     address: str = ""
     attributes: tuple[tuple[str, Value], ...] = ()
     ports: tuple[int, int] = DYNAMIC_PORTS
+    unlimited: tuple[str, ...] = ()
 
 
 class Supervisor(msgspec.Struct, frozen=True, array_like=True):

@@ -36,7 +36,8 @@ class Hello(Struct, frozen=True):
     in ``Ports``.
 
     ``sent`` as in ``Beat``. ``bound``: a term holds for everything that runs there. ``epoch`` is the highest that it
-    has had orders of, from the cluster with the id ``cluster`` (empty: none yet).
+    has had orders of, from the cluster with the id ``cluster`` (empty: none yet). ``unlimited`` are sentences about limits
+    that do not hold there.
     """
 
     version: int
@@ -54,6 +55,7 @@ class Hello(Struct, frozen=True):
     epoch: int = 0
     cluster: str = ""
     supervisor: Supervisor | None = None
+    unlimited: tuple[str, ...] = ()
 
 
 class Beat(Struct, frozen=True):
@@ -265,7 +267,8 @@ class Shutdown(Struct, frozen=True):
 class Inventory(Struct, frozen=True):
     """First message of the supervisor to an agent that connects: what ``Hello`` and ``Supervisor`` say about it.
 
-    ``ports`` are those of every attempt that has some and is not over.
+    ``ports`` are those of every attempt that has some and is not over. ``container`` is the engine that makes containers,
+    empty: there can be none. ``unlimited`` are sentences about limits that do not hold there.
     """
 
     boot: str
@@ -278,6 +281,8 @@ class Inventory(Struct, frozen=True):
     epoch: int = 0
     cluster: str = ""
     ports: dict[int, tuple[int, ...]] = {}
+    container: str = ""
+    unlimited: tuple[str, ...] = ()
 
 
 FromAgent: TypeAlias = Hello | Beat | Reports | Ports | LogData | ExecData | ExecOver

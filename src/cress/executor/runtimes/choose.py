@@ -24,6 +24,9 @@ PATIENCE = 5.0
 _COMMANDS = {"bubblewrap": "bwrap"}
 
 
+PROCESS, CONTAINER, AUTO = RUNTIMES = ("process", "container", "auto")
+
+
 class Found(msgspec.Struct, frozen=True):
     """``container`` is ``None`` where there can be none, for the reason ``why``. ``unlimited`` are sentences about the limits
     that do not hold in containers.
@@ -63,6 +66,25 @@ def find(
             return Found(runtime, unlimited=tuple(_unlimited(cgroups, home)))
         why.append(problem)
     return Found(None, "; ".join(why))
+
+
+def default(runtime: str, found: Found) -> str:
+    """The runtime of jobs that do not say, by the executor's option."""
+    if runtime == AUTO:
+        return PROCESS if found.container is None else CONTAINER
+    return runtime
+
+
+def unlimited(runtime: str, found: Found) -> tuple[str, ...]:
+    """What is not limited on this node, in sentences, where ``runtime`` is that of jobs that do not say."""
+    sentences = list(found.unlimited)
+    if found.container is None:
+        sentences.append(f"containers cannot be run: {found.why}")
+    if runtime == PROCESS:
+        sentences.insert(
+            0, "tasks of the runtime 'process' are limited in the memory of each single process, and nothing else"
+        )
+    return tuple(sentences)
 
 
 def reopen(

@@ -239,18 +239,19 @@ class ContainerRuntime(ProcessRuntime):
 
     def _wait(self, box: Box, child: int) -> int:
         """The pid of the first process once it sleeps; the engine is gone then."""
-        ended = False
+        ended, status = False, 0
         deadline = time.monotonic() + PATIENCE
-        while not ended:
-            pid, status = os.waitpid(child, os.WNOHANG)
-            ended = pid != 0
+        while time.monotonic() < deadline:
+            if not ended:
+                pid, status = os.waitpid(child, os.WNOHANG)
+                ended = pid != 0
             first = self.engine.first(box)
             if first and processes.command_of(first) == PAUSE:
                 if not ended:
                     os.kill(child, signal.SIGKILL)
                     os.waitpid(child, 0)
                 return first
-            if (ended and status) or time.monotonic() > deadline:
+            if ended and (status or not processes.is_alive(first)):
                 break
             time.sleep(LOOK)
         said = " ".join(box.log.read_text(errors="replace").split())

@@ -60,7 +60,7 @@ class ProcessRuntime:
         plan = self._plan(what.run)
         folder = what.folder
         try:
-            os.mkdir(folder, 0o755)  # noqa: PTH102 - bytes, and a thousand times a second
+            os.mkdir(folder, 0o750)  # noqa: PTH102 - bytes, and a thousand times a second
         except FileExistsError:
             pass
         except OSError as error:

@@ -61,7 +61,7 @@ class StagedRuntime:
         path = what.folder + b"/" + FILE
         try:
             with contextlib.suppress(FileExistsError):
-                os.mkdir(what.folder, 0o755)  # noqa: PTH102
+                os.mkdir(what.folder, 0o750)  # noqa: PTH102
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with os.fdopen(fd, "wb") as file:
                 file.write(data)

@@ -9,3 +9,5 @@ from cress.executor.runtimes.engines.runc import Runc
 
 # The quickest of those that containers are made with everywhere first; bubblewrap knows the fewest ways of hiding things.
 ENGINES: tuple[Engine, ...] = (Crun(), Runc(), Bubblewrap())
+
+__all__ = ["ENGINES", "Engine"]
