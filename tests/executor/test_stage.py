@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -40,5 +39,5 @@ def test_in_a_container_the_stage_stays_outside(client: Client, parent: Supervis
     assert (end.cause, end.code, end.error) == (Cause.EXITED, 0, "")
     first, namespace = parent.output(5).splitlines()
     assert first == "one"
-    assert namespace != os.readlink("/proc/self/ns/mnt")
+    assert namespace != str(Path("/proc/self/ns/mnt").readlink())
     assert (tmp_path / "out/result").read_text() == "two\n"

@@ -75,6 +75,7 @@ class Folder:
         make(self.path)
         self._lock.take()
         self.attempts.mkdir(mode=0o755, exist_ok=True)
+        self.attempts.chmod(_mode())
         return self
 
     def __exit__(
@@ -84,9 +85,16 @@ class Folder:
 
 
 def make(path: Path) -> None:
-    """Make the executor's directory, for its owner only: logs and journal of all users' tasks are in it."""
+    """Make the executor's directory, for its owner only: logs and journal of all users' tasks are in it.
+
+    Where tasks have accounts of their own, these may pass through it to what is theirs.
+    """
     path.mkdir(parents=True, exist_ok=True)
-    path.chmod(0o700)
+    path.chmod(_mode())
+
+
+def _mode() -> int:
+    return 0o711 if os.geteuid() == 0 else 0o700
 
 
 @contextlib.contextmanager

@@ -1,0 +1,50 @@
+"""The directories that outlive attempts: one for each index of a database, kept for ever. ``CRESS_STATE`` of its tasks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+from cress.executor.runtimes.accounts import account_of
+from cress.executor.runtimes.base import StartError
+from cress.model.job import JobType
+from cress.model.run import Run
+
+FOLDER = "data"
+
+
+def place(home: Path, run: Run, index: int) -> Path | None:
+    """Where the directory of a task is, below ``home``; ``None``: its job is no database.
+
+    Names may have letters that a path must not have: those are written as in addresses (``%2F``).
+    """
+    if run.type is not JobType.DATABASE:
+        return None
+    return home / FOLDER / _safe(run.group) / _safe(run.name or f"job-{run.family or run.job}") / str(index)
+
+
+def make(home: Path, run: Run, index: int) -> bytes:
+    """The directory of a task, made if it is not there, with its account as owner; empty: it has none. Raises StartError."""
+    path = place(home, run, index)
+    if path is None:
+        return b""
+    account = account_of(run)
+    try:
+        # Others may pass through, and see nothing.
+        for each in (path.parents[2], path.parents[1], path.parent):
+            if not each.is_dir():
+                each.mkdir(0o711)
+        if not path.is_dir():
+            path.mkdir(0o700)
+        if account is not None and path.stat().st_uid != account.uid:
+            os.chown(path, account.uid, account.gid)
+    except OSError as error:
+        raise StartError(f"{path} could not be made: {error.strerror}", node=True) from None
+    return os.fsencode(path)
+
+
+def _safe(name: str) -> str:
+    """The name as one part of a path, a different one for each name."""
+    text = quote(name, safe="@+=,")
+    return text.replace(".", "%2E") if text.strip(".") == "" else text
