@@ -154,7 +154,10 @@ async def whole_dag_view(engine: Engine, job: AnyJob) -> DagView:
     found = await find_jobs(engine, Filters(family=number), limit=spec.tasks + 1, before=None)
     steps = sorted((each for each in found.jobs if not isinstance(each, Family)), key=id_of)
     plan = job.job.plan if isinstance(job, Family) else None
-    after = _conditions(engine, number, f"{spec.name}.")
+    there = {spec_of(each).name.removeprefix(f"{spec.name}.") for each in steps}
+    written = _conditions(engine, number, f"{spec.name}.")
+    # Of one that is resumed, what is not there any more was done before.
+    after = {name: {key: word for key, word in each.items() if key in there} for name, each in written.items()}
     needless = _needless(job)
     return DagView(
         steps=tuple(_step(engine, each, f"{spec.name}.", after, needless) for each in steps),

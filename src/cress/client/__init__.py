@@ -7,8 +7,11 @@ from pathlib import Path
 from cress.client.config import Address, NoCenter, find_center
 from cress.client.errors import Broken, ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
 from cress.client.http import Client
+from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
 from cress.protocol.views import (
     Applied,
+    AppliedJob,
+    AppliedJobs,
     AttemptView,
     ErrorView,
     EventView,
@@ -34,10 +37,14 @@ from cress.protocol.views import (
 __all__ = [
     "Address",
     "Applied",
+    "AppliedJob",
+    "AppliedJobs",
     "AttemptView",
     "Broken",
     "Client",
     "ClientError",
+    "CronView",
+    "DagView",
     "ErrorView",
     "EventView",
     "Fault",
@@ -53,7 +60,9 @@ __all__ = [
     "NotFound",
     "PlaceView",
     "Refused",
+    "ServiceView",
     "StateView",
+    "StepView",
     "SubmittedPage",
     "TaskCounts",
     "TaskView",

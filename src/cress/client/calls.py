@@ -17,6 +17,7 @@ import msgspec
 import cress
 from cress.client.errors import ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
 from cress.protocol.views import (
+    AppliedJobs,
     ErrorView,
     EventView,
     Fault,
@@ -59,10 +60,19 @@ class Call(Generic[T]):
 # --- jobs -------------------------------------------------------------------------------------------------------------
 
 
-def submit(jobs: Sequence[Mapping[str, object]], key: str = "") -> Call[SubmittedPage]:
-    """Submit jobs together; with its ``Idempotency-Key`` the same submit is taken once, however often it is sent."""
+def submit(jobs: Sequence[Mapping[str, object]], key: str = "", *, dry_run: bool = False) -> Call[SubmittedPage]:
+    """Submit jobs together; with its ``Idempotency-Key`` the same submit is taken once, however often it is sent.
+
+    A dry run asks what would be said, and stores nothing.
+    """
+    query = {"dry_run": "true"} if dry_run else {}
     headers = {"Idempotency-Key": key or secrets.token_hex(16)}
-    return Call(SubmittedPage, "POST", "/v1/jobs", body={"jobs": list(jobs)}, headers=headers)
+    return Call(SubmittedPage, "POST", "/v1/jobs", query, body={"jobs": list(jobs)}, headers=headers)
+
+
+def apply(jobs: Sequence[Mapping[str, object]], *, dry_run: bool = False) -> Call[AppliedJobs]:
+    """Make services, databases and cron jobs what these say."""
+    return Call(AppliedJobs, "POST", "/v1/apply", body={"jobs": list(jobs), "dry_run": dry_run})
 
 
 def job(id: int, wait: float = 0.0) -> Call[JobView]:

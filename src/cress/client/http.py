@@ -16,6 +16,7 @@ from cress.client.config import Address, address_again
 from cress.client.errors import Broken, ClientError, Unreachable
 from cress.protocol.views import (
     Applied,
+    AppliedJobs,
     EventView,
     GroupsPage,
     JobsPage,
@@ -91,13 +92,13 @@ class Client:
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
-    def submit(self, jobs: Sequence[Mapping[str, object]], *, key: str = "") -> SubmittedPage:
+    def submit(self, jobs: Sequence[Mapping[str, object]], *, key: str = "", dry_run: bool = False) -> SubmittedPage:
         """Submit jobs, as in job files, together or not at all; their ids in the same order.
 
         A submit with the ``key`` of an earlier one is the same one, for a day; without one it gets a key of its own. So
-        it is sent again when the connection breaks off, and the jobs are there once.
+        it is sent again when the connection breaks off, and the jobs are there once. A dry run stores nothing: ids are 0.
         """
-        call = calls.submit(jobs, key)
+        call = calls.submit(jobs, key, dry_run=dry_run)
         try:
             return self.ask(call)
         except Broken:
@@ -116,14 +117,17 @@ class Client:
         user: str = "",
         state: str = "",
         name: str = "",
+        type: str = "",  # noqa: A002 (as the API calls it)
+        family: int | None = None,
         since: float | None = None,
         until: float | None = None,
     ) -> JobsPage:
         """Jobs, newest first; ``before`` is the ``next`` of the page before.
 
-        Those submitted from ``since`` on and before ``until``, in seconds since the epoch.
+        Those submitted from ``since`` on and before ``until``, in seconds since the epoch. Those of a ``family``: runs of
+        a cron job, steps of a dag, members of a service or database, which are not there otherwise.
         """
-        words = {"group": group, "user": user, "state": state, "name": name}
+        words = {"group": group, "user": user, "state": state, "name": name, "type": type, "family": family}
         return self.ask(calls.jobs(limit=limit, before=before, **words, since=since, until=until))
 
     def tasks(self, id: int, *, limit: int | None = None, after: int | None = None, state: str = "") -> TasksPage:
@@ -145,6 +149,18 @@ class Client:
     def cancel(self, id: int) -> JobView:
         """Stop a job and all its tasks; one that is over already stays as it is."""
         return self.ask(calls.cancel(id))
+
+    def apply(self, jobs: Sequence[Mapping[str, object]], *, dry_run: bool = False) -> AppliedJobs:
+        """Make services, databases and cron jobs what these say, all or none; what became of each, in the same order."""
+        return self.ask(calls.apply(jobs, dry_run=dry_run))
+
+    def scale(self, id: int, tasks: int) -> JobView:
+        """Give a service or database so many tasks."""
+        return self.ask(calls.scale(id, tasks))
+
+    def resume(self, id: int) -> SubmittedPage:
+        """Submit what is left to do of a dag that is over, as a new dag."""
+        return self.ask(calls.resume(id))
 
     def signal(self, id: int, signal: str, task: int | None = None) -> JobView:
         """Send a signal, such as ``INT``, to the processes of a running task; ``None``: of all that run."""

@@ -195,7 +195,7 @@ def without_done(specs: Sequence[JobSpec], done: Iterable[str], resumed: int) ->
         return []
     moved = {place: number for number, place in enumerate(kept, 2)}
     plan = Dag(steps=tuple(name for name, place in names.items() if place in moved), resumed=resumed)
-    job = msgspec.structs.replace(whole.job, plan=plan, tasks=len(kept))
+    job = msgspec.structs.replace(whole.job, plan=plan, tasks=len(kept), after=())
     run = msgspec.structs.replace(whole.run, tasks=len(kept))
     made = [msgspec.structs.replace(whole, job=job, run=run)]
     for place in kept:

@@ -29,6 +29,19 @@ class SubmitBody(Body, frozen=True):
     jobs: list[dict[str, Any]]
 
 
+class ApplyBody(Body, frozen=True):
+    """Services, databases and cron jobs as they are to be; a dry run changes nothing."""
+
+    jobs: list[dict[str, Any]]
+    dry_run: bool = False
+
+
+class ScaleBody(Body, frozen=True):
+    """How many tasks a service or database is to have."""
+
+    tasks: int
+
+
 class SignalBody(Body, frozen=True):
     """A signal by name (``INT``, ``SIGUSR1``) or number, for the running attempts of a job or of one task."""
 

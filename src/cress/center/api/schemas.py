@@ -10,9 +10,10 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 import cress
-from cress.center.api.bodies import CordonBody, DrainBody, GroupsBody, SignalBody, SubmitBody
+from cress.center.api.bodies import ApplyBody, CordonBody, DrainBody, GroupsBody, ScaleBody, SignalBody, SubmitBody
 from cress.protocol.views import (
     Applied,
+    AppliedJobs,
     ErrorView,
     EventView,
     GroupsPage,
@@ -48,6 +49,10 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("post", "/v1/jobs/{id}/cancel"): (None, JobView),
     ("post", "/v1/jobs/{id}/hold"): (None, JobView),
     ("post", "/v1/jobs/{id}/release"): (None, JobView),
+    ("post", "/v1/jobs/{id}/scale"): (ScaleBody, JobView),
+    ("post", "/v1/jobs/{id}/resume"): (None, SubmittedPage),
+    ("post", "/v1/apply"): (ApplyBody, AppliedJobs),
+    ("get", "/v1/schema"): (None, None),
     ("post", "/v1/jobs/{id}/signal"): (SignalBody, JobView),
     ("get", "/v1/jobs/{id}/logs"): (None, None),
     ("get", "/v1/groups"): (None, GroupsPage),
@@ -65,10 +70,12 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("get", "/v1/state"): (None, StateView),
     ("get", "/v1/health"): (None, None),
 }
+_KEY = _header("Idempotency-Key", "the same submit with the same key gets the same answer", 200)
 _STREAMS = {("get", "/v1/events"), ("get", "/v1/names/{name}/watch")}
 # Headers that count.
 _HEADERS = {
-    ("post", "/v1/jobs"): [_header("Idempotency-Key", "the same submit with the same key gets the same answer", 200)],
+    ("post", "/v1/jobs"): [_KEY],
+    ("post", "/v1/jobs/{id}/resume"): [_KEY],
     ("get", "/v1/events"): [_header("Last-Event-ID", "go on behind this event; counts for more than after", 18)],
 }
 # What a call can be refused with, besides what every call can.
@@ -112,12 +119,14 @@ def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[t
     content: dict[str, Any] = {_JSON: {"schema": by_kind[gives] if gives else {"type": "object"}}}
     if path.endswith("/logs"):
         content = {"text/plain": {"schema": {"type": "string", "format": "binary"}}}
+    if path == "/v1/schema":
+        content = {"application/schema+json": {"schema": {"type": "object"}}}
     if (method, path) in _STREAMS:
         # As OpenAPI 3.2 describes such a stream: each event by itself.
         data = {"type": "string", "contentMediaType": _JSON, "contentSchema": content[_JSON]["schema"]}
         event = {"id": {"type": "string"}, "event": {"type": "string"}, "data": data}
         content = {"text/event-stream": {"itemSchema": {"type": "object", "properties": event}}}
-    done = "201" if (method, path) == ("post", "/v1/jobs") else "200"
+    done = "201" if gives is SubmittedPage else "200"
     responses: dict[str, Any] = {done: {"description": "done", "content": content}}
     if path == "/v1/health":
         operation["security"] = []

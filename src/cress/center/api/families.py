@@ -1,0 +1,99 @@
+"""Calls about services, databases, cron jobs and dags; and what a job file looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from cress.center import apply as applying
+from cress.center.accept import jobs_of
+from cress.center.api.bodies import ApplyBody, ScaleBody, SubmitBody, read, reply
+from cress.center.api.context import engine_of, user_of
+from cress.center.api.jobs import digest_of, job_by_id, key_of, known_states, submit_all, submitted
+from cress.center.engine import Engine
+from cress.center.lookup import id_of, spec_of
+from cress.center.show import job_view, run_of
+from cress.center.showfamily import succeeded_steps
+from cress.lifecycle.inputs import Scale, Submit
+from cress.model.errors import NotAccepted
+from cress.model.job import JobType
+from cress.model.jobschema import schema_text
+from cress.model.jobspec import JobSpec, parse_jobs
+from cress.model.jobsteps import without_done
+from cress.model.jobvalues import MAX_TASKS
+from cress.model.plan import Dag
+from cress.model.records import JobRecord
+from cress.model.units import parse_count
+from cress.protocol.views import AppliedJobs
+
+router = APIRouter(prefix="/v1")
+
+
+@router.get("/schema")
+async def schema() -> Response:
+    """The JSON Schema of a job file."""
+    return Response(schema_text(), media_type="application/schema+json")
+
+
+@router.post("/apply")
+async def apply(request: Request) -> Response:
+    """Make services, databases and cron jobs what the body says, all of them or none; a dry run says what it would do."""
+    engine, user = engine_of(request), user_of(request)
+    body = await read(request, ApplyBody)
+    specs = parse_jobs(body.jobs, dimensions=engine.machine.core.dimensions, user=user)
+    jobs = jobs_of(specs)
+    known = await known_states(engine, jobs)
+    # From here to the step nothing waits: what was checked is what is changed.
+    changes = applying.changes_of(engine, specs, jobs)
+    applying.check(engine, changes, known)
+    if body.dry_run:
+        return reply(AppliedJobs(jobs=applying.told(engine, changes, {})))
+    return reply(AppliedJobs(jobs=await applying.carry_out(engine, changes, known)))
+
+
+@router.post("/jobs/{id}/scale")
+async def scale(request: Request, id: str) -> Response:
+    """Give a service or database so many tasks; a timetable may say otherwise at its next moment."""
+    engine = engine_of(request)
+    body = await read(request, ScaleBody)
+    parse_count(str(body.tasks), least=0, most=MAX_TASKS)
+    found = await job_by_id(engine, id)
+    await engine.submit(Scale(job=id_of(found), tasks=body.tasks))
+    return reply(job_view(engine, await job_by_id(engine, id)))
+
+
+@router.post("/jobs/{id}/resume")
+async def resume(request: Request, id: str) -> Response:
+    """Submit the steps of a dag that is over and that did not succeed, as a new dag."""
+    engine, user = engine_of(request), user_of(request)
+    key = key_of(request)
+    found = await job_by_id(engine, id)
+    specs = await _left_of(engine, found, user)
+    jobs = jobs_of(specs)
+    digest = digest_of(key, SubmitBody(jobs=[{"resume": id_of(found)}]))
+    what = Submit(jobs=jobs, known=await known_states(engine, jobs), key=key and f"{user} {key}", digest=digest)
+    return reply(submitted(engine, await submit_all(engine, what, specs), jobs), 201)
+
+
+async def _left_of(engine: Engine, found: object, user: str) -> Sequence[JobSpec]:
+    """What is left to do of a dag."""
+    number, type_ = id_of(found), spec_of(found).type  # type: ignore[arg-type]
+    if type_ not in (JobType.DAG, JobType.DAG.value):
+        word = type_.value if isinstance(type_, JobType) else type_
+        raise NotAccepted(f"job {number} is a {word} job", hint="dags are resumed")
+    if not isinstance(found, JobRecord):
+        raise NotAccepted(f"job {number} is not over", hint="a dag can be resumed when all its steps are over")
+    run = run_of(engine, found)
+    if run is None or not run.source:
+        raise NotAccepted(f"what was submitted as job {number} is not known any more", hint="`cress submit` its file")
+    entry = msgspec.json.decode(run.source)
+    specs = parse_jobs([entry], dimensions=engine.machine.core.dimensions, user=user)
+    plan = specs[0].job.plan
+    assert isinstance(plan, Dag)
+    there, succeeded = await succeeded_steps(engine, found)
+    left = without_done(specs, (set(plan.steps) - there) | succeeded, number)
+    if not left:
+        raise NotAccepted(f"nothing of job {number} is left to do", hint="every step that could start has succeeded")
+    return left

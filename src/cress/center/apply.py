@@ -1,0 +1,205 @@
+"""Making services, databases and cron jobs what a file says: what there is to do for each, and doing it.
+
+All is checked before anything is done, and what is done goes into one step. Only what other people do in the moment between
+(someone cancels the service) can still make a part of it fail; then the error says what was done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from enum import Enum
+
+import msgspec
+
+from cress.center.accept import placed
+from cress.center.engine import Engine, NotStored
+from cress.center.runs import same_run
+from cress.core.missing import remarks
+from cress.lifecycle import families
+from cress.lifecycle.inputs import Input, Scale, Submit, Update
+from cress.model.errors import InputError, InputErrors, NotAccepted
+from cress.model.group import DEFAULT_GROUP
+from cress.model.job import Job, JobType
+from cress.model.jobreader import below
+from cress.model.jobspec import JobSpec
+from cress.model.plan import Service
+from cress.model.records import JobState
+from cress.model.run import Run
+from cress.protocol.views import AppliedJob
+
+KINDS = (JobType.SERVICE, JobType.DATABASE, JobType.CRON)
+
+
+class What(Enum):
+    """What becomes of a job of the file."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    SCALED = "scaled"
+    UNCHANGED = "unchanged"
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What is to be done about one job: ``before`` is the one of its name that there is."""
+
+    what: What
+    spec: JobSpec
+    job: Job
+    before: Job | None = None
+
+    @property
+    def id(self) -> int:
+        """The job that there is; 0: none."""
+        return self.before.id if self.before is not None else 0
+
+
+def changes_of(engine: Engine, specs: Sequence[JobSpec], jobs: Sequence[Job]) -> list[Change]:
+    """What is to be done, in the order of the file. Raises InputError(s) for what cannot be."""
+    changes: list[Change] = []
+    errors: list[InputError] = []
+    names: set[tuple[str, str]] = set()
+    for spec, job in zip(specs, jobs, strict=True):
+        if job.family:
+            continue
+        key = (job.group or DEFAULT_GROUP, job.name)
+        try:
+            changes.append(_change(engine, spec, job))
+        except InputError as error:
+            errors.append(below(error, spec.place))
+        else:
+            if key in names:
+                twice = InputError(
+                    f"two jobs have the name {job.name}", hint="a name of its own for each", field="name"
+                )
+                errors.append(below(twice, spec.place))
+            names.add(key)
+    if errors:
+        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+    return changes
+
+
+def _change(engine: Engine, spec: JobSpec, job: Job) -> Change:
+    if job.type not in KINDS:
+        hint = "services, databases and cron jobs are applied; `cress submit` for what ends"
+        raise InputError(f"a {job.type.value} job is run once", hint=hint, field="type")
+    family = families.named(engine.machine, job.name, job.group or DEFAULT_GROUP)
+    if family is None:
+        return Change(What.CREATED, spec, job)
+    before = family.job
+    if before.type is not job.type:
+        what = f"there is a {before.type.value} {job.name} already, job {before.id}"
+        raise NotAccepted(what, hint=f"`cress cancel {before.id}` first", field="type")
+    run = engine.run(before.id)
+    if run is None or not same_run(run, spec.run) or _what_counts(job) != _what_counts(before):
+        return Change(What.UPDATED, spec, job, before)
+    # Where a timetable says the count, the file says only what it is without one.
+    timed = isinstance(job.plan, Service) and job.plan.timetable
+    if job.tasks != before.tasks and not timed:
+        return Change(What.UPDATED if job.type is JobType.CRON else What.SCALED, spec, job, before)
+    return Change(What.UNCHANGED, spec, job, before)
+
+
+def _what_counts(job: Job) -> Job:
+    """A job without what makes no difference to what is applied."""
+    return msgspec.structs.replace(job, id=0, tasks=1, after=(), hold=False, user="", group=job.group or DEFAULT_GROUP)
+
+
+def check(engine: Engine, changes: Sequence[Change], known: tuple[tuple[int, JobState], ...]) -> None:
+    """Raise InputError if any of it would be refused."""
+    machine = engine.machine
+    created = [each for each in changes if each.what is What.CREATED]
+    try:
+        if created:
+            machine.check_submit([_alone(each, created) for each in created], known)
+    except InputError as error:
+        raise placed(error if len(created) > 1 else below(error, "jobs[0]"), [each.spec for each in created]) from None
+    for each in changes:
+        if each.what is not What.UPDATED:
+            continue
+        try:
+            machine.check_submit([msgspec.structs.replace(each.job, id=each.id, after=())])
+        except InputError as error:
+            raise below(error, each.spec.place) from None
+
+
+def _alone(change: Change, created: Sequence[Change]) -> Job:
+    """The job as one of those that are created: what it comes after counts places among these."""
+    after = []
+    for number, condition in change.job.after:
+        if number > 0:
+            after.append((number, condition))
+            continue
+        behind = next((place for place, each in enumerate(created) if each.spec.place == f"jobs[{-number - 1}]"), None)
+        if behind is not None:  # what is there already has begun long ago
+            after.append((-behind - 1, condition))
+    return msgspec.structs.replace(change.job, after=tuple(after))
+
+
+async def carry_out(
+    engine: Engine, changes: Sequence[Change], known: tuple[tuple[int, JobState], ...]
+) -> tuple[AppliedJob, ...]:
+    """Do it, in one step. Raises NotAccepted when others were faster, and says what was done then."""
+    created = [each for each in changes if each.what is What.CREATED]
+    work: list[_Work] = []
+    if created:
+        jobs = tuple(_alone(each, created) for each in created)
+        work.append(_Work(created, Submit(jobs=jobs, known=known), [each.spec.run for each in created]))
+    for each in changes:
+        if each.what is What.UPDATED:
+            work.append(_Work([each], Update(job=each.id, spec=each.job), [each.spec.run]))
+        elif each.what is What.SCALED:
+            work.append(_Work([each], Scale(job=each.id, tasks=each.job.tasks), []))
+    await asyncio.gather(*(each.do(engine) for each in work))
+    failed = next((each.error for each in work if each.error is not None), None)
+    if failed is not None:
+        done = [
+            f"{change.job.name} is {change.what.value}" for each in work if not each.error for change in each.changes
+        ]
+        if done and isinstance(failed, InputError):
+            raise NotAccepted(f"{failed.what}; {', '.join(done)} all the same", hint="apply the file again")
+        raise failed
+    ids: dict[str, int] = {}
+    for one in work:
+        if isinstance(one.input, Submit):
+            ids |= {change.spec.place: number for change, number in zip(one.changes, one.reply, strict=True)}
+    return told(engine, changes, ids)
+
+
+class _Work:
+    """An input, what it is done for, and what became of it."""
+
+    def __init__(self, changes: Sequence[Change], what: Input, runs: Sequence[Run]) -> None:
+        self.changes = changes
+        self.input = what
+        self.runs = runs
+        self.reply: tuple[int, ...] = ()
+        self.error: InputError | NotStored | None = None
+
+    async def do(self, engine: Engine) -> None:
+        """Put it in, and wait until it is stored or refused."""
+        try:
+            self.reply = await engine.submit(self.input, self.runs)
+        except (InputError, NotStored) as error:
+            self.error = error
+
+
+def told(engine: Engine, changes: Sequence[Change], ids: dict[str, int]) -> tuple[AppliedJob, ...]:
+    """What was done, or would be; ``ids`` are those of new jobs, by place."""
+    return tuple(
+        AppliedJob(
+            id=each.id or ids.get(each.spec.place, 0),
+            name=each.job.name,
+            what=each.what.value,
+            note=_note(engine, each),
+        )
+        for each in changes
+    )
+
+
+def _note(engine: Engine, change: Change) -> str:
+    if change.what is What.SCALED and change.before is not None:
+        return f"{change.before.tasks} to {change.job.tasks} tasks"
+    if change.what in (What.CREATED, What.UPDATED):
+        return "; ".join(remarks(engine.machine.core, change.job))
+    return ""
