@@ -3,6 +3,7 @@ from cress.client.asynchandles import AsyncJobHandle as AsyncJobHandle
 from cress.client.client import Client as Client
 from cress.client.errors import ClientError as ClientError
 from cress.client.errors import JobFailed as JobFailed
+from cress.client.executor import Executor as Executor
 from cress.client.handles import JobHandle as JobHandle
 from cress.client.jobs import Cron as Cron
 from cress.client.jobs import Dag as Dag
@@ -19,6 +20,7 @@ __all__ = [
     "Cron",
     "Dag",
     "Database",
+    "Executor",
     "Job",
     "JobFailed",
     "JobHandle",

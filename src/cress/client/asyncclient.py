@@ -39,7 +39,7 @@ class AsyncClient:
     ) -> None:
         place = found(url, token, data)
         self.http = AsyncHttp(place.url, place.token, timeout, place.advice, place.find)
-        self._patience = Patience(patience)
+        self.patience = Patience(patience)
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,21 +71,21 @@ class AsyncClient:
         earlier one is the same one, for a day. Raises ``Refused``, whose ``faults`` say where a mistake is.
         """
         several = [jobs] if isinstance(jobs, (JobFile, Mapping)) else jobs
-        made = await arun(doings.submit(several, key, self._patience), self.http)
-        handles = [AsyncJobHandle(self.http, self._patience, each.id, each.name, each.note) for each in made]
+        made = await arun(doings.submit(several, key, self.patience), self.http)
+        handles = [AsyncJobHandle(self.http, self.patience, each.id, each.name, each.note) for each in made]
         return handles[0] if several is not jobs else handles
 
     async def job(self, id: int) -> AsyncJobHandle:
         """A handle of a job that is there. Raises ``NotFound``."""
-        view = await arun(patiently(calls.job(id), self._patience), self.http)
-        return AsyncJobHandle(self.http, self._patience, view.id, view.name)
+        view = await arun(patiently(calls.job(id), self.patience), self.http)
+        return AsyncJobHandle(self.http, self.patience, view.id, view.name)
 
     async def jobs(
         self, *, group: str = "", user: str = "", state: str = "", name: str = "", limit: int = MOST_JOBS
     ) -> list[JobView]:
         """Jobs, newest first, at most ``limit``; those of a ``group``, ``user``, ``state``, ``name``."""
         query = {"group": group, "user": user, "state": state, "name": name}
-        return await arun(doings.jobs(query, limit, self._patience), self.http)
+        return await arun(doings.jobs(query, limit, self.patience), self.http)
 
     async def as_completed(
         self,
@@ -94,7 +94,7 @@ class AsyncClient:
     ) -> AsyncIterator[AsyncJobHandle]:
         """The jobs in the order in which they end; ``TimeoutError`` after ``timeout`` seconds."""
         handles = {handle.id: handle for handle in jobs}
-        async for id in aiterate(doings.as_completed(handles, timeout, self._patience), self.http):
+        async for id in aiterate(doings.as_completed(handles, timeout, self.patience), self.http):
             yield handles[id]
 
     # --- functions ----------------------------------------------------------------------------------------------------
@@ -120,21 +120,21 @@ class AsyncClient:
         Raises ``CannotSend`` at once for what cannot be pickled. See ``Results``.
         """
         rows = list(zip(items, *more, strict=False))
-        flow = mapping.start(function, rows, chunk, python, spool, keys, self._patience)
+        flow = mapping.start(function, rows, chunk, python, spool, keys, self.patience)
         bundle = await arun(flow, self.http)
-        job = AsyncJobHandle(self.http, self._patience, bundle.job) if bundle.job else None
-        return AsyncResults(self.http, self._patience, bundle, job, errors=return_exceptions)
+        job = AsyncJobHandle(self.http, self.patience, bundle.job) if bundle.job else None
+        return AsyncResults(self.http, self.patience, bundle, job, errors=return_exceptions)
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 
     async def state(self) -> StateView:
         """The cluster in a few numbers."""
-        return await arun(patiently(calls.state(), self._patience), self.http)
+        return await arun(patiently(calls.state(), self.patience), self.http)
 
     async def nodes(self, where: str = "", rank: str = "") -> list[NodeView]:
         """The nodes, each with how it stands to a requirement and a rank if these are given (docs/constraints.md)."""
-        return await arun(doings.nodes(where, rank, self._patience), self.http)
+        return await arun(doings.nodes(where, rank, self.patience), self.http)
 
     async def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
         """Where the running (of a service: ready) tasks of the jobs of a name are, in one group or in all."""
-        return (await arun(patiently(calls.resolve(name, group), self._patience), self.http)).places
+        return (await arun(patiently(calls.resolve(name, group), self.patience), self.http)).places

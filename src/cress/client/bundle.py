@@ -45,6 +45,9 @@ class Bundle:
         self.job = 0
         self.missing = set(range(len(sizes)))
         self.begun: set[int] = set()
+        # Whether there are tasks that nobody wants any more.
+        self.unwanted = False
+        self.over_since = 0.0
 
     def look(self) -> list[Part]:
         """What has come since the last time. Raises ``OSError`` when the spool cannot be read."""
@@ -66,6 +69,7 @@ class Bundle:
         with self.spool.write(f"{chunk}{SKIP}"):
             pass
         self.missing.discard(chunk)
+        self.unwanted = True
 
     def failed(self, chunk: int, error: ClientError) -> Part:
         """A chunk that will have no result."""
@@ -112,35 +116,37 @@ def chunk_size(items: int, slots: int) -> int:
 
 def parts(bundle: Bundle, patience: Patience) -> Flow[None]:
     """Emits the parts of a bundle as they come; those of tasks that died are errors. All of them, in the end."""
-    pause, over_since = SOON, 0.0
+    pause = SOON
     while bundle.missing:
-        found: list[Part] = yield Do(bundle.look)
+        found = yield from poll(bundle, pause, patience)
         for part in found:
             yield Emit(part)
-        if not bundle.missing:
-            return
         pause = SOON if found else min(pause * 1.5, SELDOM)
-        view = yield from patiently(calls.job(bundle.job, wait=pause), patience)
-        dead = yield from died(bundle, view, patience)
-        for part in dead:
-            yield Emit(part)
-        if view.state in doings.OVER:
-            over_since = over_since or time.monotonic()
-            if view.state == "cancelled" or time.monotonic() - over_since > LATE:
-                yield from _give_up(bundle, view)
-                return
-            yield Sleep(pause)
 
 
-def _give_up(bundle: Bundle, view: JobView) -> Flow[None]:
+def poll(bundle: Bundle, wait: float, patience: Patience) -> Flow[list[Part]]:
+    """What has come since the last time; when there is nothing, what the center knows ``wait`` seconds later."""
     found: list[Part] = yield Do(bundle.look)
-    for part in found:
-        yield Emit(part)
+    if found or not bundle.missing:
+        return found
+    view = yield from patiently(calls.job(bundle.job, wait=wait), patience)
+    found = yield from died(bundle, view, patience)
+    if found or view.state not in doings.OVER:
+        return found
+    now = time.monotonic()
+    bundle.over_since = bundle.over_since or now
+    if view.state == "cancelled" or now - bundle.over_since > LATE:
+        return (yield from _give_up(bundle, view))
+    yield Sleep(wait)
+    return []
+
+
+def _give_up(bundle: Bundle, view: JobView) -> Flow[list[Part]]:
+    found: list[Part] = yield Do(bundle.look)
     sentence = f"job {view.id} ({view.name}) {view.state}{f': {view.reason}' if view.reason else ''}"
     if view.state == "succeeded":
         sentence += f", but there are no results in {bundle.spool.address}: is this a folder that all nodes share?"
-    for chunk in sorted(bundle.missing):
-        yield Emit(bundle.failed(chunk, TaskDied(sentence)))
+    return found + [bundle.failed(chunk, TaskDied(sentence)) for chunk in sorted(bundle.missing)]
 
 
 def died(bundle: Bundle, view: JobView, patience: Patience) -> Flow[list[Part]]:
@@ -164,7 +170,7 @@ def died(bundle: Bundle, view: JobView, patience: Patience) -> Flow[list[Part]]:
 def end(bundle: Bundle, patience: Patience) -> Flow[None]:
     """Cancel what still runs of a bundle, and remove its folder."""
     try:
-        if bundle.job and bundle.missing:
+        if bundle.job and (bundle.missing or bundle.unwanted):
             yield from patiently(calls.cancel(bundle.job), patience)
             yield from doings.wait(bundle.job, GONE, patience)
     except (ClientError, TimeoutError):
@@ -186,4 +192,4 @@ def name_of(function: Callable[..., Any]) -> str:
     """A name for the job that runs a function."""
     word = str(getattr(function, "__name__", "") or type(function).__name__)
     plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in word).strip("-")
-    return f"map-{plain[:60] or 'function'}"
+    return plain[:60] or "function"

@@ -72,7 +72,7 @@ class Client:
         place = found(url, token, data)
         # One method for each call of the API: groups, usage, operators' work.
         self.http = Http(place.url, place.token, timeout, place.advice, place.find)
-        self._patience = Patience(patience)
+        self.patience = Patience(patience)
 
     def __enter__(self) -> Self:
         return self
@@ -102,26 +102,26 @@ class Client:
         earlier one is the same one, for a day. Raises ``Refused``, whose ``faults`` say where a mistake is.
         """
         several = [jobs] if isinstance(jobs, (JobFile, Mapping)) else jobs
-        made = run(doings.submit(several, key, self._patience), self.http)
-        handles = [JobHandle(self.http, self._patience, each.id, each.name, each.note) for each in made]
+        made = run(doings.submit(several, key, self.patience), self.http)
+        handles = [JobHandle(self.http, self.patience, each.id, each.name, each.note) for each in made]
         return handles[0] if several is not jobs else handles
 
     def job(self, id: int) -> JobHandle:
         """A handle of a job that is there. Raises ``NotFound``."""
-        view = run(patiently(calls.job(id), self._patience), self.http)
-        return JobHandle(self.http, self._patience, view.id, view.name)
+        view = run(patiently(calls.job(id), self.patience), self.http)
+        return JobHandle(self.http, self.patience, view.id, view.name)
 
     def jobs(
         self, *, group: str = "", user: str = "", state: str = "", name: str = "", limit: int = MOST_JOBS
     ) -> list[JobView]:
         """Jobs, newest first, at most ``limit``; those of a ``group``, ``user``, ``state``, ``name``."""
         query = {"group": group, "user": user, "state": state, "name": name}
-        return run(doings.jobs(query, limit, self._patience), self.http)
+        return run(doings.jobs(query, limit, self.patience), self.http)
 
     def as_completed(self, jobs: Iterable[JobHandle], timeout: float | None = None) -> Iterator[JobHandle]:
         """The jobs in the order in which they end; ``TimeoutError`` after ``timeout`` seconds."""
         handles = {handle.id: handle for handle in jobs}
-        for id in iterate(doings.as_completed(handles, timeout, self._patience), self.http):
+        for id in iterate(doings.as_completed(handles, timeout, self.patience), self.http):
             yield handles[id]
 
     # --- functions ----------------------------------------------------------------------------------------------------
@@ -147,21 +147,21 @@ class Client:
         Raises ``CannotSend`` at once for what cannot be pickled. See ``Results``.
         """
         rows = list(zip(items, *more, strict=False))
-        flow = mapping.start(function, rows, chunk, python, spool, keys, self._patience)
+        flow = mapping.start(function, rows, chunk, python, spool, keys, self.patience)
         bundle = run(flow, self.http)
-        job = JobHandle(self.http, self._patience, bundle.job) if bundle.job else None
-        return mapping.Results(self.http, self._patience, bundle, job, errors=return_exceptions)
+        job = JobHandle(self.http, self.patience, bundle.job) if bundle.job else None
+        return mapping.Results(self.http, self.patience, bundle, job, errors=return_exceptions)
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 
     def state(self) -> StateView:
         """The cluster in a few numbers."""
-        return run(patiently(calls.state(), self._patience), self.http)
+        return run(patiently(calls.state(), self.patience), self.http)
 
     def nodes(self, where: str = "", rank: str = "") -> list[NodeView]:
         """The nodes, each with how it stands to a requirement and a rank if these are given (docs/constraints.md)."""
-        return run(doings.nodes(where, rank, self._patience), self.http)
+        return run(doings.nodes(where, rank, self.patience), self.http)
 
     def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
         """Where the running (of a service: ready) tasks of the jobs of a name are, in one group or in all."""
-        return run(patiently(calls.resolve(name, group), self._patience), self.http).places
+        return run(patiently(calls.resolve(name, group), self.patience), self.http).places

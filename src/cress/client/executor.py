@@ -1,0 +1,67 @@
+"""``cress.Executor``: an executor of ``concurrent.futures`` whose calls are tasks of the cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent import futures
+from types import TracebackType
+from typing import ParamSpec, TypeVar, Unpack
+
+from cress.client.client import Client
+from cress.client.jobkeys import CallKeys
+from cress.client.pump import Entry, Pump
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Executor(futures.Executor):
+    """Runs calls on the cluster of ``client`` (without one: as ``Client()`` finds it); every part of the program may use it.
+
+    Calls that are submitted shortly after each other travel together, as one array job with ``chunk`` calls for each task;
+    if ``chunk`` is not given, there are a few tasks for each place where one can run. ``python``, ``spool`` and ``keys`` are
+    those of ``Client.map``. What a call raises is raised by ``Future.result``, with the traceback of the task as its cause;
+    a task that died as often as it was tried raises ``TaskDied``.
+
+    A future can be cancelled until its task begins. Leaving a ``with`` waits for all calls; by Ctrl-C it cancels them. A
+    program that ends without ``shutdown`` cancels what is left.
+    """
+
+    def __init__(
+        self,
+        client: Client | None = None,
+        *,
+        chunk: int | None = None,
+        python: str = "",
+        spool: str | os.PathLike[str] | None = None,
+        **keys: Unpack[CallKeys],
+    ) -> None:
+        if chunk is not None and chunk < 1:
+            raise ValueError("chunk must be 1 or more")
+        self._mine = client is None
+        self._client = Client() if client is None else client
+        self._pump = Pump(self._client.http, self._client.patience, chunk, python, spool, dict(keys))
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> futures.Future[T]:
+        """Call ``fn`` on the cluster. Raises ``CannotSend`` at once for what cannot be pickled."""
+        from cress.client.sending import dump_call
+
+        future: futures.Future[T] = futures.Future()
+        self._pump.add(Entry(future, dump_call(fn, args, kwargs)))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more calls. With ``cancel_futures`` those are cancelled whose tasks have not begun."""
+        self._pump.stop(cancel=cancel_futures)
+        if wait:
+            self._pump.join()
+            if self._mine:
+                self._client.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and not issubclass(kind, Exception):
+            self._pump.abort()
+        self.shutdown()

@@ -1,0 +1,274 @@
+"""The thread behind ``Executor``: it gathers calls into bundles, sends these, and brings what comes back to the futures."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from cress.client import bundle as bundles
+from cress.client.bundle import Bundle, Part
+from cress.client.flow import Do, Flow, Patience, run
+from cress.client.http import Client as Http
+from cress.client.mapping import brief
+from cress.client.spool import Spool, created
+
+# Calls travel when no other one has come for so long; the first one waits at most so long for others, and longer where
+# nothing could start sooner since there is more on its way than can run. Seconds.
+QUIET, MOST, MOST_BUSY = 0.01, 0.5, 2.0
+# How often the thread looks whether the program has ended, while there is nothing to do. Seconds.
+IDLE = 0.5
+# For so long it is remembered how many tasks can run. Seconds.
+PLACES_KNOWN = 60.0
+CALLS = "calls"
+
+
+class Entry:
+    """A call: its ``future``, and the pickles of function and arguments."""
+
+    __slots__ = ("future", "pickles", "told")
+
+    def __init__(self, future: Future[Any], pickles: tuple[bytes, bytes]) -> None:
+        self.future = future
+        self.pickles = pickles
+        # Whether the future knows that it runs, or whoever waits for it that it is cancelled.
+        self.told = False
+
+    def begin(self) -> None:
+        """Its task has begun, or there is one less to wait for."""
+        if not self.told:
+            self.told = True
+            self.future.set_running_or_notify_cancel()
+
+    def fail(self, error: BaseException) -> None:
+        """It will have no result."""
+        self.begin()
+        if not self.future.cancelled():
+            self.future.set_exception(error)
+
+
+class Sent:
+    """A bundle on its way, with the calls of each chunk."""
+
+    def __init__(self, bundle: Bundle, chunks: list[list[Entry]]) -> None:
+        self.bundle = bundle
+        self.chunks = chunks
+
+    def deliver(self, found: list[Part]) -> None:
+        """Bring what has come to its futures."""
+        for part in found:
+            for entry, outcome in zip(self.chunks[part.chunk], part.outcomes, strict=True):
+                settled = bundles.settled(outcome)
+                entry.begin()
+                if entry.future.cancelled():
+                    continue
+                if settled.error is not None:
+                    entry.future.set_exception(settled.error)
+                else:
+                    entry.future.set_result(settled.value)
+            self.chunks[part.chunk] = []
+        for chunk in self.bundle.begun:
+            for entry in self.chunks[chunk]:
+                entry.begin()
+
+    def drop_cancelled(self) -> None:
+        """Tell who waits for cancelled calls; chunks of which all are cancelled are not done."""
+        for chunk in sorted(self.bundle.missing - self.bundle.begun):
+            cancelled = [entry for entry in self.chunks[chunk] if entry.future.cancelled()]
+            for entry in cancelled:
+                entry.begin()
+            if len(cancelled) == len(self.chunks[chunk]):
+                self.bundle.skip(chunk)
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing more will come."""
+        for entries in self.chunks:
+            for entry in entries:
+                if not entry.future.done():
+                    entry.fail(error)
+        self.bundle.unwanted = True
+        self.bundle.missing.clear()
+
+
+class Pump(threading.Thread):
+    """Runs until it is stopped and every call is settled."""
+
+    def __init__(
+        self, http: Http, patience: Patience, chunk: int | None, python: str, spool: Any, keys: Mapping[str, Any]
+    ) -> None:
+        super().__init__(name="cress-executor")
+        self._http = http
+        self._patience = patience
+        self._chunk = chunk
+        self._python = python
+        self._spool = spool
+        self._keys = keys
+        self._bell = threading.Condition()
+        self._waiting: list[Entry] = []
+        # When the first and the last of those that wait came.
+        self._first = self._last = 0.0
+        self._sent: list[Sent] = []
+        self._stopped = self._aborted = self._cancelled = False
+        self._places = (0, 0.0)
+
+    # --- for the executor ---------------------------------------------------------------------------------------------
+
+    def add(self, entry: Entry) -> None:
+        """One more call."""
+        with self._bell:
+            if self._stopped:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._last = time.monotonic()
+            if not self._waiting:
+                self._first = self._last
+                self._bell.notify()
+            self._waiting.append(entry)
+            if not self.ident:
+                self.start()
+        entry.future.add_done_callback(self._note)
+
+    def stop(self, *, cancel: bool) -> None:
+        """Take no more calls, and end when those that are there are settled."""
+        with self._bell:
+            self._stopped = True
+            entries = [*self._waiting, *(entry for sent in self._sent for chunk in sent.chunks for entry in chunk)]
+            self._bell.notify()
+        if cancel:
+            for entry in entries:
+                entry.future.cancel()
+
+    def abort(self) -> None:
+        """Want nothing any more."""
+        with self._bell:
+            self._stopped = self._aborted = True
+            self._bell.notify()
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for the end, if it has begun."""
+        if self.ident:
+            super().join(timeout)
+
+    def _note(self, future: Future[Any]) -> None:
+        if future.cancelled():
+            self._cancelled = True
+
+    # --- the thread ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """See the class."""
+        pause = bundles.SOON
+        while True:
+            with self._bell:
+                if not self._stopped and not threading.main_thread().is_alive():
+                    self._stopped = self._aborted = True
+                if self._aborted:
+                    break
+                if not self._waiting and not self._sent:
+                    if self._stopped:
+                        return
+                    self._bell.wait(IDLE)
+                    continue
+                ready = self._ready()
+            if ready:
+                self._send(ready)
+                pause = bundles.SOON
+            elif self._look():
+                pause = bundles.SOON
+            else:
+                time.sleep(pause)
+                pause = min(pause * 1.5, bundles.SELDOM)
+        self._leave()
+
+    def _ready(self) -> list[Entry]:
+        """The calls that travel now: those that have waited for others long enough."""
+        if not self._waiting:
+            return []
+        now = time.monotonic()
+        busy = sum(len(sent.bundle.missing) for sent in self._sent) >= self._places[0] > 0
+        quiet = now - self._last >= QUIET and not busy
+        if not (quiet or self._stopped or now - self._first >= (MOST_BUSY if busy else MOST)):
+            return []
+        ready, self._waiting = self._waiting, []
+        return ready
+
+    def _send(self, ready: list[Entry]) -> None:
+        entries = []
+        for entry in ready:
+            if entry.future.cancelled():
+                entry.begin()
+            else:
+                entries.append(entry)
+        if not entries:
+            return
+        try:
+            size = self._chunk or bundles.chunk_size(len(entries), self._count_places())
+            chunks = [entries[begin : begin + size] for begin in range(0, len(entries), size)]
+            bundle = run(self._start(chunks), self._http)
+        except Exception as error:  # noqa: BLE001 – whoever asks for the results is told
+            for entry in entries:
+                entry.fail(error)
+        else:
+            self._sent.append(Sent(bundle, chunks))
+
+    def _start(self, chunks: list[list[Entry]]) -> Flow[Bundle]:
+        from cress.client import sending
+
+        folder: Spool = yield Do(partial(created, self._spool))
+        bundle = Bundle(folder, [len(chunk) for chunk in chunks])
+        try:
+            pickles = [[entry.pickles for entry in chunk] for chunk in chunks]
+            yield Do(partial(sending.send, folder, CALLS, None, pickles))
+            job = bundles.job_of(bundle, CALLS, self._python, self._keys)
+            yield from bundles.submit(bundle, job, "", self._patience)
+        except BaseException:
+            folder.clear()
+            raise
+        return bundle
+
+    def _count_places(self) -> int:
+        count, known = self._places
+        if not count or time.monotonic() - known > PLACES_KNOWN:
+            count = run(bundles.places(self._keys.get("resource"), self._patience), self._http)
+            self._places = (count, time.monotonic())
+        return count
+
+    def _look(self) -> bool:
+        """Bring what has come to its futures; whether there was anything."""
+        cancelled, self._cancelled = self._cancelled, False
+        moved = False
+        for sent in self._sent:
+            try:
+                found = run(bundles.poll(sent.bundle, 0.0, self._patience), self._http)
+                sent.deliver(found)
+                if cancelled:
+                    sent.drop_cancelled()
+            except Exception as error:  # noqa: BLE001 – whoever asks for the results is told
+                found = []
+                sent.fail(error)
+            moved = moved or bool(found)
+        over = [sent for sent in self._sent if not sent.bundle.missing]
+        with self._bell:
+            self._sent = [sent for sent in self._sent if sent.bundle.missing]
+        for sent in over:
+            self._end(sent)
+        return moved or bool(over)
+
+    def _end(self, sent: Sent) -> None:
+        with contextlib.suppress(Exception):  # what is left there does no harm
+            run(bundles.end(sent.bundle, brief(self._patience)), self._http)
+
+    def _leave(self) -> None:
+        """Cancel everything."""
+        for entry in self._waiting:
+            entry.future.cancel()
+            entry.begin()
+        for sent in self._sent:
+            for chunk in sent.chunks:
+                for entry in chunk:
+                    entry.future.cancel()
+            sent.fail(RuntimeError("the executor was left before the call was over"))
+            self._end(sent)
