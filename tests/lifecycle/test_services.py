@@ -236,7 +236,6 @@ def test_what_comes_after_another_job_has_no_members_until_then() -> None:
 
 def _first_and(second: Job) -> tuple[Job, Job]:
 
-
     return job(), msgspec.structs.replace(second, after=after(-1))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cress.lifecycle import jobs, kept, readiness, rolling
+from cress.lifecycle import jobs, kept, members, readiness, rolling
 from cress.lifecycle.family import Family, Kept, Version
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.members import timer_name
@@ -46,8 +46,8 @@ def tend(machine: Machine, family: Family) -> None:
     highest = max(family.members, default=-1)
     if highest >= wanted:
         jobs.cancel(machine, family.members[highest], _TOO_MANY)
-    for index in sorted(family.members):
-        _free(machine, family, state, machine.jobs[family.members[index]])
+    for member in members.of(machine, family):
+        _free(machine, family, state, member)
     rolling.advance(machine, family)
     for index in range(wanted):
         if index not in family.members and _may_begin(machine, family, state, index):
@@ -108,13 +108,12 @@ def _may_begin(machine: Machine, family: Family, state: Kept, index: int) -> boo
         return False
     if index in state.proven or not index:
         return True
-    before = family.members.get(index - 1)
-    return before is not None and kept.is_ready(machine.jobs[before])
+    return kept.is_ready(machine.jobs.get(family.members.get(index - 1, 0)))
 
 
 def _make(machine: Machine, family: Family, state: Kept, index: int) -> None:
     version = Version(family.template, family.job)
-    if state.good is not None and state.ran.get(index) == state.good.template:
+    if index not in state.out and state.good is not None and state.ran.get(index) == state.good.template:
         # One that an update has not come to yet goes on as it was.
         version = state.good
     home = state.nodes.get(index)

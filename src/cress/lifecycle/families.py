@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-import msgspec
-
-from cress.lifecycle import crons, dags, databases, jobs, members, rolling, services
+from cress.lifecycle import crons, dags, databases, jobs, members, services
 from cress.lifecycle.family import Family
-from cress.lifecycle.inputs import Cancel, Hold, Scale, Update
+from cress.lifecycle.inputs import Cancel, Hold
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.reasons import comes_after
-from cress.model.errors import InputError, NotAccepted
+from cress.model.errors import NotAccepted
 from cress.model.events import JobHeld
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
@@ -79,14 +77,10 @@ def check(machine: Machine, job: Job) -> None:
             )
 
 
-def take(machine: Machine, word: Cancel | Hold | Update | Scale) -> tuple[int, ...] | None:
-    """Something is said about a job, which may be a family or none."""
+def take(machine: Machine, word: Cancel | Hold) -> None:
+    """A job, which may be a family or none, is to wait, or to end."""
     family = machine.families.get(word.job)
     match word:
-        case Update():
-            return update(machine, word)
-        case Scale():
-            scale(machine, word)
         case Cancel() if family is not None:
             cancel(machine, family)
         case Hold() if family is not None:
@@ -95,7 +89,6 @@ def take(machine: Machine, word: Cancel | Hold | Update | Scale) -> tuple[int, .
             jobs.cancel(machine, word.job)
         case Hold():
             jobs.hold(machine, word)
-    return None
 
 
 def named(machine: Machine, name: str, group: str) -> Family | None:
@@ -136,68 +129,6 @@ def hold(machine: Machine, family: Family, word: Hold) -> None:
             member.held, member.held_by = family.held, family.held_by
             machine.observe(JobHeld(member.job.id, word.held))
     machine.touched[family.job.id] = None
-
-
-def scale(machine: Machine, word: Scale) -> None:
-    """A service or database is to have so many tasks."""
-    family = _alive(machine, word.job)
-    if not isinstance(family.job.plan, (Service, Database)):
-        raise NotAccepted(
-            f"job {word.job} is a {family.job.type.value}, which has no task count to change",
-            hint="services and databases have one",
-        )
-    if word.tasks < 0:
-        raise InputError(f"{word.tasks} tasks", hint="0 or more", field="tasks")
-    family.job = msgspec.structs.replace(family.job, tasks=word.tasks)
-    machine.touched[word.job] = None
-
-
-def update(machine: Machine, word: Update) -> tuple[int, ...]:
-    """A family is to be as a job says from now on; the id of its new run."""
-    family = _alive(machine, word.job)
-    before, old = family.job, family.template
-    spec = msgspec.structs.replace(
-        word.spec, id=before.id, group=word.spec.group or before.group, user=word.spec.user or before.user
-    )
-    if type(spec.plan) is not type(before.plan) or isinstance(spec.plan, Dag):
-        what = spec.type.value if type(spec.plan) is not type(before.plan) else "other dag"
-        raise NotAccepted(
-            f"job {word.job} is a {before.type.value}, it cannot become a {what}",
-            hint=f"`cress cancel {word.job}` first",
-            field="type",
-        )
-    if (spec.group or DEFAULT_GROUP, spec.name) != (before.group or DEFAULT_GROUP, before.name):
-        raise NotAccepted(
-            f"job {word.job} is {before.name} of group {before.group or DEFAULT_GROUP}; an update changes neither",
-            hint="another job for another name",
-            field="name",
-        )
-    _KINDS[type(spec.plan)].check(machine, spec)  # type: ignore[index]
-    number = machine.next_job
-    machine.next_job += 1
-    family.job = msgspec.structs.replace(spec, after=before.after, hold=before.hold)
-    family.template, family.version = number, family.version + 1
-    kind_of(family).updated(machine, family, before)
-    if word.same_as == old and isinstance(spec.plan, (Service, Database)) and rolling.is_alike(before, spec):
-        rolling.relabel(machine, family, old)
-    machine.touched[word.job] = None
-    return (number,)
-
-
-def _alive(machine: Machine, number: int) -> Family:
-    family = machine.families.get(number)
-    if family is None:
-        if number in machine.jobs:
-            raise NotAccepted(
-                f"job {number} is a {machine.jobs[number].job.type.value} job",
-                hint="services, databases and cron jobs can be changed",
-            )
-        if not 0 < number < machine.next_job:
-            raise InputError(f"there is no job {number}", hint="see `cress jobs`")
-        raise NotAccepted(f"job {number} is over", hint="only what is alive can be changed")
-    if family.cancelling:
-        raise NotAccepted(f"job {number} is ending", hint="only what is alive can be changed")
-    return family
 
 
 def member_over(machine: Machine, member: LiveJob, record: JobRecord) -> None:

@@ -108,8 +108,8 @@ def judge(machine: Machine, job: LiveJob, attempt: LiveAttempt, report: Ended, *
 
 def why(machine: Machine, family: Family, now: int) -> str:
     """Why the first task that waits does."""
-    for index in sorted(family.members):
-        waits = reason(machine, family.members[index], now) if index < family.job.tasks else ""
+    for index, member in members.alive(machine, family).items():
+        waits = reason(machine, member.job.id, now) if index < family.job.tasks else ""
         if waits:
             return f"task {index}: {waits}"
     return ""

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from cress.core.scheduler import Scheduler
-from cress.lifecycle import cordons, dependencies, families, nodes, ports, submits
+from cress.lifecycle import cordons, dependencies, families, nodes, ports, submits, updates
 from cress.lifecycle.attempts import reported
 from cress.lifecycle.effects import Halt, Step
 from cress.lifecycle.family import Family
@@ -165,8 +165,12 @@ class Machine:
                     reported(self, each.node, report)
             case Submit():
                 return submits.submit(self, each)
-            case Cancel() | Hold() | Update() | Scale():
-                return families.take(self, each)
+            case Cancel() | Hold():
+                families.take(self, each)
+            case Update():
+                return updates.update(self, each)
+            case Scale():
+                updates.scale(self, each)
             case NodeJoined() | NodeLeft() | NodeDead() | Ports():
                 nodes.take(self, each)
             case SetRacks():

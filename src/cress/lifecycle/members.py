@@ -58,7 +58,13 @@ def timer_name(family: Family, index: int = -1) -> str:
 
 def of(machine: Machine, family: Family) -> list[LiveJob]:
     """The members that are alive, by index."""
-    return [machine.jobs[family.members[index]] for index in sorted(family.members)]
+    return list(alive(machine, family).values())
+
+
+def alive(machine: Machine, family: Family) -> dict[int, LiveJob]:
+    """The same with their indices. One that ended in the step under way may be in ``family.members`` still."""
+    jobs = machine.jobs
+    return {index: jobs[number] for index, number in sorted(family.members.items()) if number in jobs}
 
 
 def family_of(machine: Machine, job: LiveJob) -> Family | None:

@@ -1,8 +1,8 @@
 """Rolling updates: a new version takes the place of the old one member by member, or is taken back.
 
-Of a service at most ``max_unavailable`` members are out at once; those that are not ready go first. Of a database it is one,
-from the highest index down. A member of a new version that never gets ready is proof against it: the last version that was
-ready as a whole comes back, in the same way.
+Of a service at most ``max_unavailable`` members are out at once; those that are not ready go first, and those that only wait
+for a node all at once: they have nothing to lose. Of a database it is one, from the highest index down. A member of a new
+version that never gets ready is proof against it: the last version that was ready as a whole comes back, in the same way.
 """
 
 from __future__ import annotations
@@ -78,12 +78,13 @@ def advance(machine: Machine, family: Family) -> None:
     state, wanted = kept.state_of(family), family.job.tasks
     if not state.updating:
         return
-    lives = {index: machine.jobs[number] for index, number in family.members.items() if index < wanted}
+    lives = {index: member for index, member in members.alive(machine, family).items() if index < wanted}
+    state.gained += sum(1 for index in state.parked if _is_done(family, lives.get(index)))
     for places in (state.out, state.parked):
         places[:] = [index for index in places if index < wanted and not _is_done(family, lives.get(index))]
     if all(_is_done(family, lives.get(index)) for index in range(wanted)):
         if wanted:
-            state.good, state.updating = Version(family.template, family.job), False
+            state.good, state.updating, state.gained = Version(family.template, family.job), False, 0
         return
     if family.held:
         return
@@ -99,14 +100,16 @@ def advance(machine: Machine, family: Family) -> None:
 
 
 def _take_out(machine: Machine, family: Family, plan: Service, state: Kept, old: list[LiveJob]) -> None:
-    room = plan.max_unavailable - len(state.out) - sum(1 for _ in _stumbling(machine, family, state))
-    parking = plan.max_unavailable - len(state.parked)
+    # Who was taken out and waits for a node, since one that had waited before got its room, is no loss.
+    lives = members.alive(machine, family)
+    waiting = [index for index in state.out if index in lives and _is_idle(state, lives[index])]
+    room = plan.max_unavailable - len(state.out) - len(_stumbling(machine, family, state))
+    room += min(len(waiting), state.gained)
     for member in sorted(old, key=lambda each: (kept.is_ready(each), each.index)):
-        if not member.attempts and parking > 0:
-            # Without it the update would never get to a member that waits for what only the update gives back.
+        if _is_idle(state, member):
+            # It must not get the room that the update makes for the new version.
             state.parked.append(member.index)
-            parking -= 1
-        elif member.attempts and room > 0:
+        elif room > 0:
             state.out.append(member.index)
             room -= 1
         else:
@@ -114,20 +117,24 @@ def _take_out(machine: Machine, family: Family, plan: Service, state: Kept, old:
         jobs.cancel(machine, member.job.id, _REPLACED)
 
 
+def _is_idle(state: Kept, member: LiveJob) -> bool:
+    """Whether a member waits for a node, and for nothing else."""
+    return not member.attempts and not state.failures.get(member.index)
+
+
 def _take_highest(machine: Machine, family: Family, state: Kept) -> None:
     """The next index of a database, whether it has a member now or waits for its next life."""
+    lives = members.alive(machine, family)
     for index in reversed(range(family.job.tasks)):
-        number = family.members.get(index)
-        template = machine.jobs[number].template if number is not None else state.ran.get(index, 0)
-        if number is not None and template == family.template and not _is_done(family, machine.jobs[number]):
+        member = lives.get(index)
+        template = member.template if member is not None else state.ran.get(index, 0)
+        if member is not None and template == family.template and not _is_done(family, member):
             # Above the next one all is new and ready, or the update waits.
             return
         if template not in (0, family.template):
             state.out.append(index)
-            if number is None:
-                state.ran.pop(index)
-            else:
-                jobs.cancel(machine, number, _REPLACED)
+            if member is not None:
+                jobs.cancel(machine, member.job.id, _REPLACED)
             return
 
 

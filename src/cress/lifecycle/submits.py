@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from cress.core.admission import check_job
+from cress.core.admission import check_job as check_amounts
 from cress.core.constraints import constraints_of, lasting_wants
 from cress.core.missing import missing_in, say
 from cress.core.placement import relation_of
@@ -137,7 +137,7 @@ def check(machine: Machine, jobs: Sequence[Job], known: Mapping[int, JobState]) 
     names: set[tuple[str, str]] = set()
     for number, job in enumerate(jobs):
         try:
-            _check_job(machine, job)
+            check_job(machine, job)
             _check_family(jobs, number, names)
         except InputError as error:
             raise below(error, f"jobs[{number}]") if len(jobs) > 1 else error from None
@@ -168,9 +168,10 @@ def _check_family(jobs: Sequence[Job], place: int, names: set[tuple[str, str]]) 
         names.add(key)
 
 
-def _check_job(machine: Machine, job: Job) -> None:
+def check_job(machine: Machine, job: Job) -> None:
+    """Raise ``InputError`` if a job makes no sense, ``NotAccepted`` if it may not or can never run."""
     core = machine.core
-    check_job(job, core.dimensions)
+    check_amounts(job, core.dimensions)
     name = job.group or DEFAULT_GROUP
     groups = core.groups.by_name
     if name not in groups:

@@ -1,0 +1,78 @@
+"""What may be changed of a family that is alive: how it is, and of how many tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cress.lifecycle import rolling, submits
+from cress.lifecycle.families import kind_of
+from cress.lifecycle.family import Family
+from cress.lifecycle.inputs import Scale, Update
+from cress.model.errors import InputError, NotAccepted
+from cress.model.group import DEFAULT_GROUP
+from cress.model.plan import Dag, Database, Service
+
+if TYPE_CHECKING:
+    from cress.lifecycle.machine import Machine
+
+
+def scale(machine: Machine, word: Scale) -> None:
+    """A service or database is to have so many tasks."""
+    family = _alive(machine, word.job)
+    if not isinstance(family.job.plan, (Service, Database)):
+        raise NotAccepted(
+            f"job {word.job} is a {family.job.type.value}, which has no task count to change",
+            hint="services and databases have one",
+        )
+    if word.tasks < 0:
+        raise InputError(f"{word.tasks} tasks", hint="0 or more", field="tasks")
+    family.job = msgspec.structs.replace(family.job, tasks=word.tasks)
+    machine.touched[word.job] = None
+
+
+def update(machine: Machine, word: Update) -> tuple[int, ...]:
+    """A family is to be as a job says from now on; the id of its new run."""
+    family = _alive(machine, word.job)
+    before, old = family.job, family.template
+    spec = msgspec.structs.replace(word.spec, id=before.id, group=word.spec.group or before.group, user=before.user)
+    if type(spec.plan) is not type(before.plan) or isinstance(spec.plan, Dag):
+        what = spec.type.value if type(spec.plan) is not type(before.plan) else "other dag"
+        raise NotAccepted(
+            f"job {word.job} is a {before.type.value}, it cannot become a {what}",
+            hint=f"`cress cancel {word.job}` first",
+            field="type",
+        )
+    if (spec.group or DEFAULT_GROUP, spec.name) != (before.group or DEFAULT_GROUP, before.name):
+        raise NotAccepted(
+            f"job {word.job} is {before.name} of group {before.group or DEFAULT_GROUP}; an update changes neither",
+            hint="another job for another name",
+            field="name",
+        )
+    submits.check_job(machine, spec)
+    number = machine.next_job
+    machine.next_job += 1
+    family.job = msgspec.structs.replace(spec, after=before.after, hold=before.hold)
+    family.template, family.version = number, family.version + 1
+    kind_of(family).updated(machine, family, before)
+    if word.same_as == old and isinstance(spec.plan, (Service, Database)) and rolling.is_alike(before, spec):
+        rolling.relabel(machine, family, old)
+    machine.touched[word.job] = None
+    return (number,)
+
+
+def _alive(machine: Machine, number: int) -> Family:
+    family = machine.families.get(number)
+    if family is None:
+        if number in machine.jobs:
+            raise NotAccepted(
+                f"job {number} is a {machine.jobs[number].job.type.value} job",
+                hint="services, databases and cron jobs can be changed",
+            )
+        if not 0 < number < machine.next_job:
+            raise InputError(f"there is no job {number}", hint="see `cress jobs`")
+        raise NotAccepted(f"job {number} is over", hint="only what is alive can be changed")
+    if family.cancelling:
+        raise NotAccepted(f"job {number} is ending", hint="only what is alive can be changed")
+    return family
