@@ -122,6 +122,8 @@ def _make(machine: Machine, family: Family, state: Kept, index: int) -> None:
         state.moved[index] = f"task {index} is not bound to node {home} any more, which {gone}; its directory is there"
         home = None
     kept.make(machine, family, index, version, bound(version.job.requirement, home) if home is not None else "")
+    if index in family.members:
+        _free(machine, family, state, machine.jobs[family.members[index]])
 
 
 def bound(requirement: str, node: str) -> str:
