@@ -20,11 +20,13 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
-from cress.model.reports import Ended, Started
+from cress.model.reports import Checked, Ended, Started
 from cress.model.run import Run
 from cress.protocol.messages import (
     Beat,
     Durable,
+    ExecData,
+    ExecOver,
     FromCenter,
     Hello,
     Launch,
@@ -62,6 +64,8 @@ class Session:
         self.hello = hello
         self.started: dict[int, Started] = {}
         self.ended: dict[int, Ended] = {}
+        self.checked: queue.Queue[Checked] = queue.Queue()
+        self.commands: queue.Queue[ExecData | ExecOver] = queue.Queue()
         self.logs: queue.Queue[LogData] = queue.Queue()
         self.term = 0
         self.beats: list[int] = []
@@ -87,6 +91,10 @@ class Session:
     def wait_ended(self, attempt: int) -> Ended:
         return until(lambda: self.ended.get(attempt), f"the end of {attempt}")
 
+    def wait_checked(self) -> Checked:
+        """The next report of checks."""
+        return self.checked.get(timeout=PATIENCE)
+
     def durable(self, *attempts: int) -> None:
         self.send(Durable(epoch=1, attempts=attempts))
 
@@ -106,6 +114,8 @@ class Session:
                 decoded = decode_from_agent(message)
                 if isinstance(decoded, LogData):
                     self.logs.put(decoded)
+                elif isinstance(decoded, (ExecData, ExecOver)):
+                    self.commands.put(decoded)
                 elif isinstance(decoded, Ports):
                     self.strangers.append(decoded.ports)
                     self.heard.append(decoded)
@@ -121,7 +131,10 @@ class Session:
     def _take_in(self, reports: tuple[Any, ...]) -> None:
         self.heard += reports
         for report in reports:
-            (self.started if isinstance(report, Started) else self.ended)[report.attempt] = report
+            if isinstance(report, Checked):
+                self.checked.put(report)
+            else:
+                (self.started if isinstance(report, Started) else self.ended)[report.attempt] = report
 
 
 class Center:

@@ -126,7 +126,7 @@ class Client:
             self.reports.append(report)
             if isinstance(report, Started):
                 self.started[report.attempt] = report
-            else:
+            elif isinstance(report, Ended):
                 self.ended[report.attempt] = report
 
 

@@ -27,6 +27,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
 from cress.executor import facts, logs, tidy
+from cress.executor.checks import Checks
 from cress.executor.doors import Doors
 from cress.executor.execs import Execs
 from cress.executor.folder import FolderInUseError, Lock, make
@@ -101,6 +102,7 @@ class Agent:
         self.live: set[int] = set()  # attempts that may still write
         self.first: dict[int, int] = {}  # the first process of each attempt that runs
         self.doors = Doors()
+        self.checks = Checks(self.directory / "checks", self.doors)
         self.unconfirmed: set[int] = set()  # attempts that ended, and the center has not said that it knows
         self.strangers = Strangers()
         self.versions: dict[str, str] = {}  # of compilers, as far as they have said them
@@ -140,6 +142,7 @@ class Agent:
             return OK if self.keep else await self._shut_down(session)
         finally:
             await _cancel(leaving, session, tidying, *self._jobs)
+            self.checks.close()
             self.doors.close()
 
     async def _session(self) -> bool:
@@ -186,6 +189,7 @@ class Agent:
         try:
             self.first.clear()
             self._take_in(link.inventory.reports)
+            self._begin_checks(link.inventory.reports)
             self.strangers.begin(link.inventory.ports)
             known = await self._versions(VERSIONS)
             self.strangers.told = await self.strangers.look()
@@ -213,6 +217,7 @@ class Agent:
                     self._from_supervisor(center, link, execs),
                     self._beat(center, answer.term),
                     self._watch_ports(center),
+                    self._tell_checks(center),
                     self._late_versions(known),
                 )
             finally:
@@ -235,7 +240,7 @@ class Agent:
             attributes=with_labels({**facts.attributes(), **_containers(known), **found}, self.settings.labels),
             ports=self.settings.ports,
             listening=self.strangers.told or (),
-            reports=known.reports,
+            reports=(*known.reports, *self.checks.known()),
             sent=_boottime(),
             bound=known.bound,
             epoch=known.epoch,
@@ -293,6 +298,7 @@ class Agent:
                 else:
                     if isinstance(order, Launches):
                         self.live.update(launch.attempt for launch in order.launches)
+                        self.checks.ordered(order)
                         self.strangers.launched(order.launches)
                     await link.forward(message)
                     if isinstance(order, Durable) and order.epoch >= link.inventory.epoch:
@@ -317,6 +323,7 @@ class Agent:
                         # First who has it, so that the next try is elsewhere.
                         await self._tell_ports(center)
                     await center.send(message)
+                    self._begin_checks(reports.reports)
                     if taken:
                         # The center counts the port as taken until it is told again.
                         self.strangers.told = None
@@ -329,8 +336,21 @@ class Agent:
             elif isinstance(report, Ended):
                 self.live.discard(report.attempt)
                 self.first.pop(report.attempt, None)
+                self.checks.ended(report.attempt)
                 self.strangers.ended(report.attempt)
                 self.unconfirmed.add(report.attempt)
+
+    def _begin_checks(self, reports: tuple[Report, ...]) -> None:
+        """Check what has started: once the center has been told so, since what it hears of others is nothing to it."""
+        for report in reports:
+            if isinstance(report, Started):
+                self.checks.started(report)
+
+    async def _tell_checks(self, center: ClientConnection) -> None:
+        """Tell the center what checks find, when it changes."""
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await center.send(encode(Reports(reports=await self.checks.news())))
 
     def _read_log(self, center: ClientConnection, order: ReadLog) -> None:
         async def answer() -> None:
@@ -451,6 +471,16 @@ def main(settings: Settings) -> int:
         return asyncio.run(run())
     finally:
         lock.give()
+
+
+def _containers(known: Inventory) -> dict[str, Value]:
+    """What constraints may ask for: whether containers can be run, and what makes them."""
+    return {"Container": True, "ContainerEngine": known.container} if known.container else {"Container": False}
+
+
+def _boottime() -> int:
+    """Microseconds since the machine was started, time asleep included: the supervisor's clock."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
 async def _tell(center: ClientConnection, message: FromAgent) -> None:

@@ -26,6 +26,8 @@ from cress.executor.doorway import (
 
 # Seconds until a full socket is tried again.
 AGAIN = 0.01
+# Seconds that the doorman may take to kill what it has let in, until the agent goes on without it.
+LAST = 1.0
 # Seconds that a command may take until it runs.
 PATIENCE = 20.0
 
@@ -116,7 +118,7 @@ class Doors:
             self._lost()
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(0)
+                self._process.wait(LAST)
 
     async def _begun(self, back: socket.socket, visit: Visit) -> None:
         """Read what the child says until it has become the command."""

@@ -15,7 +15,7 @@ from cress.center.commands import Command, Overrun
 from cress.center.dispatch import Away, Connection
 from cress.center.engine import Engine, NotStored
 from cress.center.lookup import id_of
-from cress.lifecycle.live import LiveJob
+from cress.center.members import place_of
 from cress.model.errors import InputError, NotAccepted
 from cress.protocol.execution import ERROR, MOST_COMMAND, MOST_SIZE, OUTPUT, ExecNews, ExecStart, ExecWord
 from cress.protocol.messages import ExecOver
@@ -59,9 +59,10 @@ async def _place(engine: Engine, id: str, task: str) -> tuple[int, Connection]:
     found = await job_by_id(engine, id)
     number = int(task) if task.isascii() and task.isdigit() and len(task) < 19 else -1
     check_task(found, number, task)
-    live = found.attempts.values() if isinstance(found, LiveJob) else ()
-    for attempt in live:
-        if attempt.task == number and attempt.started:
+    job, index = await place_of(engine, found, number)
+    live = engine.machine.jobs.get(job)
+    for attempt in live.attempts.values() if live is not None else ():
+        if attempt.task == index and attempt.started:
             return attempt.id, engine.dispatcher.connection(attempt.node)
     raise NotAccepted(f"task {number} of job {id_of(found)} does not run", hint="commands run in running tasks only")
 

@@ -1,0 +1,204 @@
+"""Checks: the agent asks the tasks of its node whether they are ready and alive, and tells the center when it changes.
+
+What an attempt is checked by is in a file of its own in the executor's directory (``checks/ATTEMPT``) from its order to
+its end, so that an agent that is restarted goes on; tasks cannot reach it. What was found before a restart is found
+again: until then nothing is told, and what the center knows holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from cress.executor.doors import Doors
+from cress.executor.probes import Target, ask, port_of
+from cress.model.reports import Checked, Started
+from cress.model.run import Check
+from cress.model.times import SECOND
+from cress.protocol.messages import Launches
+
+# Questions at a time: each needs a descriptor or three.
+MOST_ASKED = 256
+# Seconds that news wait for others, so that many are one message.
+PAUSE = 0.02
+# Questions of attempts that begin together are spread over at most so much (seconds).
+SPREAD = 1.0
+
+
+class Checking(msgspec.Struct, frozen=True):
+    """What an attempt is checked by; ``ports`` are its names and numbers, ``address`` that of the node."""
+
+    ready: Check | None
+    alive: Check | None
+    ports: tuple[tuple[str, int], ...]
+    address: str = ""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Checking).decode
+
+
+class Checks:
+    """The checked attempts of an executor, whichever connection to the center there is."""
+
+    def __init__(self, folder: Path, doors: Doors) -> None:
+        self._folder = folder
+        self._doors = doors
+        self._ordered: dict[int, Checking] = {}
+        self._watched: dict[int, _Watched] = {}
+        self._asking = asyncio.Semaphore(MOST_ASKED)
+        self._changed = asyncio.Event()
+        self._news: dict[int, None] = {}  # attempts of which something is to be told
+
+    def ordered(self, order: Launches) -> None:
+        """Keep what these attempts will be checked by. Before anybody starts them."""
+        checked = {run.job: run for run in order.runs if run.ready is not None or run.alive is not None}
+        for launch in order.launches if checked else ():
+            run = checked.get(launch.job)
+            if run is None:
+                continue
+            ports = tuple((name, number) for (name, _), number in zip(run.ports, launch.ports, strict=False))
+            checking = Checking(run.ready, run.alive, ports, order.address)
+            self._ordered[launch.attempt] = checking
+            # Without a file its checks are lost with this agent: better than no start.
+            with contextlib.suppress(OSError):
+                self._folder.mkdir(mode=0o700, exist_ok=True)
+                fresh = self._folder / f".{launch.attempt}"
+                fresh.write_bytes(_encode(checking))
+                fresh.replace(self._path(launch.attempt))
+
+    def started(self, report: Started) -> None:
+        """The attempt runs: ask it from now on. Does nothing the second time."""
+        if report.attempt in self._watched:
+            return
+        checking = self._ordered.pop(report.attempt, None) or self._kept(report.attempt)
+        if checking is not None:
+            target = Target(report.attempt, report.pid, checking.address)
+            self._watched[report.attempt] = _Watched(self, checking, target, report.at)
+
+    def ended(self, attempt: int) -> None:
+        """The attempt is over, and forgotten."""
+        watched = self._watched.pop(attempt, None)
+        ordered = self._ordered.pop(attempt, None)
+        self._news.pop(attempt, None)
+        if watched is not None:
+            watched.close()
+        if watched is not None or ordered is not None or self._folder.is_dir():
+            with contextlib.suppress(OSError):
+                os.unlink(self._path(attempt))  # noqa: PTH108 - for every attempt that ends
+
+    def known(self) -> tuple[Checked, ...]:
+        """What is known of all, to be told to a center that has just been found; it is no news any more then."""
+        self._news.clear()
+        return self._reports(self._watched)
+
+    async def news(self) -> tuple[Checked, ...]:
+        """What has changed since the center was told, as soon as something has."""
+        while True:
+            await self._changed.wait()
+            await asyncio.sleep(PAUSE)
+            self._changed.clear()
+            news, self._news = self._news, {}
+            reports = self._reports(news)
+            if reports:
+                return reports
+
+    def close(self) -> None:
+        """Ask nothing any more."""
+        for watched in self._watched.values():
+            watched.close()
+        self._watched.clear()
+
+    def changed(self, attempt: int) -> None:
+        """Something is to be told of this attempt."""
+        self._news[attempt] = None
+        self._changed.set()
+
+    async def ask(self, check: Check, port: int, target: Target) -> str:
+        """Ask once, when it is its turn."""
+        async with self._asking:
+            return await ask(check, port, target, self._doors)
+
+    def _reports(self, attempts: Iterable[int]) -> tuple[Checked, ...]:
+        found = (self._watched[attempt].report() for attempt in attempts if attempt in self._watched)
+        return tuple(report for report in found if report is not None)
+
+    def _kept(self, attempt: int) -> Checking | None:
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            return _decode(self._path(attempt).read_bytes())
+        return None
+
+    def _path(self, attempt: int) -> Path:
+        return self._folder / str(attempt)
+
+
+class _Watched:
+    """One attempt. ``ready`` and ``alive`` are None as long as nobody knows."""
+
+    def __init__(self, checks: Checks, checking: Checking, target: Target, began: int) -> None:
+        self._checks = checks
+        self._checking = checking
+        self._target = target
+        self._began = began
+        self._state: dict[str, bool | None] = {"ready": None, "alive": None}
+        self._why = ""
+        self._at = 0
+        self._jobs = [
+            asyncio.create_task(self._watch(name, check))
+            for name, check in (("ready", checking.ready), ("alive", checking.alive))
+            if check is not None
+        ]
+
+    def close(self) -> None:
+        """Ask nothing any more."""
+        for job in self._jobs:
+            job.cancel()
+
+    def report(self) -> Checked | None:
+        """What is known; None: nothing that is worth telling."""
+        ready, alive = self._state["ready"], self._state["alive"]
+        if ready is None and self._checking.ready is not None and alive is not False:
+            return None
+        if ready is None and alive is None:
+            return None
+        return Checked(
+            attempt=self._target.attempt,
+            at=self._at,
+            ready=bool(ready) if self._checking.ready is not None else True,
+            alive=alive is not False,
+            why=self._why,
+        )
+
+    async def _watch(self, name: str, check: Check) -> None:
+        loop = asyncio.get_running_loop()
+        port = port_of(check, self._checking.ports)
+        interval = check.interval / SECOND
+        due = (self._began + check.delay - time.time_ns() // 1000) / SECOND
+        # Those that were started together, or found again together, are not asked in one moment for ever.
+        spread = min(interval, SPREAD) * (self._target.attempt % 101) / 101 if due <= 0 else 0.0
+        await asyncio.sleep(max(0.0, min(due, check.delay / SECOND)) + spread)
+        failed = 0
+        while True:
+            begin = loop.time()
+            why = await self._checks.ask(check, port, self._target)
+            failed = failed + 1 if why else 0
+            self._answered(name, why, failed, check.failures)
+            await asyncio.sleep(max(0.0, begin + interval - loop.time()))
+
+    def _answered(self, name: str, why: str, failed: int, most: int) -> None:
+        if why and failed < most:
+            return
+        if why:
+            self._why = why
+        elif self._state["alive" if name == "ready" else "ready"] is not False:
+            self._why = ""
+        if self._state[name] is not (not why):
+            self._state[name] = not why
+            self._at = time.time_ns() // 1000
+            self._checks.changed(self._target.attempt)
