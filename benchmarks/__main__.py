@@ -8,13 +8,15 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import core, generated, live, matching, simulator
+from benchmarks import containers, core, generated, live, matching, python, simulator
 from benchmarks.result import Result
 
 PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "core": core.results,
     "matching": matching.results,
     "live": live.results,
+    "containers": containers.results,
+    "python": python.results,
     "simulator": simulator.results,
     "generated": generated.results,
 }

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from cress.executor.folder import socket_path
 from cress.executor.frames import Frames, frame
 from cress.executor.processes import find_attempts
+from cress.executor.runtimes.cgroups import Cgroups
 from cress.model.reports import Ended, Report, Started
 from cress.model.run import Run
 from cress.protocol.messages import (
@@ -191,6 +192,7 @@ class SupervisorProcess:
             if self.process.stderr is not None and not self.process.stderr.closed:
                 self.process.communicate()
         kill_attempts(self.directory)
+        remove_groups(self.directory)
 
 
 def shut_down(client: Client, grace: float = 5.0) -> None:
@@ -204,6 +206,13 @@ def kill_attempts(directory: Path) -> list[int]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     return left
+
+
+def remove_groups(directory: Path) -> None:
+    """Remove the control groups of containers below ``directory``; whoever was in them has been killed."""
+    groups = Cgroups.find("node1", str(directory.absolute()))
+    until(lambda: all(groups.remove(attempt) for attempt in groups.left()), "the control groups to be empty")
+    groups.close()
 
 
 def left_over(directory: Path) -> set[int]:

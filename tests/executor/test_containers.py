@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cress.executor.processes import find_attempts, is_alive
+from cress.executor.runtimes.cgroups import Cgroups
 from cress.executor.runtimes.engines import ENGINES
 from cress.executor.runtimes.enter import entry
 from cress.model.reports import Cause, Ended
@@ -21,23 +22,20 @@ from tests.executor.harness import Client, SupervisorProcess, shell, supervisor,
 COMMANDS = {"crun": "crun", "runc": "runc", "bubblewrap": "bwrap"}
 NOT_HERE = "containers need root and one of crun, runc, bubblewrap (Debian packages of these names)"
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not any(map(shutil.which, COMMANDS.values())), reason=NOT_HERE
-)
+pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not any(map(shutil.which, COMMANDS.values())), reason=NOT_HERE)
 
 
 def host() -> tuple[object, ...]:
     """What of this machine a container must never change."""
-    devices = tuple((os.stat(f"/dev/{name}").st_rdev, os.stat(f"/dev/{name}").st_mode) for name in ("null", "zero", "ptmx"))
+    found = [Path("/dev", name).stat() for name in ("null", "zero", "ptmx")]
+    devices = tuple((each.st_rdev, each.st_mode) for each in found)
     return devices, {each.name for each in Path("/dev").iterdir()} - {"pts"}
 
 
 def groups(directory: Path) -> list[Path]:
-    """Control groups that are left of a supervisor."""
-    import zlib
-
-    key = f"{zlib.crc32(os.fsencode(directory)):08x}"
-    return [each for each in Path("/sys/fs/cgroup").glob("*/cress/*") if each.name.endswith(key)]
+    """Control groups of attempts of a supervisor."""
+    key = Path(Cgroups.find("node1", str(directory)).path).name
+    return list(Path("/sys/fs/cgroup").glob(f"*/cress/{key}/[0-9]*"))
 
 
 @pytest.fixture(params=[each.name for each in ENGINES])
@@ -48,8 +46,8 @@ def engine(request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.fixture
-def unchanged() -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def _unchanged() -> Iterator[None]:
     """The machine is the same afterwards."""
     before = host()
     yield
@@ -57,10 +55,9 @@ def unchanged() -> Iterator[None]:
 
 
 @pytest.fixture
-def parent(tmp_path: Path, unchanged: None) -> Iterator[SupervisorProcess]:
+def parent(tmp_path: Path) -> Iterator[SupervisorProcess]:
     with supervisor(tmp_path / "e") as process:
         yield process
-    until(lambda: not [each for each in groups(tmp_path / "e") if any(each.iterdir())] or True)
 
 
 @pytest.fixture
@@ -83,14 +80,16 @@ ENDINGS = {
 }
 
 
-def test_every_engine_runs_programs_that_end_as_they_end(tmp_path: Path, engine: str, unchanged: None) -> None:
+def test_every_engine_runs_programs_that_end_as_they_end(tmp_path: Path, engine: str) -> None:
     with supervisor(tmp_path / "e", options=("--engine", engine)) as parent:
         client = parent.start()
         assert client.inventory.container == engine
         for attempt, (text, code) in enumerate(ENDINGS.values(), 1):
             end = client.run(boxed(text), attempt)
             assert (end.cause, end.code, end.error) == (Cause.EXITED, code, ""), text
-        end = client.run(boxed("ps -e -o pid=,args=; ls /dev; touch /etc/x /usr/x /dev/x; touch /tmp/cress-own-tmp work-is-mine"), 9)
+        end = client.run(
+            boxed("ps -e -o pid=,args=; ls /dev; touch /etc/x /usr/x /dev/x; touch /tmp/cress-own-tmp work-is-mine"), 9
+        )
         out, err = parent.output(9), parent.output(9, "stderr")
         assert out.splitlines()[0].split() == ["1", "/dev/pause"]
         assert {"null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm"} <= set(out.split())
@@ -104,3 +103,255 @@ def test_every_engine_runs_programs_that_end_as_they_end(tmp_path: Path, engine:
         assert parent.said().count("container") == 0
     assert groups(tmp_path / "e") == []
     assert list((tmp_path / "e/containers").iterdir()) == [tmp_path / "e/containers/pause"]
+
+
+def python(text: str, **more: object) -> Run:
+    """A program of the node's own Python."""
+    return Run(job=1, command=("/usr/bin/python3", "-c", text), runtime="container", **more)  # type: ignore[arg-type]
+
+
+MB = 2**20
+
+
+def test_who_takes_too_much_memory_is_killed_and_told_so_while_a_neighbour_lives(client: Client) -> None:
+    client.launch(boxed("echo here; sleep 1000", limits=(("memory", 50 * MB),)), 1)
+    client.wait_started(1)
+    end = client.run(python("x = [bytearray(1 << 20) for _ in range(4000)]", limits=(("memory", 64 * MB),)), 2)
+    assert (end.cause, end.code) == (Cause.MEMORY, -9)
+    assert end.error == "out of memory: it used more than the 64M that it may"
+    assert 60 * MB <= end.usage.memory <= 64 * MB
+    client.sync()
+    assert 1 not in client.ended
+
+
+def test_files_in_memory_count_for_the_memory_limit(client: Client) -> None:
+    hog = "import os; f = open('/tmp/x', 'wb')\nfor _ in range(200): f.write(bytes(1 << 20))"
+    end = client.run(python(hog, limits=(("memory", 64 * MB),)), 1)
+    assert (end.cause, end.code) == (Cause.MEMORY, -9)
+
+
+def test_a_child_that_is_killed_for_its_memory_is_no_end_if_the_program_succeeds(client: Client) -> None:
+    text = "/usr/bin/python3 -c 'x = bytearray(1 << 30)'; echo went on; exit 0"
+    end = client.run(boxed(text, limits=(("memory", 64 * MB),)), 1)
+    assert (end.cause, end.code, end.error) == (Cause.EXITED, 0, "")
+
+
+def test_half_a_processor_is_half_a_processor(client: Client) -> None:
+    """Measured by the task's own control group against the clock; a loaded machine gives less, none gives more."""
+    spin = "import time; e = time.monotonic() + 3\nwhile time.monotonic() < e: pass"
+    end = client.run(python(spin, limits=(("cpu", 500),)), 1)
+    ran = (end.at - end.started) / 1e6
+    used = end.usage.cpu / 1e6
+    assert end.code == 0
+    assert used <= 0.6 * ran + 0.1
+    free = client.run(python(spin), 2)
+    # Without a limit it gets what the machine has: more than the half, unless others have taken it.
+    assert free.usage.cpu > end.usage.cpu or os.getloadavg()[0] > 2 * (os.cpu_count() or 1)
+
+
+def test_a_fork_bomb_is_held_and_taken_away(client: Client, parent: SupervisorProcess) -> None:
+    bomb = (
+        "import os, time\nn = 0\n"
+        "for _ in range(500):\n"
+        "    try:\n"
+        "        if os.fork() == 0: time.sleep(1000); os._exit(0)\n"
+        "        n += 1\n"
+        "    except OSError as error: print(n, error.errno); break\n"
+    )
+    end = client.run(python(bomb, pids=20), 1)
+    assert end.code == 0
+    made, errno = map(int, parent.output(1).split())
+    assert (made, errno) == (18, 11)  # itself and the first process of the container count
+    assert [pid for _, pid in find_attempts(os.fsencode(parent.directory / "attempts"))] == []
+
+
+def test_processes_of_the_node_and_of_neighbours_are_not_seen_and_cannot_be_signalled(
+    client: Client, parent: SupervisorProcess
+) -> None:
+    client.launch(boxed("echo mine > /tmp/mark; exec sleep 1000"), 1)
+    pid = client.wait_started(1).pid
+    text = f"kill -9 {pid}; ls -d /proc/{pid}; ls /proc/{os.getpid()}; ls /tmp; ls {parent.directory} {parent.directory}/attempts"
+    end = client.run(boxed(text), 2)
+    out, err = parent.output(2), parent.output(2, "stderr")
+    assert "No such process" in err
+    assert "cannot access" in err
+    assert "mark" not in out
+    assert out.split()[-1] == "2"
+    assert "journal" not in out
+    assert is_alive(pid)
+    assert end.cause is Cause.EXITED
+
+
+def test_what_root_in_a_container_may_not(client: Client, parent: SupervisorProcess) -> None:
+    tries = {
+        "mount": "mount -t tmpfs none /mnt",
+        "remount": "mount -o remount,rw /",
+        "device": "mknod /tmp/sda b 8 0",
+        "kernel": "read x < /proc/sys/kernel/panic; echo $x > /proc/sys/kernel/panic",
+        "sysrq": "echo h > /proc/sysrq-trigger",
+        "groups": "echo 0 > /sys/fs/cgroup/memory/cgroup.procs",
+        "name": "hostname other",
+        "mode": "chmod --reference /usr/bin/env /usr/bin/env",
+        "root": "touch /root/x",
+    }
+    text = "; ".join(f"({each}) 2>/dev/null && echo {name}" for name, each in tries.items())
+    client.run(boxed(text + "; true"), 1)
+    assert parent.output(1) == ""
+
+
+def test_a_start_that_fails_says_why_and_leaves_nothing(
+    client: Client, parent: SupervisorProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "here").mkdir()
+    cases = {
+        1: (Run(job=1, command=("no-such-command",), runtime="container"), "command not found: no-such-command"),
+        2: (Run(job=2, command=("true",), runtime="container", directory="/no/such"), "directory /no/such does not exist on this node, or not in containers there"),
+        3: (Run(job=3, command=("true",), runtime="container", directory=str(tmp_path / "here")), f"directory {tmp_path}/here does not exist on this node, or not in containers there"),
+        4: (Run(job=4, command=("true",), runtime="container", root="/no/such"), "root /no/such does not exist on this node, or is no folder"),
+        5: (Run(job=5, command=("true",), runtime="container", run_as="nobody-here"), "account nobody-here does not exist on this node (run_as)"),
+        6: (Run(job=6, command=("true",), root="/srv"), "a root folder of the job's own needs runtime: container"),
+    }  # fmt: skip
+    for attempt, (run, error) in cases.items():
+        end = client.run(run, attempt)
+        assert (end.cause, end.code) == (Cause.NOT_STARTED, None), error
+        assert end.error == error
+    until(lambda: [each.name for each in (parent.directory / "containers").iterdir()] == ["pause"], "no box to be left")
+    assert groups(parent.directory) == []
+
+
+def test_a_container_outlives_the_supervisor(client: Client, parent: SupervisorProcess) -> None:
+    client.launch(boxed("trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done"), 1)
+    pid = client.wait_started(1).pid
+    until(lambda: parent.output(1) == "ready\n", "the program to be ready")
+    parent.kill()
+    assert is_alive(pid)
+    again = parent.start()
+    assert again.started[1].pid == pid
+    again.stop(1, grace=300)
+    end = again.wait_ended(1)
+    assert end.cause is Cause.STOPPED
+    assert not is_alive(pid)
+    assert groups(parent.directory) == []
+
+
+def test_what_ends_while_no_supervisor_looks_is_found_over(client: Client, parent: SupervisorProcess) -> None:
+    client.launch(boxed("sleep 1000"), 1)
+    pid = client.wait_started(1).pid
+    parent.kill()
+    left = {each for _, each in find_attempts(os.fsencode(parent.directory / "attempts"))}
+    assert pid in left
+    assert len(left) >= 2
+    for each in left:
+        os.kill(each, signal.SIGKILL)
+    assert len(groups(parent.directory)) > 0
+    again = parent.start()
+    assert again.wait_ended(1).cause is Cause.UNKNOWN
+    assert groups(parent.directory) == []
+    assert [each.name for each in (parent.directory / "containers").iterdir()] == ["pause"]
+
+
+def test_containers_that_no_journal_knows_are_removed(client: Client, parent: SupervisorProcess) -> None:
+    client.launch(boxed("sleep 1000"), 1)
+    pid = client.wait_started(1).pid
+    parent.kill()
+    (parent.directory / "journal").unlink()
+    parent.start()
+    until(lambda: not is_alive(pid), "the stray to be killed")
+    until(lambda: groups(parent.directory) == [], "its groups to be removed")
+
+
+def test_the_way_into_a_running_container(client: Client) -> None:
+    client.launch(boxed("echo inside > /tmp/mark; exec sleep 1000"), 1)
+    pid = client.wait_started(1).pid
+    program, folders = entry(pid)
+    assert program == pid
+    assert any("/cress/" in each for each in folders)
+    until(lambda: Path(f"/proc/{pid}/root/tmp/mark").exists(), "the mark")
+    seen = subprocess.run(
+        ["nsenter", "-t", str(pid), "-m", "-p", "-i", "-u", "-r", "-w", "cat", "/tmp/mark"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert seen.stdout == "inside\n", seen.stderr
+
+
+ACCOUNT = "postgres"
+
+
+def test_a_task_runs_as_its_account(client: Client, parent: SupervisorProcess) -> None:
+    import pwd
+
+    try:
+        entry = pwd.getpwnam(ACCOUNT)
+    except KeyError:
+        pytest.skip(f"there is no account {ACCOUNT} here (Debian package postgresql)")
+    text = 'id -un; echo $HOME $USER; touch mine; grep -E "^CapEff|^NoNewPrivs" /proc/self/status; touch $CRESS_DIRECTORY/work/too'
+    for attempt, runtime in ((1, "process"), (2, "container")):
+        end = client.run(shell(text, runtime=runtime, run_as=ACCOUNT, user="root"), attempt)
+        out = parent.output(attempt)
+        assert end.code == 0 or runtime == "process", parent.output(attempt, "stderr")
+        assert out.splitlines()[:2] == [ACCOUNT, f"{entry.pw_dir} {ACCOUNT}"]
+        assert "CapEff:\t0000000000000000" in out
+        folder = parent.directory / "attempts" / str(attempt)
+        assert {each.stat().st_uid for each in (folder, folder / "work", folder / "stdout", folder / "work/mine")} == {
+            entry.pw_uid
+        }
+    assert "NoNewPrivs:\t1" in parent.output(2)
+    by_user = client.run(shell("id -un", user=ACCOUNT), 3)
+    assert (by_user.code, parent.output(3)) == (0, f"{ACCOUNT}\n")
+
+
+def test_a_user_without_an_account_is_told(client: Client) -> None:
+    end = client.run(shell("true", user="nobody-here"), 1)
+    assert (end.cause, end.error) == (
+        Cause.NOT_STARTED,
+        "account nobody-here does not exist on this node (the user of the job)",
+    )
+
+
+def test_a_root_folder_of_the_job(client: Client, parent: SupervisorProcess, tmp_path: Path) -> None:
+    root = tmp_path / "image"
+    for name in ("bin", "lib64", "usr/lib", "etc", "var/lib"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    shutil.copy("/bin/sh", root / "bin/sh")
+    libraries = subprocess.run(["ldd", "/bin/sh"], capture_output=True, text=True, check=True).stdout.split()
+    for each in libraries:
+        if each.startswith("/"):
+            (root / each[1:]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(each, root / each[1:])
+    (root / "etc/mark").write_text("of the image\n")
+    before = sorted(str(each) for each in root.rglob("*"))
+    text = "read x < /etc/mark; echo $x; echo > /etc/new; echo > /new; echo here > file; echo /*"
+    end = client.run(Run(job=1, command=("/bin/sh", "-c", text), runtime="container", root=str(root)), 1)
+    out = parent.output(1).splitlines()
+    assert end.code == 0, (end.error, parent.output(1, "stderr"))
+    assert out[0] == "of the image"
+    assert {"/bin", "/dev", "/proc", "/tmp", "/sys"} <= set(out[1].split())
+    assert "/home" not in out[1].split()
+    assert parent.output(1, "stderr").count("Read-only") == 2
+    assert (parent.directory / "attempts/1/work/file").read_text() == "here\n"
+    assert sorted(str(each) for each in root.rglob("*")) == before
+
+
+def test_containers_by_default(tmp_path: Path) -> None:
+    with supervisor(tmp_path / "e", options=("--runtime", "auto", "--writable", str(Path("/var/local")))) as parent:
+        client = parent.start()
+        client.run(
+            shell("echo $$; ls -ld /var/local; touch /var/local/cress-test && rm /var/local/cress-test && echo ok"), 1
+        )
+        assert parent.output(1).split()[-1] == "ok"
+        client.run(shell("ls -d /proc/[0-9]* | wc -l", runtime="process"), 2)
+        client.run(shell("ls -d /proc/[0-9]* | wc -l"), 3)
+        assert int(parent.output(3)) < int(parent.output(2))
+        assert not any("runtime 'process'" in each for each in client.inventory.unlimited)
+
+
+def test_a_node_that_cannot_says_so(tmp_path: Path) -> None:
+    with supervisor(tmp_path / "e", options=("--engine", "none")) as parent:
+        client = parent.start()
+        assert client.inventory.container == ""
+        assert any(each.startswith("containers cannot be run") for each in client.inventory.unlimited)
+        end: Ended = client.run(boxed("true"), 1)
+        assert end.cause is Cause.NOT_STARTED
+        assert end.error.startswith("this node cannot run containers")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from cress.core.submitted import constrained
 from cress.lifecycle import moments
@@ -13,12 +13,19 @@ from cress.model.jobreader import below
 from cress.model.jobspec import JobSpec
 from cress.model.plan import Cron, Service
 
+# The user who may have tasks run as anybody, as on the nodes themselves.
+ROOT = "root"
+MOST_SHOWN = 10
+
 _PLACE = re.compile(r"jobs\[(\d+)\]\.?")
 
 
-def jobs_of(specs: Sequence[JobSpec]) -> tuple[Job, ...]:
-    """The jobs that specs stand for. Raises InputError, or InputErrors with every mistake, placed in the submit."""
-    errors: list[InputError] = []
+def jobs_of(specs: Sequence[JobSpec], accounts: Collection[str] | None = None) -> tuple[Job, ...]:
+    """The jobs that specs stand for. Raises InputError, or InputErrors with every mistake, placed in the submit.
+
+    ``accounts`` are those that everybody may have tasks run as; ``None``: that is not looked at.
+    """
+    errors: list[InputError] = [] if accounts is None else _strange_accounts(specs, accounts)
     for spec in specs:
         for field, expression, zone in _moments(spec.job):
             try:
@@ -35,6 +42,19 @@ def jobs_of(specs: Sequence[JobSpec]) -> tuple[Job, ...]:
     if errors:
         raise errors[0] if len(errors) == 1 else InputErrors(errors)
     return tuple(jobs)
+
+
+def _strange_accounts(specs: Sequence[JobSpec], accounts: Collection[str]) -> list[InputError]:
+    """Tasks run as their user, or as an account that is open to all; only root chooses freely."""
+    errors = []
+    for spec in specs:
+        name, user = spec.run.run_as, spec.run.user
+        if name and user not in (name, ROOT) and name not in accounts:
+            open_ones = ", ".join(sorted(accounts)[:MOST_SHOWN])
+            hint = f"{user}, which is what it is without this key" + (f"; or {open_ones}" if open_ones else "")
+            what = f"tasks of {user} do not run as {name}"
+            errors.append(below(InputError(what, hint=hint, field="run_as"), spec.place))
+    return errors
 
 
 def _moments(job: Job) -> list[tuple[str, str, str]]:

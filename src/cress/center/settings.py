@@ -21,7 +21,7 @@ class Settings:
     ``dimensions`` count when it is new. ``history`` is the address of a database, empty: a file in ``data``.
     Finished work stays in it for ``keep_history``, usage by the hour for ``keep_usage``, files of the event log for
     ``keep_events``, and at most ``keep_events_size`` bytes of them; durations are microseconds. ``topology`` is the file
-    with the racks.
+    with the racks. ``run_as`` are the accounts of nodes that everybody may have tasks run as.
     """
 
     data: Path
@@ -41,3 +41,4 @@ class Settings:
     keep_events: int = 30 * DAY
     keep_events_size: int = 2**30
     topology: Path | None = None
+    run_as: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cress.cli.common import duration_of, size_of
+from cress.cli.common import duration_of, names_of, size_of
 from cress.cli.errors import told
 
 EPILOG = """\
@@ -62,6 +62,9 @@ def center(
     keep_events_size: Annotated[
         str, typer.Option(metavar="SIZE", help="How much of the event log is kept at most.")
     ] = "1G",
+    run_as: Annotated[
+        str, typer.Option(metavar="NAME,…", help="Accounts that everybody may have tasks run as (docs/containers.md).")
+    ] = "",
     parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
 ) -> None:
     """Run a center until it is stopped."""
@@ -85,6 +88,7 @@ def center(
             keep_usage=duration_of(keep_usage, "--keep-usage"),
             keep_events=duration_of(keep_events, "--keep-events"),
             keep_events_size=size_of(keep_events_size, "--keep-events-size"),
+            run_as=names_of(run_as, "--run-as"),
         )
         code = run_center(settings)
     raise typer.Exit(code)

@@ -151,6 +151,14 @@ def size_of(text: str, option: str) -> int:
         raise error.at(field=option) from None
 
 
+def names_of(text: str, option: str) -> tuple[str, ...]:
+    """The names in ``alice,postgres``, given as ``option``; none in an empty text."""
+    names = tuple(each.strip() for each in text.split(",")) if text else ()
+    if not all(names) or any(" " in each for each in names):
+        raise InputError(f"{text!r} is no list of names", hint="with commas between them: alice,postgres", field=option)
+    return names
+
+
 def count(number: int, noun: str) -> str:
     """``1 task``, ``2,000 tasks``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -69,6 +69,9 @@ class Plan:
     racks: Sequence[str] = ()
     labels: Sequence[str] = ()
     topology: Path | None = None
+    runtime: str = "process"
+    writable: Sequence[str] = ()
+    run_as: str = ""
 
 
 @dataclass
@@ -181,6 +184,8 @@ class LocalCluster:
             command += ["--dimension", each]
         if plan.topology is not None:
             command += ["--topology", str(plan.topology)]
+        if plan.run_as:
+            command += ["--run-as", plan.run_as]
         return command
 
     def _executor(self, name: str) -> list[str]:
@@ -195,6 +200,9 @@ class LocalCluster:
             command += ["--rack", plan.racks[number]]
         for each in plan.labels:
             command += ["--label", each]
+        command += ["--runtime", plan.runtime]
+        for each in plan.writable:
+            command += ["--writable", each]
         return [*command, *(["--keep-tasks"] if plan.keep_tasks else [])]
 
     def _spawn(self, name: str, arguments: list[str]) -> _Child:

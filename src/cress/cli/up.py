@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
-from cress.cli.common import labels_of
+from cress.cli.common import labels_of, names_of
 from cress.cli.errors import told
+from cress.cli.executor import folder_of, runtime_of
 from cress.cli.local import LocalCluster, NotStarted, Plan
 from cress.client.config import data_directory
 from cress.model.errors import InputError
@@ -66,6 +67,18 @@ def up(
     dimension: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Declare a dimension of your own, such as gpu.")
     ] = None,
+    runtime: Annotated[
+        str,
+        typer.Option(
+            metavar="RUNTIME", help="For jobs that do not say: process, container, or auto (docs/containers.md)."
+        ),
+    ] = "process",
+    writable: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="A folder that containers may write to; several times.")
+    ] = None,
+    run_as: Annotated[
+        str, typer.Option(metavar="NAME,…", help="Accounts that everybody may have tasks run as (docs/containers.md).")
+    ] = "",
     keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
 ) -> None:
     """Start a center and executors on this machine."""
@@ -97,6 +110,9 @@ def up(
             racks=_racks(racks, executors),
             labels=_labels(label),
             topology=topology,
+            runtime=runtime_of(runtime),
+            writable=tuple(folder_of(each) for each in writable or ()),
+            run_as=",".join(names_of(run_as, "--run-as")),
         )
         # Asked to stop is asked to stop, by whichever signal.
         signal.signal(signal.SIGTERM, signal.default_int_handler)

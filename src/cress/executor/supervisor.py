@@ -187,6 +187,8 @@ class Supervisor:
             # Orphans of attempts that have hidden whose they are.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, SIGKILL)
+        if self.container is not None:
+            self.container.cgroups.close()
         self.listener.close()
         self.folder.socket.unlink(missing_ok=True)
         self.journal.compact()

@@ -237,7 +237,10 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         job=job,
         run=run,
         behind=tuple((each, condition) for each, condition in after if isinstance(each, str)),
-        clauses=tuple(each for key in CLAUSES for each in reader.texts(key, CLAUSES[key])),
+        clauses=(
+            *(each for key in CLAUSES for each in reader.texts(key, CLAUSES[key])),
+            *((ClauseText("runtime", "Container = True"),) if run.runtime == "container" else ()),
+        ),
         ranks=reader.texts("rank", jobclauses.rank),
     )
 

@@ -43,7 +43,7 @@ async def apply(request: Request) -> Response:
     engine, user = engine_of(request), user_of(request)
     body = await read(request, ApplyBody)
     specs = parse_jobs(body.jobs, dimensions=engine.machine.core.dimensions, user=user)
-    jobs = jobs_of(specs)
+    jobs = jobs_of(specs, engine.settings.run_as)
     known = await known_states(engine, jobs)
     # From here to the step nothing waits: what was checked is what is changed.
     changes = applying.changes_of(engine, specs, jobs)
@@ -71,7 +71,7 @@ async def resume(request: Request, id: str) -> Response:
     key = key_of(request)
     found = await job_by_id(engine, id)
     specs = await _left_of(engine, found, user)
-    jobs = jobs_of(specs)
+    jobs = jobs_of(specs, engine.settings.run_as)
     digest = digest_of(key, SubmitBody(jobs=[{"resume": id_of(found)}]))
     what = Submit(jobs=jobs, known=await known_states(engine, jobs), key=key and f"{user} {key}", digest=digest)
     return reply(submitted(engine, await submit_all(engine, what, specs), jobs), 201)

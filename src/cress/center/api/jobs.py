@@ -57,7 +57,7 @@ async def submit(request: Request, dry_run: bool = False) -> Response:
     key = key_of(request)
     body = await read(request, SubmitBody)
     specs = parse_jobs(body.jobs, dimensions=engine.machine.core.dimensions, user=user)
-    jobs = jobs_of(specs)
+    jobs = jobs_of(specs, engine.settings.run_as)
     known = await known_states(engine, jobs)
     if dry_run:
         check_submit(engine, specs, jobs, known)

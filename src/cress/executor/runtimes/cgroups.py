@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import time
 import zlib
 from pathlib import Path
 
@@ -23,8 +22,6 @@ TOP = "cress"
 
 # Microseconds of the period in which a quota of processor time is counted, and the least quota that the kernel takes.
 PERIOD, LEAST_QUOTA = 100_000, 1_000
-# Seconds for processes that are killed to be gone, and between two looks.
-PATIENCE, LOOK = 5.0, 0.002
 # How often a folder is made that somebody else removes in the same moment.
 _TRIES = 100
 
@@ -204,18 +201,6 @@ class Cgroups:
         limit = _number(_read(self._file("memory", attempt, name)))
         return limit if limit < _NO_LIMIT else 0
 
-    def kill(self, attempt: int) -> None:
-        """Kill every process of the group, also of those that multiply, and wait a moment until they are gone."""
-        if self.second:
-            with contextlib.suppress(OSError):
-                Path(self.second, self.path, str(attempt), "cgroup.kill").write_text("1")
-        deadline = time.monotonic() + PATIENCE
-        while (pids := self.pids(attempt)) and time.monotonic() < deadline:
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, 9)
-            time.sleep(LOOK)
-
     def remove(self, attempt: int) -> bool:
         """Remove the group, in every hierarchy; False: somebody is still in it."""
         gone = True
@@ -226,8 +211,6 @@ class Cgroups:
                 pass
             except OSError:
                 gone = False
-        # Nothing of ours is left on a machine where nothing of ours runs.
-        self.close()
         return gone
 
     def left(self) -> set[int]:

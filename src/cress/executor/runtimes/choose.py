@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,9 +16,6 @@ from cress.executor.runtimes.container import FOLDER, ContainerRuntime
 from cress.executor.runtimes.engines import ENGINES
 from cress.executor.runtimes.engines.base import Engine
 from cress.model.run import Run
-
-# Seconds in which the trial's container must be gone.
-PATIENCE = 5.0
 
 _COMMANDS = {"bubblewrap": "bwrap"}
 
@@ -121,10 +117,9 @@ def _try(runtime: ContainerRuntime, folder: Path) -> str:
     except (StartError, OSError) as error:
         return f"{runtime.engine.name}: {error}"
     finally:
-        deadline = time.monotonic() + PATIENCE
-        while runtime.clear(0) is None and time.monotonic() < deadline:
-            runtime.signal(0, 0, 9)
-            time.sleep(0.001)
+        runtime.remove(0)
+        # Nothing of ours is left on a machine where nothing of ours runs.
+        runtime.cgroups.close()
         shutil.rmtree(place, ignore_errors=True)
 
 

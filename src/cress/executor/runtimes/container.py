@@ -34,6 +34,8 @@ from cress.model.units import describe_amount
 PIDS = 4096
 # Seconds that an engine has to make a sandbox: a loaded machine is slow. Between two looks.
 PATIENCE, LOOK = 30.0, 0.0005
+# Seconds for what is left of an earlier time to be gone.
+PATIENCE_AT_START = 5.0
 # Where the sandboxes are made, in the executor's folder.
 FOLDER = "containers"
 
@@ -49,6 +51,8 @@ class _First(msgspec.Struct, frozen=True, array_like=True):
 
 class ContainerRuntime(ProcessRuntime):
     """See ``Runtime``; for root. ``home`` is the executor's folder, ``writable`` what tasks may write besides their own."""
+
+    where = "on this node, or not in containers there"
 
     def __init__(
         self,
@@ -81,7 +85,11 @@ class ContainerRuntime(ProcessRuntime):
             raise StartError(f"root {what.run.root} does not exist on this node, or is no folder")
         os.makedirs(f"{self._folder}/{what.attempt}", mode=0o700, exist_ok=True)  # noqa: PTH103
         self._owner = os.getpid()
-        return super().spawn(what)
+        try:
+            return super().spawn(what)
+        except StartError:
+            self.clear(what.attempt)
+            raise
 
     def _child(self, plan: Plan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> None:
         """In the child: make the sandbox, make the program's process in it, say which that is, and end."""
@@ -177,10 +185,11 @@ class ContainerRuntime(ProcessRuntime):
 
     def remove(self, attempt: int) -> None:
         """Kill whatever is left of an attempt that nobody knows any more, and take it away."""
-        self.signal(attempt, 0, signal.SIGKILL)
-        self.cgroups.kill(attempt)
         Path(self._folder, str(attempt)).mkdir(parents=True, exist_ok=True)
-        self.clear(attempt)
+        deadline = time.monotonic() + PATIENCE_AT_START
+        while self.clear(attempt) is None and time.monotonic() < deadline:
+            self.signal(attempt, 0, signal.SIGKILL)
+            time.sleep(LOOK)
 
     # --- making it -------------------------------------------------------------------------------------------------
 
@@ -213,12 +222,20 @@ class ContainerRuntime(ProcessRuntime):
             group=f"{self.cgroups.path}/{what.attempt}",
             hidden=hidden,
         )
-        child = os.fork()
-        if child == 0:
-            self._engine(box, what.run.root)
-        first = self._wait(box, child)
+        try:
+            first = self._make_once(box, what.run.root)
+        except OSError:
+            # An executor that ends takes folders of control groups away that it has in common with others: once more.
+            shutil.rmtree(f"{folder}/state", ignore_errors=True)
+            first = self._make_once(box, what.run.root)
         Path(folder, "first").write_bytes(msgspec.json.encode(_First(first, processes.start_ticks(first) or 0)))
         return first
+
+    def _make_once(self, box: Box, root: str) -> int:
+        child = os.fork()
+        if child == 0:
+            self._engine(box, root)
+        return self._wait(box, child)
 
     def _engine(self, box: Box, root: str) -> None:
         """In the child: become the engine, with mounts of its own. Never returns."""

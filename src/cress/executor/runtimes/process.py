@@ -42,6 +42,8 @@ class Plan:
 class ProcessRuntime:
     """Forks and executes. Only for a process without threads: the child runs Python until it executes."""
 
+    where = "on this node"  # where a directory is looked for
+
     def __init__(self, node: str, environment: Mapping[str, str]) -> None:
         self._base = {
             os.fsencode(name): os.fsencode(value)
@@ -184,7 +186,7 @@ class ProcessRuntime:
         code = int(number)
         why = rest[0].decode(errors="replace") if rest else os.strerror(code)
         if stage == _DIRECTORY and what.directory:
-            return StartError(_why_not_entered(what, code, why))
+            return StartError(_why_not_entered(what, code, why, self.where))
         if stage == _EXEC:
             return StartError(_why_not_executed(what, code, why))
         if stage == _ACCOUNT:
@@ -242,10 +244,10 @@ def candidates(command: bytes, path: bytes) -> list[bytes]:
     return [folder + b"/" + command if folder else command for folder in path.split(b":")] if command else []
 
 
-def _why_not_entered(what: Run, code: int, why: str) -> str:
+def _why_not_entered(what: Run, code: int, why: str, where: str) -> str:
     directory = what.directory
     return {
-        errno.ENOENT: f"directory {directory} does not exist on this node",
+        errno.ENOENT: f"directory {directory} does not exist {where}",
         errno.ENOTDIR: f"directory {directory} is a file on this node",
         errno.EACCES: f"directory {directory} may not be entered by {_who(what)} on this node",
     }.get(code, f"directory {directory} cannot be entered on this node: {why}")
