@@ -225,3 +225,47 @@ def test_a_center_is_named_by_its_address_too(cluster: Cluster, monkeypatch: pyt
     with cress.Client() as client:
         wait_until(lambda: client.nodes(where="Memory >= 8G")[0].match, "the match")
         assert client.resolve("nobody") == ()
+
+
+# --- families ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_dag_is_told_by_its_steps_and_resumed(center: cress.Client, tmp_path: Path) -> None:
+    dag = cress.Dag("etl", resource=SMALL)
+    extract = dag.step("extract", "true")
+    load = dag.step("load", f"echo no bread >&2; [ -e {tmp_path}/bread ]", after=extract)
+    dag.step("report", "true", after={load: "ok"})
+    job = center.submit(dag)
+    with pytest.raises(cress.JobFailed, match=r"\(etl\.load\) failed; task 0 exited with 1 on n1\n  no bread"):
+        job.result(PATIENCE)
+    states = [(member.name, member.state()) for member in job.members()]
+    assert states == [("etl.extract", "succeeded"), ("etl.load", "failed"), ("etl.report", "cancelled")]
+    (tmp_path / "bread").touch()
+    again = job.resume()
+    assert again.result(PATIENCE).state == "succeeded"
+    assert [member.name for member in again.members()] == ["etl.load", "etl.report"]
+
+
+def test_a_service_is_applied_scaled_and_found(center: cress.Client) -> None:
+    web = cress.Service("web", "echo here; exec sleep 600", tasks=1, resource=SMALL, ready_after="0.1s")
+    assert [each.what for each in center.apply(web, dry_run=True)] == ["created"]
+    (made,) = center.apply([web])
+    assert [each.what for each in center.apply([web])] == ["unchanged"]
+    job = center.job(made.id)
+    job.scale(2)
+    wait_until(lambda: [place.task for place in center.resolve("web")] == [0, 1], "two tasks that are ready")
+    assert next(job.logs(1, follow=True)) == "here"
+    assert len(job.members()) == 2
+    assert [view.id for view in center.jobs(type="service", state="running")] == [job.id]
+    job.cancel()
+    assert job.wait(PATIENCE).state == "cancelled"
+
+
+def test_a_check_tells_what_a_submit_would_say_and_stores_nothing(center: cress.Client) -> None:
+    before = center.jobs(limit=1)
+    (said,) = center.check(cress.Cron("tidy", "0 3 * * *", "true", rank="Flavour"))
+    assert (said.id, said.name) == (0, "tidy")
+    assert "Flavour" in said.note
+    with pytest.raises(Refused, match="when"):
+        center.check(cress.Cron("tidy", "never", "true"))
+    assert [job.id for job in center.jobs(limit=1)] == [job.id for job in before]

@@ -12,12 +12,12 @@ from cress.client import calls, doings, mapping
 from cress.client.asynchandles import AsyncJobHandle
 from cress.client.asynchttp import AsyncHttp
 from cress.client.asyncmapping import AsyncResults
-from cress.client.client import MOST_JOBS, PATIENCE, JobLike, found
+from cress.client.client import MOST_JOBS, PATIENCE, JobLike, found, several
 from cress.client.flow import Patience, aiterate, arun, patiently
 from cress.client.http import ANSWER_SECONDS
 from cress.client.jobkeys import CallKeys
 from cress.client.jobs import JobFile
-from cress.protocol.views import JobView, NodeView, PlaceView, StateView
+from cress.protocol.views import AppliedJob, JobView, NodeView, PlaceView, StateView, Submitted
 
 R = TypeVar("R")
 
@@ -70,10 +70,20 @@ class AsyncClient:
         As with ``cress submit`` they start in the current directory unless they name one. A submit with the ``key`` of an
         earlier one is the same one, for a day. Raises ``Refused``, whose ``faults`` say where a mistake is.
         """
-        several = [jobs] if isinstance(jobs, (JobFile, Mapping)) else jobs
-        made = await arun(doings.submit(several, key, self.patience), self.http)
+        made = await arun(doings.submit(several(jobs), key, self.patience), self.http)
         handles = [AsyncJobHandle(self.http, self.patience, each.id, each.name, each.note) for each in made]
-        return handles[0] if several is not jobs else handles
+        return handles[0] if isinstance(jobs, (JobFile, Mapping)) else handles
+
+    async def check(self, jobs: JobLike | Sequence[JobLike]) -> list[Submitted]:
+        """What a submit would say, with a ``note`` for each job and ids 0; nothing is stored. Raises ``Refused``."""
+        return await arun(doings.check(several(jobs), self.patience), self.http)
+
+    async def apply(self, jobs: JobLike | Sequence[JobLike], *, dry_run: bool = False) -> list[AppliedJob]:
+        """Make services, databases and cron jobs what these say, all or none; what became of each.
+
+        ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would.
+        """
+        return await arun(doings.apply(several(jobs), self.patience, dry_run=dry_run), self.http)
 
     async def job(self, id: int) -> AsyncJobHandle:
         """A handle of a job that is there. Raises ``NotFound``."""
@@ -81,10 +91,17 @@ class AsyncClient:
         return AsyncJobHandle(self.http, self.patience, view.id, view.name)
 
     async def jobs(
-        self, *, group: str = "", user: str = "", state: str = "", name: str = "", limit: int = MOST_JOBS
+        self,
+        *,
+        group: str = "",
+        user: str = "",
+        state: str = "",
+        name: str = "",
+        type: str = "",  # noqa: A002 – as the API calls it
+        limit: int = MOST_JOBS,
     ) -> list[JobView]:
-        """Jobs, newest first, at most ``limit``; those of a ``group``, ``user``, ``state``, ``name``."""
-        query = {"group": group, "user": user, "state": state, "name": name}
+        """Jobs, newest first, at most ``limit``; those of a ``group``, ``user``, ``state``, ``name``, ``type``."""
+        query = {"group": group, "user": user, "state": state, "name": name, "type": type}
         return await arun(doings.jobs(query, limit, self.patience), self.http)
 
     async def as_completed(

@@ -19,7 +19,7 @@ from cress.client.jobkeys import CallKeys
 from cress.client.jobs import JobFile
 from cress.client.mapping import Results
 from cress.model.errors import InputError
-from cress.protocol.views import JobView, NodeView, PlaceView, StateView
+from cress.protocol.views import AppliedJob, JobView, NodeView, PlaceView, StateView, Submitted
 
 R = TypeVar("R")
 # A job as an object, or the mapping of a job file.
@@ -49,6 +49,11 @@ def found(url: str | None, token: str | None, data: Path | str | None) -> Found:
     address: Address = find()
     advice = f"start one with `cress up --data {address.data}`" if address.data else ""
     return Found(address.url, address.token, advice, find)
+
+
+def several(jobs: JobLike | Sequence[JobLike]) -> Sequence[JobLike]:
+    """Jobs that are given together, or one alone."""
+    return [jobs] if isinstance(jobs, (JobFile, Mapping)) else jobs
 
 
 class Client:
@@ -101,10 +106,20 @@ class Client:
         As with ``cress submit`` they start in the current directory unless they name one. A submit with the ``key`` of an
         earlier one is the same one, for a day. Raises ``Refused``, whose ``faults`` say where a mistake is.
         """
-        several = [jobs] if isinstance(jobs, (JobFile, Mapping)) else jobs
-        made = run(doings.submit(several, key, self.patience), self.http)
+        made = run(doings.submit(several(jobs), key, self.patience), self.http)
         handles = [JobHandle(self.http, self.patience, each.id, each.name, each.note) for each in made]
-        return handles[0] if several is not jobs else handles
+        return handles[0] if isinstance(jobs, (JobFile, Mapping)) else handles
+
+    def check(self, jobs: JobLike | Sequence[JobLike]) -> list[Submitted]:
+        """What a submit would say, with a ``note`` for each job and ids 0; nothing is stored. Raises ``Refused``."""
+        return run(doings.check(several(jobs), self.patience), self.http)
+
+    def apply(self, jobs: JobLike | Sequence[JobLike], *, dry_run: bool = False) -> list[AppliedJob]:
+        """Make services, databases and cron jobs what these say, all or none; what became of each.
+
+        ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would.
+        """
+        return run(doings.apply(several(jobs), self.patience, dry_run=dry_run), self.http)
 
     def job(self, id: int) -> JobHandle:
         """A handle of a job that is there. Raises ``NotFound``."""
@@ -112,10 +127,17 @@ class Client:
         return JobHandle(self.http, self.patience, view.id, view.name)
 
     def jobs(
-        self, *, group: str = "", user: str = "", state: str = "", name: str = "", limit: int = MOST_JOBS
+        self,
+        *,
+        group: str = "",
+        user: str = "",
+        state: str = "",
+        name: str = "",
+        type: str = "",  # noqa: A002 – as the API calls it
+        limit: int = MOST_JOBS,
     ) -> list[JobView]:
-        """Jobs, newest first, at most ``limit``; those of a ``group``, ``user``, ``state``, ``name``."""
-        query = {"group": group, "user": user, "state": state, "name": name}
+        """Jobs, newest first, at most ``limit``; those of a ``group``, ``user``, ``state``, ``name``, ``type``."""
+        query = {"group": group, "user": user, "state": state, "name": name, "type": type}
         return run(doings.jobs(query, limit, self.patience), self.http)
 
     def as_completed(self, jobs: Iterable[JobHandle], timeout: float | None = None) -> Iterator[JobHandle]:

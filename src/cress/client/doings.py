@@ -10,7 +10,7 @@ from cress.client.calls import Call
 from cress.client.errors import ClientError, JobFailed
 from cress.client.flow import Emit, Flow, More, Patience, Sleep, patiently, reading
 from cress.client.jobs import JobFile, mapping_of
-from cress.protocol.views import AttemptView, JobView, NodeView, Submitted, TaskView
+from cress.protocol.views import AppliedJob, AttemptView, JobView, NodeView, Submitted, TaskView
 
 OVER = frozenset({"succeeded", "failed", "cancelled"})
 # The center answers as soon as a job is over. Seconds.
@@ -29,15 +29,21 @@ def submit(jobs: Sequence[JobFile | Mapping[str, object]], key: str, patience: P
     """Submit jobs together: one answer for each. It is one submit, however often it has to be sent."""
     mappings = [mapping_of(job) for job in jobs]
     page = yield from patiently(calls.submit(mappings, key), patience)
-    if len(page.jobs) == len(mappings):
-        return list(page.jobs)
-    # A dag is followed by its steps.
-    found, place = [], 0
-    for mapping in mappings:
-        steps = mapping.get("steps")
-        found.append(page.jobs[place])
-        place += 1 + (len(steps) if isinstance(steps, Mapping) else 0)
-    return found
+    return list(page.jobs)
+
+
+def apply(
+    jobs: Sequence[JobFile | Mapping[str, object]], patience: Patience, *, dry_run: bool
+) -> Flow[list[AppliedJob]]:
+    """Make services, databases and cron jobs what these say."""
+    page = yield from patiently(calls.apply([mapping_of(job) for job in jobs], dry_run=dry_run), patience)
+    return list(page.jobs)
+
+
+def check(jobs: Sequence[JobFile | Mapping[str, object]], patience: Patience) -> Flow[list[Submitted]]:
+    """What a submit would say."""
+    page = yield from patiently(calls.submit([mapping_of(job) for job in jobs], dry_run=True), patience)
+    return list(page.jobs)
 
 
 def wait(id: int, timeout: float | None, patience: Patience) -> Flow[JobView]:
@@ -62,6 +68,8 @@ def result(id: int, timeout: float | None, patience: Patience) -> Flow[JobView]:
 
 def failure(view: JobView, patience: Patience, failed: Sequence[TaskView] | None = None) -> Flow[JobFailed]:
     """Why a job did not succeed; ``failed``: the first tasks of it that failed, if these are known."""
+    if view.type in {"dag", "cron"}:
+        return (yield from _failed_member(view, patience))
     if failed is None:
         page = yield from patiently(calls.tasks(view.id, limit=MOST_FAILED, state="failed"), patience)
         failed = page.tasks
@@ -77,6 +85,17 @@ def failure(view: JobView, patience: Patience, failed: Sequence[TaskView] | None
     lines = "".join(f"\n  {line}" for line in stderr.splitlines())
     state = view.state if view.state in OVER else "fails"
     return JobFailed(f"job {view.id} ({view.name}) {state}{some}{reason}{told}{lines}", view, codes, stderr)
+
+
+def _failed_member(view: JobView, patience: Patience) -> Flow[JobFailed]:
+    """Why a dag did not succeed: its first step that did not."""
+    steps = yield from jobs({"family": view.id, "state": "failed"}, MOST_FAILED, patience)
+    counts = f": {view.reason}" if view.reason else ""
+    head = f"job {view.id} ({view.name}) {view.state}{counts}"
+    if not steps:
+        return JobFailed(head, view, {}, "")
+    first = yield from failure(steps[-1], patience)
+    return JobFailed(f"{head}; {first}", view, first.codes, first.stderr)
 
 
 def _how(attempt: AttemptView) -> str:
