@@ -162,7 +162,7 @@ class Engine:
         if self.problem or self.stopping:
             raise NotStored(self.problem or "the center is stopping; try again")
         if isinstance(what, Update) and runs:
-            what = self._compared(what, runs[0])
+            what, runs = self._compared(what, runs[0])
         future: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
         self._put(_Call(what, runs, future, None))
         return await future
@@ -177,12 +177,17 @@ class Engine:
         self._put(_Call(what, (), None, then))
         return True
 
-    def _compared(self, update: Update, run: Run) -> Update:
-        """The update, and whether its run is as the one that the family has: then no task has to be replaced for it."""
+    def _compared(self, update: Update, run: Run) -> tuple[Update, list[Run]]:
+        """The update, with whether its run is as the one that the family has: then no task has to be replaced for it.
+
+        Its run; one that is alike belongs to whom the old one does.
+        """
         family = self.machine.families.get(update.job)
         old = self._template(family.template) if family is not None else None
-        same = family is not None and old is not None and same_run(old, run)
-        return msgspec.structs.replace(update, same_as=family.template if family is not None and same else 0)
+        if family is None or old is None or not same_run(old, run):
+            return update, [run]
+        same = msgspec.structs.replace(run, user=old.user)
+        return msgspec.structs.replace(update, same_as=family.template), [same]
 
     async def tidy(self, batch: Batch) -> None:
         """Store something that the machine knows nothing of, between its steps. Raises StoreError and NotStored."""

@@ -55,6 +55,6 @@ def new_runs(calls: Sequence[tuple[Input, Sequence[Run]]], step: Step) -> tuple[
 
 
 def same_run(one: Run, other: Run) -> bool:
-    """Whether tasks would run alike by these two, whatever the jobs are that they belong to."""
-    fixed = {"job": 0, "family": 0, "tasks": 1, "source": ""}
+    """Whether tasks would run alike by these two, whatever jobs and users they belong to."""
+    fixed = {"job": 0, "family": 0, "tasks": 1, "source": "", "user": ""}
     return msgspec.structs.replace(one, **fixed) == msgspec.structs.replace(other, **fixed)

@@ -62,7 +62,7 @@ def due(machine: Machine, family: Family, kind: str, index: int) -> None:
 
 def updated(machine: Machine, family: Family, before: Job) -> None:
     """It is to be otherwise from now on."""
-    family.reason, kept.state_of(family).updating = "", True
+    rolling.begin(family)
 
 
 def wall_stepped(machine: Machine, family: Family) -> None:

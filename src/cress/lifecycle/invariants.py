@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cress.lifecycle.dependencies import behind
+from cress.lifecycle.keeping import families
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.timers import DRAIN, REST
 
@@ -15,7 +16,14 @@ if TYPE_CHECKING:
 
 def broken_invariants(machine: Machine) -> list[str]:
     """Every sentence that should not be true."""
-    return [*machine.core.validate(), *_same(machine), *_jobs(machine), *_order(machine), *_nodes(machine)]
+    return [
+        *machine.core.validate(),
+        *_same(machine),
+        *_jobs(machine),
+        *_order(machine),
+        *_nodes(machine),
+        *families(machine),
+    ]
 
 
 def _same(machine: Machine) -> Iterator[str]:

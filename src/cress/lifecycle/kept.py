@@ -67,7 +67,6 @@ def make(machine: Machine, family: Family, index: int, version: Version | None =
         version.job,
         tasks=1,
         group=family.job.group,
-        user=family.job.user,
         requirement=requirement or version.job.requirement,
         # A life of a database ends with its attempt, however that ends.
         job_failure=isinstance(family.job.plan, Service),

@@ -26,6 +26,12 @@ UNFIT_FAILURES = 3
 _REPLACED = "a new version takes its place"
 
 
+def begin(family: Family) -> None:
+    """It is to be otherwise from now on."""
+    state = kept.state_of(family)
+    family.reason, state.failed, state.updating = "", 0, True
+
+
 def is_alike(one: Job, other: Job) -> bool:
     """Whether tasks need not be replaced to be as the other job says; its run is not looked at."""
     return _of_tasks(one) == _of_tasks(other)
@@ -66,9 +72,7 @@ def unfit(machine: Machine, family: Family, member: LiveJob, why: str) -> None:
     state.failed, state.updating = family.template, True
     # How many there are and how they are looked after is no matter of versions.
     plan = msgspec.structs.replace(plan, checked=good.job.plan.checked, ready_after=good.job.plan.ready_after)
-    family.job = msgspec.structs.replace(
-        good.job, tasks=family.job.tasks, plan=plan, group=family.job.group, user=family.job.user
-    )
+    family.job = msgspec.structs.replace(good.job, tasks=family.job.tasks, plan=plan, group=family.job.group)
     family.template, family.version = good.template, family.version + 1
     machine.touched[family.job.id] = None
 

@@ -36,7 +36,9 @@ def update(machine: Machine, word: Update) -> tuple[int, ...]:
     """A family is to be as a job says from now on; the id of its new run."""
     family = _alive(machine, word.job)
     before, old = family.job, family.template
-    spec = msgspec.structs.replace(word.spec, id=before.id, group=word.spec.group or before.group, user=before.user)
+    # What runs as before belongs to whom it did; what another user wants to run is his own.
+    user = before.user if word.same_as == old else word.spec.user or before.user
+    spec = msgspec.structs.replace(word.spec, id=before.id, group=word.spec.group or before.group, user=user)
     if type(spec.plan) is not type(before.plan) or isinstance(spec.plan, Dag):
         what = spec.type.value if type(spec.plan) is not type(before.plan) else "other dag"
         raise NotAccepted(
