@@ -81,6 +81,7 @@ def finished_run(work: Workload, attempts: Sequence[tuple[int, int, int, bool]])
         group_names=tuple(work.group_names),
         group_of=work.group_index,
         rejected=np.zeros(len(work), dtype=np.bool_),
+        cancelled=np.zeros(len(work), dtype=np.bool_),
         attempts=Attempts(
             job=np.array(columns[0], dtype=np.int64),
             task=zeros,

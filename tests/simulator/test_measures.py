@@ -161,10 +161,11 @@ def _documented(title: str) -> dict[str, str]:
         ("Measures", MEASURES),
         ("Measures of a group", GROUP_MEASURES),
         ("jobs.csv", tables.COLUMNS),
+        ("dags.csv", tables.DAG_COLUMNS),
         ("attempts.csv", tables.ATTEMPT_COLUMNS),
         ("What is odd in a trace", TREATMENTS),
     ],
-    ids=["measures", "groups", "columns", "attempts", "notes"],
+    ids=["measures", "groups", "columns", "dags", "attempts", "notes"],
 )
 def test_the_guide_lists_what_the_code_gives(title: str, code: dict[str, str]) -> None:
     found = _documented(title)
@@ -178,7 +179,7 @@ def test_every_key_of_a_summary_is_documented() -> None:
     analysis = analyse(finished_run(work, [(0, 0, 100, False)]))
     known = set(MEASURES) | {"utilisation_cpu_mean"}
     assert set(analysis.summary) <= known
-    assert {key for key in MEASURES if "<" not in key and "gpu" not in key} <= set(analysis.summary)
+    assert {key for key in MEASURES if not any(each in key for each in ("<", "gpu", "dag"))} <= set(analysis.summary)
     assert set(analysis.group_summary["default"]) == set(GROUP_MEASURES)
     json.dumps(analysis.summary)
 

@@ -55,7 +55,8 @@ def simulate(
         str,
         typer.Argument(
             metavar="TRACE",
-            help="A log (.swf, .swf.gz), a table of jobs (.csv, .csv.gz, .parquet), or a generated workload: "
+            help="A log (.swf, .swf.gz), a table of jobs (.csv, .csv.gz, .parquet), dags (.jsonl, .jsonl.gz), or a "
+            "generated workload: "
             "`generated` or `generated:jobs=100000,nodes=1213,groups=20,load=0.9`.",
         ),
     ],

@@ -6,35 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cress.lifecycle import families
+from cress.lifecycle.conditions import holds, never
 from cress.lifecycle.family import Family
 from cress.lifecycle.jobs import cancel
 from cress.lifecycle.live import LiveJob
 from cress.model.errors import InputError
 from cress.model.events import JobAfter
-from cress.model.job import Condition, Job
+from cress.model.job import Job
 from cress.model.records import JobState
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine
-
-_ENDS = {
-    Condition.OK: "after the success of",
-    Condition.ANY: "after the end of",
-    Condition.FAILED: "after a failure of",
-}
-_STATES = {JobState.SUCCEEDED: "has succeeded", JobState.FAILED: "has failed", JobState.CANCELLED: "was cancelled"}
-
-
-def holds(condition: Condition, state: JobState) -> bool:
-    """Whether a job that ended in ``state`` meets the condition."""
-    if condition is Condition.ANY:
-        return True
-    return state is (JobState.SUCCEEDED if condition is Condition.OK else JobState.FAILED)
-
-
-def never(number: int, condition: Condition, state: JobState) -> str:
-    """The sentence for a condition that cannot come true any more."""
-    return f"it was to start {_ENDS[condition]} job {number}, which {_STATES[state]}"
 
 
 def check(machine: Machine, jobs: Sequence[Job], known: Mapping[int, JobState]) -> None:

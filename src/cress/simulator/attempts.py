@@ -10,6 +10,9 @@ import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
+# The time of what did not happen.
+NOT_YET = -1
+
 
 @dataclass(frozen=True, kw_only=True)
 class Attempts:

@@ -22,11 +22,12 @@ from typing import Protocol
 import numpy as np
 
 from cress.model.decisions import Decisions, Preempt, Start
-from cress.model.events import Event, JobSubmitted, NodeAdded, NodeLost, Outcome, TaskEnded
+from cress.model.events import Event, JobCancelled, JobSubmitted, NodeAdded, NodeLost, Outcome, TaskEnded
 from cress.model.job import Job
 from cress.model.resources import ResourceVector
 from cress.model.times import DAY
 from cress.simulator.attempts import Attempts
+from cress.simulator.order import Order
 from cress.simulator.workload import NO_LIMIT, Workload
 
 TOGETHER, ONE_BY_ONE = "together", "one-by-one"
@@ -99,6 +100,9 @@ class Engine:
         self._request: list[int] = workload.request_index.tolist()
         self._user: list[int] = workload.user_index.tolist()
 
+        self._order = Order(workload, jobs) if workload.after is not None else None
+        self._settled: list[Event] = []  # what the core is to hear of jobs that come after those that are over
+
         self._node_index = {node.name: i for i, node in enumerate(workload.cluster.nodes)}
         self._ends: list[tuple[int, int]] = []  # heap of (end, attempt id); stale entries stay in
         self._place: dict[int, int] = {}  # attempt id → position in the columns below, while it runs
@@ -165,8 +169,10 @@ class Engine:
             if ended is not None:
                 events.append(ended)
         events += self._come_and_go(now)
-        events += [self._submitted(position) for position in range(first, last)]
-        self.events += len(events)
+        self.events += len(events) + last - first
+        events += self._take_settled()
+        for position in range(first, last):
+            events += self._submitted(position)
         self._core.observe(now, events)
         self._decide(now)
 
@@ -176,8 +182,11 @@ class Engine:
         requests, index = self._workload.requests, self._request
         self._give_back(now)
         for position in range(first, last):
-            observe(now, [self._submitted(position)])
+            events = self._submitted(position)
+            observe(now, events)
             self.events += 1
+            if len(events) == 1 and type(events[0]) is JobSubmitted and events[0].behind is not None:
+                continue
             if fits_now(requests[index[self._jobs[position]]]) and decide(now):
                 self._give_back(now)
         while ends and ends[0][0] == now:
@@ -190,6 +199,8 @@ class Engine:
                 self._returned.remove(attempt)
             else:
                 observe(now, [ended])
+            if self._settled:
+                observe(now, self._take_settled())
             if decide(now):
                 self._give_back(now)
         outages = self._come_and_go(now)
@@ -255,8 +266,28 @@ class Engine:
             stack += (2 * at + 1, 2 * at + 2)
         return sorted(found)
 
-    def _submitted(self, position: int) -> JobSubmitted:
+    def _take_settled(self) -> list[Event]:
+        settled, self._settled = self._settled, []
+        return settled
+
+    def _submitted(self, position: int) -> list[Event]:
+        """The submission of a job, and what it leads to for jobs that come after it."""
         i = self._jobs[position]
+        if self._order is None:
+            return [self._submission(position, i, None)]
+        behind = self._order.submitted(i)
+        if i in self._order.cancelled:
+            return self._give_up([JobCancelled(i + 1), *self._order.dropped(i)])[1:]
+        return [self._submission(position, i, behind)]
+
+    def _give_up(self, events: list[Event]) -> list[Event]:
+        """The tasks of jobs that are cancelled will not run."""
+        for event in events:
+            if type(event) is JobCancelled:
+                self._unfinished -= self._tasks[event.job - 1]
+        return events
+
+    def _submission(self, position: int, i: int, behind: int | None) -> JobSubmitted:
         workload = self._workload
         limit = self._limit[i]
         wish = workload.placement(i)
@@ -277,7 +308,8 @@ class Engine:
                 max_per_node=wish.max_per_node,
                 max_per_rack=wish.max_per_rack,
                 application=wish.application,
-            )
+            ),
+            behind,
         )
 
     def _end(self, attempt: int, now: int) -> TaskEnded | None:
@@ -288,6 +320,8 @@ class Engine:
         del self._place[attempt]
         if now == self._ran_start[position] + self._run[self._ran_job[position]]:
             self._unfinished -= 1
+            if self._order is not None:
+                self._settled += self._give_up(self._order.task_ended(self._ran_job[position]))
             return TaskEnded(attempt)
         self._preempted.append(position)
         return TaskEnded(attempt, Outcome.PREEMPTED)
@@ -334,6 +368,11 @@ class Engine:
         broken = self._core.validate()
         if broken:
             raise InvariantBroken(f"at {now} µs: " + "; ".join(broken))
+
+    @property
+    def cancelled(self) -> list[int]:
+        """The positions of jobs that were cancelled since what they come after did not end as they wanted."""
+        return sorted(self._order.cancelled) if self._order is not None else []
 
     def _attempts(self) -> Attempts:
         preempted = np.zeros(len(self._ran_job), dtype=np.bool_)

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from cress.model.group import DEFAULT_GROUP, Group, Quota
 from cress.model.resources import ResourceVector
 from cress.model.timetable import next_change, quota_at_utc
-from cress.simulator.attempts import Attempts
+from cress.simulator.attempts import NOT_YET, Attempts
+from cress.simulator.dags import Dags, dags_of, ready_times
 from cress.simulator.groups import NOWHERE
 from cress.simulator.series import Ints, Steps, accumulate
 from cress.simulator.workload import Workload
@@ -26,7 +27,6 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 TAU = 10 * 1_000_000  # bounded slowdown counts runs shorter than 10 s as 10 s
 HOUR = 3_600_000_000
 SECOND = 1_000_000
-NOT_YET = -1
 
 # key → meaning. `<dimension>` stands for each dimension that the cluster has and some job needs.
 MEASURES: dict[str, str] = {
@@ -34,14 +34,16 @@ MEASURES: dict[str, str] = {
     "jobs_finished": "jobs whose tasks all ran to their end",
     "jobs_waiting": "jobs with tasks that never ran to their end",
     "jobs_rejected": "jobs that no node (a gang: not the whole cluster) could ever hold",
+    "jobs_cancelled": "jobs that came after one that did not end as they wanted",
     "jobs_killed": "finished jobs whose run was cut at the time limit",
     "tasks_finished": "tasks that ran to their end",
-    "wait_mean_s": "mean wait: first start − submit, over all jobs that started",
+    "wait_mean_s": "mean wait: first start − submit, over all jobs that started; of a job that comes after others: first "
+    "start − the last end of these",
     "wait_median_s": "median wait",
     "wait_p95_s": "95th percentile of the waits",
     "wait_max_s": "longest wait",
     "bounded_slowdown_mean": "mean bounded slowdown: max(1, (end − submit) / max(run, 10 s)) over the finished jobs; "
-    "for a single task that ran once, end − submit is wait + run",
+    "for a single task that ran once, end − submit is wait + run; of a job that comes after others as in wait",
     "bounded_slowdown_median": "median bounded slowdown",
     "bounded_slowdown_p95": "95th percentile of the bounded slowdowns",
     "bounded_slowdown_max": "largest bounded slowdown",
@@ -54,6 +56,18 @@ MEASURES: dict[str, str] = {
     "fairness_jain_mean": "Jain index over the groups with demand of min(used, entitled) / entitled, mean over the time "
     "in which some group has demand; entitled = min(demand, proportional share)",
     "fairness_jain_min": "the lowest Jain index at any moment",
+    "dags": "dags of the trace; with dags, as all of these",
+    "dags_finished": "dags whose steps all finished",
+    "dag_makespan_mean_s": "mean of last end − submission over the finished dags",
+    "dag_makespan_median_s": "median of these",
+    "dag_makespan_p95_s": "95th percentile",
+    "dag_makespan_max_s": "the longest",
+    "dag_critical_path_mean_s": "mean critical path of the finished dags: how long they take if every task starts as soon as "
+    "it may, the least that any policy could reach",
+    "dag_stretch_mean": "mean of makespan / critical path over the finished dags",
+    "dag_stretch_median": "median of these",
+    "dag_stretch_p95": "95th percentile",
+    "dag_stretch_max": "the largest",
     "preemptions": "attempts that were preempted",
     "jobs_preempted": "jobs with at least one preempted attempt",
     "attempts_lost": "attempts that were lost with their node",
@@ -83,7 +97,8 @@ class Run:
     """What one run gave: the workload, who went where, and all attempts.
 
     ``group_of`` ``[n]`` points into ``group_names``, ``NOWHERE`` for jobs that were not admitted; ``rejected``
-    ``[n]`` marks jobs that could never run. ``groups`` are the configured groups as they ran.
+    ``[n]`` marks jobs that could never run, ``cancelled`` ``[n]`` those that came after one that did not end as they
+    wanted. ``groups`` are the configured groups as they ran.
     """
 
     label: str
@@ -92,6 +107,7 @@ class Run:
     group_names: tuple[str, ...]
     group_of: Ints
     rejected: Bools
+    cancelled: Bools
     attempts: Attempts
     accounting: str
     events: int
@@ -100,8 +116,12 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class JobTimes:
-    """Per job ``[n]``: first start and last end (``NOT_YET``), attempts, and which finished. Microseconds."""
+    """Per job ``[n]``: first start and last end (``NOT_YET``), attempts, and which finished. Microseconds.
 
+    ``ready`` is when it could start, as ``dags.ready_times`` has it: from then on it waits.
+    """
+
+    ready: Ints
     start: Ints
     end: Ints
     attempts: Ints
@@ -131,6 +151,7 @@ class Analysis:
     utilisation: dict[str, Steps]
     groups: dict[str, GroupSeries]
     fairness: Steps
+    dags: Dags | None
     summary: dict[str, float]
     group_summary: dict[str, dict[str, float]]
 
@@ -143,9 +164,10 @@ def analyse(run: Run) -> Analysis:
     start = int(submit[submitted].min()) if submitted.any() else 0
     end = max(int(run.attempts.end.max()) if len(run.attempts) else start, start)
     utilisation = _utilisation(run)
-    groups = group_series(run, start, end)
+    groups = group_series(run, times.ready, start, end)
     fairness = jain(groups)
-    summary = _summary(run, times, start, end, utilisation, fairness)
+    dags = dags_of(run.workload, times.end)
+    summary = _summary(run, times, start, end, utilisation, fairness, dags)
     return Analysis(
         times=times,
         start=start,
@@ -153,6 +175,7 @@ def analyse(run: Run) -> Analysis:
         utilisation=utilisation,
         groups=groups,
         fairness=fairness,
+        dags=dags,
         summary=summary,
         group_summary={name: _of_group(run, times, name, groups[name], start, end) for name in groups},
     )
@@ -175,12 +198,17 @@ def job_times(run: Run) -> JobTimes:
     preempted = np.bincount(attempts.job[attempts.preempted], minlength=n)
     early = np.bincount(attempts.job[attempts.early], minlength=n)
     finished = (tries - early) == workload.tasks
-    wait = np.where(start == NOT_YET, 0, start - workload.submit)
-    turnaround = np.where(finished, end - workload.submit, 0)
+    end = np.where(finished, end, NOT_YET)
+    ready = ready_times(workload, end)
+    # Behind one that failed a job may start although not all before it finished: then it waits from its submission.
+    since = np.where(ready == NOT_YET, workload.submit, ready)
+    wait = np.where(start == NOT_YET, 0, start - since)
+    turnaround = np.where(finished, end - since, 0)
     slowdown = np.maximum(1.0, turnaround / np.maximum(workload.run, TAU))
     return JobTimes(
+        ready=ready,
         start=start,
-        end=np.where(finished, end, NOT_YET),
+        end=end,
         attempts=tries,
         preempted=preempted,
         finished=np.asarray(finished),
@@ -237,8 +265,11 @@ def _quota_steps(group: Group, run: Run, start: int, end: int) -> Steps:
     return Steps(np.array(moments, dtype=np.int64), np.array(shares))
 
 
-def group_series(run: Run, start: int, end: int) -> dict[str, GroupSeries]:
-    """Used, demand, quota and entitlement over time of every group that is configured or has jobs."""
+def group_series(run: Run, ready: Ints, start: int, end: int) -> dict[str, GroupSeries]:
+    """Used, demand, quota and entitlement over time of every group that is configured or has jobs.
+
+    A job is wanted from the time when it is ``ready`` ``[n]``.
+    """
     workload, attempts = run.workload, run.attempts
     total = workload.cluster.total()
     share = np.array([share_of_cluster(each, total, run.accounting) for each in workload.requests])
@@ -263,11 +294,9 @@ def group_series(run: Run, start: int, end: int) -> dict[str, GroupSeries]:
         final = ~attempts.early[mine]
         amount = per_task[job]
         used = accumulate(np.concatenate([began, ended]), np.concatenate([amount, -amount]))
-        jobs = np.flatnonzero(submitted & (run.group_of == i))
+        jobs = np.flatnonzero(submitted & (run.group_of == i) & (ready != NOT_YET))
         wanted = per_task[jobs] * workload.tasks[jobs]
-        demand = accumulate(
-            np.concatenate([workload.submit[jobs], ended[final]]), np.concatenate([wanted, -amount[final]])
-        )
+        demand = accumulate(np.concatenate([ready[jobs], ended[final]]), np.concatenate([wanted, -amount[final]]))
         result[name] = GroupSeries(used=_clean(used), demand=_clean(demand), quota=quotas[name], entitled=demand)
     return _entitle(result, quotas)
 
@@ -313,7 +342,13 @@ def jain(groups: dict[str, GroupSeries]) -> Steps:
 
 
 def _summary(
-    run: Run, times: JobTimes, start: int, end: int, utilisation: dict[str, Steps], fairness: Steps
+    run: Run,
+    times: JobTimes,
+    start: int,
+    end: int,
+    utilisation: dict[str, Steps],
+    fairness: Steps,
+    dags: Dags | None,
 ) -> dict[str, float]:
     workload, attempts = run.workload, run.attempts
     started = times.start != NOT_YET
@@ -330,8 +365,9 @@ def _summary(
     result: dict[str, float] = {
         "jobs": len(workload),
         "jobs_finished": int(finished.sum()),
-        "jobs_waiting": int((_submitted(run) & ~finished).sum()),
+        "jobs_waiting": int((_submitted(run) & ~finished & ~run.cancelled).sum()),
         "jobs_rejected": int(run.rejected.sum()),
+        "jobs_cancelled": int(run.cancelled.sum()),
         "jobs_killed": int((finished & workload.killed).sum()),
         "tasks_finished": len(attempts) - int(attempts.early.sum()),
         **_spread("wait", times.wait[started] / SECOND, "_s"),
@@ -344,6 +380,14 @@ def _summary(
     if "gpu" in utilisation:
         result["gpu_allocation_mean"] = used["gpu"]
         result["gpu_allocation_max"] = float(utilisation["gpu"].values.max(initial=0.0))
+    if dags is not None:
+        result |= {
+            "dags": len(dags.family),
+            "dags_finished": int(dags.finished.sum()),
+            **_spread("dag_makespan", dags.makespan / SECOND, "_s"),
+            "dag_critical_path_mean_s": _mean(dags.path[dags.finished] / SECOND),
+            **_spread("dag_stretch", dags.stretch, ""),
+        }
     result |= {
         "fairness_jain_mean": fairness.mean(start, end) / wanted if wanted else 1.0,
         "fairness_jain_min": float(busy.min()) if len(busy) else 1.0,

@@ -17,12 +17,14 @@ TREATMENTS: dict[str, str] = {
     "run time above time limit": "run cut at the limit",
     "submit out of order": "sorted by submit time",
     "duplicate job id": "kept",
+    "unknown predecessor": "not waited for",
     "number of processors not in the header": "largest job taken",
     "start time not in the header": "second 0 taken as a Monday, 00:00",
     "remark on the groups": "used as they are",
     "unknown group": "left out",
     "user not in group": "left out",
     "fits no node": "rejected",
+    "not wanted any more": "cancelled, as what they come after did not end as wanted",
     "unbounded wait": "still waiting at the end",
 }
 

@@ -23,7 +23,7 @@ from cress.simulator.groups import NOWHERE, PolicyChoice, configure, own_policy,
 from cress.simulator.measures import Analysis, Run, analyse
 from cress.simulator.notes import Notes
 from cress.simulator.report import plotly_script, write_report
-from cress.simulator.tables import write_attempts, write_jobs
+from cress.simulator.tables import write_attempts, write_dags, write_jobs
 from cress.simulator.traces import load_workload
 from cress.simulator.workload import UNDATED_START, Cluster, Ints, Workload
 
@@ -151,6 +151,8 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     started = time.perf_counter()
     attempts = engine.run(plan.request.events)
     loop_s = time.perf_counter() - started
+    cancelled = np.zeros(len(workload), dtype=np.bool_)
+    cancelled[engine.cancelled] = True
     run = Run(
         label=choice.label,
         workload=workload,
@@ -158,13 +160,15 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
         group_names=plan.group_names,
         group_of=plan.group_of,
         rejected=rejected,
+        cancelled=cancelled,
         attempts=attempts,
         accounting=options.accounting,
         events=engine.events,
         loop_s=loop_s,
     )
     analysis = analyse(run)
-    waiting = (plan.group_of != NOWHERE) & ~rejected & ~analysis.times.finished
+    notes.add("not wanted any more", workload.line[cancelled].tolist())
+    waiting = (plan.group_of != NOWHERE) & ~rejected & ~cancelled & ~analysis.times.finished
     notes.add("unbounded wait", workload.line[waiting].tolist())
     return Result(run=run, analysis=analysis, notes=notes, directory=plan.request.out / choice.directory)
 
@@ -197,8 +201,10 @@ def _never_fit(
 
 
 def write_result(result: Result, plan: Plan) -> None:
-    """Write ``jobs.csv``, ``attempts.csv`` where it is wanted, and ``summary.json`` of one run."""
+    """Write ``jobs.csv``, ``dags.csv`` if there are dags, ``attempts.csv`` where it is wanted, and ``summary.json`` of one run."""
     write_jobs(result.directory / "jobs.csv", result.run, result.analysis)
+    if result.analysis.dags is not None:
+        write_dags(result.directory / "dags.csv", result.run, result.analysis.dags)
     if plan.request.attempts:
         write_attempts(result.directory / "attempts.csv", result.run)
     with whole_file(result.directory / "summary.json") as file:

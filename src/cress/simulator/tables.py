@@ -1,4 +1,4 @@
-"""``jobs.csv``: what became of each job, in the order of submission; ``attempts.csv``: of each attempt, of starts."""
+"""``jobs.csv``: what became of each job, in the order of submission; ``dags.csv`` of each dag, ``attempts.csv`` of each try."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from cress.simulator.attempts import NOT_YET
+from cress.simulator.dags import Dags
 from cress.simulator.files import whole_file
 from cress.simulator.groups import NOWHERE
-from cress.simulator.measures import NOT_YET, Analysis, Run
+from cress.simulator.measures import Analysis, Run
 from cress.simulator.series import Ints
 
 SECOND = 1_000_000
@@ -24,8 +26,9 @@ COLUMNS: dict[str, str] = {
     "submit": "submit time",
     "start": "first start of its first task to start; empty when it never started",
     "end": "end of its last task; empty when it did not finish",
-    "state": "finished, killed (cut at its time limit), waiting, rejected (fits no node), refused (group)",
-    "wait_s": "start − submit",
+    "state": "finished, killed (cut at its time limit), waiting, cancelled (what it comes after did not end as wanted), "
+    "rejected (fits no node), refused (group)",
+    "wait_s": "start − submit, or − the last end of what it comes after",
     "run_s": "run time of one task",
     "time_limit_s": "time limit; empty when there is none",
     "bounded_slowdown": "as in summary.json, four decimals; empty when it did not finish",
@@ -34,6 +37,15 @@ COLUMNS: dict[str, str] = {
     "priority": "priority",
     "attempts": "attempts of its tasks, preempted and lost ones included",
     "preemptions": "attempts that were preempted",
+}
+DAG_COLUMNS: dict[str, str] = {
+    "dag": "its name",
+    "steps": "number of steps",
+    "submit": "when its first step was submitted",
+    "end": "end of its last step; empty when not all finished",
+    "makespan_s": "end − submit",
+    "critical_path_s": "how long it takes if every task starts as soon as it may",
+    "stretch": "makespan / critical path, four decimals",
 }
 ATTEMPT_COLUMNS: dict[str, str] = {
     "job": "the trace's own id",
@@ -74,6 +86,25 @@ def write_jobs(path: Path, run: Run, analysis: Analysis) -> None:
         file.write(f"{','.join(COLUMNS)}\n{rows}\n".encode())
 
 
+def write_dags(path: Path, run: Run, dags: Dags) -> None:
+    """Write the table of dags; times as in the table of jobs."""
+    there = dags.finished
+    makespan = np.where(there, dags.end - dags.submit, 0)
+    stretch = makespan / np.maximum(dags.path, 1)
+    columns: list[Iterable[str]] = [
+        _picked(_quoted(run.workload.family_names), dags.family),
+        _integers(dags.steps),
+        _seconds(dags.submit),
+        _where(there, _seconds(dags.end)),
+        _where(there, _seconds(makespan)),
+        _seconds(dags.path),
+        _where(there & (dags.path > 0), [f"{value:.4f}" for value in stretch.tolist()]),
+    ]
+    with whole_file(path) as file:
+        rows = "\n".join(map(",".join, zip(*columns, strict=True)))
+        file.write(f"{','.join(DAG_COLUMNS)}\n{rows}\n".encode())
+
+
 def write_attempts(path: Path, run: Run) -> None:
     """Write the table of attempts; times as in the table of jobs."""
     workload, attempts = run.workload, run.attempts
@@ -92,9 +123,10 @@ def write_attempts(path: Path, run: Run) -> None:
 
 
 def _states(run: Run, analysis: Analysis) -> list[str]:
-    names = ("waiting", "finished", "killed", "rejected", "refused")
+    names = ("waiting", "finished", "killed", "rejected", "refused", "cancelled")
     state = analysis.times.finished.astype(np.int64)
     state[analysis.times.finished & run.workload.killed] = 2
+    state[run.cancelled] = 5
     state[run.rejected] = 3
     state[run.group_of == NOWHERE] = 4
     return _picked(names, state)

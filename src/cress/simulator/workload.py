@@ -10,12 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.model.group import Group
+from cress.model.job import Condition
 from cress.model.node import Node
 from cress.model.resources import Dimensions, ResourceVector
 from cress.simulator.notes import Notes
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
+# For each job, the positions of the jobs that must be over first, and how.
+After: TypeAlias = tuple[tuple[tuple[int, Condition], ...], ...]
 
 NO_LIMIT = -1
 
@@ -66,7 +69,8 @@ class Workload:
     ``limit`` is ``NO_LIMIT`` where a job has no known end; else ``run <= limit``; ``killed`` jobs were cut there. ``request_index``,
     ``user_index`` and ``group_index`` point into ``requests`` (one task's need), ``users`` and
     ``group_names``, ``placement_index`` into ``placements`` (without such columns: no wishes); ``line`` is the job's line in the file, 0 when there is none. A job whose group is ""
-    named none: it goes where its user belongs (see ``groups.place``).
+    named none: it goes where its user belongs (see ``groups.place``). ``after`` are what the jobs come after; ``None``: nothing
+    at all. ``family_index`` points into ``family_names``, the dags that the jobs are steps of, "" for none.
     """
 
     name: str
@@ -89,6 +93,9 @@ class Workload:
     notes: Notes
     placement_index: Ints | None = None
     placements: tuple[Placement, ...] = (Placement(),)
+    after: After | None = None
+    family_index: Ints | None = None
+    family_names: tuple[str, ...] = ("",)
     groups: tuple[Group, ...] = ()
     utc: int = UNDATED_START
     zone: tzinfo = field(default=UTC)
@@ -104,7 +111,16 @@ class Workload:
             ids=[self.ids[i] for i in positions.tolist()],
             **{name: getattr(self, name)[positions] for name in COLUMNS},
             placement_index=None if self.placement_index is None else self.placement_index[positions],
+            family_index=None if self.family_index is None else self.family_index[positions],
+            after=self._after_of(positions.tolist()),
         )
+
+    def _after_of(self, positions: list[int]) -> After | None:
+        """What these jobs come after, by their new positions; jobs that are not among them do not count."""
+        if self.after is None:
+            return None
+        new = {old: i for i, old in enumerate(positions)}
+        return tuple(tuple((new[first], how) for first, how in self.after[old] if first in new) for old in positions)
 
     def placement(self, position: int) -> Placement:
         """What the job at ``position`` says about its nodes."""

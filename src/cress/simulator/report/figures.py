@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cress.simulator.measures import NOT_YET, Analysis
+from cress.simulator.attempts import NOT_YET
+from cress.simulator.measures import Analysis
 from cress.simulator.series import Floats, Ints, Steps, edges
 
 Figure: TypeAlias = dict[str, Any]

@@ -41,6 +41,17 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
             ("bounded_slowdown_max", "largest", "number", "low"),
         ),
     ),
+    (
+        "DAGs",
+        (
+            ("dags_finished", "dags finished", "count", ""),
+            ("dag_makespan_mean_s", "dags, mean from submission to end", "seconds", "low"),
+            ("dag_makespan_p95_s", "dags, 95th percentile", "seconds", "low"),
+            ("dag_critical_path_mean_s", "dags, mean critical path (the least possible)", "seconds", ""),
+            ("dag_stretch_mean", "dags, mean of time / critical path", "number", "low"),
+            ("dag_stretch_p95", "dags, 95th percentile of time / critical path", "number", "low"),
+        ),
+    ),
     ("Use of the cluster", (("utilisation_mean", "mean utilisation", "share", "high"),)),
     (
         "Groups",
@@ -59,6 +70,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
             ("jobs_killed", "of these, cut at the time limit", "count", ""),
             ("jobs_waiting", "jobs still waiting", "count", ""),
             ("jobs_rejected", "jobs that fit no node", "count", ""),
+            ("jobs_cancelled", "jobs cancelled after others", "count", ""),
             ("events_per_s", "events simulated per second", "count", ""),
         ),
     ),
@@ -141,17 +153,19 @@ def _measures(results: Sequence[Result]) -> str:
 def _sections(results: Sequence[Result]) -> list[tuple[str, list[tuple[str, str, str, str]]]]:
     """The sections with one line for each used dimension, without lines that are 0 in every run and mean nothing."""
     summaries = [result.analysis.summary for result in results]
-    quiet = {"preemptions", "lost_work_share", "jobs_killed", "jobs_waiting", "jobs_rejected"}
+    quiet = {"preemptions", "lost_work_share", "jobs_killed", "jobs_waiting", "jobs_rejected", "jobs_cancelled"}
     found = []
     for title, lines in SECTIONS:
-        shown = [line for line in lines if line[0] not in quiet or any(each[line[0]] for each in summaries)]
+        known = [line for line in lines if line[0] in summaries[0]]
+        shown = [line for line in known if line[0] not in quiet or any(each[line[0]] for each in summaries)]
         if title == "Use of the cluster":
             dimensions = list(results[0].analysis.utilisation)
             if len(dimensions) > 1:
                 shown += [
                     (f"utilisation_{name}_mean", f"utilisation of {name}", "share", "high") for name in dimensions
                 ]
-        found.append((title, shown))
+        if shown:
+            found.append((title, shown))
     return found
 
 

@@ -15,6 +15,8 @@ FORMATS: dict[str, str] = {
     ".csv": "cress.simulator.traces.table",
     ".csv.gz": "cress.simulator.traces.table",
     ".parquet": "cress.simulator.traces.table",
+    ".jsonl": "cress.simulator.traces.dag",
+    ".jsonl.gz": "cress.simulator.traces.dag",
 }
 GENERATED = "generated"
 

@@ -16,19 +16,22 @@ import numpy as np
 
 from cress.core.constraints import check_constraints
 from cress.model.errors import InputError
+from cress.model.job import Condition
 from cress.model.resources import Dimensions
 from cress.model.times import DAY
 from cress.model.units import closest, parse_count, parse_dimension, parse_duration
 from cress.simulator.notes import Notes
-from cress.simulator.workload import NO_LIMIT, Cluster, Ints, Placement, Workload, tidy
+from cress.simulator.order import in_order
+from cress.simulator.workload import NO_LIMIT, After, Cluster, Ints, Placement, Workload, tidy
 
 Cell: TypeAlias = str | int | float | bool | None
 Columns: TypeAlias = dict[str, Sequence[Cell]]
 
 REQUIRED = ("job", "submit", "run")
 WISHES = ("requirement", "rank", "ports", "max_per_node", "max_per_rack", "application")
-OPTIONAL = ("time_limit", "group", "user", "priority", "tasks", "gang", *WISHES)
+OPTIONAL = ("time_limit", "group", "user", "priority", "tasks", "gang", "after", "family", *WISHES)
 MOST_TASKS = 10_000_000
+HOW = {condition.value: condition for condition in Condition}
 
 TRUE = {"true", "yes", "1", "y", "t"}
 FALSE = {"false", "no", "0", "n", "f", ""}
@@ -148,6 +151,10 @@ class _Rows:
             return [""] * len(self.line)
         return ["" if cell is None else str(cell).strip() for cell in self.columns[name]]
 
+    def note(self, kind: str, lines: list[int]) -> None:
+        """Say that something of these lines was odd, and keep them."""
+        self._notes.add(kind, lines)
+
     def drop(self, kind: str, rows: np.ndarray[tuple[int], np.dtype[np.int64]], *, detail: str = "") -> None:
         """Leave these rows out; those that were good until now are noted."""
         fresh = rows[self.good[rows]]
@@ -211,6 +218,8 @@ def _workload(path: Path, columns: Columns, lines: list[int], cluster: Cluster, 
     for k, name in enumerate(dimensions.names):
         amounts[:, k] = rows.integers(name, _amount(name, dimensions), 0)
     placements, placement_index = _placements(rows)
+    after = _after(ids, rows)
+    families, family_index = np.unique(np.array(rows.texts("family"), dtype=object), return_inverse=True)
     rows.drop("unknown submit time", np.flatnonzero(submit < 0))
     rows.drop("unknown run time", np.flatnonzero(run < 0))
     nothing = (tasks < 1) | ~amounts.any(axis=1)
@@ -242,8 +251,45 @@ def _workload(path: Path, columns: Columns, lines: list[int], cluster: Cluster, 
         notes=notes,
         placements=placements,
         placement_index=placement_index,
+        after=after,
+        family_index=family_index.astype(np.int64) if "family" in columns else None,
+        family_names=tuple(str(name) for name in families),
     )
-    return tidy(workload.select(rows.good))
+    if after is not None:
+        try:
+            in_order(after, ids)
+        except InputError as error:
+            raise error.at(file=str(path), field="after") from None
+    workload = workload.select(rows.good)
+    if after is not None:
+        kept = sum(map(len, workload.after or ()))
+        notes.add("unknown predecessor", count=sum(len(after[i]) for i in np.flatnonzero(rows.good).tolist()) - kept)
+    return tidy(workload)
+
+
+def _after(ids: list[str], rows: _Rows) -> After | None:
+    """What each row comes after: names of jobs with spaces between, each ``NAME`` or ``NAME:any``."""
+    if "after" not in rows.columns:
+        return None
+    # The first one of a name that occurs twice.
+    place = {name: i for i, name in reversed(list(enumerate(ids)))}
+    found: list[tuple[tuple[int, Condition], ...]] = []
+    wrong: list[int] = []
+    unknown: list[int] = []
+    for i, text in enumerate(rows.texts("after")):
+        before: dict[int, Condition] = {}
+        for word in text.split():
+            name, colon, how = (word, "", "") if word in place else word.rpartition(":")
+            if colon and how not in HOW:
+                wrong.append(i)
+            elif name in place:
+                before[place[name]] = HOW[how] if colon else Condition.OK
+            else:
+                unknown.append(int(rows.line[i]))
+        found.append(tuple(before.items()))
+    rows.drop("malformed line", np.array(wrong, dtype=np.int64), detail=f"after: NAME, or NAME:{', '.join(HOW)}")
+    rows.note("unknown predecessor", unknown)
+    return tuple(found)
 
 
 def _placements(rows: _Rows) -> tuple[tuple[Placement, ...], Ints | None]:

@@ -1,0 +1,95 @@
+"""What dags came to: from submission to last end, beside the critical path, which no scheduler can beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cress.simulator.attempts import NOT_YET
+from cress.simulator.order import in_order, pairs
+from cress.simulator.series import Ints
+from cress.simulator.workload import Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dags:
+    """``d`` dags in the order of their names' first steps. Microseconds; ``end`` is ``NOT_YET`` unless all steps finished.
+
+    ``path`` is the critical path: how long the dag takes from its submission if every task starts as soon as it may.
+    """
+
+    family: Ints
+    steps: Ints
+    submit: Ints
+    end: Ints
+    path: Ints
+
+    @property
+    def finished(self) -> npt.NDArray[np.bool_]:
+        """Whether all steps of it did, ``[d]``."""
+        return np.asarray(self.end != NOT_YET)
+
+    @property
+    def makespan(self) -> Ints:
+        """Submission to last end of those that finished, ``[f]``."""
+        return (self.end - self.submit)[self.finished]
+
+    @property
+    def stretch(self) -> npt.NDArray[np.float64]:
+        """Makespan / critical path of those that finished and whose critical path is longer than nothing."""
+        path = self.path[self.finished]
+        return np.asarray(self.makespan[path > 0] / path[path > 0], dtype=np.float64)
+
+
+def ready_times(workload: Workload, end: Ints) -> Ints:
+    """When each job ``[n]`` could start: its submission, or the last end of what it comes after; ``NOT_YET``: never.
+
+    ``end`` ``[n]`` are the ends of jobs, ``NOT_YET`` of those that did not finish.
+    """
+    if workload.after is None:
+        return workload.submit
+    first, then = pairs(workload.after)
+    ready = workload.submit.copy()
+    np.maximum.at(ready, then, end[first])
+    ready[then[end[first] == NOT_YET]] = NOT_YET
+    return ready
+
+
+def dags_of(workload: Workload, end: Ints) -> Dags | None:
+    """The dags of a workload whose jobs ended then (as in ``ready_times``); ``None`` if it has none."""
+    if workload.family_index is None:
+        return None
+    member = np.array([bool(workload.family_names[i]) for i in workload.family_index.tolist()], dtype=np.bool_)
+    if not member.any():
+        return None
+    families, first, where, steps = np.unique(
+        workload.family_index[member], return_index=True, return_inverse=True, return_counts=True
+    )
+    count = len(families)
+    submit = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(submit, where, workload.submit[member])
+    last, least = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    np.maximum.at(last, where, end[member])
+    np.maximum.at(least, where, _earliest_ends(workload)[member])
+    last[where[end[member] == NOT_YET]] = NOT_YET
+    order = np.argsort(first, kind="stable")
+    return Dags(
+        family=families[order],
+        steps=steps[order].astype(np.int64),
+        submit=submit[order],
+        end=last[order],
+        path=(least - submit)[order],
+    )
+
+
+def _earliest_ends(workload: Workload) -> Ints:
+    """When each job ``[n]`` would end if nothing ever waited for room."""
+    end: list[int] = (workload.submit + workload.run).tolist()
+    if workload.after is not None:
+        run: list[int] = workload.run.tolist()
+        for i in in_order(workload.after, workload.ids):
+            for first, _ in workload.after[i]:
+                end[i] = max(end[i], end[first] + run[i])
+    return np.array(end, dtype=np.int64)

@@ -1,0 +1,119 @@
+"""Jobs that come after others: which wait, and what becomes of them when those before them are over.
+
+The conditions mean what they mean in a live cluster: ``lifecycle.conditions`` decides. A job that was cut at its time
+limit has failed; one that no node could hold, or that no group took, counts as cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from cress.lifecycle.conditions import holds
+from cress.model.errors import InputError
+from cress.model.events import Event, JobAfter, JobCancelled
+from cress.model.job import Condition
+from cress.model.records import JobState
+from cress.simulator.workload import After, Ints, Workload
+
+# Jobs that come after each other in a circle are named, as many as this.
+NAMED = 6
+
+Pairs: TypeAlias = tuple[Ints, Ints]
+
+
+def pairs(after: After) -> Pairs:
+    """All dependencies as two columns of positions: the first one, and who comes after it."""
+    found = [(first, i) for i, each in enumerate(after) for first, _ in each]
+    table = np.array(found, dtype=np.int64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
+
+
+def in_order(after: After, ids: Sequence[str]) -> list[int]:
+    """All positions, each behind those that its job comes after; ``InputError`` if some come after themselves."""
+    left = [len(each) for each in after]
+    behind: list[list[int]] = [[] for _ in after]
+    for i, each in enumerate(after):
+        for first, _ in each:
+            behind[first].append(i)
+    found = [i for i, count in enumerate(left) if not count]
+    for i in found:
+        for other in behind[i]:
+            left[other] -= 1
+            if not left[other]:
+                found.append(other)
+    if len(found) < len(after):
+        stuck = next(i for i, count in enumerate(left) if count)
+        path: list[int] = []
+        while stuck not in path:
+            path.append(stuck)
+            stuck = next(first for first, _ in after[stuck] if left[first])
+        circle = [ids[i] for i in (*path[path.index(stuck) :], stuck)]
+        names = " → ".join(circle[:NAMED]) + (" → …" if len(circle) > NAMED else "")
+        raise InputError(f"these jobs come after each other: {names}", hint="an order in which they can run")
+    return found
+
+
+class Order:
+    """Who waits for whom, while a workload runs; ``jobs`` are the positions that are submitted, with id position + 1."""
+
+    def __init__(self, workload: Workload, jobs: Iterable[int]) -> None:
+        after = workload.after or ()
+        self._after = after
+        self._killed: list[bool] = workload.killed.tolist()
+        self._left: list[int] = workload.tasks.tolist()
+        self._unmet: dict[int, list[tuple[int, Condition]]] = {}
+        self._behind: dict[int, list[int]] = {}
+        # Those that are over; who is never submitted is so from the beginning.
+        submitted = set(jobs)
+        self._over = {i: JobState.CANCELLED for i in range(len(after)) if i not in submitted}
+        self.cancelled: set[int] = set()
+
+    def submitted(self, position: int) -> int | None:
+        """A job is submitted: the id of the job that it waits for first; it may be ``cancelled`` at once."""
+        for first, condition in self._after[position]:
+            state = self._over.get(first)
+            if state is None:
+                self._unmet.setdefault(position, []).append((first, condition))
+                self._behind.setdefault(first, []).append(position)
+            elif not holds(condition, state):
+                self._unmet.pop(position, None)
+                self.cancelled.add(position)
+                return None
+        unmet = self._unmet.get(position)
+        return unmet[0][0] + 1 if unmet else None
+
+    def task_ended(self, position: int) -> list[Event]:
+        """A task of a job ran to its end: what the core hears if that was the last one."""
+        self._left[position] -= 1
+        if self._left[position]:
+            return []
+        return self._settle(position, JobState.FAILED if self._killed[position] else JobState.SUCCEEDED)
+
+    def dropped(self, position: int) -> list[Event]:
+        """A job was cancelled when it was submitted: what the core hears."""
+        return self._settle(position, JobState.CANCELLED)
+
+    def _settle(self, position: int, state: JobState) -> list[Event]:
+        events: list[Event] = []
+        over = [(position, state)]
+        for first, how in over:
+            self._over[first] = how
+            for other in self._behind.pop(first, ()):
+                unmet = self._unmet.get(other)
+                if unmet is None:
+                    continue
+                condition = next(each for number, each in unmet if number == first)
+                if holds(condition, how):
+                    unmet.remove((first, condition))
+                    events.append(JobAfter(other + 1, unmet[0][0] + 1 if unmet else None))
+                    if not unmet:
+                        del self._unmet[other]
+                else:
+                    del self._unmet[other]
+                    self.cancelled.add(other)
+                    events.append(JobCancelled(other + 1))
+                    over.append((other, JobState.CANCELLED))
+        return events
