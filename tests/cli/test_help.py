@@ -23,6 +23,9 @@ Options:
 Commands:
   submit    Submit the jobs of one or more files, all or none.
   run       Run a command on the cluster and show what it writes.
+  apply     Make services, databases and cron jobs what files say.
+  validate  Check job files without a center.
+  schema    Print the JSON Schema of job files.
   jobs      List jobs, newest first.
   job       Show everything about one job.
   logs      Show what the tasks of a job wrote.
@@ -31,6 +34,8 @@ Commands:
   cancel    Cancel jobs.
   hold      Let jobs wait until they are released.
   release   Let jobs start that were held.
+  scale     Give a service or database another number of tasks.
+  resume    Run what did not succeed of a dag again.
   groups    List groups, or change them.
   nodes     List nodes, or keep tasks off them.
   status    Show the cluster in a few lines.
@@ -38,7 +43,7 @@ Commands:
   usage     Show what groups used over time.
 """
 VERBS = (
-    "submit", "run", "jobs", "job", "logs", "exec", "resolve", "cancel", "hold", "release", "groups", "groups list", "groups show", "groups apply", "nodes",
+    "submit", "run", "apply", "validate", "schema", "jobs", "job", "logs", "exec", "resolve", "cancel", "hold", "release", "scale", "resume", "groups", "groups list", "groups show", "groups apply", "nodes",
     "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "nodes drain", "status", "events", "usage", "up", "center", "executor", "store", "store check", "store backup",
     "store restore", "simulate",
 )  # fmt: skip

@@ -11,13 +11,30 @@ from cress.model.errors import InputError, InputErrors
 from cress.model.job import Job
 from cress.model.jobreader import below
 from cress.model.jobspec import JobSpec
+from cress.model.jobspec import read_jobs as read_specs
+from cress.model.jobvalues import raise_all
 from cress.model.plan import Cron, Service
+from cress.model.resources import Dimensions
 
 # The user who may have tasks run as anybody, as on the nodes themselves.
 ROOT = "root"
 MOST_SHOWN = 10
 
 _PLACE = re.compile(r"jobs\[(\d+)\]\.?")
+
+
+def read_jobs(
+    entries: Sequence[object], *, dimensions: Dimensions, user: str, accounts: Collection[str] | None = None
+) -> tuple[list[JobSpec], tuple[Job, ...]]:
+    """What somebody submits, as specs and as jobs. Raises InputError, or InputErrors with every mistake that it has."""
+    specs, errors = read_specs(entries, dimensions=dimensions, user=user)
+    jobs: tuple[Job, ...] = ()
+    try:
+        jobs = jobs_of(specs, accounts)
+    except InputError as error:
+        errors += error.errors if isinstance(error, InputErrors) else [error]
+    raise_all(errors)
+    return specs, jobs
 
 
 def jobs_of(specs: Sequence[JobSpec], accounts: Collection[str] | None = None) -> tuple[Job, ...]:
@@ -60,7 +77,7 @@ def _strange_accounts(specs: Sequence[JobSpec], accounts: Collection[str]) -> li
 def _moments(job: Job) -> list[tuple[str, str, str]]:
     """The field, the expression and the zone of each."""
     if isinstance(job.plan, Cron):
-        return [("when", job.plan.when, job.plan.zone)]
+        return [("when", job.plan.when, job.plan.zone)] if job.plan.when else []
     if isinstance(job.plan, Service):
         zone = job.plan.zone
         return [(f"timetable[{place}].at", each, zone) for place, (each, _) in enumerate(job.plan.timetable)]

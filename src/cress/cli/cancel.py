@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from cress.cli.common import Data, Json, connect, job_id, print_json
+from cress.cli.common import Data, Json, connect, print_json
 from cress.cli.errors import told
+from cress.cli.named import jobs_named
 from cress.cli.tables import clean
 
 EPILOG = """\
@@ -24,22 +25,21 @@ OVER = frozenset({"succeeded", "failed", "cancelled"})
 
 
 def cancel(
-    jobs: Annotated[list[str], typer.Argument(metavar="ID", help="The jobs to cancel.")],
+    jobs: Annotated[list[str], typer.Argument(metavar="JOB", help="The jobs to cancel: ids or names.")],
     as_json: Json = False,
     data: Data = None,
 ) -> None:
     """Cancel jobs."""
-    with told("cancel"):
-        ids = list(dict.fromkeys(job_id(each) for each in jobs))
-        with connect(data) as client:
-            # Looked at first: a mistyped id must not leave half of them cancelled.
-            before = [client.job(id) for id in ids]
-            for view in before:
-                if view.state not in OVER:
-                    client.cancel(view.id)
-            if as_json:
-                print_json({"jobs": [client.job(id) for id in ids]})
-                return
-            for view in before:
-                over = f"is over already: {view.state}" if view.state in OVER else "cancelled"
-                print(f"job {view.id} ({clean(view.name)}) {over}")
+    with told("cancel"), connect(data) as client:
+        ids = jobs_named(client, jobs)
+        # Looked at first: a mistyped id must not leave half of them cancelled.
+        before = [client.job(id) for id in ids]
+        for view in before:
+            if view.state not in OVER:
+                client.cancel(view.id)
+        if as_json:
+            print_json({"jobs": [client.job(id) for id in ids]})
+            return
+        for view in before:
+            over = f"is over already: {view.state}" if view.state in OVER else "cancelled"
+            print(f"job {view.id} ({clean(view.name)}) {over}")

@@ -32,6 +32,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the API's JSON.")]
 # A center that restarts is back within seconds; nobody waits in vain for much longer.
 PATIENCE = 60.0
 AGAIN = 0.5
+STANDARD_INPUT = "standard input"
 MOST_ID = 2**53  # what JSON numbers hold exactly
 
 _T = TypeVar("_T")
@@ -97,7 +98,7 @@ def labels_of(texts: list[str] | None) -> dict[str, Value]:
 
 def read_text(file: Path | str, what: str) -> str:
     """The text of a file, or of standard input for ``-``. Raises ``InputError``; ``what`` says what it should be."""
-    name = "standard input" if str(file) == "-" else str(file)
+    name = STANDARD_INPUT if str(file) == "-" else str(file)
     try:
         content = sys.stdin.buffer.read() if str(file) == "-" else Path(file).read_bytes()
     except OSError as error:

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from cress.cli.common import Data, Json, connect, job_id, print_json
+from cress.cli.common import Data, Json, connect, print_json
 from cress.cli.errors import told
+from cress.cli.named import jobs_named
 from cress.cli.tables import clean
 
 HOLD = """\
@@ -31,7 +32,7 @@ Exit codes: 0 done, 2 bad input (no such job: then none was released), 3 not acc
 could be asked.
 """
 
-Jobs = Annotated[list[str], typer.Argument(metavar="ID", help="The jobs.")]
+Jobs = Annotated[list[str], typer.Argument(metavar="JOB", help="The jobs: ids or names.")]
 
 
 def hold(jobs: Jobs, as_json: Json = False, data: Data = None) -> None:
@@ -46,8 +47,8 @@ def release(jobs: Jobs, as_json: Json = False, data: Data = None) -> None:
 
 def _change(verb: str, jobs: list[str], as_json: bool, data: Data) -> None:
     with told(verb):
-        ids = list(dict.fromkeys(job_id(each) for each in jobs))
         with connect(data) as client:
+            ids = jobs_named(client, jobs)
             # Looked at first: a mistyped id must not leave half of them changed.
             for id in ids:
                 client.job(id)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import Data, Json, connect, count, duration, moment, print_json, task_id
+from cress.cli import families
+from cress.cli.common import Data, Json, connect, count, duration, moment, print_json
 from cress.cli.errors import told
+from cress.cli.named import task_named
 from cress.cli.resolve import ports as ports_of
 from cress.cli.tables import Cell, Column, facts, show, state
 from cress.model.errors import InputError
@@ -23,9 +25,10 @@ EPILOG = """\
 Examples:
   cress job 12
   cress job 12.3     one task, with all its attempts
+  cress job web      a service by its name: version, what is ready, what an update waits for
 
 \b
-Of a job with many tasks those are shown that run or failed.
+Of a job with many tasks those are shown that run or failed; of a cron job its last runs, of a dag its steps, each a job.
 Exit codes: 0 done, 2 bad input (no such job, say), 3 no center could be asked.
 """
 
@@ -53,17 +56,20 @@ ATTEMPTS = (
 # A job with more tasks than this is told in parts; of each part so many.
 MOST_SHOWN, OF_EACH = 50, 20
 PARTS = ("running", "failed")
+STEPS_OR_TASKS = {"dag": "Steps", "cron": "Tasks now"}
+# Types of jobs whose parts are jobs; types of jobs whose tasks are kept up.
+OF_JOBS, KEPT = ("cron", "dag"), ("service", "database")
 
 
 def job(
-    job: Annotated[str, typer.Argument(metavar="ID[.TASK]", help="The job, or one of its tasks.")],
+    job: Annotated[str, typer.Argument(metavar="JOB[.TASK]", help="The job (id or name), or one of its tasks.")],
     as_json: Json = False,
     data: Data = None,
 ) -> None:
     """Show everything about one job."""
     with told("job"):
-        id, task = task_id(job)
         with connect(data) as client:
+            id, task = task_named(client, job)
             view = client.job(id)
             if task is not None:
                 _one_task(client, view, task, as_json)
@@ -71,11 +77,21 @@ def job(
             if as_json:
                 print_json(view)
                 return
-            tasks = _tasks(client, view)
+            tasks = () if view.type in OF_JOBS else _tasks(client, view)
+            runs = client.jobs(family=id, limit=families.LAST_RUNS).jobs if view.type == "cron" else ()
         now = time.time()
         facts(about(view, now))
-        if tasks:
+        if tasks or runs or view.dag:
             print()
+        if view.dag is not None:
+            show(families.STEPS, families.step_rows(view.dag.steps))
+        elif runs:
+            show(families.RUNS, [families.run_row(each, now) for each in runs])
+        if view.type in OF_JOBS:
+            return
+        if tasks and view.type in KEPT:
+            show(families.SERVICE_TASKS, [families.service_row(each, now) for each in tasks])
+        elif tasks:
             show(*task_table(tasks, now, ports=bool(view.ports)))
         left = view.tasks.total - len(tasks)
         if left:
@@ -99,8 +115,10 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("User", view.user),
         ("Type", view.type),
         ("State", state(view.state)),
-        ("Reason", view.reason),
-        ("Tasks", f"{tasks.total:,}: {', '.join(parts)}" + (" (all at once or none)" if view.gang else "")),
+        ("Reason", "" if view.service and view.service.waits == view.reason else view.reason),
+        *families.facts_of(view, now),
+        ("Member", "" if view.family is None else f"{view.index} of job {view.family}"),
+        (STEPS_OR_TASKS.get(view.type, "Tasks"), _tasks_of(view, parts)),
         ("Preempted", count(view.preempted, "time") if view.preempted else ""),
         ("Command", shlex.join(view.command)),
         ("Directory", view.directory),
@@ -121,6 +139,12 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("Started", times if view.started is not None else ""),
         ("Ended", "" if view.ended is None else moment(view.ended)),
     ]
+
+
+def _tasks_of(view: JobView, parts: Sequence[str]) -> str:
+    if not view.tasks.total:
+        return "" if view.type == "cron" else "0"
+    return f"{view.tasks.total:,}: {', '.join(parts)}" + (" (all at once or none)" if view.gang else "")
 
 
 def _spread(view: JobView) -> str:

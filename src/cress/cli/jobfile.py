@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cress.cli.common import read_text
+from cress.cli.common import STANDARD_INPUT, read_text
 from cress.model.errors import InputError, InputErrors
 
 HINT = "key: value for each property of a job, at least command: …"
 # Aliases make a small file mean a huge one.
 MOST_VALUES = 1_000_000
 DEEPEST = 50
-# Below these keys everything is text: ``yes`` stays ``yes``.
+# Below these keys everything is text, in steps too: ``yes`` stays ``yes``.
 TEXTS = ("command", "environment", "env")
 
 _TAG = "tag:yaml.org,2002:"
@@ -65,7 +65,7 @@ def read_jobs(files: Sequence[str]) -> list[Entry]:
 
 def read_file(file: str) -> list[Entry]:
     """The jobs of one file: each document is a job, or a list of jobs."""
-    name = "standard input" if file == "-" else file
+    name = STANDARD_INPUT if file == "-" else file
     text = read_text(file, "YAML or JSON")
     entries: list[Entry] = []
     errors: list[InputError] = []
@@ -140,7 +140,7 @@ class _Reader:
                 )
                 raise InputError(f"{key} is given twice", hint=hint, line=line)
             self.lines[place] = line
-            below = texts or (not path and key.lower() in TEXTS)
+            below = texts or key.lower() in TEXTS
             found[key] = self._value(value_node, place, depth + 1, below)
         for each in merged:
             if not _is(each, "map"):

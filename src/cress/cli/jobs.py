@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 
 from cress.cli.common import Data, Json, connect, duration, print_json
 from cress.cli.errors import told
+from cress.cli.named import job_named
 from cress.cli.tables import Cell, Column, show, state
 
 if TYPE_CHECKING:
@@ -20,10 +22,13 @@ EPILOG = """\
 Examples:
   cress jobs                     what waits and runs, and the latest finished ones
   cress jobs --state failed --limit 100
+  cress jobs --type service
+  cress jobs --family nightly    the runs of the cron job nightly
   cress jobs --all --json | jq '.jobs[].name'
 
 \b
-Newest first. DONE counts tasks that are over. TIME is since the first task started.
+Newest first. DONE counts tasks that are over, of a service those that are ready, of a dag its steps. TIME is since the
+first task started. Members of services and databases are listed with --family.
 Exit codes: 0 done, 2 bad input, 3 no center could be asked.
 """
 
@@ -39,6 +44,7 @@ COLUMNS = (
     Column("TIME", right=True),
     Column("REASON", gives=True),
 )
+TYPE = Column("TYPE")
 # Without a word about it: so many live jobs, and so many of the latest.
 MOST_LIVE, LATEST = 100, 10
 PAGE = 1000
@@ -54,12 +60,26 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
+class Type(StrEnum):
+    """Types of jobs."""
+
+    BATCH = "batch"
+    SERVICE = "service"
+    DATABASE = "database"
+    CRON = "cron"
+    DAG = "dag"
+
+
 def jobs(
     every: Annotated[bool, typer.Option("--all", "-a", help="All jobs, the finished ones too.")] = False,
     state: Annotated[State | None, typer.Option(help="Only jobs in this state.")] = None,
     group: Annotated[str, typer.Option(metavar="GROUP", help="Only jobs of this group.")] = "",
     user: Annotated[str, typer.Option(metavar="USER", help="Only jobs of this user.")] = "",
     name: Annotated[str, typer.Option(metavar="NAME", help="Only jobs of this name.")] = "",
+    kind: Annotated[Type | None, typer.Option("--type", help="Only jobs of this type.")] = None,
+    family: Annotated[
+        str | None, typer.Option(metavar="JOB", help="Only runs, steps or members of this job (id or name).")
+    ] = None,
     limit: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="At most so many. Default: all with --all, else 100.")
     ] = None,
@@ -70,6 +90,7 @@ def jobs(
     with told("jobs"):
         with connect(data) as client:
             filters: dict[str, Any] = {"group": group, "user": user, "name": name}
+            filters |= {"type": kind.value if kind else "", "family": job_named(client, family) if family else None}
             if every or state or limit:
                 most = limit or (None if every else MOST_LIVE)
                 page = _pages(client, most, {**filters, "state": state.value if state else ""})
@@ -80,11 +101,21 @@ def jobs(
             return
         now = time.time()
         if page.jobs:
-            show(COLUMNS, [row(job, now) for job in page.jobs])
+            show(*table(page.jobs, now))
             if page.next is not None and (every or state or limit):
                 typer.echo("there are older ones (cress jobs --all, or a larger --limit)", err=True)
         else:
             typer.echo("no jobs", err=True)
+
+
+def table(jobs: Sequence[JobView], now: float) -> tuple[list[Column], list[list[Cell]]]:
+    """Columns and rows; types are told where they are not all the same."""
+    rows = [row(job, now) for job in jobs]
+    if all(job.type == "batch" for job in jobs):
+        return [*COLUMNS], rows
+    for job, cells in zip(jobs, rows, strict=True):
+        cells.insert(2, job.type)
+    return [*COLUMNS[:2], TYPE, *COLUMNS[2:]], rows
 
 
 def row(job: JobView, now: float) -> list[Cell]:
@@ -98,7 +129,7 @@ def row(job: JobView, now: float) -> list[Cell]:
         job.group,
         job.user,
         state(job.state),
-        f"{done}/{tasks.total}",
+        f"{job.service.ready}/{job.service.wanted}" if job.service else f"{done}/{tasks.total}" if tasks.total else "-",
         str(tasks.running),
         duration(now - job.submitted),
         run,

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 import cress
 from cress.cli import (
+    apply,
     cancel,
     center,
     demo,
@@ -25,12 +26,15 @@ from cress.cli import (
     nodes,
     resolve,
     run,
+    scale,
+    schema,
     simulate,
     status,
     store,
     submit,
     up,
     usage,
+    validate,
 )
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
@@ -40,8 +44,8 @@ class InOrder(TyperGroup):
     """Verbs in the order in which they are needed: users', operators', the programs, the simulator."""
 
     order = (
-        "submit run jobs job logs exec resolve cancel hold release groups nodes status events usage up center executor "
-        "store demo simulate".split()
+        "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
+        "status events usage up center executor store demo simulate".split()
     )  # a verb that is not in it comes last
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -77,6 +81,9 @@ def _cress(
 
 app.command(epilog=submit.EPILOG)(submit.submit)
 app.command(epilog=run.EPILOG, context_settings={"allow_interspersed_args": False})(run.run)
+app.command(epilog=apply.EPILOG)(apply.apply)
+app.command(epilog=validate.EPILOG)(validate.validate)
+app.command(epilog=schema.EPILOG)(schema.schema)
 app.command(epilog=jobs.EPILOG)(jobs.jobs)
 app.command(epilog=job.EPILOG)(job.job)
 app.command(epilog=logs.EPILOG)(logs.logs)
@@ -85,6 +92,8 @@ app.command(epilog=resolve.EPILOG)(resolve.resolve)
 app.command(epilog=cancel.EPILOG)(cancel.cancel)
 app.command(epilog=hold.HOLD)(hold.hold)
 app.command(epilog=hold.RELEASE)(hold.release)
+app.command(epilog=scale.SCALE)(scale.scale)
+app.command(epilog=scale.RESUME)(scale.resume)
 app.add_typer(groups.app, name="groups")
 app.add_typer(nodes.app, name="nodes")
 app.command(epilog=status.EPILOG)(status.status)

@@ -42,10 +42,11 @@ def line(view: JobView) -> str:
     """One line about a job: ``job 12 (etl) failed: 3 of 10 tasks failed``."""
     tasks = view.tasks
     head = f"job {view.id} ({clean(view.name)}) {view.state}"
+    parts = "steps" if view.type == "dag" else "tasks"
     if view.state == "failed" and tasks.total > 1:
-        return f"{head}: {tasks.failed:,} of {tasks.total:,} tasks failed"
+        return f"{head}: {tasks.failed:,} of {tasks.total:,} {parts} failed"
     if view.state == "cancelled" and tasks.total > 1:
-        return f"{head}: {tasks.succeeded:,} of {tasks.total:,} tasks had succeeded"
+        return f"{head}: {tasks.succeeded:,} of {tasks.total:,} {parts} had succeeded"
     return head
 
 

@@ -99,7 +99,8 @@ class Relay:
         self._verb = verb
         self._output = output
         self._streams = streams
-        self._seen: set[int] = set()
+        # Tasks of services are other jobs after an update.
+        self._seen: set[tuple[int, int | None]] = set()
         self._threads: list[threading.Thread] = []
         self._failure: BaseException | None = None
 
@@ -138,11 +139,12 @@ class Relay:
 
     def _start(self, task: TaskView) -> bool:
         """Follow a task from its first attempt on, through all others; whether this is the moment for it."""
-        if task.index in self._seen or not task.attempts or task.state in {"waiting", "starting"}:
+        seen = task.index, task.job
+        if seen in self._seen or not task.attempts or task.state in {"waiting", "starting"}:
             return False
         if len(self._threads) >= MOST_AT_ONCE * len(self._streams):
             return False
-        self._seen.add(task.index)
+        self._seen.add(seen)
         for stream in self._streams:
             # A daemon: when the main thread leaves, nobody wants to hear the rest.
             thread = threading.Thread(target=self._copy, args=(task.index, stream), daemon=True)

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import Data, Json, connect, print_json
+from cress.cli.common import STANDARD_INPUT, Data, Json, connect, print_json
 from cress.cli.errors import Interrupted, told
 from cress.cli.tables import clean
 from cress.model.errors import InputError, InputErrors, NotAccepted
 
 if TYPE_CHECKING:
     from cress.cli.jobfile import Entry
-    from cress.client import Client, Refused
+    from cress.client import Client, Refused, SubmittedPage
 
 EPILOG = """\
 \b
-The least job file, and one that says more (all keys: docs/commands.md):
+The least job file, and one that says more (all keys: docs/jobs.md):
   command: echo hello
 
   name: sweep
@@ -34,6 +34,7 @@ The least job file, and one that says more (all keys: docs/commands.md):
 Examples:
   cress submit sweep.yaml
   cress submit --wait prepare.yaml sweep.yaml
+  cress submit --dry-run sweep.yaml     can it ever run? nothing is submitted
   echo 'command: echo hello' | cress submit -
 
 \b
@@ -42,12 +43,15 @@ Exit codes: 0 submitted (with --wait: every task succeeded), 1 some tasks did no
 """
 
 SOME_FAILED = 1
+# Types of jobs that outlive the shell they were submitted from.
+KEPT = frozenset({"service", "database", "cron"})
 PLACE = re.compile(r"jobs\[(\d+)\]\.?")
 
 
 def submit(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Job files in YAML or JSON; - is standard input.")],
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the jobs are over.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be said, and submit nothing.")] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -56,14 +60,17 @@ def submit(
         from cress.cli.jobfile import read_jobs
 
         entries = read_jobs(files)
-        mappings = [in_directory(entry.mapping) for entry in entries]
+        mappings = [in_directory_of(entry) for entry in entries]
         with connect(data) as client:
             from cress.client import Refused
 
             try:
-                page = client.submit(mappings)
+                page = client.submit(mappings, dry_run=dry_run)
             except Refused as error:
                 raise placed(error, entries) from None
+            if dry_run:
+                _tell_tried(page, as_json)
+                return
             ids = [job.id for job in page.jobs]
             try:
                 if not as_json:
@@ -80,12 +87,29 @@ def submit(
                 raise Interrupted(f"interrupted; {goes} (stop: cress cancel {listed})") from None
 
 
-def in_directory(mapping: dict[str, object]) -> dict[str, object]:
-    """The job with the current directory as its own, unless it names one."""
+def _tell_tried(page: SubmittedPage, as_json: bool) -> None:
+    if as_json:
+        print_json(page)
+        return
+    for job in page.jobs:
+        print(f"{clean(job.name)} would be submitted{f'; {clean(job.note)}' if job.note else ''}")
+
+
+def in_directory_of(entry: Entry) -> dict[str, object]:
+    """The job with a directory, if it names none: the current one; of what is kept up or comes again, that of its file.
+
+    So whoever applies the file again, from wherever, applies the same.
+    """
+    kept = any(key.lower() == "type" and str(value).strip().lower() in KEPT for key, value in entry.mapping.items())
+    return in_directory(entry.mapping, Path(entry.file).parent if kept and entry.file != STANDARD_INPUT else None)
+
+
+def in_directory(mapping: dict[str, object], folder: Path | None = None) -> dict[str, object]:
+    """The job with this directory (``None``: the current one) as its own, unless it names one."""
     if any(key.lower() in {"directory", "dir"} for key in mapping):
         return mapping
     try:
-        return {**mapping, "directory": os.fspath(Path.cwd())}
+        return {**mapping, "directory": os.fspath((folder or Path.cwd()).resolve())}
     except OSError as error:
         raise InputError(
             f"the current directory is not there: {error.strerror}", hint="cd, or directory: in the job"
@@ -95,20 +119,27 @@ def in_directory(mapping: dict[str, object]) -> dict[str, object]:
 def placed(refused: Refused, entries: Sequence[Entry]) -> Exception:
     """What the center refused, with the file and line that it is about."""
     kind = InputError if refused.bad_input else NotAccepted
-    errors: list[InputError] = []
-    for fault in refused.faults:
-        error = kind(fault.what, hint=fault.hint, field=fault.field)
-        found = PLACE.match(fault.field)
-        position = int(found[1]) if found else 0
-        # Of a job that came alone, the center need not say which one it is.
-        if position < len(entries) and (found or len(entries) == 1):
-            entry = entries[position]
-            path = PLACE.sub("", fault.field, count=1)
-            error = kind(fault.what, hint=fault.hint, field=path, file=entry.file, line=entry.line_of(path))
-        errors.append(error)
+    errors = [in_file(kind(each.what, hint=each.hint, field=each.field), entries) for each in refused.faults]
     if not errors:
         return refused
+    errors.sort(key=lambda each: (files_of(entries).get(each.file, 0), each.line))
     return errors[0] if len(errors) == 1 else InputErrors(errors)
+
+
+def files_of(entries: Sequence[Entry]) -> dict[str, int]:
+    """The files in the order in which they were given."""
+    return {file: place for place, file in enumerate(dict.fromkeys(entry.file for entry in entries))}
+
+
+def in_file(error: InputError, entries: Sequence[Entry]) -> InputError:
+    """A mistake in a submit with its file and line."""
+    found = PLACE.match(error.field)
+    position = int(found[1]) if found else 0
+    # Of a job that came alone, the center need not say which one it is.
+    if position >= len(entries) or not (found or len(entries) == 1):
+        return error
+    entry, path = entries[position], PLACE.sub("", error.field, count=1)
+    return type(error)(error.what, hint=error.hint, field=path, file=entry.file, line=entry.line_of(path))
 
 
 def _wait(client: Client, ids: list[int], as_json: bool) -> None:

@@ -22,7 +22,7 @@ from cress.model.jobkeys import ALIASES, KEYS, misplaced
 from cress.model.jobplans import plan
 from cress.model.jobports import UNNAMED, Ports, ports
 from cress.model.jobreader import Reader, below
-from cress.model.jobvalues import DEFAULT_RESOURCE, MAX_NAME_LENGTH, SHELL, mistakes, raise_all, shown
+from cress.model.jobvalues import DEFAULT_RESOURCE, MAX_NAME_LENGTH, SHELL, raise_all, shown
 from cress.model.plan import Service
 from cress.model.resources import Dimensions
 from cress.model.run import Check, File, Run
@@ -64,39 +64,51 @@ def parse_jobs(entries: object, *, dimensions: Dimensions, user: str) -> list[Jo
 
     Raises InputError, or InputErrors with every mistake; ``field`` begins with the place of its job: ``jobs[2].tasks``.
     """
+    specs, errors = read_jobs(entries, dimensions=dimensions, user=user)
+    raise_all(errors)
+    return specs
+
+
+def read_jobs(entries: object, *, dimensions: Dimensions, user: str) -> tuple[list[JobSpec], list[InputError]]:
+    """The same for who wants to look for more mistakes: where there are some, what is wrong is as if it were not given."""
     from cress.model.jobsteps import parse_dag  # which reads steps by what stands here
 
     hint = "a list of mappings, one for each job"
     if not isinstance(entries, (list, tuple)):
-        raise InputError(f"{shown(entries)} is no list", hint=hint, field="jobs")
+        return [], [InputError(f"{shown(entries)} is no list", hint=hint, field="jobs")]
     if not entries:
-        raise InputError("there is no job in it", hint=hint, field="jobs")
-    _check_count(len(entries))
+        return [], [InputError("there is no job in it", hint=hint, field="jobs")]
+    if len(entries) > MAX_JOBS:
+        return [], [_too_many(len(entries))]
     specs: list[JobSpec] = []
     errors: list[InputError] = []
     for position, entry in enumerate(entries):
         place = f"jobs[{position}]"
         try:
             mapping = _mapping(entry)
-            if type_of(mapping) is JobType.DAG:
-                made = parse_dag(mapping, dimensions=dimensions, user=user, base=len(specs))
-            else:
-                made = [parse_job(mapping, dimensions=dimensions, user=user)]
-            specs += (msgspec.structs.replace(each, place=place + each.place) for each in made)
         except InputError as error:
-            errors += [below(each, place) for each in mistakes(error)]
-    raise_all(errors)
-    _check_count(len(specs))
-    return _resolved(specs)
+            errors.append(error.at(field=place))
+            continue
+        if type_of(mapping) is JobType.DAG:
+            made, wrong = parse_dag(mapping, dimensions=dimensions, user=user, base=len(specs))
+        else:
+            one, wrong = read_job(mapping, dimensions=dimensions, user=user)
+            made = [one]
+        specs += (msgspec.structs.replace(each, place=place + each.place) for each in made)
+        errors += [below(each, place) for each in wrong]
+    if not errors and len(specs) > MAX_JOBS:
+        errors = [_too_many(len(specs))]
+    if not errors:
+        specs, errors = _resolved(specs)
+    return specs, errors
 
 
-def _check_count(number: int) -> None:
-    if number > MAX_JOBS:
-        what = f"{number} jobs at once are too many"
-        raise InputError(what, hint=f"at most {MAX_JOBS}; many alike: tasks", field="jobs")
+def _too_many(number: int) -> InputError:
+    what = f"{number} jobs at once are too many"
+    return InputError(what, hint=f"at most {MAX_JOBS}; many alike: tasks", field="jobs")
 
 
-def _resolved(specs: list[JobSpec]) -> list[JobSpec]:
+def _resolved(specs: list[JobSpec]) -> tuple[list[JobSpec], list[InputError]]:
     """Names of jobs of this submit as their places, in the way of ``Job.after``: ``-1`` is the first one."""
     places: dict[str, list[int]] = {}
     for position, spec in enumerate(specs):
@@ -118,8 +130,7 @@ def _resolved(specs: list[JobSpec]) -> list[JobSpec]:
             errors.append(InputError(what, hint=hint, field=f"{spec.place}.after"))
         job = msgspec.structs.replace(spec.job, after=tuple(after))
         resolved.append(msgspec.structs.replace(spec, job=job, behind=()))
-    raise_all(errors)
-    return resolved
+    return resolved, errors
 
 
 def type_of(mapping: Mapping[str, object]) -> JobType:
@@ -129,22 +140,30 @@ def type_of(mapping: Mapping[str, object]) -> JobType:
 
 def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str) -> JobSpec:
     """One job that is no dag. Raises InputError, or InputErrors with every mistake; ``field`` is the key as it was written."""
+    spec, errors = read_job(mapping, dimensions=dimensions, user=user)
+    raise_all(errors)
+    return spec
+
+
+def read_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str) -> tuple[JobSpec, list[InputError]]:
+    """One job that is no dag, and what is wrong with it."""
     type_ = type_of(mapping)
     reader = Reader(mapping, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, type_))
     reader.read("type", values.job_type, JobType.BATCH)
     spec = read_spec(reader, type_, dimensions=dimensions, user=user)
-    raise_all(reader.errors)
-    if type_ is not JobType.BATCH:
-        spec = msgspec.structs.replace(spec, run=msgspec.structs.replace(spec.run, source=source_of(mapping)))
-    return spec
+    if type_ is not JobType.BATCH and not reader.errors:
+        spec = msgspec.structs.replace(spec, run=msgspec.structs.replace(spec.run, source=source_of(mapping, reader)))
+    return spec, reader.errors
 
 
-def source_of(mapping: Mapping[str, object]) -> str:
+def source_of(mapping: Mapping[str, object], reader: Reader) -> str:
     """A job as it was submitted, as JSON."""
     try:
         return msgspec.json.encode(mapping, order="deterministic").decode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"is nothing that JSON could hold: {error}", hint="texts, numbers, lists, mappings") from None
+        hint = "texts, numbers, lists, mappings"
+        reader.errors.append(InputError(f"is nothing that JSON could hold: {error}", hint=hint))
+        return ""
 
 
 def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: str) -> JobSpec:

@@ -12,7 +12,7 @@ from cress.model.job import Condition, Job, JobType
 from cress.model.jobkeys import ALIASES, INHERITED, KEYS, MAX_STEPS, misplaced
 from cress.model.jobreader import Reader, below, mapping_of
 from cress.model.jobspec import JobSpec, read_spec, source_of
-from cress.model.jobvalues import MAX_NAME_LENGTH, NAME, as_text, mistakes, raise_all, shown
+from cress.model.jobvalues import MAX_NAME_LENGTH, NAME, as_text, raise_all, shown
 from cress.model.plan import Dag
 from cress.model.resources import Dimensions
 from cress.model.units import one_of
@@ -31,8 +31,10 @@ class _Step(msgspec.Struct):
     spec: JobSpec
 
 
-def parse_dag(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str, base: int) -> list[JobSpec]:
-    """A dag and its steps, which stand at ``base`` in the submit and behind it. Raises InputError(s)."""
+def parse_dag(
+    mapping: Mapping[str, object], *, dimensions: Dimensions, user: str, base: int
+) -> tuple[list[JobSpec], list[InputError]]:
+    """A dag and its steps, which stand at ``base`` in the submit and behind it; and what is wrong with them."""
     reader = Reader(mapping, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, JobType.DAG))
     reader.read("type", values.job_type, JobType.DAG)
     whole = read_spec(reader, JobType.DAG, dimensions=dimensions, user=user)
@@ -44,14 +46,11 @@ def parse_dag(mapping: Mapping[str, object], *, dimensions: Dimensions, user: st
     defaults = {key: reader.values[key] for key in INHERITED if key in reader.given}
     steps: list[_Step] = []
     for called, entry in entries.items():
-        try:
-            steps.append(_step(called, entry, defaults, f"{name}.{called}", dimensions, user))
-        except InputError as error:
-            reader.errors += [below(each, f"{written}.{called}") for each in mistakes(error)]
-    if len(steps) == len(entries):
-        reader.errors += [below(each, written) for each in _wrong_order(steps)]
-    raise_all(reader.errors)
-    source = source_of(mapping)
+        step, wrong = _step(called, entry, defaults, f"{name}.{called}", dimensions, user)
+        steps.append(step)
+        reader.errors += [below(each, f"{written}.{called}") for each in wrong]
+    reader.errors += [below(each, written) for each in _wrong_order(steps)]
+    source = source_of(mapping, reader)
     job = msgspec.structs.replace(whole.job, name=name, tasks=len(steps), plan=Dag(steps=tuple(entries)))
     run = msgspec.structs.replace(whole.run, name=name, tasks=len(steps), source=source)
     places = {step.name: base + number for number, step in enumerate(steps, 1)}
@@ -61,11 +60,12 @@ def parse_dag(mapping: Mapping[str, object], *, dimensions: Dimensions, user: st
         after = tuple(
             (-places[each] - 1, condition or (Condition.ANY if each in goes_on else Condition.OK))
             for each, condition in step.after
+            if each in places
         )
         member = msgspec.structs.replace(step.spec.job, group=job.group, after=after, family=-base - 1)
         run = msgspec.structs.replace(step.spec.run, group=job.group)
         specs.append(msgspec.structs.replace(step.spec, job=member, run=run, place=f".{written}.{step.name}"))
-    return specs
+    return specs, reader.errors
 
 
 def _entries(value: object) -> dict[str, Mapping[str, object]]:
@@ -87,7 +87,7 @@ def _entries(value: object) -> dict[str, Mapping[str, object]]:
 
 def _step(
     step: str, entry: Mapping[str, object], defaults: Mapping[str, object], name: str, dimensions: Dimensions, user: str
-) -> _Step:
+) -> tuple[_Step, list[InputError]]:
     reader = Reader(entry, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, None), defaults=defaults)
     if "environment" in reader.given:
         _merge(reader)
@@ -102,10 +102,9 @@ def _step(
         reader.errors.append(
             InputError(f"its job would be called {name[:40]}…, which is too long", hint=f"at most {MAX_NAME_LENGTH}")
         )
-    raise_all(reader.errors)
     job = msgspec.structs.replace(spec.job, name=name)
     spec = msgspec.structs.replace(spec, job=job, run=msgspec.structs.replace(spec.run, name=name))
-    return _Step(step, after, goes_on, spec)
+    return _Step(step, after, goes_on, spec), reader.errors
 
 
 def _merge(reader: Reader) -> None:

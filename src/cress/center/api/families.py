@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from cress.center import apply as applying
-from cress.center.accept import jobs_of
+from cress.center.accept import jobs_of, read_jobs
 from cress.center.api.bodies import ApplyBody, ScaleBody, SubmitBody, read, reply
 from cress.center.api.context import engine_of, user_of
 from cress.center.api.jobs import digest_of, job_by_id, key_of, known_states, submit_all, submitted
@@ -42,8 +42,8 @@ async def apply(request: Request) -> Response:
     """Make services, databases and cron jobs what the body says, all of them or none; a dry run says what it would do."""
     engine, user = engine_of(request), user_of(request)
     body = await read(request, ApplyBody)
-    specs = parse_jobs(body.jobs, dimensions=engine.machine.core.dimensions, user=user)
-    jobs = jobs_of(specs, engine.settings.run_as)
+    dimensions, accounts = engine.machine.core.dimensions, engine.settings.run_as
+    specs, jobs = read_jobs(body.jobs, dimensions=dimensions, user=user, accounts=accounts)
     known = await known_states(engine, jobs)
     # From here to the step nothing waits: what was checked is what is changed.
     changes = applying.changes_of(engine, specs, jobs)

@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from cress.center.accept import jobs_of, placed
+from cress.center.accept import placed, read_jobs
 from cress.center.api.bodies import SignalBody, SubmitBody, read, reply
 from cress.center.api.context import engine_of, user_of
 from cress.center.api.errors import NotFound
@@ -26,7 +26,7 @@ from cress.lifecycle.inputs import Cancel, Hold, Submit
 from cress.lifecycle.live import LiveJob
 from cress.model.errors import InputError, NotAccepted
 from cress.model.job import Job, JobType
-from cress.model.jobspec import JobSpec, parse_jobs
+from cress.model.jobspec import JobSpec
 from cress.model.plan import Dag
 from cress.model.records import JobRecord, JobState
 from cress.model.times import SECOND
@@ -56,8 +56,8 @@ async def submit(request: Request, dry_run: bool = False) -> Response:
     engine, user = engine_of(request), user_of(request)
     key = key_of(request)
     body = await read(request, SubmitBody)
-    specs = parse_jobs(body.jobs, dimensions=engine.machine.core.dimensions, user=user)
-    jobs = jobs_of(specs, engine.settings.run_as)
+    dimensions, accounts = engine.machine.core.dimensions, engine.settings.run_as
+    specs, jobs = read_jobs(body.jobs, dimensions=dimensions, user=user, accounts=accounts)
     known = await known_states(engine, jobs)
     if dry_run:
         check_submit(engine, specs, jobs, known)

@@ -1,0 +1,160 @@
+"""Services, databases, cron jobs and dags in ``cress job``: what there is to say of them, their tasks, runs and steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from cress.cli.common import count, duration, moment
+from cress.cli.resolve import ports as ports_of
+from cress.cli.tables import Cell, Column, state
+
+if TYPE_CHECKING:
+    from cress.client import CronView, DagView, JobView, ServiceView, StepView, TaskView
+
+SERVICE_TASKS = (
+    Column("TASK", right=True),
+    Column("STATE"),
+    Column("READY"),
+    Column("NODE", gives=True),
+    Column("AGE", right=True),
+    Column("RESTARTS", right=True),
+    Column("PORTS", gives=True),
+    Column("REASON", gives=True),
+)
+RUNS = (
+    Column("RUN", right=True),
+    Column("STATE"),
+    Column("DONE", right=True),
+    Column("SUBMITTED"),
+    Column("TIME", right=True),
+    Column("REASON", gives=True),
+)
+STEPS = (
+    Column("STEP", gives=True),
+    Column("JOB", right=True),
+    Column("STATE"),
+    Column("AFTER", gives=True),
+    Column("REASON", gives=True),
+)
+LAST_RUNS = 10
+_BAR = 20
+
+
+def facts_of(view: JobView, now: float) -> list[tuple[str, Cell]]:
+    """What a family has to say beside other jobs; ``now`` in seconds since the epoch."""
+    if view.service is not None:
+        return _service(view.service, now)
+    if view.cron is not None:
+        return _cron(view.cron, now)
+    return _dag(view, view.dag) if view.dag is not None else []
+
+
+def _service(service: ServiceView, now: float) -> list[tuple[str, Cell]]:
+    version = str(service.version)
+    if service.updating:
+        version += f" ({service.updated} of {count(service.wanted, 'task')})"
+    following = ""
+    if service.next is not None:
+        following = (
+            f"{count(service.next_tasks or 0, 'task')} from {_when(service.next)} on, in {duration(service.next - now)}"
+        )
+    return [
+        ("Ready", f"{service.ready} of {count(service.wanted, 'task')}"),
+        ("Version", version),
+        ("Update", service.waits),
+        ("Taken back", service.returned_because if service.returned else ""),
+        ("Timetable", following),
+    ]
+
+
+def _cron(cron: CronView, now: float) -> list[tuple[str, Cell]]:
+    coming = ", ".join(map(_when, cron.next))
+    if cron.next:
+        coming += f" (in {duration(cron.next[0] - now)})"
+    last = ""
+    if cron.last is not None:
+        last = f"{_when(cron.last)}: job {cron.last_job}" + (f", {cron.last_state}" if cron.last_state else "")
+    counts = [f"{cron.runs:,}"]
+    counts += [f"{number:,} {word}" for number, word in ((cron.skipped, "left out"), (cron.missed, "missed")) if number]
+    return [
+        ("When", f"{cron.when} ({cron.zone})"),
+        ("Overlap", cron.overlap),
+        ("Missed", cron.missed_runs),
+        ("Next", coming or "never again"),
+        ("Last", last),
+        ("Runs", ", ".join(counts)),
+    ]
+
+
+def _dag(view: JobView, dag: DagView) -> list[tuple[str, Cell]]:
+    tasks = view.tasks
+    over = tasks.succeeded + tasks.failed + tasks.cancelled
+    filled = over * _BAR // tasks.total if tasks.total else _BAR
+    progress = f"[{'#' * filled}{'.' * (_BAR - filled)}] {over} of {count(tasks.total, 'step')}"
+    return [("Progress", progress), ("Resumes", f"job {dag.resumed}" if dag.resumed else "")]
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def service_row(task: TaskView, now: float) -> list[Cell]:
+    """The cells of a task of a service."""
+    last = task.attempts[-1] if task.attempts else None
+    ready = "-" if task.ready is None or last is None or last.ended is not None else "yes" if task.ready else "no"
+    age = "-" if last is None or last.started is None or last.ended is not None else duration(now - last.started)
+    return [
+        str(task.index),
+        state(task.state),
+        ready,
+        last.node if last is not None else "-",
+        age,
+        str(max(0, len(task.attempts) - 1)),
+        ports_of(last.ports) if last is not None else "",
+        task.why or (last.error if last is not None else ""),
+    ]
+
+
+def run_row(view: JobView, now: float) -> list[Cell]:
+    """The cells of a run of a cron job."""
+    tasks = view.tasks
+    over = tasks.succeeded + tasks.failed + tasks.cancelled
+    took = "-" if view.started is None else duration((view.ended or now) - view.started)
+    return [str(view.id), state(view.state), f"{over}/{tasks.total}", moment(view.submitted), took, view.reason]
+
+
+def step_rows(steps: Sequence[StepView]) -> list[list[Cell]]:
+    """The steps as a tree: each below the step that it comes after last, what has no step before it at the edge."""
+    depth = _depths({step.name: step.after for step in steps})
+    below: dict[str, list[StepView]] = {}
+    for step in steps:
+        above = max((each for each in step.after if each in depth), key=lambda each: depth[each], default="")
+        below.setdefault(above, []).append(step)
+    rows: list[list[Cell]] = []
+    waiting = list(reversed(below.get("", [])))
+    while waiting:
+        step = waiting.pop()
+        rows.append(_step_row(step, depth[step.name]))
+        waiting += reversed(below.get(step.name, []))
+    return rows
+
+
+def _depths(after: Mapping[str, Mapping[str, str]]) -> dict[str, int]:
+    """How many steps come before each at least, one behind the other."""
+    found: dict[str, int] = {}
+    while len(found) < len(after):
+        before = len(found)
+        for name, behind in after.items():
+            known = [each for each in behind if each in after]
+            if name not in found and all(each in found for each in known):
+                found[name] = max((found[each] + 1 for each in known), default=0)
+        if len(found) == before:  # a circle, which no center accepts
+            found |= {name: 0 for name in after if name not in found}
+    return found
+
+
+def _step_row(step: StepView, depth: int) -> list[Cell]:
+    after = ", ".join(name if word == "ok" else f"{name} ({word})" for name, word in step.after.items())
+    return [f"{'  ' * depth}{step.name}", str(step.id), state(step.state), after, step.reason]

@@ -1,0 +1,74 @@
+"""``cress scale`` and ``cress resume``: another task count; a dag from where it failed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cress.cli.common import Data, Json, connect, count, print_json
+from cress.cli.errors import told
+from cress.cli.named import job_named
+from cress.cli.tables import clean
+from cress.model.errors import InputError
+
+SCALE = """\
+\b
+Examples:
+  cress scale web 5
+  cress scale 12 0     nothing of it runs, and it stays
+
+\b
+Tasks are added at the end, and taken away from there. What a timetable says holds again from its next moment on.
+Exit codes: 0 done, 2 bad input (no such job, say), 3 not accepted (neither a service nor a database), or no center could
+be asked.
+"""
+RESUME = """\
+\b
+Example:
+  cress resume 12
+
+\b
+The steps that did not succeed are submitted again, as a new dag; those that did are not. See: cress job ID.
+Exit codes: 0 done, 2 bad input (no such job, say), 3 not accepted (no dag, or not over), or no center could be asked.
+"""
+
+
+def scale(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="The service or database: its id or name.")],
+    tasks: Annotated[str, typer.Argument(metavar="N", help="So many tasks.")],
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Give a service or database another number of tasks."""
+    with told("scale"):
+        from cress.model.jobvalues import MAX_TASKS
+        from cress.model.units import parse_count
+
+        try:
+            wanted = parse_count(tasks, least=0, most=MAX_TASKS)
+        except InputError as error:
+            raise error.at(field="N") from None
+        with connect(data) as client:
+            view = client.scale(job_named(client, job), wanted)
+        if as_json:
+            print_json(view)
+        else:
+            print(f"job {view.id} ({clean(view.name)}) is to have {count(wanted, 'task')}")
+
+
+def resume(
+    job: Annotated[str, typer.Argument(metavar="DAG", help="The dag that is over: its id or name.")],
+    as_json: Json = False,
+    data: Data = None,
+) -> None:
+    """Run what did not succeed of a dag again."""
+    with told("resume"), connect(data) as client:
+        id = job_named(client, job)
+        page = client.resume(id)
+        if as_json:
+            print_json(page)
+            return
+        (made,) = page.jobs
+        note = f"; {clean(made.note)}" if made.note else ""
+        print(f"job {made.id} ({clean(made.name)}) submitted, what is left of job {id}{note}")

@@ -1,0 +1,24 @@
+"""``cress schema``: what a job file may have in it, for editors and programs."""
+
+from __future__ import annotations
+
+from cress.cli.errors import told
+
+EPILOG = """\
+\b
+Examples:
+  cress schema > cress.schema.json
+  In VS Code: "yaml.schemas": {"./cress.schema.json": "*.job.yaml"}
+
+\b
+A JSON Schema (2020-12), made of the keys that this version reads. No center is asked.
+Exit codes: 0 done.
+"""
+
+
+def schema() -> None:
+    """Print the JSON Schema of job files."""
+    with told("schema"):
+        from cress.model.jobschema import schema_text
+
+        print(schema_text())

@@ -1,0 +1,122 @@
+"""``cress validate``: what is wrong with job files, as far as that is known without a center."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cress.cli.common import Json, count, print_json
+from cress.cli.errors import told
+from cress.model.errors import InputError, InputErrors
+
+if TYPE_CHECKING:
+    from cress.cli.jobfile import Entry
+    from cress.model.resources import Dimensions
+
+EPILOG = """\
+\b
+Examples:
+  cress validate *.yaml
+  cress validate --json jobs.yaml | jq '.faults[].line'
+
+\b
+Keys and values are checked, requirements, ranks and cron expressions too. No center is asked: whether there is such a
+group, or a node that is large enough, says `cress submit --dry-run`.
+Exit codes: 0 nothing is wrong, 1 something is, 2 a file cannot be read.
+"""
+
+WRONG = 1
+
+
+def validate(
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Job files in YAML or JSON; - is standard input.")],
+    as_json: Json = False,
+) -> None:
+    """Check job files without a center."""
+    with told("validate"):
+        entries, errors = _read(files)
+        found, unchecked = _mistakes(entries) if entries else ([], "")
+        errors += found
+        if as_json:
+            faults = [
+                {"what": each.what, "hint": each.hint, "field": each.field, "file": each.file, "line": each.line}
+                for each in errors
+            ]
+            print_json({"valid": not errors, "jobs": len(entries), "faults": faults})
+        else:
+            for error in errors:
+                typer.echo(f"cress validate: {error}", err=True)
+            if not errors:
+                print(f"{count(len(entries), 'job')}: nothing is wrong{unchecked}")
+        if errors:
+            raise typer.Exit(WRONG)
+
+
+def _read(files: Sequence[str]) -> tuple[list[Entry], list[InputError]]:
+    from cress.cli.jobfile import read_file
+
+    entries: list[Entry] = []
+    errors: list[InputError] = []
+    for file in files:
+        try:
+            entries += read_file(file)
+        except InputError as error:
+            errors += error.errors if isinstance(error, InputErrors) else [error]
+    return entries, errors
+
+
+def _mistakes(entries: Sequence[Entry]) -> tuple[list[InputError], str]:
+    """What is wrong with jobs, and what could not be checked."""
+    from cress.cli.submit import files_of, in_file
+    from cress.model.jobspec import parse_jobs
+
+    given = [entry.mapping for entry in entries]
+    unchecked = ""
+    try:
+        try:
+            from cress.center.accept import read_jobs
+        except ModuleNotFoundError as error:
+            if not error.name or error.name.partition(".")[0] == "cress":
+                raise
+            unchecked = f"; requirements, ranks and moments were not checked ({error.name} is not installed)"
+            parse_jobs(given, dimensions=_dimensions(entries), user="")
+        else:
+            read_jobs(given, dimensions=_dimensions(entries), user="")
+    except InputError as error:
+        errors = error.errors if isinstance(error, InputErrors) else [error]
+        files = files_of(entries)
+        found = [in_file(each, entries) for each in errors]
+        return sorted(found, key=lambda each: (files.get(each.file, 0), each.line)), ""
+    return [], unchecked
+
+
+def _dimensions(entries: Iterable[Entry]) -> Dimensions:
+    """The dimensions of every cluster, and those that are asked for by name: each cluster has some of its own."""
+    from cress.model.resources import BASE_DIMENSIONS, DISK, MAX_DIMENSIONS, Dimensions
+
+    known = (*BASE_DIMENSIONS, DISK)
+    found: dict[str, None] = {}
+    for entry in entries:
+        steps = [each for key, each in entry.mapping.items() if key.lower() == "steps" and isinstance(each, Mapping)]
+        jobs = [entry.mapping, *(step for each in steps for step in each.values() if isinstance(step, Mapping))]
+        for name in (name for job in jobs for name in _asked(job)):
+            if name.isascii() and name.isidentifier() and name not in known and not _mistyped(name, known):
+                found[name] = None
+    return Dimensions(tuple(found)[: MAX_DIMENSIONS - len(BASE_DIMENSIONS)])
+
+
+def _mistyped(name: str, known: Sequence[str]) -> bool:
+    """Whether it is one of these with a typing error; ``gpu`` is not."""
+    from difflib import get_close_matches
+
+    return bool(get_close_matches(name, known, n=1, cutoff=0.75))
+
+
+def _asked(job: Mapping[str, object]) -> list[str]:
+    value = next((each for key, each in job.items() if key.lower() == "resource"), None)
+    if isinstance(value, Mapping):
+        return [str(name).lower() for name in value]
+    return [name.lower() for name in re.findall(r"([A-Za-z_]\w*)\s*[:=]", value)] if isinstance(value, str) else []
