@@ -96,14 +96,16 @@ class LogReader:
                 continue
             if data.error:
                 raise NotAccepted(f"node {node} has no output of attempt {attempt}: {data.error}")
-            self._offset += len(data.data)
+            if data.gone:
+                yield _gone(data, first=self._offset == 0)
+            self._offset += data.gone + len(data.data)
             if data.data:
                 yield data.data
             if data.over:
                 if follow:
                     await self._until_changed(attempt, started=False)
                 return
-            if not (data.data or follow):
+            if not (data.data or data.gone or follow):
                 return
 
     async def _ask(self, attempt: int, node: str, *, follow: bool) -> LogData | None:
@@ -158,6 +160,20 @@ class LogReader:
         if self._only is not None:
             known = [each for each in known if each[0] == self._only]
         return known[-1] if known else None
+
+
+def _gone(data: LogData, *, first: bool) -> bytes:
+    """A line in the place of what a log has not kept."""
+    what = f"the first {_size(data.gone)} are" if first else f"{_size(data.gone)} from here on are"
+    newline = "" if first else "\n"
+    return f"{newline}[{what} gone: the log keeps its last {_size(data.kept)}]\n".encode()
+
+
+def _size(amount: int) -> str:
+    """Bytes, with about three digits: ``12.3M``, ``640K``."""
+    units = "KMGT"
+    step = next((each for each in range(4) if amount < 1000 * 1024 ** (each + 1)), 3)
+    return f"{amount / 1024 ** (step + 1):.3g}{units[step]}"
 
 
 async def _settled(change: asyncio.Future[None]) -> None:

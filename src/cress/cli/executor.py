@@ -76,6 +76,9 @@ def executor(
         str, typer.Option(metavar="DURATION", help="How long what tasks wrote is kept (docs/history.md).")
     ] = "7d",
     keep_logs_size: Annotated[str, typer.Option(metavar="SIZE", help="How much of it is kept at most.")] = "1G",
+    log_size: Annotated[
+        str, typer.Option(metavar="SIZE", help="How much is kept of one stream of a task whose job does not say.")
+    ] = "64M",
     parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
 ) -> None:
     """Run an executor until it is stopped."""
@@ -108,6 +111,7 @@ def executor(
             parent_pipe=parent_pipe,
             keep_logs=duration_of(keep_logs, "--keep-logs") / 1e6,
             keep_logs_size=size_of(keep_logs_size, "--keep-logs-size"),
+            log_size=size_of(log_size, "--log-size"),
         )
         code = run(settings)
     raise typer.Exit(code)

@@ -98,7 +98,9 @@ class Agent:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.directory = settings.directory.absolute()
-        self.supervisors = Supervisors(self.directory, settings.name, settings.runtime, settings.writable)
+        self.supervisors = Supervisors(
+            self.directory, settings.name, settings.runtime, settings.writable, settings.log_size
+        )
         self.live: set[int] = set()  # attempts that may still write
         self.first: dict[int, int] = {}  # the first process of each attempt that runs
         self.doors = Doors()

@@ -55,8 +55,8 @@ class Task:
     """An attempt that is under way. Times are the keeper's clock; ``at`` is the wall clock. All in microseconds."""
 
     __slots__ = (
-        "adopted", "at", "attempt", "cause", "code", "ends_at", "error", "given", "grace", "job", "keep", "kill_at", "limit",
-        "pause", "pid", "run", "seen", "since", "stage", "task", "trouble", "usage",
+        "adopted", "at", "attempt", "cause", "code", "ends_at", "error", "given", "grace", "intent", "job", "keep", "kill_at", "limit",
+        "log_size", "pause", "pid", "run", "seen", "since", "stage", "task", "trouble", "usage",
     )  # fmt: skip
 
     def __init__(self, intent: Intent, run: Run | None, given: Given | None = None) -> None:
@@ -67,6 +67,8 @@ class Task:
         self.limit = intent.limit
         self.grace = intent.grace
         self.keep = intent.keep
+        self.log_size = intent.log_size
+        self.intent = intent
         self.run = run
         self.stage = Stage.QUEUED
         self.pid = 0
@@ -251,12 +253,14 @@ class Keeper:
                 self._end(attempt, Cause.SHUTDOWN, None, 0, "the executor is being stopped")
             else:
                 keep = run.on_partition is OnPartition.KEEP
-                intent = Intent(attempt, job, launch.task, run.time_limit, run.stop_grace, keep, launch.ports)
+                intent = Intent(
+                    attempt, job, launch.task, run.time_limit, run.stop_grace, keep, launch.ports, run.log_size
+                )
                 fresh.append(Task(intent, run, Given(launch.ports, order.address, order.rack, hosts.get(job, ()))))
         if not fresh:
             return
         try:
-            self.hands.write([Intent(t.attempt, t.job, t.task, t.limit, t.grace, t.keep, t.given.ports) for t in fresh])
+            self.hands.write([task.intent for task in fresh])
         except OSError as error:
             why = f"the executor's journal cannot be written: {error.strerror}"
             if error.errno == errno.ENOSPC:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cress.executor.folder import socket_path
 from cress.executor.frames import Frames, frame
+from cress.executor.settings import LOG_SIZE
 from cress.protocol.messages import FromSupervisor, Inventory, ToSupervisor, decode_from_supervisor, encode
 
 # How long a new supervisor may take to listen: it reads its journal first.
@@ -65,9 +66,16 @@ class Link:
 class Supervisors:
     """Starts the supervisor of a directory when none runs, and connects to it."""
 
-    def __init__(self, directory: Path, name: str, runtime: str = "process", writable: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        runtime: str = "process",
+        writable: tuple[str, ...] = (),
+        log_size: int = LOG_SIZE,
+    ) -> None:
         self._directory = directory
-        self._options = ["--name", name, "--runtime", runtime]
+        self._options = ["--name", name, "--runtime", runtime, "--log-size", str(log_size)]
         for each in writable:
             self._options += ["--writable", each]
         self._socket = directory / "supervisor.sock"

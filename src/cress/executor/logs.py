@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+from cress.executor.bounds import first_kept
 from cress.protocol.messages import LogData, ReadLog
 
 STREAMS = ("stdout", "stderr")
@@ -31,25 +32,33 @@ async def read(folder: Path, order: ReadLog, is_live: Callable[[int], bool]) -> 
         # In this order: what was written before the end is read after it.
         live = is_live(order.attempt)
         try:
-            data = _read(path, order.offset, limit)
+            gone, kept, data = _read(path, order.offset, limit)
         except FileNotFoundError:
             if not live:
                 why = "" if path.parent.is_dir() else f"nothing is known of attempt {order.attempt} on this node"
                 return LogData(id=order.id, over=True, error=why)
-            data = b""
+            gone, kept, data = 0, 0, b""
         except OSError as error:
             return LogData(id=order.id, over=True, error=f"{order.stream} cannot be read: {error.strerror}")
         if data or not live or loop.time() >= end:
-            return LogData(id=order.id, data=data, over=not live and len(data) < limit)
+            over = not live and len(data) < limit
+            return LogData(id=order.id, data=data, over=over, gone=gone, kept=kept if gone else 0)
         await asyncio.sleep(POLL)
 
 
-def _read(path: Path, offset: int, limit: int) -> bytes:
+def _read(path: Path, offset: int, limit: int) -> tuple[int, int, bytes]:
+    """How many bytes from ``offset`` on are gone, how many the log has kept, and what is behind those that are gone."""
     # The task owns the folder: what stands there may have become a link or a pipe.
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(0, "it is no file any more")
-        return os.pread(fd, limit, offset)
+        while True:
+            size, first = os.fstat(fd).st_size, first_kept(fd)
+            start = max(offset, min(first, size))
+            data = os.pread(fd, limit, start)
+            # A hole that was made meanwhile is read as zeros.
+            if first_kept(fd) <= start or not data:
+                return start - offset, size - first, data
     finally:
         os.close(fd)

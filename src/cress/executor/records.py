@@ -46,7 +46,8 @@ class Deadline(_Record, frozen=True):
 class Intent(_Record, frozen=True):
     """The attempt is going to be started; durable before it is. ``limit`` and ``grace`` are microseconds.
 
-    ``keep``: it goes on when the term of the executor is over. ``ports`` are its own until it is over.
+    ``keep``: it goes on when the term of the executor is over. ``ports`` are its own until it is over. Of each of its
+    streams the last ``log_size`` bytes are kept (0: as many as of any).
     """
 
     attempt: int
@@ -56,6 +57,7 @@ class Intent(_Record, frozen=True):
     grace: int
     keep: bool = False
     ports: tuple[int, ...] = ()
+    log_size: int = 0
 
 
 class Start(_Record, frozen=True):

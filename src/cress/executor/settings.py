@@ -8,6 +8,9 @@ import msgspec
 
 from cress.model.node import DYNAMIC_PORTS, Value
 
+# Of each stream of an attempt, in bytes.
+LOG_SIZE = 64 * 2**20
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Who the executor is, where its center is, and how it behaves.
@@ -19,7 +22,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     life and how long it may take to give one, how soon a lost connection is tried again at first and at the latest.
     ``runtime`` is that of jobs that do not say (process, container; auto: container where it works), ``writable`` are the
     folders of the node that tasks in containers may write to.
-    What tasks wrote is kept for ``keep_logs`` seconds, and at most ``keep_logs_size`` bytes of it.
+    What tasks wrote is kept for ``keep_logs`` seconds, and at most ``keep_logs_size`` bytes of it; of one stream of one
+    attempt the last ``log_size`` bytes, where its job does not say.
     """
 
     name: str
@@ -42,3 +46,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retry_most: float = 5.0
     keep_logs: float = 7 * 86_400.0
     keep_logs_size: int = 2**30
+    log_size: int = LOG_SIZE

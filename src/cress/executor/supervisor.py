@@ -25,8 +25,9 @@ from types import FrameType
 
 import msgspec
 
-from cress.executor import ports, processes, state, trouble
+from cress.executor import bounds, ports, processes, state, trouble
 from cress.executor.alarm import Alarm
+from cress.executor.bounds import Bounds, Written
 from cress.executor.folder import Folder, FolderInUseError, socket_path
 from cress.executor.frames import FrameError, Frames, frame
 from cress.executor.journal import Journal, JournalError
@@ -38,6 +39,7 @@ from cress.executor.runtimes.container import ContainerRuntime
 from cress.executor.runtimes.engines import ENGINES, Engine
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import StagedRuntime
+from cress.executor.settings import LOG_SIZE
 from cress.executor.trouble import Trouble
 from cress.model.reports import Cause, Report, Usage
 from cress.model.run import Run
@@ -81,6 +83,7 @@ class Supervisor:
         runtime: str = "process",
         writable: tuple[str, ...] = (),
         engines: Sequence[Engine] = ENGINES,
+        log_size: int = LOG_SIZE,
     ) -> None:
         self.folder = folder
         self.boot = processes.boot_id()
@@ -103,6 +106,12 @@ class Supervisor:
         self.journal = Journal(folder.journal)
         self.keeper = Keeper(self.journal.known, self)
         self.attempts = os.fsencode(folder.attempts)
+        self.log_size = log_size
+        self.bounds = Bounds(self.attempts, self.say)
+        if not bounds.able(folder.attempts):
+            self.unlimited += (
+                "logs are not bounded: the file system of the executor's directory makes no holes in files",
+            )
         self.by_pid: dict[int, Task] = {}  # first processes that are our children
         self.spawning: dict[int, tuple[int, Task, bytearray]] = {}  # by pid: who tells how it worked, what it has told
         self.orphans: dict[int, int] = {}  # pid → attempt, of children that came to us when their parent ended
@@ -144,6 +153,7 @@ class Supervisor:
             self.keeper.work(SPAWNS_PER_TURN)
             self._settle_spawns()
             self._clear()
+            self._bound_logs()
             self._finish_turn()
         self._close()
 
@@ -158,11 +168,22 @@ class Supervisor:
             return 0.0
         if self.clearing:
             return CLEARING
-        dues = [due for due in (self.keeper.next_due(), self.last_words, self.retry_at) if due is not None]
+        dues = [
+            due for due in (self.keeper.next_due(), self.bounds.due, self.last_words, self.retry_at) if due is not None
+        ]
         if not dues:
             # Nothing is due; only the agent or a signal can bring something.
             return LONGEST_SLEEP
         return min(max(0.0, (min(dues) - self.keeper.now) / 1e6), LONGEST_SLEEP)
+
+    def _bound_logs(self) -> None:
+        """See that no log takes more of the disk than it may."""
+
+        def written() -> list[Written]:
+            tasks = self.keeper.tasks.values()
+            return [Written(task.attempt, task.log_size or self.log_size) for task in tasks if task.pid]
+
+        self.bounds.look(self.keeper.now, written)
 
     def _finish_turn(self) -> None:
         """Write down what happened, then tell it."""
@@ -277,6 +298,7 @@ class Supervisor:
                 self.keeper.lost(attempt)
             else:
                 self.keeper.adopt(attempt, pid, there)
+                self.bounds.began(self.keeper.now)
         self.say(f"{len(self.keeper.tasks)} attempts of an earlier supervisor taken up")
 
     def _kill_strays(self, known: set[int]) -> None:
@@ -330,6 +352,7 @@ class Supervisor:
         folder = self.attempts + b"/%d" % task.attempt
         data = state.make(self.folder.path, task.run, task.task)
         pid, fd = self._runtime(task.run).spawn(Spawn(task.attempt, task.task, task.run, folder, task.given, data))
+        self.bounds.began(self.keeper.now)
         self.by_pid[pid] = task
         self.spawning[pid] = (fd, task, bytearray())
         return pid
@@ -600,12 +623,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--runtime", default="process", choices=choose.RUNTIMES, help="for jobs that do not say")
     parser.add_argument("--writable", action="append", default=[], help="a folder that containers may write to")
     parser.add_argument("--engine", action="append", help="what may make containers; all that are known")
+    parser.add_argument(
+        "--log-size", type=int, default=LOG_SIZE, help="bytes that are kept of a log, if its job does not say"
+    )
     options = parser.parse_args(arguments)
     engines = [each for each in ENGINES if options.engine is None or each.name in options.engine]
     _settle_in()
     try:
         with Folder(options.directory) as folder:
-            supervisor = Supervisor(folder, options.name, options.runtime, tuple(options.writable), engines)
+            supervisor = Supervisor(
+                folder, options.name, options.runtime, tuple(options.writable), engines, options.log_size
+            )
             # Only now: the runtime remembers the limit that its children get back.
             soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
             if soft != hard:

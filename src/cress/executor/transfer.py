@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from http import HTTPStatus
 from pathlib import Path
 
 import aiohttp
@@ -137,6 +138,8 @@ def _bring(source: str, path: str, file: File, ground: Ground) -> None:
             elif new.is_dir():
                 merge(new, place)
             else:
+                if place.is_dir():
+                    raise Failed(f"{path} is a folder")
                 if file.mode:
                     new.chmod(file.mode & 0o777)
                 new.replace(place)
@@ -262,7 +265,9 @@ def _may_pass(error: Exception) -> bool:
 def _why(error: Exception, address: str) -> str:
     status = getattr(error, "status", 0)
     if status or (is_http(address) and isinstance(error, FileNotFoundError)):
-        return f"the server answers {status or 404} {getattr(error, 'message', '') or 'Not Found'}"
+        status = status or 404
+        known = status in set(HTTPStatus)
+        return f"the server answers {status} {HTTPStatus(status).phrase if known else getattr(error, 'message', '')}".strip()
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return "the server's certificate is not one that this node trusts"
     if isinstance(error, aiohttp.InvalidURL):

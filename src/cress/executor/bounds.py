@@ -1,0 +1,169 @@
+"""What attempts write is bounded: the beginning of a long log is given back to the disk, as a hole in its file.
+
+Offsets stay true, and the program that writes is not disturbed. It is looked at by size, now and then; at one that
+grows fast, so often that it does not grow by more than about half of what it may keep between two looks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import heapq
+import os
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from cress.model.times import MILLISECOND, SECOND
+
+STREAMS = (b"/stdout", b"/stderr")
+# Between two looks at a log: one that fills, one that grows, one that does not; and before the first.
+SOONEST, USUAL, SELDOM, FIRST = 10 * MILLISECOND, SECOND, 4 * SECOND, 100 * MILLISECOND
+# Holes are made in steps of so many bytes, or of a block of the file system if that is more.
+STEP = 64 * 1024
+
+_KEEP_SIZE, _PUNCH_HOLE = 1, 2
+_UNABLE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+_libc = ctypes.CDLL(None, use_errno=True)
+_fallocate = getattr(_libc, "fallocate64", None) or _libc.fallocate
+_fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+
+
+class Written(NamedTuple):
+    """An attempt that may write, and how many bytes are kept of each of its streams."""
+
+    attempt: int
+    limit: int
+
+
+class _Log:
+    __slots__ = ("gone", "last", "limit", "pause", "sizes")
+
+    def __init__(self, limit: int, now: int) -> None:
+        self.limit = limit
+        self.sizes = [0, 0]
+        self.gone = [0, 0]
+        self.last = now
+        self.pause = FIRST
+
+
+class Bounds:
+    """The logs in a folder of attempts. Times are microseconds of any clock that goes on."""
+
+    def __init__(self, folder: bytes, say: Callable[[str], None]) -> None:
+        self._folder = folder
+        self._say = say
+        self._logs: dict[int, _Log] = {}
+        self._dues: list[tuple[int, int]] = []  # when a log is looked at, its attempt
+        self._call = 0  # when it is asked again who writes
+        self.able = True
+
+    @property
+    def due(self) -> int | None:
+        """When to look next; ``None``: when somebody begins to write."""
+        if not self.able or not (self._logs or self._call):
+            return None
+        return min(self._call, self._dues[0][0]) if self._dues else self._call
+
+    def began(self, now: int) -> None:
+        """Somebody has begun to write."""
+        self._call = min(self._call or now + FIRST, now + FIRST)
+
+    def look(self, now: int, written: Callable[[], Iterable[Written]]) -> None:
+        """Make the holes that are due in the logs of the attempts ``written``, and the last ones of who is no more of them."""
+        due = self.due
+        if due is None or now < due:
+            return
+        if now >= self._call:
+            before, self._logs = self._logs, {}
+            for attempt, limit in written():
+                log = before.pop(attempt, None)
+                if log is None:
+                    log = _Log(limit, now)
+                    heapq.heappush(self._dues, (now, attempt))
+                self._logs[attempt] = log
+            for attempt, log in before.items():
+                self._look(attempt, log, now)
+            self._call = now + USUAL if self._logs else 0
+        while self.able and self._dues and self._dues[0][0] <= now:
+            _, attempt = heapq.heappop(self._dues)
+            log = self._logs.get(attempt)
+            if log is not None:
+                self._look(attempt, log, now)
+                heapq.heappush(self._dues, (now + log.pause, attempt))
+
+    def _look(self, attempt: int, log: _Log, now: int) -> None:
+        folder, grown = self._folder + b"/%d" % attempt, 0
+        for index, name in enumerate(STREAMS):
+            try:
+                size = os.lstat(folder + name).st_size
+                grown += max(0, size - log.sizes[index])
+                log.sizes[index] = size
+                if size - log.gone[index] >= log.limit + STEP:
+                    log.gone[index] = keep_last(folder + name, log.limit)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno in _UNABLE:
+                    self.able = False
+                    self._say(
+                        f"logs are not bounded: the file system of {os.fsdecode(self._folder)} makes no holes in files"
+                    )
+                    return
+        passed = max(1, now - log.last)
+        if grown:
+            # The time in which half of what is kept comes anew.
+            log.pause = max(SOONEST, min(USUAL, passed * log.limit // 2 // grown))
+        else:
+            log.pause = min(SELDOM, 2 * log.pause)
+        log.last = now
+
+
+def keep_last(path: bytes, limit: int) -> int:
+    """Give what is before the last ``limit`` bytes of a log back to the disk; how many bytes of it are gone.
+
+    A task owns the folder: what is no log any more, or belongs to somebody else too, is left alone. OSError: it cannot be.
+    """
+    fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        folder = os.stat(os.path.dirname(path))  # noqa: PTH116, PTH120
+        if (
+            not stat.S_ISREG(status.st_mode)
+            or status.st_nlink != 1
+            or status.st_uid not in (folder.st_uid, os.geteuid())
+        ):
+            return status.st_size
+        step = max(STEP, status.st_blksize)
+        end = max(0, status.st_size - limit) // step * step
+        if end and _fallocate(fd, _PUNCH_HOLE | _KEEP_SIZE, 0, end):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return end
+    finally:
+        os.close(fd)
+
+
+def able(folder: Path) -> bool:
+    """Whether the file system of a folder makes holes in files."""
+    trial = folder / ".holes"
+    try:
+        trial.write_bytes(b"")
+        trial.write_bytes(bytes(2 * max(STEP, trial.stat().st_blksize)))
+        keep_last(os.fsencode(trial), 0)
+    except OSError as error:
+        return error.errno not in _UNABLE  # on a full disk, say: it will be seen
+    else:
+        return True
+    finally:
+        trial.unlink(missing_ok=True)
+
+
+def first_kept(fd: int) -> int:
+    """Where what is left of a log begins."""
+    try:
+        return os.lseek(fd, 0, os.SEEK_DATA)
+    except OSError as error:
+        # Nothing but a hole, or nothing at all; or a system that knows no holes.
+        return os.fstat(fd).st_size if error.errno == errno.ENXIO else 0
