@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cress.executor.processes import find_attempts, is_alive
-from cress.executor.runtimes.cgroups import Cgroups
+from cress.executor.runtimes.cgroups import Cgroups, device_of
 from cress.executor.runtimes.engines import ENGINES
 from cress.executor.runtimes.enter import entry
 from cress.model.reports import Cause, Ended
@@ -355,3 +355,42 @@ def test_a_node_that_cannot_says_so(tmp_path: Path) -> None:
         end: Ended = client.run(boxed("true"), 1)
         assert end.cause is Cause.NOT_STARTED
         assert end.error.startswith("this node cannot run containers")
+
+
+@pytest.mark.long
+def test_direct_disk_throughput_is_limited(client: Client, parent: SupervisorProcess) -> None:
+    if not device_of(str(parent.directory)):
+        pytest.skip(f"{parent.directory} is on no disk whose throughput could be limited")
+    text = (
+        "import os, mmap, time\n"
+        "block = mmap.mmap(-1, 1 << 20)\n"
+        "fd = os.open('file', os.O_RDWR | os.O_CREAT | os.O_DIRECT)\n"
+        "begin = time.monotonic()\n"
+        "for _ in range(8): os.write(fd, block)\n"
+        "middle = time.monotonic()\n"
+        "for each in range(8): os.preadv(fd, [block], each << 20)\n"
+        "print(middle - begin, time.monotonic() - middle)\n"
+    )
+    client.run(python(text, limits=(("disk_read", 4 * MB), ("disk_write", 2 * MB))), 1)
+    write, read = map(float, parent.output(1).split())
+    # The kernel may let the first part of a second pass at once.
+    assert write > 2.5
+    assert read > 1.2
+    client.run(python(text), 2)
+    assert sum(map(float, parent.output(2).split())) < write + read
+
+
+@pytest.mark.long
+def test_direct_disk_operations_are_limited(client: Client, parent: SupervisorProcess) -> None:
+    if not device_of(str(parent.directory)):
+        pytest.skip(f"{parent.directory} is on no disk whose throughput could be limited")
+    text = (
+        "import os, mmap, time\n"
+        "block = mmap.mmap(-1, 4096)\n"
+        "fd = os.open('file', os.O_RDWR | os.O_CREAT | os.O_DIRECT)\n"
+        "begin = time.monotonic()\n"
+        "for _ in range(60): os.pwrite(fd, block, 0)\n"
+        "print(time.monotonic() - begin)\n"
+    )
+    client.run(python(text, limits=(("iops_write", 20),)), 1)
+    assert float(parent.output(1)) > 1.5
