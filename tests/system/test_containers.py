@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from cress.client import Refused
-from tests.system.cluster import Cluster
+from tests.system.cluster import Cluster, wait_until
 
 HERE = os.geteuid() == 0 and any(map(shutil.which, ("crun", "runc", "bwrap")))
 needed = pytest.mark.skipif(not HERE, reason="containers need root and one of crun, runc, bubblewrap")
@@ -67,3 +67,24 @@ def test_run_as_is_for_open_accounts_and_for_root(home: Cluster) -> None:
         else:
             with pytest.raises(Refused, match="do not run as mail"):
                 client.submit([job])
+
+
+@needed
+def test_commands_in_a_container_have_no_more_rights_than_its_task(home: Cluster) -> None:
+    with home.client() as client:
+        job = {"command": "echo inside > /tmp/mark; exec sleep 1000", "runtime": "container", "run_as": "daemon"}
+        id = client.submit([job]).jobs[0].id
+        wait_until(lambda: client.job(id).tasks.running, "the task")
+        text = "cat /tmp/mark; id -un; grep -E '^Cap(Eff|Bnd)|^NoNewPrivs' /proc/self/status; pwd; touch /etc/x"
+        done = wait_until(
+            lambda: (
+                (found := home.cress("exec", str(id), "--", "sh", "-c", text)).stdout.startswith("inside") and found
+            ),
+            "the mark",
+        )
+        client.cancel(id)
+    mark, name, *rights, folder = done.stdout.splitlines()
+    assert (mark, name) == ("inside", "daemon")
+    assert [each.split()[1].strip("0") for each in rights] == ["", "", "1"]
+    assert folder.endswith("/work")
+    assert "Read-only" in done.stderr
