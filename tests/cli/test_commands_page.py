@@ -8,17 +8,32 @@ from pathlib import Path
 import pytest
 
 from cress.cli.jobfile import read_jobs
-from cress.model.jobspec import KEYS, parse_job
+from cress.model.job import JobType
+from cress.model.jobkeys import KEYS, misplaced
+from cress.model.jobspec import parse_job
 from cress.model.jobvalues import DEFAULT_RESOURCE
 from cress.model.resources import Dimensions
 
-PAGE = (Path(__file__).parents[2] / "docs/commands.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "commands.md").read_text(encoding="utf-8")
+TYPES = (DOCS / "jobs.md").read_text(encoding="utf-8").split("## Types of jobs")[1]
 
 
 def test_every_key_is_documented() -> None:
     table = PAGE.split("| key |")[1].split("\n\n")[0]
-    assert tuple(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == KEYS
+    common = [key for key in KEYS if misplaced(key, JobType.BATCH) is None]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == common
     assert f"| `{DEFAULT_RESOURCE}` |" in table
+
+
+def test_every_key_of_a_type_is_documented_there() -> None:
+    for type_ in (JobType.SERVICE, JobType.DATABASE, JobType.CRON, JobType.DAG):
+        section = TYPES.split(f"### {type_.value}\n")[1].split("\n### ")[0]
+        keys = re.findall(r"`(\w+)`", "".join(re.findall(r"^\|([^|]*)\|", section, re.MULTILINE)))
+        own = {key for key in KEYS if misplaced(key, type_) is None and misplaced(key, JobType.BATCH) is not None}
+        assert set(keys) - {"after"} == own | ({"continue"} if type_ is JobType.DAG else set())
+        for key in ("gang", "retries", "job_failure"):
+            assert (misplaced(key, type_) is None) == (type_ in (JobType.CRON, JobType.DAG))
 
 
 @pytest.mark.parametrize("text", re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
