@@ -323,3 +323,22 @@ def test_the_same_for_asyncio(cluster: Cluster, tmp_path: Path, spool: Path) -> 
             assert (await waiting.job.wait(PATIENCE)).state == "cancelled"
 
     asyncio.run(main())
+
+
+def test_a_task_that_does_not_find_its_data_says_what_to_do(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "cress.client.worker", str(tmp_path / "nowhere")]
+    done = subprocess.run(
+        command, env={**os.environ, "CRESS_TASK_INDEX": "0"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"cress: there is no {tmp_path}/nowhere on this node: "
+        "spool= must be a folder that all nodes share, or an address\n"
+    )
+
+
+def test_a_worker_loads_little() -> None:
+    code = "import sys, cress.client.worker; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "cress.client.frames" in loaded
+    assert {"msgspec", "httpx", "asyncio", "cloudpickle", "fsspec", "cress.client.http"}.isdisjoint(loaded)

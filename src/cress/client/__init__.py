@@ -1,38 +1,44 @@
-"""The Python API of a center: ``connect()``, one method for each call, the views that they give. Cheap to import."""
+"""The Python API of a center: ``connect()``, one method for each call, the views that they give.
+
+Cheap to import: names are loaded when they are used, since every worker of ``Client.map`` comes through here.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cress.client.config import Address, NoCenter, find_center
-from cress.client.errors import Broken, ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
-from cress.client.http import Client
-from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
-from cress.protocol.views import (
-    Applied,
-    AppliedJob,
-    AppliedJobs,
-    AttemptView,
-    ErrorView,
-    EventView,
-    Fault,
-    GroupsPage,
-    GroupView,
-    JobsPage,
-    JobView,
-    MatchView,
-    NodesPage,
-    NodeTask,
-    NodeView,
-    PlaceView,
-    StateView,
-    SubmittedPage,
-    TaskCounts,
-    TasksPage,
-    TaskView,
-    UsagePage,
-    UsageView,
-)
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cress.client.config import Address, NoCenter, find_center
+    from cress.client.errors import Broken, ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
+    from cress.client.http import Client
+    from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
+    from cress.protocol.views import (
+        Applied,
+        AppliedJob,
+        AppliedJobs,
+        AttemptView,
+        ErrorView,
+        EventView,
+        Fault,
+        GroupsPage,
+        GroupView,
+        JobsPage,
+        JobView,
+        MatchView,
+        NodesPage,
+        NodeTask,
+        NodeView,
+        PlaceView,
+        StateView,
+        SubmittedPage,
+        TaskCounts,
+        TasksPage,
+        TaskView,
+        UsagePage,
+        UsageView,
+    )
 
 __all__ = [
     "Address",
@@ -77,7 +83,31 @@ __all__ = [
 ]
 
 
+# Where the names are.
+_PLACES = (
+    "cress.client.config",
+    "cress.client.errors",
+    "cress.client.http",
+    "cress.protocol.views",
+    "cress.protocol.familyviews",
+)
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        from importlib import import_module
+
+        for place in _PLACES:
+            module = import_module(place)
+            if hasattr(module, name):
+                return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def connect(data: Path | None = None) -> Client:
     """A client of the center that ``data``, the environment or the user's data directory names."""
+    from cress.client.config import find_center
+    from cress.client.http import Client
+
     url, token, folder = find_center(data)
     return Client(url, token, advice=f"start one with `cress up --data {folder}`" if folder else "")

@@ -81,9 +81,8 @@ def job_of(bundle: Bundle, name: str, python: str, keys: Mapping[str, Any]) -> J
     """The array job of a bundle."""
     command = [python or sys.executable, "-m", "cress.client.worker", bundle.spool.address]
     given = {"name": name, "retries": RETRIES, "backoff": BACKOFF, **keys, "tasks": len(bundle.sizes)}
-    if "directory" not in given and "://" not in bundle.spool.address:
-        # In a container a task can write only there.
-        given["directory"] = bundle.spool.address
+    # Folders of the client need not be there; where one is, the task goes there by itself.
+    given.setdefault("directory", "/")
     environment = dict(given.get("environment") or {})
     if "PYTHONPATH" in os.environ and not python:
         environment.setdefault("PYTHONPATH", os.environ["PYTHONPATH"])

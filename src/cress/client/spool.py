@@ -61,7 +61,8 @@ class Folder:
                 yield file
             beside.replace(self._path / name)
         except BaseException:
-            beside.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                beside.unlink()
             raise
 
     @contextmanager

@@ -6,6 +6,7 @@ task is tried again as often as the job says.
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import sys
@@ -30,8 +31,19 @@ def main(arguments: list[str]) -> int:
     except FileNotFoundError:
         _say(f"there is no {spool.address} on this node: spool= must be a folder that all nodes share, or an address")
         return 1
-    if not skip:
-        _do(spool, head, chunk)
+    try:
+        if not skip:
+            _do(spool, head, chunk)
+    except OSError as error:
+        if error.errno not in {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC}:
+            raise
+        hint = (
+            "; in a container: cress executor --writable FOLDER, or another spool="
+            if error.errno == errno.EROFS
+            else ""
+        )
+        _say(f"{spool.address} cannot be written on this node ({error.strerror}){hint}")
+        return 1
     return 0
 
 
