@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cress.executor import logs
-from cress.executor.bounds import STEP, Bounds, Written, able, first_kept, keep_last
+from cress.executor.bounds import STEP, Bounds, able, first_kept, keep_last
 from cress.model.reports import Cause
 from cress.model.times import SECOND
 from cress.protocol.messages import LogData, ReadLog
@@ -116,9 +116,9 @@ def test_what_a_task_puts_in_the_place_of_its_log_is_left_alone(tmp_path: Path, 
         log.mkdir()
     said: list[str] = []
     bounds = Bounds(os.fsencode(tmp_path), said.append)
-    bounds.began(0)
-    bounds.look(10 * SECOND, lambda: [Written(5, 1)])
-    bounds.look(20 * SECOND, list)
+    bounds.began(5, 1, 0)
+    bounds.look(10 * SECOND)
+    bounds.over(5, 20 * SECOND)
     assert precious.read_bytes() == b"x" * MB
     assert said == []
 
@@ -129,26 +129,27 @@ def test_logs_that_do_not_grow_are_looked_at_seldom(tmp_path: Path) -> None:
     quiet, busy = tmp_path / "5/stdout", tmp_path / "6/stdout"
     quiet.write_bytes(b"x")
     bounds = Bounds(os.fsencode(tmp_path), print)
-    bounds.began(0)
-    assert bounds.due is not None
+    bounds.began(5, MB, 0)
     now, looks = 0, 0
     while now < 60 * SECOND:
         assert bounds.due is not None
         now = bounds.due
-        bounds.look(now, lambda: [Written(5, MB)])
+        bounds.look(now)
         looks += 1
-    assert looks < 90, "the roll call once a second, and a look every few seconds"
+    assert looks < 30, "every few seconds"
     busy.write_bytes(b"x" * 8 * MB)
-    bounds.began(now)
+    bounds.began(6, MB, now)
     for _ in range(40):
         assert bounds.due is not None
         now = bounds.due
-        bounds.look(now, lambda: [Written(5, MB), Written(6, MB)])
+        bounds.look(now)
         with busy.open("ab") as file:
             file.write(b"x" * MB)
         assert on_disk(busy) < 10 * MB
     assert now < 90 * SECOND
-    bounds.look(now + SECOND, list)
+    bounds.over(5, now)
+    bounds.over(6, now)
+    bounds.look(now + 10 * SECOND)
     assert bounds.due is None, "nobody writes"
     assert on_disk(busy) <= MB + 2 * STEP
     assert on_disk(quiet) <= 4096
@@ -186,8 +187,8 @@ def test_without_holes_it_is_said_once(tmp_path: Path) -> None:
         for attempt in (5, 6):
             (place / str(attempt)).mkdir()
             (place / f"{attempt}/stdout").write_bytes(b"x" * MB)
-        bounds.began(0)
-        bounds.look(SECOND, lambda: [Written(5, 1), Written(6, 1)])
+            bounds.began(attempt, 1, 0)
+        bounds.look(SECOND)
         assert said == [f"logs are not bounded: the file system of {place} makes no holes in files"]
         assert bounds.due is None
         assert (place / "6/stdout").read_bytes() == b"x" * MB

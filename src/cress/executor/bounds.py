@@ -11,9 +11,8 @@ import errno
 import heapq
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from cress.model.times import MILLISECOND, SECOND
 
@@ -28,13 +27,6 @@ _UNABLE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 _libc = ctypes.CDLL(None, use_errno=True)
 _fallocate = getattr(_libc, "fallocate64", None) or _libc.fallocate
 _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-
-
-class Written(NamedTuple):
-    """An attempt that may write, and how many bytes are kept of each of its streams."""
-
-    attempt: int
-    limit: int
 
 
 class _Log:
@@ -56,36 +48,26 @@ class Bounds:
         self._say = say
         self._logs: dict[int, _Log] = {}
         self._dues: list[tuple[int, int]] = []  # when a log is looked at, its attempt
-        self._call = 0  # when it is asked again who writes
         self.able = True
 
     @property
     def due(self) -> int | None:
-        """When to look next; ``None``: when somebody begins to write."""
-        if not self.able or not (self._logs or self._call):
-            return None
-        return min(self._call, self._dues[0][0]) if self._dues else self._call
+        """When to look next."""
+        return self._dues[0][0] if self._dues and self.able else None
 
-    def began(self, now: int) -> None:
-        """Somebody has begun to write."""
-        self._call = min(self._call or now + FIRST, now + FIRST)
+    def began(self, attempt: int, limit: int, now: int) -> None:
+        """The attempt writes from now on, and ``limit`` bytes are kept of each of its streams."""
+        self._logs[attempt] = _Log(limit, now)
+        heapq.heappush(self._dues, (now + FIRST, attempt))
 
-    def look(self, now: int, written: Callable[[], Iterable[Written]]) -> None:
-        """Make the holes that are due in the logs of the attempts ``written``, and the last ones of who is no more of them."""
-        due = self.due
-        if due is None or now < due:
-            return
-        if now >= self._call:
-            before, self._logs = self._logs, {}
-            for attempt, limit in written():
-                log = before.pop(attempt, None)
-                if log is None:
-                    log = _Log(limit, now)
-                    heapq.heappush(self._dues, (now, attempt))
-                self._logs[attempt] = log
-            for attempt, log in before.items():
-                self._look(attempt, log, now)
-            self._call = now + USUAL if self._logs else 0
+    def over(self, attempt: int, now: int) -> None:
+        """The attempt writes nothing any more."""
+        log = self._logs.pop(attempt, None)
+        if log is not None and self.able:
+            self._look(attempt, log, now)
+
+    def look(self, now: int) -> None:
+        """Make the holes that are due."""
         while self.able and self._dues and self._dues[0][0] <= now:
             _, attempt = heapq.heappop(self._dues)
             log = self._logs.get(attempt)

@@ -21,7 +21,7 @@ import msgspec
 
 from cress.executor import trouble
 from cress.executor.addresses import Ground
-from cress.executor.environment import of_job, variables
+from cress.executor.carrier import step_down
 from cress.executor.runtimes import linux
 from cress.executor.runtimes.accounts import account_of
 from cress.executor.runtimes.base import Runtime, StartError, announced
@@ -202,27 +202,13 @@ class Stage:
         if own:
             self._enter_own()
         ground = Ground(Path() if own else Path(self.run.directory), walls)
-        told = self._step_down()
+        told = step_down(self.what, self.orders.node)
+        # Only now, and not before a change of account: the kernel would forget it.
+        linux.die_with_parent(signal.SIGKILL)
         if not own:
             os.chdir(self.run.directory)
         wrong = (transfer.bring if kind is Cause.FILES else transfer.save)(files, ground, told)
         return b"done" if wrong is None else wrong.encode()
-
-    def _step_down(self) -> dict[str, str]:
-        """Become the account of the task, with its environment; what its variables are."""
-        account = account_of(self.run)
-        if account is not None:
-            os.setgroups(account.groups)
-            os.setresgid(account.gid, account.gid, account.gid)
-            os.setresuid(account.uid, account.uid, account.uid)
-            os.environb.update(account.environment())
-        # Only now, and not before a change of account: the kernel would forget it.
-        linux.die_with_parent(signal.SIGKILL)
-        os.environ.update(dict(self.run.environment))
-        known = {
-            os.fsdecode(name): os.fsdecode(value) for name, value in (of_job(self.run) | variables(self.what)).items()
-        }
-        return {"CRESS_NODE": self.orders.node, **known}
 
     def _enter_own(self) -> None:
         """Make the directory of the attempt, as the program would, and go there."""

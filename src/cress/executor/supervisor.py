@@ -27,11 +27,12 @@ import msgspec
 
 from cress.executor import bounds, ports, processes, state, trouble
 from cress.executor.alarm import Alarm
-from cress.executor.bounds import Bounds, Written
+from cress.executor.bounds import Bounds
 from cress.executor.folder import Folder, FolderInUseError, socket_path
 from cress.executor.frames import FrameError, Frames, frame
 from cress.executor.journal import Journal, JournalError
 from cress.executor.keeper import SIGKILL, Keeper, Stage, Task
+from cress.executor.logcopy import Copies
 from cress.executor.records import Record
 from cress.executor.runtimes import choose
 from cress.executor.runtimes.base import Runtime, Spawn, StartError, announced
@@ -41,7 +42,7 @@ from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import StagedRuntime
 from cress.executor.settings import LOG_SIZE
 from cress.executor.trouble import Trouble
-from cress.model.reports import Cause, Report, Usage
+from cress.model.reports import Cause, Ended, Report, Usage
 from cress.model.run import Run
 from cress.protocol.messages import (
     Inventory,
@@ -107,6 +108,7 @@ class Supervisor:
         self.keeper = Keeper(self.journal.known, self)
         self.attempts = os.fsencode(folder.attempts)
         self.log_size = log_size
+        self.copies = Copies(folder.path, name, self.say)
         self.bounds = Bounds(self.attempts, self.say)
         if not bounds.able(folder.attempts):
             self.unlimited += (
@@ -137,6 +139,7 @@ class Supervisor:
         """Work until told to end."""
         self._clock()
         self._resume()
+        self.copies.left(set(self.keeper.tasks))
         self._finish_turn()
         while not self.stopped:
             for key, _ in self.selector.select(self._pause()):
@@ -153,7 +156,7 @@ class Supervisor:
             self.keeper.work(SPAWNS_PER_TURN)
             self._settle_spawns()
             self._clear()
-            self._bound_logs()
+            self.bounds.look(self.keeper.now)
             self._finish_turn()
         self._close()
 
@@ -175,15 +178,6 @@ class Supervisor:
             # Nothing is due; only the agent or a signal can bring something.
             return LONGEST_SLEEP
         return min(max(0.0, (min(dues) - self.keeper.now) / 1e6), LONGEST_SLEEP)
-
-    def _bound_logs(self) -> None:
-        """See that no log takes more of the disk than it may."""
-
-        def written() -> list[Written]:
-            tasks = self.keeper.tasks.values()
-            return [Written(task.attempt, task.log_size or self.log_size) for task in tasks if task.pid]
-
-        self.bounds.look(self.keeper.now, written)
 
     def _finish_turn(self) -> None:
         """Write down what happened, then tell it."""
@@ -260,7 +254,7 @@ class Supervisor:
         for pid, status, usage in ended:
             self.orphans.pop(pid, None)
             task = self.by_pid.pop(pid, None)
-            if task is None or task.pid != pid:
+            if self.copies.ended(pid, status) or task is None or task.pid != pid:
                 continue
             if task.attempt in self.keeper.tasks:
                 used = Usage(round((usage.ru_utime + usage.ru_stime) * 1e6), usage.ru_maxrss * 1024)
@@ -297,8 +291,8 @@ class Supervisor:
             if there is None or (ticks is not None and there != ticks) or not self._watch(attempt, pid):
                 self.keeper.lost(attempt)
             else:
-                self.keeper.adopt(attempt, pid, there)
-                self.bounds.began(self.keeper.now)
+                task = self.keeper.adopt(attempt, pid, there)
+                self.bounds.began(attempt, task.log_size or self.log_size, self.keeper.now)
         self.say(f"{len(self.keeper.tasks)} attempts of an earlier supervisor taken up")
 
     def _kill_strays(self, known: set[int]) -> None:
@@ -351,8 +345,11 @@ class Supervisor:
             raise StartError(f"port {port} is in use on this node", port=port)
         folder = self.attempts + b"/%d" % task.attempt
         data = state.make(self.folder.path, task.run, task.task)
-        pid, fd = self._runtime(task.run).spawn(Spawn(task.attempt, task.task, task.run, folder, task.given, data))
-        self.bounds.began(self.keeper.now)
+        what = Spawn(task.attempt, task.task, task.run, folder, task.given, data)
+        if task.run.log_copy:
+            self.copies.order(what)
+        pid, fd = self._runtime(task.run).spawn(what)
+        self.bounds.began(task.attempt, task.log_size or self.log_size, self.keeper.now)
         self.by_pid[pid] = task
         self.spawning[pid] = (fd, task, bytearray())
         return pid
@@ -445,6 +442,9 @@ class Supervisor:
     def report(self, report: Report) -> None:
         """See ``Hands``."""
         self.reports.append(report)
+        if isinstance(report, Ended):
+            self.bounds.over(report.attempt, self.keeper.now)
+            self.copies.over(report.attempt)
 
     def say(self, sentence: str) -> None:
         """See ``Hands``."""

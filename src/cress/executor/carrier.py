@@ -1,0 +1,22 @@
+"""What processes that carry files have in common: they work as the account of the task, in its environment."""
+
+from __future__ import annotations
+
+import os
+
+from cress.executor.environment import of_job, variables
+from cress.executor.runtimes.accounts import account_of
+from cress.executor.runtimes.base import Spawn
+
+
+def step_down(what: Spawn, node: str) -> dict[str, str]:
+    """Become the account of the task for good, with its environment; the variables that addresses may name."""
+    account = account_of(what.run)
+    if account is not None:
+        os.setgroups(account.groups)
+        os.setresgid(account.gid, account.gid, account.gid)
+        os.setresuid(account.uid, account.uid, account.uid)
+        os.environb.update(account.environment())
+    os.environ.update(dict(what.run.environment))
+    known = of_job(what.run) | variables(what)
+    return {"CRESS_NODE": node, **{os.fsdecode(name): os.fsdecode(value) for name, value in known.items()}}

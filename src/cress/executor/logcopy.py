@@ -1,0 +1,154 @@
+"""Copies what an attempt wrote to the folder that its job names. ``python -m cress.executor.logcopy ORDERS``.
+
+A process of its own, started by the supervisor when the attempt is over. The orders lie in a folder for the executor alone,
+from the start of the attempt on, so that a supervisor that comes later finds them. A copy that fails changes nothing
+about the attempt: a line at the end of its standard error says so, and the executor's log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import stat
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from cress.executor.addresses import Failed, shown, with_variables
+from cress.executor.bounds import first_kept
+from cress.executor.carrier import step_down
+from cress.executor.runtimes.base import Spawn, StartError
+from cress.model.run import File
+
+FOLDER = "copies"
+STREAMS = ("stdout", "stderr")
+# At the same time.
+MOST = 4
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """Whose logs are copied."""
+
+    node: str
+    what: Spawn
+
+
+class Copies:
+    """The supervisor's side: the copies that are to be made, and those that are being made."""
+
+    def __init__(self, home: Path, node: str, say: Callable[[str], None]) -> None:
+        self._folder = home / FOLDER
+        self._node = node
+        self._say = say
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._ordered = {int(each.name) for each in self._folder.iterdir() if each.name.isdigit()}
+        self._waiting: list[int] = []
+        self._working: dict[int, int] = {}  # by pid: the attempt
+
+    def order(self, what: Spawn) -> None:
+        """The attempt is about to start; its logs are to be copied when it is over. StartError: it cannot be kept."""
+        path = self._folder / str(what.attempt)
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                file.write(msgspec.msgpack.encode(Orders(self._node, what)))
+        except OSError as error:
+            raise StartError(f"{path} could not be written: {error.strerror}", node=True) from None
+        self._ordered.add(what.attempt)
+
+    def over(self, attempt: int) -> None:
+        """The attempt writes nothing any more."""
+        if attempt in self._ordered:
+            self._ordered.discard(attempt)
+            self._waiting.append(attempt)
+            self._start()
+
+    def left(self, running: set[int]) -> None:
+        """Take up what an earlier supervisor left, of attempts that do not run any more."""
+        for attempt in sorted(self._ordered - running):
+            self.over(attempt)
+
+    def ended(self, pid: int, status: int) -> bool:
+        """A child has ended; whether it was one of those that copy."""
+        attempt = self._working.pop(pid, None)
+        if attempt is None:
+            return False
+        if status:
+            self._say(f"the copy of the log of attempt {attempt} ended in the middle")
+        (self._folder / str(attempt)).unlink(missing_ok=True)
+        self._start()
+        return True
+
+    def _start(self) -> None:
+        while self._waiting and len(self._working) < MOST:
+            attempt = self._waiting.pop(0)
+            command = [sys.executable, "-I", "-m", "cress.executor.logcopy", str(self._folder / str(attempt))]
+            environment = {name: value for name, value in os.environ.items() if not name.startswith("CRESS_")}
+            heard = [each for each in signal.valid_signals() if callable(signal.getsignal(each))]
+            try:
+                pid = os.posix_spawn(command[0], command, environment, setsid=True, setsigmask=(), setsigdef=heard)
+            except OSError as error:
+                self._say(f"the log of attempt {attempt} is not copied: {error.strerror}")
+                (self._folder / str(attempt)).unlink(missing_ok=True)
+                continue
+            self._working[pid] = attempt
+
+
+def main(orders: Path) -> int:
+    """Copy both streams; 0 also if that failed, and was said."""
+    told = msgspec.msgpack.decode(orders.read_bytes(), type=Orders)
+    what, run = told.what, told.what.run
+    os.chdir("/")
+    # Before the account changes, which may not be able to pass through the executor's directory.
+    logs = {name: _opened(what.folder + b"/" + name.encode()) for name in STREAMS}
+    try:
+        from cress.executor import transfer
+
+        transfer.load([File(source=run.log_copy, path="")])
+        variables = step_down(what, told.node)
+        place = with_variables(run.log_copy, variables).rstrip("/")
+        for name, fd in logs.items():
+            if fd is not None:
+                _copy(fd, f"{place}/{variables['CRESS_JOB_ID']}/{what.task}/{what.attempt}/{name}", transfer.copy_file)
+    except (Failed, ImportError, OSError, StartError) as error:
+        line = f"[the log could not be copied to {shown(run.log_copy)}: {error}]"
+        print(f"attempt {what.attempt}: {line}", file=sys.stderr)  # noqa: T201
+        fd = logs["stderr"]
+        if fd is not None:
+            with contextlib.suppress(OSError):
+                os.write(fd, f"{line}\n".encode())
+    return 0
+
+
+def _copy(fd: int, address: str, save: Callable[[Path, str], None]) -> None:
+    first = first_kept(fd)
+    with tempfile.NamedTemporaryFile(prefix="cress-log-") as kept, open(fd, "rb", closefd=False) as log:
+        os.fchmod(kept.fileno(), 0o644)
+        if first:
+            kept.write(f"[the first {first} bytes are gone]\n".encode())
+        log.seek(first)
+        shutil.copyfileobj(log, kept)
+        kept.flush()
+        save(Path(kept.name), address)
+
+
+def _opened(path: bytes) -> int | None:
+    """A log, if it is still one: its folder belongs to the task."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    status = os.fstat(fd)
+    if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+        return fd
+    os.close(fd)
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
