@@ -213,6 +213,19 @@ def test_a_task_that_always_dies_is_told_and_others_are_not_lost(center: cress.C
     assert "task 1 was ended by signal 9 on n1\n  no more memory for me" in str(found[1])
 
 
+def test_a_python_that_is_not_there(center: cress.Client, spool: Path) -> None:
+    with pytest.raises(TaskDied, match="/nonexistent/python"):
+        list(center.map(abs, [1], python="/nonexistent/python", spool=spool, **SMALL))
+
+
+def test_a_job_that_somebody_cancels(center: cress.Client, tmp_path: Path, spool: Path) -> None:
+    results = center.map(wait_for, [tmp_path / "never"], spool=spool, **SMALL)
+    assert results.job is not None
+    results.job.cancel()
+    with pytest.raises(TaskDied, match=r"job \d+ \(wait-for\) cancelled"):
+        next(results)
+
+
 def test_results_are_not_lost_with_a_center_that_is_killed(own: Cluster, tmp_path: Path, spool: Path) -> None:
     def held(x: int) -> int:
         if x >= 4:

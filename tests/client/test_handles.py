@@ -158,6 +158,26 @@ def test_patience_ends_and_a_center_that_was_never_there_is_told_at_once(own: Cl
             other.state()
 
 
+def test_a_center_that_comes_back_somewhere_else_is_found(own: Cluster) -> None:
+    async def ask(url: str) -> None:
+        async with cress.AsyncClient(data=own.data, patience=PATIENCE) as client:
+            await client.state()
+            await asyncio.to_thread(move)
+            await client.state()
+            assert client.http.url == own.address("url") != url
+
+    def move() -> None:
+        own.kill_center()
+        own._ports = (0, 0)
+        own.start_center()
+
+    with cress.Client(data=own.data, patience=PATIENCE) as client:
+        client.state()
+        asyncio.run(ask(own.address("url")))
+        assert client.state().nodes == 1
+        assert client.http.url == own.address("url")
+
+
 # --- asyncio ----------------------------------------------------------------------------------------------------------
 
 

@@ -52,16 +52,16 @@ class Bundle:
     def look(self) -> list[Part]:
         """What has come since the last time. Raises ``OSError`` when the spool cannot be read."""
         found = []
-        names = self.spool.names()
-        for chunk in sorted(self.missing):
-            if f"{chunk}{RESULT}" in names:
+        for chunk, suffix in sorted(map(_chunk_of, self.spool.names())):
+            if suffix == BEGUN:
+                self.begun.add(chunk)
+            elif suffix == RESULT and chunk in self.missing:
                 with self.spool.read(f"{chunk}{RESULT}") as file:
                     found.append(Part(chunk, read_outcomes(file, self.sizes[chunk])))
                 self.missing.discard(chunk)
                 # What was read need not be kept for as long as the others take.
+                self.spool.remove(f"{chunk}{BEGUN}")
                 self.spool.remove(f"{chunk}{RESULT}")
-            elif f"{chunk}{BEGUN}" in names:
-                self.begun.add(chunk)
         return found
 
     def skip(self, chunk: int) -> None:
@@ -75,6 +75,12 @@ class Bundle:
         """A chunk that will have no result."""
         self.missing.discard(chunk)
         return Part(chunk, [Outcome(error=error)] * self.sizes[chunk])
+
+
+def _chunk_of(name: str) -> tuple[int, str]:
+    """What a file is about; the payload and its index are about no chunk."""
+    number, dot, suffix = name.partition(".")
+    return (int(number), dot + suffix) if number.isdecimal() else (-1, name)
 
 
 def job_of(bundle: Bundle, name: str, python: str, keys: Mapping[str, Any]) -> Job:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # What a client left that was killed: nobody can want the results of a call after so many seconds.
 FORGOTTEN = 7 * 86_400.0
+# How often removing a folder is tried.
+CLEARINGS = 5
 
 
 class Spool(Protocol):
@@ -84,7 +86,12 @@ class Folder:
 
     def clear(self) -> None:
         """See ``Spool``."""
-        shutil.rmtree(self._path, ignore_errors=True)
+        # A task that is just being cancelled may write into it meanwhile.
+        for _ in range(CLEARINGS):
+            shutil.rmtree(self._path, ignore_errors=True)
+            if not self._path.exists():
+                break
+            time.sleep(0.05)
 
 
 class Remote:
