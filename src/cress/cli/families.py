@@ -112,7 +112,7 @@ def service_row(task: TaskView, now: float) -> list[Cell]:
         last.node if last is not None else "-",
         age,
         str(max(0, len(task.attempts) - 1)),
-        ports_of(last.ports) if last is not None else "",
+        ports_of(last.ports) if last is not None else "-",
         task.why or (last.error if last is not None else ""),
     ]
 
