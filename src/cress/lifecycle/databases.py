@@ -84,7 +84,7 @@ def _waits(machine: Machine, family: Family, state: Kept, index: int, now: int) 
     if again is not None and index not in family.members:
         return f"task {index}: {again_in(lasting(again - now))}"
     if index not in family.members:
-        return f"task {index} starts when task {index - 1} is ready" if index and index not in state.proven else ""
+        return f"task {index} starts when task {index - 1} is ready" if index and index not in state.ran else ""
     number, home = family.members[index], state.nodes.get(index)
     node = machine.nodes.get(home) if home is not None else None
     if node is not None and not node.connected and not machine.jobs[number].attempts:
@@ -106,7 +106,7 @@ def _may_begin(machine: Machine, family: Family, state: Kept, index: int) -> boo
     """Whether the next life of an index may be made: not while it waits, and the first one after those before it."""
     if machine.timers.get(AGAIN, timer_name(family, index)) is not None:
         return False
-    if index in state.proven or not index:
+    if index in state.ran or not index:
         return True
     return kept.is_ready(machine.jobs.get(family.members.get(index - 1, 0)))
 

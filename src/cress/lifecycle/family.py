@@ -23,7 +23,7 @@ class Kept(msgspec.Struct, tag=True, kw_only=True):
     ``good`` is the last version that was ready as a whole, ``failed`` the template of the one that was taken back last;
     ``updating``: the newest was not ready as a whole yet.
     ``out`` are the indices that an update took out while they had an attempt, ``parked`` those that it took while they
-    waited for a node, both until they are ready; ``gained`` is how many of the latter are ready by now. ``failures`` are counted in a row, ``proven`` is the template of the last
+    waited for a node, both until they are ready; ``gained`` are those of the latter that are ready now. ``failures`` are counted in a row, ``proven`` is the template of the last
     version that was ready there. ``moment`` (wall clock, µs) is the next one of the timetable; 0: none.
 
     Of a database: ``ran`` is the template of the last life, ``nodes`` where it ran, ``moved`` why it may go elsewhere.
@@ -34,7 +34,7 @@ class Kept(msgspec.Struct, tag=True, kw_only=True):
     failed: int = 0
     out: list[int] = []
     parked: list[int] = []
-    gained: int = 0
+    gained: list[int] = []
     failures: dict[int, int] = {}
     proven: dict[int, int] = {}
     moment: int = 0

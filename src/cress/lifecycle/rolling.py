@@ -29,7 +29,7 @@ _REPLACED = "a new version takes its place"
 def begin(family: Family) -> None:
     """It is to be otherwise from now on."""
     state = kept.state_of(family)
-    family.reason, state.failed, state.updating = "", 0, True
+    family.reason, state.failed, state.updating, state.gained = "", 0, True, []
 
 
 def is_alike(one: Job, other: Job) -> bool:
@@ -69,7 +69,7 @@ def unfit(machine: Machine, family: Family, member: LiveJob, why: str) -> None:
     good, plan = state.good, kept.plan_of(family)
     assert isinstance(good.job.plan, type(plan))
     family.reason = f"version {family.version} was taken back, since task {member.index} of it {why}"
-    state.failed, state.updating = family.template, True
+    state.failed, state.updating, state.gained = family.template, True, []
     # How many there are and how they are looked after is no matter of versions.
     plan = msgspec.structs.replace(plan, checked=good.job.plan.checked, ready_after=good.job.plan.ready_after)
     family.job = msgspec.structs.replace(good.job, tasks=family.job.tasks, plan=plan, group=family.job.group)
@@ -83,12 +83,12 @@ def advance(machine: Machine, family: Family) -> None:
     if not state.updating:
         return
     lives = {index: member for index, member in members.alive(machine, family).items() if index < wanted}
-    state.gained += sum(1 for index in state.parked if _is_done(family, lives.get(index)))
+    state.gained = [index for index in (*state.gained, *state.parked) if _is_done(family, lives.get(index))]
     for places in (state.out, state.parked):
         places[:] = [index for index in places if index < wanted and not _is_done(family, lives.get(index))]
     if all(_is_done(family, lives.get(index)) for index in range(wanted)):
         if wanted:
-            state.good, state.updating, state.gained = Version(family.template, family.job), False, 0
+            state.good, state.updating, state.gained = Version(family.template, family.job), False, []
         return
     if family.held:
         return
@@ -108,7 +108,7 @@ def _take_out(machine: Machine, family: Family, plan: Service, state: Kept, old:
     lives = members.alive(machine, family)
     waiting = [index for index in state.out if index in lives and _is_idle(state, lives[index])]
     room = plan.max_unavailable - len(state.out) - len(_stumbling(machine, family, state))
-    room += min(len(waiting), state.gained)
+    room += min(len(waiting), len(state.gained))
     for member in sorted(old, key=lambda each: (kept.is_ready(each), each.index)):
         if _is_idle(state, member):
             # It must not get the room that the update makes for the new version.
