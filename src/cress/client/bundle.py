@@ -85,7 +85,8 @@ def _chunk_of(name: str) -> tuple[int, str]:
 
 def job_of(bundle: Bundle, name: str, python: str, keys: Mapping[str, Any]) -> Job:
     """The array job of a bundle."""
-    command = [python or sys.executable, "-m", "cress.client.worker", bundle.spool.address]
+    # -P: where a task happens to start is no place for modules.
+    command = [python or sys.executable, "-P", "-m", "cress.client.worker", bundle.spool.address]
     given = {"name": name, "retries": RETRIES, "backoff": BACKOFF, **keys, "tasks": len(bundle.sizes)}
     # Folders of the client need not be there; where one is, the task goes there by itself.
     given.setdefault("directory", "/")
