@@ -33,7 +33,7 @@ class Command:
         self._held = bytearray()  # input that the executor has no room for yet
         self._room = EXEC_INPUT
         self._at_end = False
-        self._over = False
+        self._over = False  # by the executor's word
         connection.put(
             Exec(
                 id=number,
@@ -57,6 +57,8 @@ class Command:
             if self._unread > 2 * EXEC_OUTPUT:
                 self.lost("the executor sends more than it was asked for")
                 return
+        else:
+            self._over = True
         self._arrived.append(message)
         self._ready.set()
 
@@ -70,9 +72,7 @@ class Command:
         while not self._arrived:
             self._ready.clear()
             await self._ready.wait()
-        message = self._arrived.popleft()
-        self._over = self._over or isinstance(message, ExecOver)
-        return message
+        return self._arrived.popleft()
 
     # --- from the person -----------------------------------------------------------------------------------------------
 

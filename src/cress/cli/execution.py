@@ -145,7 +145,7 @@ def _feed(running: Command, wake: int, *, terminal: bool) -> None:
 def _raw() -> Iterator[None]:
     """Every key goes to the command, Ctrl-C too."""
     before = termios.tcgetattr(0)
-    tty.setraw(0)
+    tty.setraw(0, termios.TCSADRAIN)  # what was typed already is for the command
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,8 +34,9 @@ class Command:
     goes in from another thread: ``send`` waits when the command does not read. Leaving it (``with``, ``close``) ends it.
     """
 
-    def __init__(self, wire: ClientConnection, url: str, start: ExecStart) -> None:
+    def __init__(self, wire: ClientConnection, opened: ExitStack, url: str, start: ExecStart) -> None:
         self._wire = wire
+        self._opened = opened
         self._url = url
         self._room = EXEC_INPUT
         self._changed = threading.Condition()
@@ -128,7 +130,7 @@ class Command:
         with self._changed:
             self._over = True
             self._changed.notify_all()
-        self._wire.close()
+        self._opened.close()
 
     def _say(self, what: ExecStart | ExecWord | bytes) -> bool:
         from websockets.exceptions import ConnectionClosed
@@ -156,8 +158,10 @@ def run_inside(
 
     start = ExecStart(command=tuple(command), environment=dict(environment), terminal=terminal)
     given: dict[str, Any] = dict(headers)
+    opened = ExitStack()
     try:
-        wire = connect(
+        # As a context, which is left by ``close``: so newer versions of the library want it.
+        opening: AbstractContextManager[ClientConnection] = connect(
             "ws" + url.removeprefix("http") + path,
             additional_headers=given,
             user_agent_header=None,
@@ -168,9 +172,10 @@ def run_inside(
             # The window bounds it; a reader that is paused must not keep the library from answering pings.
             max_queue=None,
         )
+        wire = opened.enter_context(opening)
     except InvalidStatus as error:
         raise calls.refusal(error.response.status_code, bytes(error.response.body or b""), url) from None
     except (OSError, InvalidHandshake, EOFError) as error:
         why = calls.cause_of(error)
         raise Unreachable(f"no center answers at {url} ({why}){advice}") from None
-    return Command(wire, url, start)
+    return Command(wire, opened, url, start)

@@ -25,7 +25,24 @@ _DEEPEST = 16
 _PR_SET_PDEATHSIG, _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 23, 24, 38
 _MOST_CAPABILITIES = 64
 _SIGKILL = 9
-_LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+# As /proc/PID/limits calls them; prlimit would ask for a right that even root may not have.
+_LIMITS = {
+    "cpu time": resource.RLIMIT_CPU,
+    "file size": resource.RLIMIT_FSIZE,
+    "data size": resource.RLIMIT_DATA,
+    "stack size": resource.RLIMIT_STACK,
+    "core file size": resource.RLIMIT_CORE,
+    "resident set": resource.RLIMIT_RSS,
+    "processes": resource.RLIMIT_NPROC,
+    "open files": resource.RLIMIT_NOFILE,
+    "locked memory": resource.RLIMIT_MEMLOCK,
+    "address space": resource.RLIMIT_AS,
+    "pending signals": resource.RLIMIT_SIGPENDING,
+    "msgqueue size": resource.RLIMIT_MSGQUEUE,
+    "nice priority": resource.RLIMIT_NICE,
+    "realtime priority": resource.RLIMIT_RTPRIO,
+    "realtime timeout": resource.RLIMIT_RTTIME,
+}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -65,7 +82,7 @@ class Place:
         if "mnt" in names or os.readlink(f"/proc/{pid}/root") != "/":  # noqa: PTH115
             self.root = os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.directory = os.open(f"/proc/{pid}/cwd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self.limits = [(number, resource.prlimit(pid, number)) for number in _LIMITS]
+        self.limits = list(_limits(pid))
 
 
 def prepare(first: int, attempt: int) -> Place:
@@ -179,6 +196,16 @@ def _children(pid: int) -> Iterator[int]:
 def _status(pid: int) -> dict[str, str]:
     lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _limits(pid: int) -> Iterator[tuple[int, tuple[int, int]]]:
+    for line in Path(f"/proc/{pid}/limits").read_text(encoding="ascii").splitlines()[1:]:
+        number = _LIMITS.get(line[:26].removeprefix("Max ").strip())
+        if number is not None:
+            soft, hard = (
+                resource.RLIM_INFINITY if word == "unlimited" else int(word) for word in line[26:].split()[:2]
+            )
+            yield number, (soft, hard)
 
 
 def _cgroups(pid: int) -> Iterator[str]:

@@ -1,0 +1,325 @@
+"""Commands inside running tasks: where they are, who they are, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cress.executor import inside
+from cress.executor.doors import DoorError, Doors
+from tests.executor.harness import until
+
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make tasks of other accounts and namespaces")
+ENVIRONMENT = {"PATH": os.environ["PATH"], "CRESS_ATTEMPT": "5", "WORD": "right"}
+
+
+@contextlib.contextmanager
+def task(*command: str, says: bool = False, **more: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that looks like the first one of attempt 5. ``says``: it writes a line when it is what it wants to be."""
+    process = subprocess.Popen(
+        command or ("sleep", "1000"),
+        env=ENVIRONMENT,
+        start_new_session=True,
+        stdout=subprocess.PIPE if says else None,
+        **more,  # type: ignore[call-overload]
+    )
+    try:
+        if process.stdout is not None:
+            assert process.stdout.readline() == b"here\n"
+        else:
+            until(lambda: b"python" not in Path(f"/proc/{process.pid}/cmdline").read_bytes())
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, 9)
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+async def run(doors: Doors, first: int, *command: str, attempt: int = 5) -> tuple[int, str]:
+    """The exit code, and what it wrote."""
+    reading, writing = os.pipe()
+    null = os.open(os.devnull, os.O_RDONLY)
+    try:
+        visit = await doors.enter(first, attempt, command, streams=(null, writing, writing))
+    except DoorError:
+        os.close(reading)
+        raise
+    finally:
+        os.close(null)
+        os.close(writing)
+    with os.fdopen(reading, encoding="utf-8", errors="replace") as file:
+        return await visit.over, file.read().strip()
+
+
+def with_doors(story: Callable[[Doors], Awaitable[None]]) -> None:
+    async def told() -> None:
+        doors = Doors()
+        try:
+            await story(doors)
+        finally:
+            doors.close()
+
+    asyncio.run(told())
+
+
+def inside_of(first: int, *command: str) -> str:
+    """What a command writes that succeeds inside a task."""
+    found: list[tuple[int, str]] = []
+
+    async def story(doors: Doors) -> None:
+        found.append(await run(doors, first, *command))
+
+    with_doors(story)
+    assert found[0][0] == 0, found
+    return found[0][1]
+
+
+def test_environment_directory_and_limits_are_those_of_the_task(tmp_path: Path) -> None:
+    with task(
+        "sh", "-c", "ulimit -n 77; ulimit -c 0; umask 027; echo here; sleep 1000", says=True, cwd=tmp_path
+    ) as process:
+        said = inside_of(process.pid, "sh", "-c", "echo $WORD; pwd; ulimit -n; umask; echo ${CRESS_TOKEN-none}")
+    assert said.split() == ["right", str(tmp_path), "77", "0027", "none"]
+
+
+CODES = [("exit 7", 7), ("kill -9 $$", 137), ("kill -INT $$", 130), ("true", 0)]
+
+
+def test_codes_are_those_of_shells() -> None:
+    async def story(doors: Doors) -> None:
+        for script, code in CODES:
+            assert (await run(doors, process.pid, "sh", "-c", script))[0] == code, script
+        for command, code, why in (
+            (["nosuch"], 127, "command not found in the task: nosuch"),
+            (["/etc/passwd"], 126, "/etc/passwd cannot be started in the task: permission denied"),
+        ):
+            with pytest.raises(DoorError, match=why) as refused:
+                await run(doors, process.pid, *command)
+            assert refused.value.code == code
+
+    with task() as process:
+        with_doors(story)
+
+
+def test_only_the_task_itself_is_entered() -> None:
+    """The number of a process that is gone may be another's by now."""
+
+    async def story(doors: Doors) -> None:
+        for first, attempt in ((os.getpid(), 5), (process.pid, 6)):
+            with pytest.raises(DoorError, match="cannot be found on its node"):
+                await run(doors, first, "true", attempt=attempt)
+        process.kill()
+        process.wait()
+        with pytest.raises(DoorError, match="the task"):
+            await run(doors, process.pid, "true")
+
+    with task() as process:
+        with_doors(story)
+
+
+def running(word: str) -> bool:
+    """Whether a process has this word among its arguments."""
+    return subprocess.run(["pgrep", "-f", f"^sleep {word}$"], check=False, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("ends", ["exit 0", "kill -9 $$"])
+def test_what_a_command_leaves_behind_is_killed(ends: str) -> None:
+    word = f"1000.{os.getpid()}"
+
+    async def story(doors: Doors) -> None:
+        await run(doors, process.pid, "sh", "-c", f"sleep {word} >&- 2>&- & setsid sleep {word} >&- 2>&- & {ends}")
+        deadline = asyncio.get_running_loop().time() + 60
+        while running(word):
+            assert asyncio.get_running_loop().time() < deadline
+            await asyncio.sleep(0.02)
+
+    with task() as process:
+        with_doors(story)
+
+
+@pytest.mark.parametrize("how", ["agent", "doorman"])
+def test_nothing_is_left_when_somebody_is_killed(how: str) -> None:
+    word = f"2000.{os.getpid()}"
+    program = f"""
+import asyncio, os, sys
+from cress.executor.doors import Doors
+async def main():
+    doors = Doors()
+    visit = await doors.enter(int(sys.argv[1]), 5, ["sh", "-c", "sleep {word} & setsid sleep {word} & sleep {word}"], terminal=(1, 1))
+    print(doors._process.pid, flush=True)
+    await asyncio.sleep(1000)
+asyncio.run(main())
+"""
+    with (
+        task() as process,
+        subprocess.Popen([sys.executable, "-c", program, str(process.pid)], stdout=subprocess.PIPE, text=True) as agent,
+    ):
+        assert agent.stdout is not None
+        doorman = int(agent.stdout.readline())
+        until(lambda: running(word), "the command")
+        os.kill(agent.pid if how == "agent" else doorman, 9)
+        if how == "agent":
+            until(lambda: not running(word), "the end of what it left")
+            until(lambda: not Path(f"/proc/{doorman}").exists(), "the end of the doorman")
+        else:
+            # What is left of the group loses its terminal; what hid in a session of its own is the supervisor's to find.
+            until(
+                lambda: (
+                    len(
+                        subprocess.run(
+                            ["pgrep", "-f", f"^sleep {word}$"], check=False, capture_output=True
+                        ).stdout.split()
+                    )
+                    <= 1
+                )
+            )
+            subprocess.run(["pkill", "-f", f"^sleep {word}$"], check=False)
+        agent.kill()
+
+
+def test_a_doorman_that_was_killed_is_replaced() -> None:
+    async def story(doors: Doors) -> None:
+        reading, writing = os.pipe()
+        visit = await doors.enter(process.pid, 5, ["sleep", "1000"], streams=(reading, writing, writing))
+        os.close(reading)
+        os.close(writing)
+        assert doors._process is not None
+        doors._process.kill()
+        with pytest.raises(DoorError, match="doorman is gone"):
+            await visit.over
+        assert (await run(doors, process.pid, "echo", "again")) == (0, "again")
+
+    with task() as process:
+        with_doors(story)
+
+
+def test_many_at_once() -> None:
+    async def story(doors: Doors) -> None:
+        found = await asyncio.gather(*(run(doors, process.pid, "sh", "-c", f"echo {n}; exit {n}") for n in range(50)))
+        assert found == [(n, str(n)) for n in range(50)]
+
+    with task() as process:
+        with_doors(story)
+
+
+def test_a_terminal_is_the_commands_own() -> None:
+    async def story(doors: Doors) -> None:
+        script = "tty > /dev/null && stty size; ps -o tty= -p $$ | grep -q pts && echo mine"
+        visit = await doors.enter(process.pid, 5, ["sh", "-c", script], terminal=(33, 44))
+        assert await visit.over == 0
+        said = b""
+        with contextlib.suppress(OSError):  # nobody has the other end any more
+            while True:
+                said += os.read(visit.terminal, 1000)
+        os.close(visit.terminal)
+        assert said.split() == [b"33", b"44", b"mine"]
+
+    with task() as process:
+        with_doors(story)
+
+
+@ROOT
+def test_the_account_is_the_tasks() -> None:
+    with task(
+        "setpriv", "--reuid=65534", "--regid=65534", "--groups=1234", "sh", "-c", "echo here; sleep 1000", says=True
+    ) as process:
+        said = inside_of(process.pid, "sh", "-c", "id -u; id -g; id -G; touch /root/x 2>/dev/null || echo no")
+    assert said.split() == ["65534", "65534", "65534", "1234", "no"]
+
+
+@ROOT
+def test_the_capabilities_are_not_more_than_the_tasks() -> None:
+    drop = "--bounding-set=-all,+chown", "--no-new-privs"
+    with task("setpriv", *drop, "sh", "-c", "echo here; sleep 1000", says=True) as process:
+        said = inside_of(process.pid, "grep", "-E", "CapEff|CapBnd|NoNewPrivs", "/proc/self/status")
+    assert said.split() == ["CapEff:", "0000000000000001", "CapBnd:", "0000000000000001", "NoNewPrivs:", "1"]
+
+
+@ROOT
+def test_namespaces_and_root_are_the_tasks(tmp_path: Path) -> None:
+    if shutil.which("unshare") is None:
+        pytest.skip("there is no unshare (util-linux): nothing was shown of namespaces")
+    (tmp_path / "own").mkdir()
+    script = (
+        f"mount -t tmpfs own {tmp_path}/own; mount -t proc proc /proc; touch {tmp_path}/own/file; hostname inside; "
+        f"cd {tmp_path}/own; echo here; exec sleep 1000"
+    )
+    with task("unshare", "-f", "-p", "-m", "-u", "-i", "sh", "-c", script, says=True) as process:
+        # What an engine does: the first process waits outside for the one inside.
+        (first,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+        said = inside_of(first, "sh", "-c", "hostname; ls; pwd; ps -o comm= -p 1; ls /proc | grep -c '^[0-9]'")
+        host, file, directory, comm, count = said.split()
+        assert (host, file, directory, comm) == ("inside", "file", f"{tmp_path}/own", "sleep")
+        assert int(count) < 8
+        os.kill(first, 9)
+    assert not (tmp_path / "own" / "file").exists()
+
+
+@ROOT
+def test_a_command_in_a_task_with_own_pids_can_be_killed_and_has_a_code() -> None:
+    word = f"3000.{os.getpid()}"
+
+    async def story(doors: Doors) -> None:
+        assert (await run(doors, first, "sh", "-c", "exit 9"))[0] == 9
+        assert (await run(doors, first, "sh", "-c", "kill -TERM $$"))[0] == 143
+        visit = await doors.enter(first, 5, ["sh", "-c", f"tty; sleep {word} & sleep {word}"], terminal=(1, 1))
+        deadline = asyncio.get_running_loop().time() + 60
+        while not running(word):
+            assert asyncio.get_running_loop().time() < deadline
+            await asyncio.sleep(0.02)
+        doors.kill(visit)
+        assert await visit.over == 137
+        os.close(visit.terminal)
+        while running(word):
+            assert asyncio.get_running_loop().time() < deadline
+            await asyncio.sleep(0.02)
+
+    with task(
+        "unshare", "-f", "-p", "-m", "--mount-proc", "sh", "-c", "echo here; exec sleep 1000", says=True
+    ) as process:
+        (first,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+        with_doors(story)
+        os.kill(first, 9)
+
+
+@ROOT
+def test_the_control_groups_are_the_tasks() -> None:
+    top = Path("/sys/fs/cgroup/pids") if Path("/sys/fs/cgroup/pids/tasks").exists() else Path("/sys/fs/cgroup")
+    group = top / f"cress-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError:
+        pytest.skip("no control group can be made here: nothing was shown of them")
+    try:
+        with task() as process:
+            (group / "cgroup.procs").write_text(str(process.pid))
+            said = inside_of(process.pid, "cat", "/proc/self/cgroup")
+            assert said.splitlines() == Path(f"/proc/{process.pid}/cgroup").read_text().splitlines()
+            assert group.name in said
+    finally:
+        until(lambda: not (group / "cgroup.procs").read_text(), "an empty group")
+        group.rmdir()
+
+
+def test_where_programs_are_looked_for_is_the_tasks_search_path() -> None:
+    assert inside.candidates("x", {b"PATH": b"/a::/b"}) == [b"/a/x", b"x", b"/b/x"]
+    assert inside.candidates("./x", {}) == [b"./x"]
+
+
+def test_all_limits_are_taken_over() -> None:
+    with task() as process:
+        limits = dict(inside.prepare(process.pid, 5).limits)
+        assert limits[resource.RLIMIT_NOFILE] == resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        assert len(limits) == 15
