@@ -14,6 +14,8 @@ import msgspec
 from cress.center.clock import Clock
 from cress.center.dispatch import Connection, Dispatcher
 from cress.center.recovery import Opened, begin_epoch, encode_number, load_machine
+from cress.center.runs import run_of as resolved
+from cress.center.runs import template_of
 from cress.center.settings import Settings
 from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import Input, NodeJoined, NodeLeft, Ports, Record, Reported, encode_record
@@ -103,8 +105,11 @@ class Center(Mortal):
 
     def run_of(self, job: int) -> Run | None:
         """How to run a job."""
-        data = self.store.run(job)
-        return None if data is None else _decode_run(data)
+        live = self.machine.jobs.get(job) if self.machine is not None else None
+        data = self.store.run(job if live is None else template_of(live))
+        if data is None or live is None:
+            return None if data is None else _decode_run(data)
+        return resolved(live, _decode_run(data))
 
     # --- the loop --------------------------------------------------------------------------------------------
 
@@ -130,7 +135,7 @@ class Center(Mortal):
         step = self.machine.step(now, utc, inputs)
         self.steps += 1
         for attempt in step.launches:
-            self.cluster.truth.decided(attempt, self.machine.jobs[attempt.job].job)
+            self.cluster.truth.decided(attempt, self.machine.jobs[attempt.job], self.machine.families)
         runs = _runs_of(calls, step)
         batch = Batch(
             records=[encode_record(Record(now, utc, inputs))],

@@ -14,13 +14,21 @@ from tests.faults.center import Center, Conversation
 from tests.faults.host import Host
 from tests.faults.network import End, connect
 from tests.faults.node import Node
+from tests.faults.owners import Owner
 from tests.faults.people import Person
 from tests.faults.rules import Rules
 from tests.faults.store import SimulatedStore
 from tests.faults.truth import Truth
 from tests.faults.world import World
 
-OPTIONS = ("grace=2s", "cooling=2s", "cooling_above_quota=5s", "max_per_round=0.5", "drain_after=30s")
+OPTIONS = (
+    "grace=2s",
+    "backoff_most=10s",
+    "cooling=2s",
+    "cooling_above_quota=5s",
+    "max_per_round=0.5",
+    "drain_after=30s",
+)
 TERMS = (("term=8s", "term_margin=2s"), ("term=20s", "term_margin=3s"), ("term=60s", "term_margin=5s"))
 
 
@@ -46,11 +54,16 @@ class Cluster:
         self.sent: set[int] = set()  # attempts that were ordered, for a rule that is broken
         self.store = SimulatedStore()
         self.store.fenced = not rules.no_fencing
+        self.truth.store = self.store
         self.host = Host(world, "center", self.truth)
         self.center: Center | None = None
         self.centers = 0
         self.nodes = [self._node(number) for number in range(random.randint(1, 4))]
+        # Whether there are services and the like. They leave room, so that what is bound to a node finds some there.
+        self.owned = world.chance(0.4)
+        self.room = min(node.cpus for node in self.nodes)
         self.people = [Person(self, number) for number in range(random.randint(1, 4))]
+        self.people += [Owner(self, number) for number in range(random.randint(1, 2))] if self.owned else []
         self.start_center()
         world.after(3 * SECOND, None, self._apply_groups)
         world.after(20 * SECOND, None, self._look_after)
@@ -123,6 +136,7 @@ class Cluster:
     def heal(self) -> None:
         """Nothing goes wrong any more."""
         self.disturbed = self.loses_calls = False
+        self.truth.calm = True
         self.store.full, self.store.fault = False, ""
         self.commit_time = 5 * MILLISECOND
         if not self.host.up:
@@ -142,6 +156,7 @@ class Cluster:
             and not center.problem
             and center.machine is not None
             and not center.machine.jobs
+            and not center.machine.families
             and all(person.done for person in self.people)
             and all(node.quiet for node in self.nodes)
         )

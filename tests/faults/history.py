@@ -34,8 +34,16 @@ def play(seed: int, rules: Rules | None = None) -> Outcome:
     """Play the history of this seed."""
     world = World(seed)
     outcome = Outcome(seed, "", world, None)
+    rules = rules or Rules()
+    with rules.broken():
+        _play(outcome, rules)
+    return outcome
+
+
+def _play(outcome: Outcome, rules: Rules) -> None:
+    world = outcome.world
     try:
-        cluster = outcome.cluster = Cluster(world, rules or Rules())
+        cluster = outcome.cluster = Cluster(world, rules)
         end = world.random.choice((20, 60, 120)) * SECOND
         Faults(cluster, end)
         world.run(end)
@@ -45,7 +53,6 @@ def play(seed: int, rules: Rules | None = None) -> Outcome:
         _check_settled(cluster)
     except Violation as violation:
         outcome.violation = str(violation)
-    return outcome
 
 
 def _check_settled(cluster: Cluster) -> None:

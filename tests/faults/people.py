@@ -86,7 +86,7 @@ class Person(Mortal):
         self.cluster.jobs_made += 1
         name = f"{self.name}'s {self.cluster.jobs_made}"
         largest = max(node.cpus for node in self.cluster.nodes)
-        cores = min(largest, random.choice((1, 1, 1, 2, 2, 3)))
+        cores = 1 if self.cluster.owned else min(largest, random.choice((1, 1, 1, 2, 2, 3)))
         tasks = random.choice((1, 1, 1, 2, 3, 5))
         limit = self.world.between(SECOND // 10, 30 * SECOND) if self.world.chance(0.2) else None
         hold = self.world.chance(0.05)
@@ -98,7 +98,8 @@ class Person(Mortal):
             group=random.choice(("", "a", "b")),
             request=self.cluster.dimensions.vector(cpu=1000 * cores, memory=2**28),
             tasks=tasks,
-            gang=self.world.chance(0.3) and cores * tasks <= largest,
+            # A gang could wait for ever for the room of services.
+            gang=self.world.chance(0.3) and cores * tasks <= largest and not self.cluster.owned,
             priority=random.choice((0, 0, 5)),
             time_limit=limit,
             on_partition=keep,

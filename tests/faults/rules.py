@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import msgspec
 
 from cress.executor.keeper import Hands, Keeper
 from cress.executor.records import Known
+from cress.lifecycle import crons, databases, dependencies
 from cress.lifecycle.effects import Launch
+from cress.lifecycle.family import Clockwork, Family, Kept
+from cress.lifecycle.machine import Machine
 
 # Far above the numbers of attempts of any history.
 RENAMED = 1_000_000
+# Far above the numbers of tasks of any family.
+PLACES = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +30,24 @@ class Rules:
     forgets_journal: bool = False  # a supervisor begins without what the one before it wrote
     renames_resent: bool = False  # a launch that is sent again is another attempt
     no_fencing: bool = False  # a center that was replaced goes on, and store and executors obey it
+    hasty_lives: bool = False  # a database task whose node is away is begun elsewhere before it is known to be gone
+    any_condition: bool = False  # what comes after a job starts however that ended
+    moments_twice: bool = False  # a cron job makes two runs for a moment
     no_deadline: bool = False  # a supervisor does not care for terms
+
+    @contextmanager
+    def broken(self) -> Iterator[None]:
+        """The lifecycle breaks the rules that it is to break."""
+        with ExitStack() as patches:
+            if self.hasty_lives:
+                patches.enter_context(patch.object(databases, "tend", _hasty(databases.tend)))
+                # The machine would notice by itself; here its computers are to tell.
+                patches.enter_context(patch.object(Machine, "validate", lambda _self: []))
+            if self.any_condition:
+                patches.enter_context(patch.object(dependencies, "holds", lambda _condition, _state: True))
+            if self.moments_twice:
+                patches.enter_context(patch.object(crons, "_run", _twice(crons._run)))
+            yield
 
     def renamed(self, launch: Launch, sent: set[int], cores: dict[int, int]) -> Launch:
         """The launch as it is sent, when these were ``sent`` before."""
@@ -41,6 +66,29 @@ class Rules:
         if self.no_fencing:
             return _Obedient(known, hands)
         return _Careless(known, hands) if self.no_deadline else Keeper(known, hands)
+
+
+def _hasty(tend: Callable[[Machine, Family], None]) -> Callable[[Machine, Family], None]:
+    def broken(machine: Machine, family: Family) -> None:
+        for index, number in list(family.members.items()):
+            member = machine.jobs.get(number)
+            away = member and any(not machine.nodes[each.node].connected for each in member.attempts.values())
+            if member and away and isinstance(family.state, Kept):
+                # It stays a member, in a place that no task has.
+                member.index += PLACES
+                family.members[member.index] = family.members.pop(index)
+                family.state.nodes.pop(index, None)
+        tend(machine, family)
+
+    return broken
+
+
+def _twice(run: Callable[[Machine, Family, Clockwork, int], None]) -> Callable[[Machine, Family, Clockwork, int], None]:
+    def broken(machine: Machine, family: Family, clock: Clockwork, moment: int) -> None:
+        run(machine, family, clock, moment)
+        run(machine, family, clock, moment)
+
+    return broken
 
 
 class _Obedient(Keeper):

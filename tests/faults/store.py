@@ -99,7 +99,16 @@ class Access:
         return self.store.finished_jobs.get(job)
 
     def jobs(
-        self, *, limit: int, before: int | None = None, group: str = "", user: str = "", state: str = "", name: str = ""
+        self,
+        *,
+        limit: int,
+        before: int | None = None,
+        group: str = "",
+        user: str = "",
+        state: str = "",
+        name: str = "",
+        type: str = "",  # noqa: A002  # the name of the field
+        family: int = 0,
     ) -> list[JobRecord]:
         """See ``Store``."""
         raise NotImplementedError

@@ -26,6 +26,8 @@ COMPACT_FROM = 2_000
 # As in the program: how long a leaving supervisor waits for confirmations, how soon a full disk is tried again.
 LAST_WORDS = SECOND
 RETRY = SECOND // 2
+# Longer than any history.
+FOR_EVER = 100_000 * SECOND
 
 
 class Supervisor(Mortal):
@@ -235,6 +237,8 @@ class Supervisor(Mortal):
         lasts = world.between(
             *random.choice(((MILLISECOND, SECOND), (SECOND, 20 * SECOND), (10 * SECOND, 60 * SECOND)))
         )
+        if task.run is not None and task.run.command == ("serve",) and (host.truth.calm or world.chance(0.6)):
+            lasts = FOR_EVER
         code = random.choice((0, 0, 0, 0, 0, 0, 0, 1, 3, -11))
         for _ in range(random.choice((0, 0, 0, 1, 2))):
             # Some children stay when their parent goes, for as long as nobody kills them.

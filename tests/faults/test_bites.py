@@ -17,11 +17,23 @@ BROKEN = {
     "a center that was replaced goes on, and is obeyed": Rules(no_fencing=True),
     "a supervisor does not care for terms": Rules(no_deadline=True),
 }
+# What is noticed is what really happens on the computers, not what the machine believes.
+FAMILIES = {
+    "a database task is begun anew before it is known to be gone": (Rules(hasty_lives=True), "has two lives"),
+    "a step begins however those before it ended": (Rules(any_condition=True), "begins after job"),
+    "a moment makes two runs": (Rules(moments_twice=True), "made 2 runs"),
+}
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_rule_is_noticed(name: str) -> None:
     assert any(play(seed, BROKEN[name]).violation for seed in range(SEEDS))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_broken_rule_of_families_is_noticed(name: str) -> None:
+    rules, said = FAMILIES[name]
+    assert any(said in play(seed, rules).violation for seed in range(SEEDS))
 
 
 def test_a_violation_is_told_with_what_led_to_it() -> None:

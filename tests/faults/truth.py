@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from cress.lifecycle.conditions import holds
 from cress.lifecycle.effects import Launch
+from cress.lifecycle.family import Clockwork, Family
+from cress.lifecycle.live import LiveJob
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.nodes import DEAD, SILENT
 from cress.model.events import Outcome
-from cress.model.job import Job
+from cress.model.job import Condition, JobType
+from cress.model.plan import Cron, Database, Overlap
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from tests.faults.world import Violation, World
 
@@ -40,9 +44,24 @@ class Truth:
         self.open: set[int] = set()  # of those, the ones not seen finished yet
         self.cancelled: set[int] = set()  # acknowledged cancels
         self.starts = 0
+        self.store: SimulatedStore
+        self.calm = False  # nothing goes wrong any more: what is to stay, stays
+        self.after: dict[int, tuple[tuple[int, Condition], ...]] = {}  # by attempt
+        self.one_of: dict[int, str] = {}  # by attempt: what of which only one may be alive
+        self.lives: dict[str, list[Process]] = {}  # of these
+        self.moments: dict[int, tuple[int, int]] = {}  # by cron job: moment of its last run, number of runs
 
-    def decided(self, launch: Launch, job: Job) -> None:
+    def decided(self, launch: Launch, live: LiveJob, families: dict[int, Family]) -> None:
         """The center has chosen a node for an attempt."""
+        job = live.job
+        self.after[launch.attempt] = job.after
+        family = families.get(job.family)
+        plan = family.job.plan if family is not None else None
+        self.one_of.pop(launch.attempt, None)
+        if isinstance(plan, Database):
+            self.one_of[launch.attempt] = f"task {live.index} of database {job.family}"
+        elif isinstance(plan, Cron) and plan.overlap is not Overlap.ALLOW:
+            self.one_of[launch.attempt] = f"a run of cron job {job.family}"
         # An attempt of the same number may have been decided before, and never stored.
         self.cores[launch.attempt] = job.request[0] // 1000
         self.ports[launch.attempt] = launch.ports
@@ -64,13 +83,51 @@ class Truth:
                     f"and attempt {process.attempt} begins on {process.host.name}"
                 )
         alive.append(process)
+        self._check_alone(process)
         if process.leader:
+            self._check_order(process)
             if process.attempt in self.started_attempts:
                 raise Violation(f"attempt {process.attempt} starts a second time, on {process.host.name}")
             self.started_attempts[process.attempt] = key
             self.where[process.attempt] = process.host.name
             self.starts += 1
             self._check_capacity(process.host)
+
+    def _check_alone(self, process: Process) -> None:
+        """One life of a database task at a time, on whatever computers; one run of a cron job that does not allow more."""
+        what = self.one_of.get(process.attempt)
+        if what is None:
+            return
+        alive = self.lives[what] = [each for each in self.lives.get(what, ()) if not each.gone]
+        for other in alive:
+            # The tasks of one run are alive together.
+            if other.key[0] != process.key[0]:
+                raise Violation(
+                    f"{what} has two lives: attempt {other.attempt} on {other.host.name}, "
+                    f"and attempt {process.attempt} begins on {process.host.name}"
+                )
+        alive.append(process)
+
+    def _check_order(self, process: Process) -> None:
+        """What it comes after is over as it wanted, and that is stored."""
+        for first, condition in self.after.get(process.attempt, ()):
+            record = self.store.finished_jobs.get(first)
+            if record is None or not holds(condition, record.state):
+                how = "not over" if record is None else record.state.value
+                raise Violation(
+                    f"job {process.key[0]} begins after job {first} ({condition.value} is wanted), which is {how}"
+                )
+
+    def _check_moments(self, families: dict[int, Family]) -> None:
+        """A cron job makes one run for a moment, and never goes back to an earlier one."""
+        for number, family in families.items():
+            clock = family.state
+            if not isinstance(clock, Clockwork):
+                continue
+            last, runs = self.moments.get(number, (0, 0))
+            if clock.last < last or clock.runs - runs != (clock.last > last):
+                raise Violation(f"cron job {number} made {clock.runs - runs} runs from moment {last} to {clock.last}")
+            self.moments[number] = (clock.last, clock.runs)
 
     def _check_capacity(self, host: Host) -> None:
         attempts = {each.attempt for each in host.processes.values()}
@@ -115,6 +172,7 @@ class Truth:
 
     def check_center(self, machine: Machine, store: SimulatedStore, *, thoroughly: bool) -> None:
         """Nothing acknowledged is lost; the machine is in order."""
+        self._check_moments(machine.families)
         for job in list(self.open):
             if job in store.finished_jobs:
                 self.open.discard(job)
@@ -124,6 +182,11 @@ class Truth:
                 name = live.job.name
                 if job in self.cancelled and not live.ending:
                     raise Violation(f"the cancel of job {job} was acknowledged, and is forgotten")
+            elif job in machine.families:
+                family = machine.families[job]
+                name = family.job.name
+                if job in self.cancelled and not family.cancelling:
+                    raise Violation(f"the cancel of family {job} was acknowledged, and is forgotten")
             else:
                 raise Violation(f"job {job} was acknowledged, and is not known")
             if name != self.submitted[job]:
@@ -146,24 +209,27 @@ class Truth:
         for number, name in self.submitted.items():
             if number not in store.finished_jobs:
                 raise Violation(f"job {number} ({name}) was acknowledged, and is not among the finished ones")
-        for name, count in Counter(job.name for job in store.finished_jobs.values()).items():
+        for name, count in Counter(each.name for each in store.finished_jobs.values() if not each.family).items():
             if count > 1 and name in self.once:
                 raise Violation(f"{name} was submitted once, and there are {count} jobs of it")
         for attempt in self.started_attempts:
             if attempt not in store.finished:
                 raise Violation(f"attempt {attempt} ran, and nothing is known of it")
         for record in store.finished.values():
-            self._check_attempt(record)
+            self._check_attempt(record, store.finished_jobs.get(record.job))
         final = Counter((record.job, record.task) for record in store.finished.values() if record.final)
         for key, count in final.items():
             if count > 1:
                 raise Violation(f"task {key} is over {count} times")
         good = Counter(each.job for each in store.finished.values() if each.outcome is Outcome.SUCCEEDED)
         for job in store.finished_jobs.values():
-            self._check_job(job, good[job.id])
+            if job.type == JobType.BATCH.value:
+                self._check_job(job, good[job.id])
 
-    def _check_attempt(self, record: AttemptRecord) -> None:
-        attempt, key = record.attempt, (record.job, record.task)
+    def _check_attempt(self, record: AttemptRecord, job: JobRecord | None) -> None:
+        # The only task of a member of a service or database is known to its node by its place in the family.
+        kept = job is not None and job.type in (JobType.SERVICE.value, JobType.DATABASE.value)
+        attempt, key = record.attempt, (record.job, job.index if job is not None and kept else record.task)
         if self.started_attempts.get(attempt, key) != key:
             raise Violation(f"attempt {attempt} was of task {self.started_attempts[attempt]}, not of {key}")
         code = self.codes.get(attempt)
