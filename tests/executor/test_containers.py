@@ -394,3 +394,74 @@ def test_direct_disk_operations_are_limited(client: Client, parent: SupervisorPr
     )
     client.run(python(text, limits=(("iops_write", 20),)), 1)
     assert float(parent.output(1)) > 1.5
+
+
+SEND = """
+import socket, sys, time
+sock = socket.create_connection(('10.213.7.2', 5000))
+begin, sent = time.monotonic(), 0
+while time.monotonic() - begin < 4:
+    sock.sendall(bytes(1 << 16))
+    sent += 1 << 16
+sock.shutdown(socket.SHUT_WR)
+sock.recv(1)
+print(8 * sent / (time.monotonic() - begin))
+"""
+TAKE = """
+import socket
+sock = socket.create_server(('10.213.7.2', 5000))
+print('ready', flush=True)
+while True:
+    other = sock.accept()[0]
+    while other.recv(1 << 16):
+        pass
+    other.close()
+"""
+
+
+@pytest.mark.long
+def test_what_a_task_sends_is_limited(tmp_path: Path) -> None:
+    """Over a pair of interfaces of the test's own, whose other end is in a network of its own."""
+    places = tmp_path / "net_prio"
+    places.mkdir()
+    name = f"cr{os.getpid() % 100_000}"
+
+    def run(*words: str) -> None:
+        subprocess.run(words, check=True, capture_output=True)
+
+    if shutil.which("tc") is None or shutil.which("ip") is None:
+        pytest.skip("tc and ip are not installed (Debian package iproute2)")
+    mounted = subprocess.run(["mount", "-t", "cgroup", "-o", "net_prio", "none", str(places)], check=False)
+    if mounted.returncode:
+        pytest.skip("the kernel has no control groups net_prio")
+    other = subprocess.Popen(["unshare", "-n", "sleep", "1000"])
+    try:
+        until(lambda: not Path(f"/proc/{other.pid}/ns/net").samefile("/proc/self/ns/net"), "a network")
+        there = ("nsenter", "-t", str(other.pid), "-n")
+        run("ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}p")
+        run("ip", "addr", "add", "10.213.7.1/30", "dev", name)
+        run("ip", "link", "set", name, "up")
+        run("ip", "link", "set", f"{name}p", "netns", str(other.pid))
+        run(*there, "ip", "addr", "add", "10.213.7.2/30", "dev", f"{name}p")
+        run(*there, "ip", "link", "set", f"{name}p", "up")
+        with subprocess.Popen([*there, "/usr/bin/python3", "-c", TAKE], stdout=subprocess.PIPE) as taker:
+            try:
+                assert taker.stdout is not None
+                assert taker.stdout.readline() == b"ready\n"
+                with supervisor(tmp_path / "e", options=("--egress", name)) as parent:
+                    client = parent.start()
+                    assert not any("egress" in each for each in client.inventory.unlimited)
+                    end = client.run(python(SEND, limits=(("network", 8_000_000),)), 1)
+                    assert end.code == 0, parent.output(1, "stderr")
+                    assert 4e6 < float(parent.output(1)) < 9e6
+                    client.run(python(SEND), 2)
+                    assert float(parent.output(2)) > 3e7
+                classes = subprocess.run(["tc", "class", "show", "dev", name], capture_output=True, check=True).stdout
+                assert classes == b""
+            finally:
+                taker.kill()
+    finally:
+        other.kill()
+        other.wait()
+        until(lambda: not Path(f"/sys/class/net/{name}").exists(), "the interfaces to be gone")
+        run("umount", str(places))

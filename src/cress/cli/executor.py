@@ -76,6 +76,10 @@ def executor(
         str, typer.Option(metavar="DURATION", help="How long what tasks wrote is kept (docs/history.md).")
     ] = "7d",
     keep_logs_size: Annotated[str, typer.Option(metavar="SIZE", help="How much of it is kept at most.")] = "1G",
+    egress: Annotated[
+        str,
+        typer.Option(metavar="INTERFACE", help="Limit what containers send on it; its queue becomes Cress's own."),
+    ] = "",
     log_size: Annotated[
         str, typer.Option(metavar="SIZE", help="How much is kept of one stream of a task whose job does not say.")
     ] = "64M",
@@ -112,6 +116,7 @@ def executor(
             keep_logs=duration_of(keep_logs, "--keep-logs") / 1e6,
             keep_logs_size=size_of(keep_logs_size, "--keep-logs-size"),
             log_size=size_of(log_size, "--log-size"),
+            egress=egress,
         )
         code = run(settings)
     raise typer.Exit(code)

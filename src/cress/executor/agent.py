@@ -99,7 +99,7 @@ class Agent:
         self.settings = settings
         self.directory = settings.directory.absolute()
         self.supervisors = Supervisors(
-            self.directory, settings.name, settings.runtime, settings.writable, settings.log_size
+            self.directory, settings.name, settings.runtime, settings.writable, settings.log_size, settings.egress
         )
         self.live: set[int] = set()  # attempts that may still write
         self.first: dict[int, int] = {}  # the first process of each attempt that runs

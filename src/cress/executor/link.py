@@ -73,9 +73,10 @@ class Supervisors:
         runtime: str = "process",
         writable: tuple[str, ...] = (),
         log_size: int = LOG_SIZE,
+        egress: str = "",
     ) -> None:
         self._directory = directory
-        self._options = ["--name", name, "--runtime", runtime, "--log-size", str(log_size)]
+        self._options = ["--name", name, "--runtime", runtime, "--log-size", str(log_size), "--egress", egress]
         for each in writable:
             self._options += ["--writable", each]
         self._socket = directory / "supervisor.sock"

@@ -21,7 +21,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     and ``retry_most`` are seconds: how long tasks get at a stop, how often a silent center is asked for a sign of
     life and how long it may take to give one, how soon a lost connection is tried again at first and at the latest.
     ``runtime`` is that of jobs that do not say (process, container; auto: container where it works), ``writable`` are the
-    folders of the node that tasks in containers may write to.
+    folders of the node that tasks in containers may write to, ``egress`` is the interface on which what they send is limited.
     What tasks wrote is kept for ``keep_logs`` seconds, and at most ``keep_logs_size`` bytes of it; of one stream of one
     attempt the last ``log_size`` bytes, where its job does not say.
     """
@@ -37,6 +37,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ports: tuple[int, int] = DYNAMIC_PORTS
     runtime: str = "process"
     writable: tuple[str, ...] = ()
+    egress: str = ""
     keep_tasks: bool = False  # at SIGTERM the agent leaves, supervisor and tasks stay
     parent_pipe: bool = False  # leave in the same way when standard input ends: the parent was killed
     grace: float = 5.0

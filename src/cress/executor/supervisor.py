@@ -85,6 +85,7 @@ class Supervisor:
         writable: tuple[str, ...] = (),
         engines: Sequence[Engine] = ENGINES,
         log_size: int = LOG_SIZE,
+        egress: str = "",
     ) -> None:
         self.folder = folder
         self.boot = processes.boot_id()
@@ -97,7 +98,7 @@ class Supervisor:
         self._handle_signals()
         self.runtime = ProcessRuntime(name, os.environ)
         self.staged = StagedRuntime(name, os.environ)
-        found = choose.find(name, os.environ, folder.path, writable=writable, engines=engines)
+        found = choose.find(name, os.environ, folder.path, writable=writable, engines=engines, egress=egress)
         self.container, self.no_container = found.container, found.why
         engine = "" if found.container is None else found.container.engine.name
         self.staged_inside = StagedRuntime(name, os.environ, engine, str(folder.path), writable)
@@ -622,6 +623,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--name", required=True, help="the node's name, for CRESS_NODE")
     parser.add_argument("--runtime", default="process", choices=choose.RUNTIMES, help="for jobs that do not say")
     parser.add_argument("--writable", action="append", default=[], help="a folder that containers may write to")
+    parser.add_argument("--egress", default="", help="the interface on which what containers send is limited")
     parser.add_argument("--engine", action="append", help="what may make containers; all that are known")
     parser.add_argument(
         "--log-size", type=int, default=LOG_SIZE, help="bytes that are kept of a log, if its job does not say"
@@ -632,7 +634,13 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with Folder(options.directory) as folder:
             supervisor = Supervisor(
-                folder, options.name, options.runtime, tuple(options.writable), engines, options.log_size
+                folder,
+                options.name,
+                options.runtime,
+                tuple(options.writable),
+                engines,
+                options.log_size,
+                options.egress,
             )
             # Only now: the runtime remembers the limit that its children get back.
             soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -63,20 +63,23 @@ class Cgroups:
     ``folders`` are those of all hierarchies, for what has been put there by an engine too.
     """
 
-    def __init__(self, key: str, first: dict[str, str], second: str, folders: tuple[str, ...]) -> None:
+    def __init__(
+        self, key: str, first: dict[str, str], second: str, folders: tuple[str, ...], also: tuple[str, ...] = ()
+    ) -> None:
         self.first = first
         self.second = second
         self.path = f"{TOP}/{key}"
         self._folders = folders
-        wanted = {first[each] for each in (*_LIMITS, *_COUNTS) if each in first}
+        self._also = also
+        wanted = {first[each] for each in (*_LIMITS, *_COUNTS, *also) if each in first}
         self._used = tuple(sorted(wanted | ({second} if second else set())))
         self._has: set[str] = set()  # controllers that work, by their names of version 1
         self._why = ""
         self._swap = False
 
     @classmethod
-    def find(cls, name: str, folder: str) -> Cgroups:
-        """What this machine has mounted, for the executor ``name`` that works in ``folder``."""
+    def find(cls, name: str, folder: str, also: tuple[str, ...] = ()) -> Cgroups:
+        """What this machine has mounted, for the executor ``name`` that works in ``folder``; ``also``: further controllers."""
         first: dict[str, str] = {}
         second = ""
         folders = []
@@ -89,7 +92,7 @@ class Cgroups:
                 for each in options:
                     first.setdefault(each, place)
         key = re.sub(r"[^\w.-]", "_", name)[:64] + f"-{zlib.crc32(os.fsencode(folder)):08x}"
-        return cls(key, first, second, tuple(dict.fromkeys(folders)))
+        return cls(key, first, second, tuple(dict.fromkeys(folders)), also)
 
     # --- before the first task -------------------------------------------------------------------------------------
 
@@ -98,7 +101,7 @@ class Cgroups:
         if not self._used:
             self._why = "no control groups are mounted"
             return False
-        self._has = {each for each in (*_LIMITS, *_COUNTS) if each in self.first}
+        self._has = {each for each in (*_LIMITS, *_COUNTS, *self._also) if each in self.first}
         try:
             self._open()
             if self.second:
@@ -184,21 +187,21 @@ class Cgroups:
     def used(self, attempt: int) -> Used:
         """What the group has counted so far; what nobody counts is 0."""
         if "cpuacct" in self.first:
-            cpu = _number(_read(self._file("cpuacct", attempt, "cpuacct.usage"))) // 1000
+            cpu = _number(_read(self.file("cpuacct", attempt, "cpuacct.usage"))) // 1000
         else:
-            cpu = _field(_read(self._file("", attempt, "cpu.stat")), "usage_usec")
+            cpu = _field(_read(self.file("", attempt, "cpu.stat")), "usage_usec")
         if "memory" in self.first:
-            peak = _number(_read(self._file("memory", attempt, "memory.max_usage_in_bytes")))
-            killed = _field(_read(self._file("memory", attempt, "memory.oom_control")), "oom_kill")
+            peak = _number(_read(self.file("memory", attempt, "memory.max_usage_in_bytes")))
+            killed = _field(_read(self.file("memory", attempt, "memory.oom_control")), "oom_kill")
         else:
-            peak = _number(_read(self._file("", attempt, "memory.peak")))
-            killed = _field(_read(self._file("", attempt, "memory.events")), "oom_kill")
+            peak = _number(_read(self.file("", attempt, "memory.peak")))
+            killed = _field(_read(self.file("", attempt, "memory.events")), "oom_kill")
         return Used(cpu, peak, killed)
 
     def memory(self, attempt: int) -> int:
         """The limit of a group, in bytes; 0: none."""
         name = "memory.limit_in_bytes" if "memory" in self.first else "memory.max"
-        limit = _number(_read(self._file("memory", attempt, name)))
+        limit = _number(_read(self.file("memory", attempt, name)))
         return limit if limit < _NO_LIMIT else 0
 
     def remove(self, attempt: int) -> bool:
@@ -228,6 +231,10 @@ class Cgroups:
                 with contextlib.suppress(OSError):
                     os.rmdir(f"{place}/{path}")  # noqa: PTH106
 
+    def file(self, controller: str, attempt: int, name: str) -> str:
+        """The path of a file of a group."""
+        return f"{self.first.get(controller, self.second)}/{self.path}/{attempt}/{name}"
+
     # --- files -----------------------------------------------------------------------------------------------------
 
     def _limit_memory(self, attempt: int, limit: int) -> None:
@@ -241,13 +248,10 @@ class Cgroups:
             with contextlib.suppress(FileNotFoundError):
                 self._write("memory", attempt, "memory.swap.max", "0")
 
-    def _file(self, controller: str, attempt: int, name: str) -> str:
-        return f"{self.first.get(controller, self.second)}/{self.path}/{attempt}/{name}"
-
     def _write(self, controller: str, attempt: int, name: str, text: str) -> None:
         if controller not in self._has:
             return
-        fd = os.open(self._file(controller, attempt, name), os.O_WRONLY)
+        fd = os.open(self.file(controller, attempt, name), os.O_WRONLY)
         try:
             os.write(fd, text.encode())
         finally:

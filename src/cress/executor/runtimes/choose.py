@@ -13,9 +13,13 @@ from cress.executor.runtimes import pause
 from cress.executor.runtimes.base import Spawn, StartError, announced
 from cress.executor.runtimes.cgroups import Cgroups, device_of
 from cress.executor.runtimes.container import FOLDER, ContainerRuntime
+from cress.executor.runtimes.egress import CONTROLLER, Egress
 from cress.executor.runtimes.engines import ENGINES
 from cress.executor.runtimes.engines.base import Engine
 from cress.model.run import Run
+
+# The name of the file, among the containers, with the interface on which is limited what tasks send.
+EGRESS = "egress"
 
 _COMMANDS = {"bubblewrap": "bwrap"}
 
@@ -40,26 +44,39 @@ def find(
     *,
     writable: tuple[str, ...] = (),
     engines: Sequence[Engine] = ENGINES,
+    egress: str = "",
 ) -> Found:
-    """What can be used in this process, which has no threads and no other children; takes a hundredth of a second."""
+    """What can be used in this process, which has no threads and no other children; takes a hundredth of a second.
+
+    ``egress`` is the interface on which what tasks send may be limited, empty: none.
+    """
     if os.geteuid() != 0:
         return Found(None, "the executor is not root")
-    cgroups = Cgroups.find(node, str(home.absolute()))
+    cgroups = Cgroups.find(node, str(home.absolute()), (CONTROLLER,) if egress else ())
     if not cgroups.prepare():
         return Found(None, cgroups.why)
     folder = home / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     if not pause.write(folder / "pause"):
         return Found(None, "there is no first process for a container on this processor")
+    queue = Egress(egress, cgroups) if egress else None
+    unqueued = "the executor was given no interface for it" if queue is None else queue.begin()
+    if unqueued:
+        queue = None
+    known = folder / EGRESS
+    if queue is None:
+        known.unlink(missing_ok=True)
+    else:
+        known.write_text(egress)
     why = []
     for engine in engines:
         if shutil.which(_COMMANDS.get(engine.name, engine.name), path=environment.get("PATH")) is None:
             why.append(f"{engine.name} is not installed")
             continue
-        runtime = ContainerRuntime(node, environment, home, engine, cgroups, writable)
+        runtime = ContainerRuntime(node, environment, home, engine, cgroups, writable, queue)
         problem = _try(runtime, folder)
         if not problem:
-            return Found(runtime, unlimited=tuple(_unlimited(cgroups, home)))
+            return Found(runtime, unlimited=tuple(_unlimited(cgroups, home, unqueued)))
         why.append(problem)
     return Found(None, "; ".join(why))
 
@@ -87,10 +104,13 @@ def reopen(
     node: str, environment: Mapping[str, str], home: Path, engine: str, writable: tuple[str, ...] = ()
 ) -> ContainerRuntime:
     """The runtime that ``find`` has found in another process, without any trial."""
-    cgroups = Cgroups.find(node, str(home.absolute()))
+    known = home / FOLDER / EGRESS
+    device = known.read_text() if known.exists() else ""
+    cgroups = Cgroups.find(node, str(home.absolute()), (CONTROLLER,) if device else ())
     cgroups.prepare()
+    queue = Egress(device, cgroups) if device else None
     (chosen,) = (each for each in ENGINES if each.name == engine)
-    return ContainerRuntime(node, environment, home, chosen, cgroups, writable)
+    return ContainerRuntime(node, environment, home, chosen, cgroups, writable, queue)
 
 
 def _try(runtime: ContainerRuntime, folder: Path) -> str:
@@ -123,9 +143,10 @@ def _try(runtime: ContainerRuntime, folder: Path) -> str:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _unlimited(cgroups: Cgroups, home: Path) -> list[str]:
+def _unlimited(cgroups: Cgroups, home: Path, unqueued: str) -> list[str]:
     found = cgroups.lacks()
     if cgroups.has("blkio") and not device_of(str(home)):
         found.append("disk throughput is not limited: the executor's folder is on no disk of its own")
-    found.append("network egress is not limited: tasks use the node's network as it is")
+    if unqueued:
+        found.append(f"network egress is not limited: {unqueued}")
     return found

@@ -22,6 +22,7 @@ from cress.executor.runtimes import linux
 from cress.executor.runtimes.base import PID, Rest, Spawn, StartError
 from cress.executor.runtimes.box import bind_root, make_box
 from cress.executor.runtimes.cgroups import Cgroups, Limits, device_of
+from cress.executor.runtimes.egress import Egress
 from cress.executor.runtimes.engines.base import PAUSE, Box, Engine
 from cress.executor.runtimes.enter import Entrance
 from cress.executor.runtimes.process import Plan, ProcessRuntime
@@ -62,6 +63,7 @@ class ContainerRuntime(ProcessRuntime):
         engine: Engine,
         cgroups: Cgroups,
         writable: tuple[str, ...] = (),
+        egress: Egress | None = None,
     ) -> None:
         super().__init__(node, environment)
         self.engine = engine
@@ -69,6 +71,7 @@ class ContainerRuntime(ProcessRuntime):
         self._home = str(home.absolute())
         self._folder = f"{self._home}/{FOLDER}"
         self._writable = writable
+        self._egress = egress
         self._owner = 0
 
     # --- one attempt -----------------------------------------------------------------------------------------------
@@ -102,6 +105,9 @@ class ContainerRuntime(ProcessRuntime):
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             self.cgroups.make(what.attempt, self._limits_of(what))
+            rate = dict(what.run.limits).get("network", 0)
+            if self._egress is not None and rate:
+                self._egress.limit(what.attempt, rate)
             stage = _BOX
             account = None if plan.account is None else (plan.account.uid, plan.account.gid, plan.account.groups)
             first = self._make(what, hidden=bool(account and account[0]))
@@ -159,6 +165,8 @@ class ContainerRuntime(ProcessRuntime):
                 os.kill(first, signal.SIGKILL)
             if processes.is_alive(first):
                 return None
+        if self._egress is not None:
+            self._egress.remove(attempt)
         used, limit = self.cgroups.used(attempt), self.cgroups.memory(attempt)
         if not self.cgroups.remove(attempt):
             return None

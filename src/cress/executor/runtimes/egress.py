@@ -1,0 +1,72 @@
+"""A limit of what tasks send: a queue (HTB of ``tc``) on one interface of the node, with a class for each attempt.
+
+Packets find their class by their priority, which the control group ``net_prio`` gives to all sockets of an attempt: that needs no
+classifier in the kernel. The interface's queue becomes ours, so this is done only where an operator has named it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zlib
+from pathlib import Path
+
+from cress.executor.runtimes.cgroups import Cgroups
+
+CONTROLLER = "net_prio"
+# The number of the queue; its classes have 1 to 65,535.
+MAJOR = 0xC4E5
+_QUEUE = f"{MAJOR:x}:"
+
+
+class Egress:
+    """The queue of the interface ``device``, for attempts with groups in ``cgroups``."""
+
+    def __init__(self, device: str, cgroups: Cgroups) -> None:
+        self.device = device
+        self._cgroups = cgroups
+
+    def begin(self) -> str:
+        """Have the queue there; empty, or why it cannot be. What belongs to no class passes it as before."""
+        if not self._cgroups.has(CONTROLLER):
+            return f"the control groups of {CONTROLLER} are not mounted"
+        if f"qdisc htb {_QUEUE}" in _tc("qdisc", "show", "dev", self.device)[1]:
+            return ""
+        code, said = _tc("qdisc", "replace", "dev", self.device, "root", "handle", _QUEUE, "htb")
+        return said or f"tc ends with {code}" if code else ""
+
+    def limit(self, attempt: int, rate: int) -> None:
+        """Let the group of an attempt send at most ``rate`` bits a second. OSError says what was wrong."""
+        minor = (zlib.crc32(self._cgroups.path.encode()) ^ attempt) % 0xFFFF + 1
+        class_ = f"{_QUEUE}{minor:x}"
+        code, said = _tc(
+            "class", "replace", "dev", self.device, "parent", _QUEUE, "classid", class_, "htb", "rate", f"{rate}bit"
+        )
+        if code:
+            raise OSError(-1, f"tc: {said}")
+        self._file(attempt).write_text(f"{self.device} {MAJOR << 16 | minor}")
+
+    def remove(self, attempt: int) -> None:
+        """Take the class of an attempt away, whose group is still there; without waiting for it."""
+        with contextlib.suppress(OSError):
+            for line in self._file(attempt).read_text().splitlines():
+                device, number = line.split()
+                if device == self.device and int(number) >> 16 == MAJOR:
+                    class_ = f"{_QUEUE}{int(number) & 0xFFFF:x}"
+                    words = ["tc", "class", "del", "dev", device, "classid", class_]
+                    null = [(os.POSIX_SPAWN_OPEN, each, os.devnull, os.O_RDWR, 0) for each in (0, 1, 2)]
+                    os.posix_spawnp("tc", words, os.environ, file_actions=null)
+
+    def _file(self, attempt: int) -> Path:
+        return Path(self._cgroups.file(CONTROLLER, attempt, "net_prio.ifpriomap"))
+
+
+def _tc(*words: str) -> tuple[int, str]:
+    """The exit code of ``tc``, and what it says."""
+    import subprocess  # few executors limit this, and the supervisor stays small
+
+    try:
+        done = subprocess.run(["tc", *words], capture_output=True, text=True, check=False)  # noqa: S607 - on its path
+    except OSError as error:
+        return 127, f"tc cannot be run: {error.strerror}"
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
