@@ -105,8 +105,11 @@ def in_directory_of(entry: Entry) -> dict[str, object]:
 
 
 def in_directory(mapping: dict[str, object], folder: Path | None = None) -> dict[str, object]:
-    """The job with this directory (``None``: the current one) as its own, unless it names one."""
-    if any(key.lower() in {"directory", "dir"} for key in mapping):
+    """The job with this directory (``None``: the current one) as its own, unless it names one, or files to be brought.
+
+    These are for each attempt alone, and so is the directory that they are brought to.
+    """
+    if any(key.lower() in {"directory", "dir", "files"} for key in mapping):
         return mapping
     try:
         return {**mapping, "directory": os.fspath((folder or Path.cwd()).resolve())}

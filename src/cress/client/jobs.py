@@ -191,9 +191,9 @@ def _steps_in(after: Any) -> list[Step]:
 
 
 def mapping_of(job: JobFile | Mapping[str, object]) -> dict[str, object]:
-    """The mapping of a job file, whichever way the job is given, in the current directory unless it names one."""
+    """The mapping of a job file, whichever way the job is given, in the current directory unless it names one, or files."""
     mapping = job.mapping() if isinstance(job, JobFile) else plain_keys(job)
-    if any(key.lower() in {"directory", "dir"} for key in mapping):
+    if any(key.lower() in {"directory", "dir", "files"} for key in mapping):
         return mapping
     try:
         return {**mapping, "directory": os.fspath(Path.cwd())}
