@@ -104,9 +104,13 @@ def advance(machine: Machine, family: Family) -> None:
 
 
 def _take_out(machine: Machine, family: Family, plan: Service, state: Kept, old: list[LiveJob]) -> None:
-    # Who was taken out and waits for a node, since one that had waited before got its room, is no loss.
+    # Who was taken out and waits for a node, not only since this step, because one that waited before got its room, is no loss.
     lives = members.alive(machine, family)
-    waiting = [index for index in state.out if index in lives and _is_idle(state, lives[index])]
+    waiting = [
+        index
+        for index in state.out
+        if index in lives and _is_idle(state, lives[index]) and lives[index].submitted != machine.utc
+    ]
     room = plan.max_unavailable - len(state.out) - len(_stumbling(machine, family, state))
     room += min(len(waiting), len(state.gained))
     for member in sorted(old, key=lambda each: (kept.is_ready(each), each.index)):
