@@ -29,9 +29,12 @@ class DataDirectory:
         """Make the directory if needed, and lock it. Raises InputError, also when another center holds it."""
         self.path = path
         try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if stat.S_IMODE(path.stat().st_mode) & 0o077:
-                path.chmod(0o700)
+            # Root's executors may be below it, and tasks of other accounts pass through to what is theirs; every file of
+            # its own is private by itself.
+            mode = 0o711 if os.geteuid() == 0 else 0o700
+            path.mkdir(mode=mode, parents=True, exist_ok=True)
+            if stat.S_IMODE(path.stat().st_mode) & 0o077 != mode & 0o077:
+                path.chmod(mode)
             self._lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise InputError(f"the data directory cannot be used: {error.strerror}", file=str(path)) from None
