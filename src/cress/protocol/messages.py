@@ -80,13 +80,16 @@ class Ports(Struct, frozen=True):
 class LogData(Struct, frozen=True):
     """Answer to ``ReadLog`` with the same ``id``: ``data`` from the asked offset on (may be empty).
 
-    ``over``: the attempt has ended and the stream ends behind ``data``. ``error``: why there is nothing to read.
+    ``gone`` bytes from there on are not kept any more: the data begins behind them, and the log keeps its last ``kept``
+    bytes. ``over``: the attempt has ended and the stream ends behind ``data``. ``error``: why there is nothing to read.
     """
 
     id: int
     data: bytes = b""
     over: bool = False
     error: str = ""
+    gone: int = 0
+    kept: int = 0
 
 
 class ExecData(Struct, frozen=True):
