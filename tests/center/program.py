@@ -207,11 +207,14 @@ class Executor:
         assert isinstance(message, Durable), message
         return message
 
-    def answer_logs(self, text: bytes, *, over: bool) -> ReadLog:
-        """Answer one question for a log from ``text``."""
+    def answer_logs(self, text: bytes, *, over: bool, first: int = 0) -> ReadLog:
+        """Answer one question for a log from ``text``, of which what is before ``first`` is gone."""
         question = self.receive()
         assert isinstance(question, ReadLog), question
-        self.send(LogData(id=question.id, data=text[question.offset :], over=over))
+        start = max(question.offset, first)
+        gone = start - question.offset
+        kept = len(text) - first if gone else 0
+        self.send(LogData(id=question.id, data=text[start:], over=over, gone=gone, kept=kept))
         return question
 
     def closed(self) -> bool:

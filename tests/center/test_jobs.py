@@ -192,6 +192,26 @@ def test_logs_are_read_from_the_node_and_followed_over_attempts(center: Center) 
             assert list(parts) == []
 
 
+def test_readers_are_told_what_a_log_has_not_kept(center: Center) -> None:
+    text = b"x" * 3_000_000
+    with center.executor() as executor:
+        id = center.submit()
+        (launch,) = executor.launches()
+        executor.started(launch.attempt)
+        eventually(lambda: center.get(f"/v1/jobs/{id}/tasks")["tasks"][0]["state"] == "running")
+        with lines_of(center, f"/v1/jobs/{id}/logs?follow=true") as parts:
+            executor.answer_logs(text[:1_600_000] + b"one\n", over=False, first=1_600_000)
+            assert next(parts) == b"[the first 1.53M are gone: the log keeps its last 4 bytes]\n"
+            assert next(parts) == b"one\n"
+            # The follower was too slow.
+            question = executor.answer_logs(text + b"two\n", over=True, first=3_000_000)
+            assert question.offset == 1_600_004
+            assert next(parts) == b"[1.34M from here on are gone: the log keeps its last 4 bytes]\n"
+            assert next(parts) == b"two\n"
+            executor.ended(launch.attempt)
+            assert list(parts) == []
+
+
 def test_a_signal_that_reaches_nobody_is_told(center: Center) -> None:
     with center.executor() as executor:
         id = center.submit()

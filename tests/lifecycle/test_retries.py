@@ -40,12 +40,24 @@ def test_success_at_the_second_try_is_a_success() -> None:
     assert [each.state for each in world.report("n1", ended(2)).jobs] == [JobState.SUCCEEDED]
 
 
-@pytest.mark.parametrize("cause", [Cause.EXITED, Cause.TIME_LIMIT])
-def test_both_an_exit_code_and_the_time_limit_are_failures(cause: Cause) -> None:
+@pytest.mark.parametrize(
+    ("cause", "code"),
+    [
+        (Cause.EXITED, 1),
+        (Cause.TIME_LIMIT, 1),
+        (Cause.FILES, None),  # the program was not started
+        (Cause.OUTPUTS, 0),  # the program succeeded, which is not enough
+    ],
+)
+def test_exit_codes_the_time_limit_and_files_that_do_not_come_or_go_are_failures(
+    cause: Cause, code: int | None
+) -> None:
     world = World()
     world.join("n1")
     world.submit(job(retries=1))
-    assert not world.report("n1", ended(1, 1, cause)).jobs
+    assert not world.report("n1", ended(1, code, cause)).jobs
+    world.wake()
+    assert [each.state for each in world.report("n1", ended(2, code, cause)).jobs] == [JobState.FAILED]
 
 
 def test_without_a_backoff_a_failed_task_is_tried_again_at_once() -> None:

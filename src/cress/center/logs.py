@@ -40,6 +40,7 @@ class LogReader:
         self._offset = offset
         self._away_since = 0.0
         self._only = attempt
+        self._in_line = False  # the last line that was read is not complete yet
 
     async def read(self, *, follow: bool) -> AsyncIterator[bytes]:
         """The bytes; with ``follow`` until the task is over, attempt by attempt.
@@ -97,9 +98,10 @@ class LogReader:
             if data.error:
                 raise NotAccepted(f"node {node} has no output of attempt {attempt}: {data.error}")
             if data.gone:
-                yield _gone(data, first=self._offset == 0)
+                yield b"\n" * self._in_line + _gone(data, first=self._offset == 0)
             self._offset += data.gone + len(data.data)
             if data.data:
+                self._in_line = not data.data.endswith(b"\n")
                 yield data.data
             if data.over:
                 if follow:
@@ -165,12 +167,13 @@ class LogReader:
 def _gone(data: LogData, *, first: bool) -> bytes:
     """A line in the place of what a log has not kept."""
     what = f"the first {_size(data.gone)} are" if first else f"{_size(data.gone)} from here on are"
-    newline = "" if first else "\n"
-    return f"{newline}[{what} gone: the log keeps its last {_size(data.kept)}]\n".encode()
+    return f"[{what} gone: the log keeps its last {_size(data.kept)}]\n".encode()
 
 
 def _size(amount: int) -> str:
     """Bytes, with about three digits: ``12.3M``, ``640K``."""
+    if amount < 1024:
+        return f"{amount} bytes"
     units = "KMGT"
     step = next((each for each in range(4) if amount < 1000 * 1024 ** (each + 1)), 3)
     return f"{amount / 1024 ** (step + 1):.3g}{units[step]}"
