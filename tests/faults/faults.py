@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cress.lifecycle.inputs import Cordon, Drain, NodeDead
 from cress.model.node import DYNAMIC_PORTS
-from cress.model.times import MILLISECOND, SECOND
+from cress.model.times import HOUR, MILLISECOND, SECOND
 from tests.faults.cluster import Cluster
 from tests.faults.network import sever
 from tests.faults.node import Node
@@ -43,6 +43,7 @@ class Faults:
             self.call_dead,
             self.empty_node,
             self.take_port,
+            self.set_clock,
         ]
         self.kinds = random.sample(kinds, random.randint(2, len(kinds)))
         self.pace = self.world.between(SECOND, 10 * SECOND)
@@ -105,6 +106,13 @@ class Faults:
 
     def _empty_store(self) -> None:
         self.cluster.store.full = False
+
+    def set_clock(self) -> None:
+        """The wall clock of its computer is set, back by less than what is taken for a correction of cron jobs."""
+        host = self.cluster.host
+        ahead = self.world.random.choice((-1, 1)) * self.world.between(SECOND, HOUR)
+        self._tell("the center's wall clock is ahead by", ahead / SECOND)
+        host.ahead = ahead
 
     # --- nodes -----------------------------------------------------------------------------------------------
 

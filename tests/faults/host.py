@@ -71,6 +71,7 @@ class Host:
         self.processes: dict[int, Process] = {}
         self.children_ended: list[tuple[Process, int]] = []
         self.ends: list[End] = []
+        self.ahead = 0  # of its wall clock, in µs
         self.breaks_starts = False
         self.strangers: dict[int, bool] = {}  # ports that somebody has who is no task, and whether he listens
         self.wake = _nothing  # the supervisor, if any, looks at its children
@@ -88,7 +89,7 @@ class Host:
 
     def wall(self) -> int:
         """The wall clock in microseconds."""
-        return WALL + self.world.now
+        return WALL + self.world.now + self.ahead
 
     def ticks(self) -> int:
         """Hundredths of seconds since the computer was switched on."""
