@@ -93,7 +93,7 @@ class Cluster:
         taken -= {index for index in taken if index in up or index >= family.job.tasks}
         most = family.job.plan.max_unavailable if isinstance(family.job.plan, Service) else 1
         won = len((freed | set(family.state.gained)) & up)
-        assert len(taken - freed) <= most + won, f"{taken} of {number} are out at once"
+        assert len(taken - freed - set(family.state.parked)) <= most + won, f"{taken} of {number} are out at once"
         seen["updating"] += bool(taken)
         seen["returned"] += bool(family.state.failed)
         seen["freed"] += bool(freed)

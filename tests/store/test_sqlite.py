@@ -240,3 +240,24 @@ def test_what_was_moved_goes_with_its_run_and_the_rest_stays(store: SqliteStore)
     store.commit(Batch(moved_jobs=[1], moved_attempts=[(1, 0, 1), (1, 0, 2)]))
     assert store.finished(9) == ([record(2)], attempts[2:])
     assert [store.run(job) for job in (1, 2, 3)] == [None, b"two", b"three"]
+
+
+def test_runs_of_a_family_stay_until_it_is_moved(store: SqliteStore) -> None:
+    """Its members, which are moved before it, need them for as long."""
+    store.commit(Batch(runs=[(1, b"first"), (9, b"other")], templates=[(4, 1, b"second"), (7, 1, b"third")]))
+    store.commit(Batch(jobs=[record(1, type="service"), record(2, family=1, type="service"), record(3)]))
+    assert [job.id for job in store.finished(10)[0]] == [2, 1, 3]
+    store.commit(Batch(moved_jobs=[2]))
+    assert [store.run(number) for number in (1, 4, 7)] == [b"first", b"second", b"third"]
+    store.commit(Batch(moved_jobs=[1]))
+    assert [store.run(number) for number in (1, 4, 7, 9)] == [None, None, None, b"other"]
+
+
+def test_members_of_services_are_found_by_their_family_alone(store: SqliteStore) -> None:
+    members = [record(2, family=1, index=3, template=1, type="service"), record(3, family=1, type="service")]
+    runs = [record(5, family=4), record(6)]
+    store.commit(Batch(jobs=[record(1, type="service"), *members, *runs]))
+    assert [job.id for job in store.jobs(limit=10)] == [6, 5, 1]
+    assert store.jobs(limit=10, family=1)[1] == members[0]
+    assert [job.id for job in store.jobs(limit=10, family=4)] == [5]
+    assert [job.id for job in store.jobs(limit=10, type="service")] == [1]
