@@ -216,7 +216,7 @@ class Engine:
         """How to run a job that was accepted; a member of a family as its template says, a family as it is now."""
         machine = self.machine
         known = machine.jobs.get(job) or machine.families.get(job) or self.flight.jobs.get(job)
-        if known is None and job not in self._runs:
+        if known is None:
             # One that is over is asked for seldom; the id of a template is none of a job.
             known = self.store.job(job)
         if known is None:

@@ -30,6 +30,8 @@ def run_of(job: LiveJob | JobRecord | Family, run: Run, tasks: int | None = None
     spec = job if isinstance(job, JobRecord) else job.job
     if isinstance(job, Family):
         tasks = job.job.tasks
+    elif isinstance(job, JobRecord) and job.template and not job.family:
+        tasks = job.tasks
     count = run.tasks if tasks is None else tasks
     family = 0 if isinstance(job, Family) else spec.family
     if (run.job, run.family, run.tasks) == (spec.id, family, count):
