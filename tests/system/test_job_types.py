@@ -140,6 +140,14 @@ def test_a_dag_goes_on_from_the_step_that_failed(shared: Cluster) -> None:
         ]
         before = {job.name for job in client.jobs(family=first).jobs}
         assert before == {"etl.load", "etl.check", "etl.publish", "etl.alarm"}
+    # Two dags of that name are over: which one is meant is not plain. The steps of each have names as well.
+    ambiguous = shared.cress("job", "etl")
+    assert ambiguous.returncode == 2
+    assert f"several jobs are called etl (one of the ids {second}, {first})" in ambiguous.stderr
+    assert facts(shared, "etl.load")["Member"] == f"0 of job {first}"
+    assert said(shared.cress("job", "etl.load.0"))[0] == f"Task   {first + 1}.0"
+    assert "whose steps are jobs" in shared.cress("logs", second).stderr
+    assert "there is no job 'nobody'" in shared.cress("logs", "nobody.0").stderr
     refused = shared.cress("resume", second)
     assert refused.returncode == 3
     assert "nothing of job" in refused.stderr

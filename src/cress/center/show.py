@@ -156,7 +156,7 @@ def task_view(task: Task, run: Run | None, member: int | None = None) -> TaskVie
     if task.live is not None:
         attempts.append(_running(task.live, names))
     ready = None if member is None else task.live is not None and is_ready(task.live)
-    why = getattr(task.live, "unwell", "") if ready is False else ""
+    why = task.live.unwell if task.live is not None and ready is False else ""
     return TaskView(index=task.index, state=task.state, attempts=tuple(attempts), job=member, ready=ready, why=why)
 
 

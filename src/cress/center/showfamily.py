@@ -106,7 +106,7 @@ def service_view(engine: Engine, family: Family) -> ServiceView | None:
 
 def is_ready(attempt: LiveAttempt) -> bool:
     """Whether a task of a service does its work."""
-    return getattr(attempt, "ready_at", None) is not None and not attempt.halted
+    return attempt.ready_at is not None and not attempt.halted
 
 
 def _next_count(plan: Service, utc: int) -> tuple[int, int] | None:
