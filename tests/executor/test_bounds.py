@@ -194,3 +194,22 @@ def test_without_holes_it_is_said_once(tmp_path: Path) -> None:
         assert (place / "6/stdout").read_bytes() == b"x" * MB
     finally:
         subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.mark.long
+def test_a_gigabyte_takes_about_a_megabyte(client: Client, parent: SupervisorProcess) -> None:
+    run = shell(f"exec {sys.executable} -c '{WRITER}' 1024 0.01", log_size=MB)
+    client.launch(run, 5)
+    client.wait_started(5)
+    log = parent.directory / "attempts/5/stdout"
+    seen: list[int] = []
+
+    def written() -> bool:
+        seen.append(on_disk(log))
+        return log.stat().st_size >= 1024 * MB
+
+    until(written)
+    client.wait_ended(5)
+    print(f"median {sorted(seen)[len(seen) // 2]:,}, most {max(seen):,} bytes on the disk")
+    assert sorted(seen)[len(seen) // 2] < 16 * MB, "most of the time"
+    assert on_disk(log) <= MB + 2 * STEP

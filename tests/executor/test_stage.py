@@ -432,3 +432,22 @@ def test_a_database_of_an_account_owns_its_directory(open_folder: Path) -> None:
         client = parent.start()
         assert client.run(shell(text, run_as="daemon", name="pg", group="g", type=JobType.DATABASE), 5).code == 0
         assert parent.output(5) == "daemon\ndaemon\n"
+
+
+def test_out_of_a_container_leads_no_link(client: Client, tmp_path: Path) -> None:
+    if not client.inventory.container:
+        pytest.skip("no containers on this machine: that links do not lead out of them was not shown")
+    (tmp_path / "secret").write_text("of the node\n")
+    links = shell(
+        f"ln -s {tmp_path}/secret result; ln -s {tmp_path} folder",
+        runtime="container",
+        outputs=(File(path="result", source=f"{tmp_path}/out"),),
+    )
+    end = client.run(links, 5)
+    why = "the path leads out of the directories of the task's container"
+    assert (end.cause, end.error) == (Cause.OUTPUTS, f"result could not be saved to {tmp_path}/out: {why}")
+    run = shell("true", job=2, runtime="container", files=(File(source="/etc/passwd", path=f"{tmp_path}/x"),))
+    end = client.run(run, 6)
+    assert (end.cause, end.error) == (Cause.FILES, f"{tmp_path}/x could not be brought from /etc/passwd: {why}")
+    assert not (tmp_path / "x").exists()
+    assert not (tmp_path / "out").exists()

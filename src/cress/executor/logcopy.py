@@ -13,7 +13,6 @@ import shutil
 import signal
 import stat
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -126,6 +125,8 @@ def main(orders: Path) -> int:
 
 
 def _copy(fd: int, address: str, save: Callable[[Path, str], None]) -> None:
+    import tempfile
+
     first = first_kept(fd)
     with tempfile.NamedTemporaryFile(prefix="cress-log-") as kept, open(fd, "rb", closefd=False) as log:
         os.fchmod(kept.fileno(), 0o644)
