@@ -210,6 +210,5 @@ def test_a_gigabyte_takes_about_a_megabyte(client: Client, parent: SupervisorPro
 
     until(written)
     client.wait_ended(5)
-    print(f"median {sorted(seen)[len(seen) // 2]:,}, most {max(seen):,} bytes on the disk")
     assert sorted(seen)[len(seen) // 2] < 16 * MB, "most of the time"
     assert on_disk(log) <= MB + 2 * STEP
