@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import Data, connect, count, task_id
+from cress.cli.common import Data, connect, count
 from cress.cli.errors import Interrupted, told
+from cress.cli.named import task_named
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ READ = 16_384
 
 
 def execute(
-    task: Annotated[str, typer.Argument(metavar="ID[.TASK]", help="A running task; of a job with one task, the job.")],
+    task: Annotated[str, typer.Argument(metavar="JOB[.TASK]", help="A running task; of a job with one task, the job.")],
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="The program and its arguments.")],
     no_tty: Annotated[bool, typer.Option("--no-tty", "-T", help="No terminal, even if this is one.")] = False,
     env: Annotated[
@@ -71,7 +72,7 @@ def execute(
 
 
 def _task(client: Client, text: str) -> tuple[int, int]:
-    id, index = task_id(text)
+    id, index = task_named(client, text)
     if index is None:
         total = client.job(id).tasks.total
         if total != 1:
