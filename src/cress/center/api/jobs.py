@@ -264,7 +264,9 @@ def _has_tasks(job: AnyJob) -> None:
     number, type_ = id_of(job), job.type if isinstance(job, JobRecord) else job.job.type.value
     if type_ in (JobType.CRON.value, JobType.DAG.value):
         parts = "runs" if type_ == JobType.CRON.value else "steps"
-        raise NotAccepted(f"job {number} is a {type_}, whose {parts} are jobs", hint=f"`cress jobs --family {number}` lists them")
+        raise NotAccepted(
+            f"job {number} is a {type_}, whose {parts} are jobs", hint=f"`cress jobs --family {number}` lists them"
+        )
 
 
 def check_task(job: AnyJob, task: int, written: str = "") -> None:
