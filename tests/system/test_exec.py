@@ -310,13 +310,16 @@ def test_in_a_container(bare: Cluster, terminals: list[Terminal], engine: str) -
     bare.environment["PATH"] = f"{broken}:{os.environ['PATH']}"
     bare.start_center()
     bare.start_executor()
-    id = begun(bare, runtime="container")
+    source = bare.file("source", "brought")
+    id = begun(bare, runtime="container", files=[{"source": str(source), "path": "file"}])
 
     def inside(*command: str) -> str:
         done = bare.cress("exec", id, "--", *command)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
+    # Its directory has what was brought by a stage, which stays outside: the command finds the program behind that.
+    assert inside("cat", "file") == "brought"
     # The first process of the program, as it is called there; few others are.
     (first,) = inside("pgrep", "-x", "sleep").split()
     assert int(first) < 100

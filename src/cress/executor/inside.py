@@ -20,7 +20,7 @@ _NAMESPACES = ("user", "cgroup", "ipc", "uts", "net", "pid", "time", "mnt")
 # Programs that stand between the first process of an attempt and its own program, by what the kernel calls them.
 _ENGINES = frozenset({"crun", "runc", "runc:[2:INIT]", "bwrap", "conmon"})
 _STAGE = b"cress.executor.stage"
-_DEEPEST = 16
+_MOST_LOOKED = 100
 
 _PR_SET_PDEATHSIG, _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 23, 24, 38
 _MOST_CAPABILITIES = 64
@@ -87,8 +87,10 @@ class Place:
 
 def prepare(first: int, attempt: int) -> Place:
     """What confines the program of an attempt, whose first process is ``first``. Raises EnterError."""
+    if not processes.is_alive(first):
+        raise EnterError("the task is over")
     try:
-        pid = program(first)
+        pid = program(first, attempt)
         before = processes.start_ticks(pid)
         place = Place(pid)
     except (OSError, KeyError, ValueError) as error:
@@ -96,20 +98,22 @@ def prepare(first: int, attempt: int) -> Place:
         raise EnterError(f"the task cannot be entered: {why}") from None
     if before is None or processes.start_ticks(pid) != before or not processes.is_alive(pid):
         raise EnterError("the task is over")
-    if place.environment.get(b"CRESS_ATTEMPT") != b"%d" % attempt:
-        raise EnterError("the program of the task cannot be found on its node")
     return place
 
 
-def program(first: int) -> int:
+def program(first: int, attempt: int) -> int:
     """The process of the task's own program: the first one, or what a container engine or the stage has started."""
-    pid = first
-    for _ in range(_DEEPEST):
-        below = sorted(_children(pid))
-        if not below or not _stands_between(pid):
+    known = [first]
+    for pid in known:
+        with contextlib.suppress(OSError):
+            if _stands_between(pid):
+                # It may have others, such as the first process of a container, which only sleeps.
+                known += sorted(_children(pid))
+            elif environment(pid).get(b"CRESS_ATTEMPT") == b"%d" % attempt:
+                return pid
+        if len(known) > _MOST_LOOKED:
             break
-        pid = below[0]
-    return pid
+    raise EnterError("the program of the task cannot be found on its node")
 
 
 def join_cgroups(place: Place) -> None:
