@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -94,7 +95,7 @@ def test_jobs_by_filters_newest_first(history: History) -> None:
     history.add([(job, None) for job in jobs], [], {})
 
     def ids(
-        limit: int = 9, before: int | None = None, since: int | None = None, until: int | None = None, **filters: str
+        limit: int = 9, before: int | None = None, since: int | None = None, until: int | None = None, **filters: Any
     ) -> list[int]:
         found = history.jobs(limit=limit, before=before, since=since, until=until, **filters)
         return [job.id for job, _ in found]
