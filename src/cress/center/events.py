@@ -29,6 +29,7 @@ from cress.lifecycle.inputs import (
 from cress.lifecycle.live import LiveAttempt
 from cress.lifecycle.machine import Machine
 from cress.model.group import DEFAULT_GROUP
+from cress.model.job import JobType
 from cress.model.records import AttemptRecord
 from cress.model.reports import Report, Started
 from cress.model.times import SECOND
@@ -61,6 +62,10 @@ class Before:
         # Submits alone cordon no node, and a stream of them is what comes most often.
         quiet = all(isinstance(each, Submit) for each in inputs) and not machine.timers.times
         self.cordons = None if quiet else _cordons(machine)
+
+
+# Members of such families are their tasks.
+_TASKS = (JobType.SERVICE.value, JobType.DATABASE.value)
 
 
 class Events:
@@ -174,6 +179,9 @@ def _derived(machine: Machine, inputs: Sequence[Input], step: Step, before: Befo
                 yield EventView(at=at, kind=kind, node=name, text=now[1])
     yield from _of_tasks(machine, step, groups)
     for job in step.jobs:
+        if job.family and job.type in _TASKS:
+            # It was a task of a service or database, no job that anybody submitted.
+            continue
         state = job.state.value
         yield EventView(at=at, kind="job.ended", job=job.id, group=job.group, name=job.name, user=job.user, state=state)
 
