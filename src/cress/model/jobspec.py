@@ -157,9 +157,9 @@ def read_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str
 
 
 def source_of(mapping: Mapping[str, object], reader: Reader) -> str:
-    """A job as it was submitted, as JSON."""
+    """A job as it was submitted, as JSON; that of a dag has its steps in their order, others are alike in any order."""
     try:
-        return msgspec.json.encode(mapping, order="deterministic").decode()
+        return msgspec.json.encode(mapping, order=None if type_of(mapping) is JobType.DAG else "deterministic").decode()
     except (TypeError, ValueError, RecursionError) as error:
         hint = "texts, numbers, lists, mappings"
         reader.errors.append(InputError(f"is nothing that JSON could hold: {error}", hint=hint))
