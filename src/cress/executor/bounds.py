@@ -10,10 +10,10 @@ import ctypes
 import errno
 import heapq
 import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
+from cress.executor.ownlog import open_log
 from cress.model.times import MILLISECOND, SECOND
 
 STREAMS = (b"/stdout", b"/stderr")
@@ -107,15 +107,10 @@ def keep_last(path: bytes, limit: int) -> int:
 
     A task owns the folder: what is no log any more, or belongs to somebody else too, is left alone. OSError: it cannot be.
     """
-    fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = open_log(path, os.O_RDWR)
     try:
         status = os.fstat(fd)
-        folder = os.stat(os.path.dirname(path))  # noqa: PTH116, PTH120
-        if (
-            not stat.S_ISREG(status.st_mode)
-            or status.st_nlink != 1
-            or status.st_uid not in (folder.st_uid, os.geteuid())
-        ):
+        if status.st_nlink != 1:
             return status.st_size
         step = max(STEP, status.st_blksize)
         end = max(0, status.st_size - limit) // step * step

@@ -11,7 +11,6 @@ import contextlib
 import os
 import shutil
 import signal
-import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ import msgspec
 from cress.executor.addresses import Failed, shown, with_variables
 from cress.executor.bounds import first_kept
 from cress.executor.carrier import step_down
+from cress.executor.ownlog import open_log
 from cress.executor.runtimes.base import Spawn, StartError
 from cress.model.run import File
 
@@ -139,16 +139,11 @@ def _copy(fd: int, address: str, save: Callable[[Path, str], None]) -> None:
 
 
 def _opened(path: bytes) -> int | None:
-    """A log, if it is still one: its folder belongs to the task."""
+    """A log, if it is still one."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK)
+        return open_log(path, os.O_RDWR | os.O_APPEND)
     except OSError:
         return None
-    status = os.fstat(fd)
-    if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
-        return fd
-    os.close(fd)
-    return None
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
 from cress.executor.bounds import first_kept
+from cress.executor.ownlog import open_log
 from cress.protocol.messages import LogData, ReadLog
 
 STREAMS = ("stdout", "stderr")
@@ -48,11 +48,8 @@ async def read(folder: Path, order: ReadLog, is_live: Callable[[int], bool]) -> 
 
 def _read(path: Path, offset: int, limit: int) -> tuple[int, int, bytes]:
     """How many bytes from ``offset`` on are gone, how many the log has kept, and what is behind those that are gone."""
-    # The task owns the folder: what stands there may have become a link or a pipe.
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    fd = open_log(str(path), os.O_RDONLY)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(0, "it is no file any more")
         while True:
             size, first = os.fstat(fd).st_size, first_kept(fd)
             start = max(offset, min(first, size))

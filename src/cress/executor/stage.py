@@ -9,6 +9,7 @@ and saved by a child, with all the libraries that this takes: the stage itself s
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -86,7 +87,13 @@ class Stage:
             if self._is_to_end():
                 wrong = Trouble(Cause.OUTPUTS, "it was told to end before its outputs were saved")
             if wrong is not None:
-                trouble.write(self.what.folder, wrong)
+                try:
+                    trouble.write(self.what.folder, wrong)
+                except OSError as error:
+                    # No success in any case, and said where there may be room.
+                    with contextlib.suppress(OSError):
+                        os.write(2, f"{wrong.error}\nthis could not be reported: {error.strerror}\n".encode())
+                    return 1
         return code
 
     def _start(self) -> tuple[int, StartError | None]:
@@ -200,7 +207,10 @@ class Stage:
         # A directory of its own is entered by who may pass through the executor's; another one by the account itself.
         own = not self.run.directory
         if own:
-            self._enter_own()
+            try:
+                self._enter_own(make=kind is Cause.FILES)
+            except OSError as error:
+                return Trouble(kind, f"the directory of the attempt cannot be entered: {error.strerror}").encode()
         ground = Ground(Path() if own else Path(self.run.directory), walls)
         told = step_down(self.what, self.orders.node)
         # Only now, and not before a change of account: the kernel would forget it.
@@ -210,15 +220,23 @@ class Stage:
         wrong = (transfer.bring if kind is Cause.FILES else transfer.save)(files, ground, told)
         return b"done" if wrong is None else wrong.encode()
 
-    def _enter_own(self) -> None:
-        """Make the directory of the attempt, as the program would, and go there."""
+    def _enter_own(self, *, make: bool) -> None:
+        """Go to the directory of the attempt. ``make`` it first, as the program would: while its folder is still ours.
+
+        Afterwards the folder is the task's, who may have put a link to where it may not go itself there.
+        """
         base = self.what.folder + b"/work"
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(base, 0o755)  # noqa: PTH102
-            account = account_of(self.run)
-            if account is not None:
-                os.chown(base, account.uid, account.gid)
-        os.chdir(base)
+        account = account_of(self.run)
+        if make:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(base, 0o755)  # noqa: PTH102
+                if account is not None:
+                    os.chown(base, account.uid, account.gid)
+        fd = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        if account is not None and os.fstat(fd).st_uid != account.uid:
+            raise PermissionError(errno.EACCES, "its directory is not its own any more")
+        os.fchdir(fd)
+        os.close(fd)
 
 
 def _all_of(fd: int, most: float | None = None) -> bytes | None:

@@ -38,6 +38,9 @@ def make(home: Path, run: Run, index: int) -> bytes:
         if not path.is_dir():
             path.mkdir(0o700)
         if account is not None and path.stat().st_uid != account.uid:
+            if any(path.iterdir()):
+                # Of a database of the same name that somebody else had before.
+                raise StartError(f"{path} belongs to another account than {account.name}, and is not empty")
             os.chown(path, account.uid, account.gid)
     except OSError as error:
         raise StartError(f"{path} could not be made: {error.strerror}", node=True) from None

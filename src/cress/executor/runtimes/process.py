@@ -64,13 +64,13 @@ class ProcessRuntime:
         try:
             os.mkdir(folder, 0o750)  # noqa: PTH102 - bytes, and a thousand times a second
         except FileExistsError:
-            pass
+            if os.lstat(folder).st_uid != os.geteuid():
+                # Whoever has it may have put links in the place of what is written below.
+                raise StartError(f"the folder {os.fsdecode(folder)} is somebody else's", node=True) from None
         except OSError as error:
             why = f"the folder {os.fsdecode(folder)} could not be made: {error.strerror}"
             raise StartError(why, node=True) from None
         environment = plan.environment | variables(what)
-        if plan.account is not None:
-            self._give(folder, plan.account)
         if what.given.hosts:
             try:
                 Path(os.fsdecode(folder + b"/" + HOST_FILE)).write_bytes(host_file(what.given.hosts))
@@ -112,6 +112,7 @@ class ProcessRuntime:
             self._outputs(what.folder, entrance)
             stage = _DIRECTORY
             directory = plan.directory or self._own_directory(what.folder, entrance)
+            folder = -1 if entrance.account is None else os.open(what.folder, os.O_RDONLY | os.O_DIRECTORY)
             entrance.go_in()
             if not plan.directory:
                 # Its account may not be able to come here by itself.
@@ -128,6 +129,10 @@ class ProcessRuntime:
             if what.tells:
                 os.dup2(writing, 3)
             stage = _ACCOUNT
+            if entrance.account is not None:
+                # Only now that nothing is made in it any more: others of this account run, who could put links there.
+                os.fchmod(folder, 0o700)
+                os.fchown(folder, *entrance.account[:2])
             entrance.step_down()
             stage = _DIRECTORY
             if plan.directory:
@@ -142,7 +147,7 @@ class ProcessRuntime:
             os._exit(127)
 
     def _outputs(self, folder: bytes, entrance: Entrance) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
         for number, name in ((1, b"/stdout"), (2, b"/stderr")):
             os.dup2(os.open(folder + name, flags, 0o644), number)
             if entrance.account is not None:
@@ -168,15 +173,6 @@ class ProcessRuntime:
                     if worst != errno.EACCES:
                         break
         return worst
-
-    def _give(self, folder: bytes, account: Account) -> None:
-        """Let an account have the folder of an attempt, and no other one look into it."""
-        try:
-            os.chown(folder, account.uid, account.gid)
-            os.chmod(folder, 0o750)  # noqa: PTH101, S103
-        except OSError as error:
-            why = f"the folder {os.fsdecode(folder)} could not be given to {account.name}: {error.strerror}"
-            raise StartError(why, node=True) from None
 
     def problem(self, what: Run, told: bytes) -> StartError | None:
         """Why the program did not start; see ``Runtime``."""
