@@ -290,7 +290,7 @@ class Machine:
             "attempts": list(self.attempts.values()),
             "nodes": list(self.nodes.values()),
             "terms": self.terms.export(),
-            "timers": [[*key, time] for key, time in self.timers.times.items()],
+            "timers": self.timers.export(),
             "answers": self.answers,
             "behind": self.behind,
             "ended": self.ended,
@@ -318,7 +318,7 @@ class Machine:
             machine.jobs[attempt.job].attempts[attempt.id] = attempt
         machine.nodes = {node.node.name: node for node in msgspec.convert(state["nodes"], list[LiveNode])}
         machine.terms = Terms.restore(state["terms"])
-        machine.timers.times = {(kind, name): time for kind, name, time in state["timers"]}
+        machine.timers = Timers((kind, name, time) for kind, name, time in state["timers"])
         machine.answers = msgspec.convert(state["answers"], dict[str, Answer])
         machine.behind = state["behind"]
         machine.ended = msgspec.convert(state["ended"], dict[int, tuple[JobState, int]])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 # What is to happen, and to which node; or family, as ``members.timer_name`` has it.
@@ -20,12 +22,22 @@ MOMENT = "moment"  # a cron job is due
 class Timers:
     """At most one time (µs, the machine's clock) for each key."""
 
-    def __init__(self) -> None:
-        self.times: dict[Key, int] = {}
+    def __init__(self, times: Iterable[tuple[str, str, int]] = ()) -> None:
+        self.times: dict[Key, int] = {(kind, name): time for kind, name, time in times}
+        # Every time of ``times``, and some that do not hold any more: these are dropped when they come to its top.
+        self._order: list[tuple[int, Key]] = [(time, key) for key, time in self.times.items()]
+        heapify(self._order)
 
     def set(self, kind: str, name: str, time: int) -> None:
         """Let it be due at ``time``, and at no other one."""
-        self.times[kind, name] = time
+        key = (kind, name)
+        if self.times.get(key) == time:
+            return
+        self.times[key] = time
+        heappush(self._order, (time, key))
+        if len(self._order) > 2 * len(self.times) + 64:
+            self._order = [(time, key) for key, time in self.times.items()]
+            heapify(self._order)
 
     def drop(self, kind: str, name: str) -> None:
         """It is not to happen any more."""
@@ -37,11 +49,20 @@ class Timers:
 
     def next(self) -> int | None:
         """The earliest time."""
-        return min(self.times.values(), default=None)
+        order = self._order
+        while order and self.times.get(order[0][1]) != order[0][0]:
+            heappop(order)
+        return order[0][0] if order else None
 
     def take(self, now: int) -> list[Key]:
         """What is due at ``now``, in the order of its times, and no timer any more."""
-        due = sorted((time, key) for key, time in self.times.items() if time <= now)
-        for _, key in due:
+        due = []
+        while (time := self.next()) is not None and time <= now:
+            _, key = heappop(self._order)
             del self.times[key]
-        return [key for _, key in due]
+            due.append(key)
+        return due
+
+    def export(self) -> list[tuple[str, str, int]]:
+        """What ``Timers`` makes the same of."""
+        return [(*key, time) for key, time in self.times.items()]

@@ -1,0 +1,42 @@
+"""Timers against the plainest thing that does the same: a mapping that is looked at as a whole."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cress.lifecycle.timers import Timers
+
+_WORDS = st.lists(
+    st.tuples(st.sampled_from(["set", "drop", "take", "restore"]), st.integers(0, 4), st.integers(0, 50)), max_size=400
+)
+
+
+@given(_WORDS)
+def test_the_earliest_comes_first_whatever_was_set_anew_or_dropped(words: list[tuple[str, int, int]]) -> None:
+    timers, plain, now = Timers(), dict[tuple[str, str], int](), 0
+    for word, name, time in words:
+        key = ("rest", f"n{name}")
+        if word == "set":
+            timers.set(*key, now + time)
+            plain[key] = now + time
+        elif word == "drop":
+            timers.drop(*key)
+            plain.pop(key, None)
+        elif word == "take":
+            now += time
+            due = [each for at, each in sorted((at, each) for each, at in plain.items()) if at <= now]
+            assert timers.take(now) == due
+            for each in due:
+                del plain[each]
+        else:
+            timers = Timers(timers.export())
+        assert timers.next() == min(plain.values(), default=None)
+        assert timers.times == plain
+
+
+def test_times_that_were_set_anew_are_not_kept() -> None:
+    timers = Timers()
+    for time in range(10_000):
+        timers.set("rest", "n1", time)
+    assert len(timers._order) < 200
