@@ -94,6 +94,10 @@ class JobBuilder(_Amounts):
     def tasks(self, number: int) -> JobBuilder:
         return self._set(tasks=number)
 
+    def at_once(self, most: int) -> JobBuilder:
+        """At most so many tasks run at once."""
+        return self._set(max_running=most)
+
     def gang(self) -> JobBuilder:
         return self._set(gang=True)
 

@@ -115,7 +115,7 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("User", view.user),
         ("Type", view.type),
         ("State", state(view.state)),
-        ("Reason", "" if view.service and view.service.waits == view.reason else view.reason),
+        ("Reason", "" if _stands_below(view) else view.reason),
         *families.facts_of(view, now),
         ("Member", "" if view.family is None else f"{view.index} of job {view.family}"),
         (STEPS_OR_TASKS.get(view.type, "Tasks"), _tasks_of(view, parts)),
@@ -141,10 +141,21 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
     ]
 
 
+def _stands_below(view: JobView) -> bool:
+    """Whether the reason of a service is told as what its update waits for, or why a version was taken back."""
+    service = view.service
+    if service is None:
+        return False
+    return (service.updating and view.reason == service.waits) or view.reason == service.returned_because
+
+
 def _tasks_of(view: JobView, parts: Sequence[str]) -> str:
     if not view.tasks.total:
         return "" if view.type == "cron" else "0"
-    return f"{view.tasks.total:,}: {', '.join(parts)}" + (" (all at once or none)" if view.gang else "")
+    at_once = " (all at once or none)" if view.gang else ""
+    if view.max_running:
+        at_once = f" (at most {view.max_running:,} at once)"
+    return f"{view.tasks.total:,}: {', '.join(parts)}{at_once}"
 
 
 def _spread(view: JobView) -> str:

@@ -88,7 +88,7 @@ class CountKeys(TaskKeys, total=False):
     ``"dynamic"``, or several by name.
     """
 
-    tasks: int
+    tasks: int | str
     hold: bool
     after: After
     ports: Any
@@ -98,10 +98,11 @@ class CountKeys(TaskKeys, total=False):
 class EndingKeys(CountKeys, total=False):
     """The same, of tasks that end.
 
-    ``gang``: all start at once or none. ``retries``: how often a failed task is tried again, ``backoff`` after its end.
+    ``gang``: all start at once or none; ``max_running``: at most so many. ``retries``: how often a failed task is tried again, ``backoff`` after its end.
     """
 
     gang: bool
+    max_running: int
     retries: int
     job_failure: bool
 

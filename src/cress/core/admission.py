@@ -105,6 +105,9 @@ def check_job(job: Job, dimensions: Dimensions) -> bool:
         raise InputError(f"a time limit of {job.time_limit} µs", hint="0 or more, or none", field="time_limit")
     if job.minimum < 0 or (job.minimum > job.tasks and job.counted_as == job.id):
         raise InputError(f"a minimum of {job.minimum} of {job.tasks} tasks", hint="0 to the tasks", field="minimum")
+    if job.max_running < 0 or (job.max_running and job.gang):
+        what = "a gang" if job.gang else f"at most {job.max_running} tasks"
+        raise InputError(f"{what} at once", hint="0 (any number) or more; not of a gang", field="max_running")
     if job.retries < 0:
         raise InputError(f"{job.retries} retries", hint="0 or more", field="retries")
     if job.backoff < 0:

@@ -42,7 +42,7 @@ def why_waiting(core: Scheduler, job_id: int) -> Veto | None:
         times = job.later.values()
         return _veto(job, Verdict.BACKOFF, until=max(times) if job.job.gang else min(times))
     if not job.queued:
-        return _veto(job, Verdict.GANG_RUNS)
+        return _veto(job, Verdict.FULL if job.full else Verdict.GANG_RUNS)
     if group.preempted_at is not None and core.now < group.cools_until():
         return _veto(job, Verdict.COOLING, until=group.cools_until())
     if group.visited != core.pass_number or job.arrived == core.pass_number:
@@ -205,6 +205,7 @@ _ORDINALS = ("first", "second", "third")
 _SENTENCES = {
     Verdict.PLACED: "it was placed",
     Verdict.HELD: "it is held",
+    Verdict.FULL: "as many tasks of it run as may at once",
     Verdict.AFTER: "it comes after {blocker}, which is not over",
     Verdict.BACKOFF: "a task of it failed and is tried again later",
     Verdict.TOGETHER: "it starts again together with {blocker}, on one node",

@@ -166,6 +166,8 @@ def _tasks(core: Scheduler) -> Iterator[str]:
             yield f"job {job.job.id} counts {job.waiting} waiting tasks"
         if job.job.gang and job.queued and (running or claimed):
             yield f"gang {job.job.id} is offered while some of it runs"
+        if job.most and len(busy) - len(job.again) - len(job.later) > job.most:
+            yield f"job {job.job.id} runs more tasks at once than it may"
         if job.queued != core.can_wait(job):
             yield f"job {job.job.id} is {'' if job.queued else 'not '}queued"
         if job.over:

@@ -45,6 +45,7 @@ class JobState:
         "key",
         "later",
         "limit",
+        "most",
         "next_task",
         "queued",
         "relaxes_at",
@@ -71,6 +72,7 @@ class JobState:
         # A reservation must last, or it would keep nothing.
         self.limit = NEVER if job.time_limit is None else max(1, job.time_limit)
         self.cpu_charge = (job.request[0],)
+        self.most = job.max_running
         self.next_task = 0
         self.again: list[int] = []
         self.later: dict[int, int] = {}
@@ -120,6 +122,19 @@ class JobState:
         """A task waits again, with the job's place in the order."""
         self.waiting += 1
         heappush(self.again, task)
+
+    @property
+    def full(self) -> bool:
+        """Whether as many tasks of it run, or are about to, as may at once."""
+        return bool(self.most) and self._busy() >= self.most
+
+    @property
+    def startable(self) -> int:
+        """How many of its waiting tasks may start now."""
+        return min(self.waiting, max(0, self.most - self._busy())) if self.most else self.waiting
+
+    def _busy(self) -> int:
+        return len(self.attempts) + len(self.carried) + sum(len(claim.tasks) for claim in self.claims)
 
     @property
     def over(self) -> bool:

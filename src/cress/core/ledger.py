@@ -329,7 +329,7 @@ class Ledger:
 
     def can_wait(self, job: JobState) -> bool:
         """Whether a unit of the job may be offered: a gang only when nothing of it runs any more."""
-        if not job.waiting or job.held or job.behind is not None:
+        if not job.waiting or job.held or job.behind is not None or job.full:
             return False
         return not (job.job.gang and (job.attempts or job.claims or job.later))
 
@@ -431,7 +431,7 @@ class Ledger:
     def wait_elsewhere(self, job: JobState, task: int) -> None:
         """A task that was queued again waits in the queue of its job no longer."""
         job.take_out(task)
-        if not job.waiting:
+        if job.queued and (not job.waiting or job.full):
             self._dequeue(job)
         else:
             self.refit(job)

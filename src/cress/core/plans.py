@@ -108,7 +108,7 @@ class Plans:
                     units[i] = self._moved(plan, unit, freer, now)
                 elif anew or freer:
                     units[i] = self._better(plan, unit, freer, anew, now)
-            wanted = 1 if job.job.gang else min(job.waiting, MOST_TASKS)
+            wanted = 1 if job.job.gang else min(job.startable, MOST_TASKS)
             while len(units) < wanted:
                 units.append(self._reserve(plan, job, self.timeline.earliest(job.shape, job.limit, now)))
         for job in jobs:
@@ -158,7 +158,7 @@ class Plans:
             if job is None or (units and units[0].job.shape is not job.shape):
                 keep = 0
             else:
-                keep = 1 if job.job.gang else job.waiting
+                keep = 1 if job.job.gang else job.startable
             while len(units) > keep:
                 gone = units.pop()
                 freer.update(f for f, _ in gone.nodes)

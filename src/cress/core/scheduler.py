@@ -201,7 +201,7 @@ class Scheduler(Ledger):
                 return False
         if not self._place(job):
             return False
-        if not job.waiting:
+        if not job.waiting or job.full:
             self._dequeue(job)
         elif job.companions or shape.wants.parts:
             self.refit(job)
@@ -427,7 +427,7 @@ class Scheduler(Ledger):
         expected = now + max(victim.job.group.options.grace for victim in plan.attempts)
         victims = [victim.id for victim in plan.attempts]
         self.add_claim(Claim(job, tasks, reservation, self.charge_of(job, nodes), victims, expected))
-        if not job.waiting:
+        if not job.waiting or job.full:
             self._dequeue(job)
         self.timeline.reserve(reservation, NEVER)
 
@@ -486,7 +486,7 @@ class Scheduler(Ledger):
                         self._start_together(job, f)
                     else:
                         self._start_on(job, job.take(), f)
-            if not job.waiting:
+            if not job.waiting or job.full:
                 self._dequeue(job)
             elif job.companions or job.shape.wants.parts:
                 self.refit(job)

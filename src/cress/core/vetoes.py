@@ -14,6 +14,7 @@ class Verdict(Enum):
 
     PLACED = "placed"
     HELD = "held"  # somebody holds the job
+    FULL = "full"  # as many tasks of the job run as may at once
     AFTER = "after"  # a job that comes before it is not over
     BACKOFF = "backoff"  # its failed task is tried again at a time
     TOGETHER = "together"  # its node failed: it starts again with the job that it depends on

@@ -84,6 +84,10 @@ def count(least: int, most: int) -> Schema:
     }
 
 
+_ARRAY: Schema = {"type": "string", "pattern": "^\\s*[0-9]{1,20}\\s*%\\s*[0-9]{1,20}\\s*$"}
+ARRAY: Schema = {"anyOf": [*count(1, MAX_TASKS)["anyOf"], _ARRAY]}
+
+
 def words(*known: str) -> Schema:
     """One of these words, with or without capitals."""
     return {"anyOf": [{"enum": list(known)}, {"type": "string", "pattern": f"^\\s*({'|'.join(map(_any_case, known))})\\s*$"}]}  # fmt: skip
@@ -177,12 +181,13 @@ TABLE = (
     Key("name", "Letters, digits, `.`, `_` and `-`.", {"type": ["string", "integer"], "maxLength": MAX_NAME_LENGTH}, step=False),
     Key("type", "What kind of work it is.", words(*(each.value for each in JobType)), step=False),
     Key("group", "The group that the job counts for.", TEXT, step=False),
-    Key("tasks", "Copies of the program.", count(1, MAX_TASKS)),
+    Key("tasks", "Copies of the program; `100%10`: at most ten of them at once.", ARRAY),
     Key("resource", "What one task needs: `<2, 4G>`, or amounts by dimension.", {"type": ["string", "number", "object"]}),
     Key("priority", "Higher goes first.", {"anyOf": [{"type": "integer", "minimum": -MAX_PRIORITY, "maximum": MAX_PRIORITY}, {"type": "string"}]}),
     Key("time_limit", "A task that runs for longer is stopped.", DURATION),
     Key("environment", "Variables of the tasks.", {"type": "object", "additionalProperties": TEXT}),
     Key("directory", "Where the tasks start.", PATH),
+    Key("max_running", "At most so many tasks at once.", count(1, MAX_TASKS), ENDING),
     Key("gang", "All tasks start at once, or none.", TRUTH, ENDING),
     Key("stop_grace", "From SIGTERM to SIGKILL.", DURATION),
     Key("on_partition", "What becomes of tasks whose node cannot reach the center.", words(*(each.value for each in OnPartition))),

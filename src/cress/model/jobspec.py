@@ -18,7 +18,7 @@ from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Condition, Job, JobType, OnPartition
 from cress.model.jobchecks import check, port_of_check
 from cress.model.jobclauses import CLAUSES, ClauseText
-from cress.model.jobkeys import ALIASES, KEYS, misplaced
+from cress.model.jobkeys import ALIASES, KEPT, KEYS, misplaced
 from cress.model.jobplans import plan
 from cress.model.jobports import UNNAMED, Ports, ports
 from cress.model.jobreader import Reader, below
@@ -173,7 +173,12 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         reader.errors.append(InputError("is missing", hint=values.COMMAND_HINT, field="command"))
     name = reader.read("name", values.name, "") or default_name(command)
     group = reader.read("group", values.group, DEFAULT_GROUP)
-    tasks = reader.read("tasks", values.tasks, 1)
+    tasks, max_running = _tasks(reader, type_)
+    gang = reader.read("gang", values.gang, False)
+    if gang and max_running:
+        reader.wrong(
+            "gang", "is given beside a limit of tasks at once", "one of both: a gang starts all its tasks together"
+        )
     default = parse_vector(DEFAULT_RESOURCE, dimensions)
     request = reader.read("resource", lambda value: values.resource(value, dimensions), default)
     # The default request bounds nothing: nobody has thought about it.
@@ -208,7 +213,7 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         name=name,
         user=user,
         tasks=tasks,
-        gang=reader.read("gang", values.gang, False),
+        gang=gang,
         priority=reader.read("priority", values.priority, 0),
         time_limit=time_limit,
         type=type_,
@@ -219,6 +224,7 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         hold=reader.read("hold", lambda value: values.truth(value, "it waits until it is released"), False),
         after=tuple((each, condition) for each, condition in after if isinstance(each, int)),
         ports=given_ports,
+        max_running=max_running,
         max_per_node=reader.read("max_per_node", values.tasks, 0),
         max_per_rack=reader.read("max_per_rack", values.tasks, 0),
         application=reader.read("application", values.name, ""),
@@ -265,6 +271,16 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
 
 
 _FAILURE = "its tasks run again when their node is lost"
+
+
+def _tasks(reader: Reader, type_: JobType) -> tuple[int, int]:
+    """How many tasks, and how many of them at once; 0: any number."""
+    tasks, at_once = reader.read("tasks", values.array, (1, 0))
+    if at_once and type_ in KEPT:
+        reader.wrong("tasks", f"all tasks of a {type_.value} run at once", "a number without %")
+    elif at_once and "max_running" in reader.given:
+        reader.wrong("max_running", "is given beside a % in tasks", "one of both")
+    return tasks, reader.read("max_running", values.tasks, at_once)
 
 
 def _ports(reader: Reader) -> Ports:

@@ -104,6 +104,14 @@ def tasks(value: object) -> int:
     return parse_count(as_number(value), least=1, most=MAX_TASKS)
 
 
+def array(value: object) -> tuple[int, int]:
+    """A number of tasks, and how many of them may run at once: ``100%10``; 0: any number."""
+    if not isinstance(value, str) or "%" not in value:
+        return tasks(value), 0
+    number, _, most = value.partition("%")
+    return tasks(number), tasks(most)
+
+
 def resource(value: object, dimensions: Dimensions) -> ResourceVector:
     """What one task asks for."""
     if isinstance(value, Mapping):

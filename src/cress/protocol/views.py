@@ -72,6 +72,7 @@ class JobView(View, frozen=True):
     rank_now: str = ""
     relaxes: float | None = None
     ports: dict[str, int | str] = {}
+    max_running: int = 0
     max_per_node: int = 0
     max_per_rack: int = 0
     application: str = ""
