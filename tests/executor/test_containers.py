@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from cress.executor import inside
 from cress.executor.processes import find_attempts, is_alive
 from cress.executor.runtimes.cgroups import Cgroups, device_of
 from cress.executor.runtimes.engines import ENGINES
-from cress.executor.runtimes.enter import entry
 from cress.model.reports import Cause, Ended
 from cress.model.run import Run
 from tests.executor.harness import Client, SupervisorProcess, shell, supervisor, until
@@ -263,9 +263,8 @@ def test_containers_that_no_journal_knows_are_removed(client: Client, parent: Su
 def test_the_way_into_a_running_container(client: Client) -> None:
     client.launch(boxed("echo inside > /tmp/mark; exec sleep 1000"), 1)
     pid = client.wait_started(1).pid
-    program, folders = entry(pid)
-    assert program == pid
-    assert any("/cress/" in each for each in folders)
+    assert inside.program(pid, 1) == pid
+    assert any("/cress/" in each for each in inside.prepare(pid, 1).cgroups)
     until(lambda: Path(f"/proc/{pid}/root/tmp/mark").exists(), "the mark")
     seen = subprocess.run(
         ["nsenter", "-t", str(pid), "-m", "-p", "-i", "-u", "-r", "-w", "cat", "/tmp/mark"],

@@ -103,7 +103,7 @@ class Agent:
         )
         self.live: set[int] = set()  # attempts that may still write
         self.first: dict[int, int] = {}  # the first process of each attempt that runs
-        self.doors = Doors()
+        self.doors = Doors(str(self.directory / "attempts"))
         self.checks = Checks(self.directory / "checks", self.doors)
         self.unconfirmed: set[int] = set()  # attempts that ended, and the center has not said that it knows
         self.strangers = Strangers()

@@ -1,4 +1,5 @@
-"""The doorman: lets commands into running tasks. ``python -m cress.executor.doorman FD``; its agent is at the other end.
+"""The doorman: lets commands into running tasks. ``python -m cress.executor.doorman FD [FOLDER]``; its agent is at the
+other end of the descriptor, the attempts are in the folder.
 
 A process of its own, because a child that enters namespaces runs Python until it executes, which only a parent without
 threads can give it. The agent starts it when it is needed first. When the agent is gone, it kills what it has let in and
@@ -30,13 +31,12 @@ from typing import NoReturn
 import msgspec
 
 from cress.executor import inside, processes
-from cress.executor.doorway import MOST_PACKET, Enter, Kill, Left, Trouble, decode_to_doorman, encode
+from cress.executor.doorway import MOST_PACKET, VISIT, Enter, Kill, Left, Trouble, decode_to_doorman, encode
 
 # Exit codes of shells.
 NOT_FOUND, NOT_EXECUTABLE, NOT_ENTERED = 127, 126, 125
 # How long what was killed may take to die when the agent is gone, in seconds.
 LAST = 5.0
-VISIT = b"CRESS_EXEC"
 # The visit and the process that leads its group.
 _TOLD = struct.Struct("=QQ")
 _PR_SET_CHILD_SUBREAPER = 36
@@ -45,8 +45,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 class Doorman:
     """The loop."""
 
-    def __init__(self, agent: socket.socket) -> None:
+    def __init__(self, agent: socket.socket, folder: str = "") -> None:
         self.agent = agent
+        self.folder = folder
         self.visits: dict[int, int] = {}  # by our child's pid
         self.leaders: dict[int, int] = {}  # visit → the process that leads its group
         self.unwanted: set[int] = set()  # to be killed as soon as there is a leader
@@ -197,7 +198,7 @@ class Doorman:
             inside.die_with_parent()
             os.setsid()
             os.write(self.writing, _TOLD.pack(order.visit, os.getpid()))
-            place = inside.prepare(order.first, order.attempt)
+            place = inside.prepare(order.first, order.attempt, self.folder)
             inside.join_cgroups(place)
             inside.enter_namespaces(place)
             if place.new_pids:
@@ -305,7 +306,7 @@ def main(arguments: list[str]) -> int:
     os.set_inheritable(agent.fileno(), False)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    doorman = Doorman(agent)
+    doorman = Doorman(agent, *arguments[1:2])
     gc.collect()
     gc.freeze()
     try:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
 from cress.executor.doorway import (
     MOST_PACKET,
+    VISIT,
     Enter,
     Kill,
     Left,
@@ -50,9 +53,10 @@ class Visit:
 
 
 class Doors:
-    """The doorman of an agent, started when it is needed."""
+    """The doorman of an agent, started when it is needed. ``folder``: that of the attempts; empty: of none."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str = "") -> None:
+        self._folder = folder
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._visits: dict[int, Visit] = {}
@@ -147,7 +151,7 @@ class Doors:
                 # It inherits nothing that is secret: commands can read the environment of their parent.
                 variables = {name: value for name, value in os.environ.items() if not name.startswith("CRESS_")}
                 self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "cress.executor.doorman", str(theirs.fileno())],
+                    [sys.executable, "-P", "-m", "cress.executor.doorman", str(theirs.fileno()), self._folder],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
@@ -170,11 +174,23 @@ class Doors:
             data = b""
         if not data:
             self.close()
+            self._clear_up()
             return
         left: Left = decode_left(data)
         visit = self._visits.pop(left.visit, None)
         if visit is not None and not visit.over.done():
             visit.over.set_result(left.code)
+
+    def _clear_up(self) -> None:
+        """Kill what a doorman let in who was killed himself: the kernel has killed his children, and not theirs."""
+        if self._process is None or self._process.poll() is None:
+            return
+        mark = b"%s=%d." % (VISIT, self._process.pid)
+        for name in os.listdir("/proc"):  # noqa: PTH208
+            if name.isdigit():
+                with contextlib.suppress(OSError):
+                    if any(each.startswith(mark) for each in Path(f"/proc/{name}/environ").read_bytes().split(b"\0")):
+                        os.kill(int(name), signal.SIGKILL)
 
     def _lost(self) -> None:
         visits, self._visits = self._visits, {}

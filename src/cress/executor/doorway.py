@@ -8,6 +8,8 @@ import msgspec
 
 # A packet has to fit into the socket's buffer as a whole: the command and its variables together (bytes).
 MOST_PACKET = 100_000
+# By which variable processes are known that a doorman has let in: ``PID.VISIT``, its own pid first.
+VISIT = b"CRESS_EXEC"
 
 
 class _Packet(msgspec.Struct, frozen=True, array_like=True, tag=True):

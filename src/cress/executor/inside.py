@@ -52,18 +52,26 @@ class EnterError(Exception):
 
 
 class Place:
-    """What confines a process, with descriptors of what is entered; account as it is called inside."""
+    """What confines a process, with descriptors of what is entered; account as it is called inside.
+
+    ``owner``: uid and gid of the task's account, ``None``: whatever the process has. Any other one than root may run
+    programs that are root for a while (set-user-id): nobody else becomes that by coming in at this moment.
+    """
 
     __slots__ = (
         "cgroups", "directory", "environment", "gid", "groups", "limits", "namespaces", "new_pids", "pid", "root", "status",
         "strange_user", "uid",
     )  # fmt: skip
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, owner: tuple[int, int] | None = None) -> None:
         self.pid = pid
         self.status = _status(pid)
         self.uid = int(self.status["Uid"].split()[1])
         self.gid = int(self.status["Gid"].split()[1])
+        if owner is not None and owner[0]:
+            if {int(each) for each in self.status["Uid"].split()} != {owner[0]}:
+                raise EnterError("the program of the task runs as another account than the task's at the moment")
+            self.gid = owner[1]
         self.groups = [int(each) for each in self.status.get("Groups", "").split()]
         self.environment = environment(pid)
         self.cgroups = list(_cgroups(pid))
@@ -85,14 +93,17 @@ class Place:
         self.limits = list(_limits(pid))
 
 
-def prepare(first: int, attempt: int) -> Place:
-    """What confines the program of an attempt, whose first process is ``first``. Raises EnterError."""
+def prepare(first: int, attempt: int, folder: str = "") -> Place:
+    """What confines the program of an attempt, whose first process is ``first``. Raises EnterError.
+
+    ``folder`` is that of all attempts: what the attempt has there belongs to its account. Empty: nobody looks.
+    """
     if not processes.is_alive(first):
         raise EnterError("the task is over")
     try:
         pid = program(first, attempt)
         before = processes.start_ticks(pid)
-        place = Place(pid)
+        place = Place(pid, _owner(f"{folder}/{attempt}") if folder else None)
     except (OSError, KeyError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else "it is over"
         raise EnterError(f"the task cannot be entered: {why}") from None
@@ -189,6 +200,11 @@ def candidates(command: str, variables: Mapping[bytes, bytes]) -> list[bytes]:
 def _stands_between(pid: int) -> bool:
     name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
     return name in _ENGINES or _STAGE in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def _owner(path: str) -> tuple[int, int]:
+    status = os.stat(path)  # noqa: PTH116
+    return status.st_uid, status.st_gid
 
 
 def _children(pid: int) -> Iterator[int]:

@@ -72,7 +72,7 @@ class Runtime(Protocol):
 
     A program is known by the pid of its first process, a child of the caller that leads a session of its own. In a
     container it is inside, and its pid is that of the node: ``/proc/PID/ns``, ``root`` and ``cgroup`` lead to where it is
-    (``enter.entry`` finds it where a stage works in its place). A stage that spawns in a container must be a subreaper.
+    (``inside.program`` finds it where a stage works in its place). A stage that spawns in a container must be a subreaper.
     """
 
     def spawn(self, what: Spawn) -> tuple[int, int]:

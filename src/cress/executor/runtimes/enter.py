@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 
@@ -64,19 +63,6 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
             linux.no_new_privileges()
 
 
-def entry(pid: int) -> tuple[int, tuple[str, ...]]:
-    """The program of an attempt whose first process is ``pid``, and its folders in the control groups.
-
-    That is ``pid`` itself, unless it works outside of a container for a program that is inside: then the first one there.
-    ``nsenter --all -t`` the program (or ``Entrance``) leads where it is.
-    """
-    own = _inode("/proc/self/ns/pid")
-    found = pid
-    if _inode(f"/proc/{pid}/ns/pid") == own:
-        found = next((each for each in _descendants(pid) if _inode(f"/proc/{each}/ns/pid") not in (own, 0)), pid)
-    return found, tuple(_groups(found))
-
-
 @contextlib.contextmanager
 def _space(pid: int, name: str) -> Iterator[int]:
     fd = os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
@@ -84,37 +70,3 @@ def _space(pid: int, name: str) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
-
-
-def _inode(path: str) -> int:
-    try:
-        return os.stat(path).st_ino  # noqa: PTH116
-    except OSError:
-        return 0
-
-
-def _descendants(pid: int) -> list[int]:
-    """All of them, parents before children."""
-    found = [pid]
-    for each in found:
-        with contextlib.suppress(OSError):
-            for task in os.listdir(f"/proc/{each}/task"):  # noqa: PTH208
-                found += [int(child) for child in Path(f"/proc/{each}/task/{task}/children").read_text().split()]
-    return found[1:]
-
-
-def _groups(pid: int) -> list[str]:
-    """Folders of control groups below ``/sys/fs/cgroup`` or wherever they are mounted."""
-    found = []
-    try:
-        groups = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
-        mounts = [line.partition(" - ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    except OSError:
-        return []
-    for left, _, right in mounts:
-        kind, _, options = right.split()[:3]
-        for _, controllers, path in groups:
-            second = kind == "cgroup2" and not controllers
-            if second or (kind == "cgroup" and controllers and set(controllers.split(",")) <= set(options.split(","))):
-                found.append(left.split()[4] + path.rstrip("/"))
-    return found
