@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.inputs import Cordon, Drain
 from cress.lifecycle.live import LiveNode
+from cress.lifecycle.standing import mark
 from cress.lifecycle.timers import DRAIN, REST
 from cress.model.errors import InputError
 from cress.model.events import NodeCordoned
@@ -73,4 +74,5 @@ def _empty(machine: Machine, name: str) -> None:
     for attempt in machine.attempts.values():
         if attempt.node == name and not attempt.halted:
             attempt.halted = "drained"
+            mark(machine, machine.jobs[attempt.job])
             machine.out.halts.append(Halt(attempt.id, attempt.job, name))

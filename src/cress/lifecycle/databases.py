@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cress.lifecycle import jobs, kept, members, readiness, rolling
+from cress.lifecycle import jobs, kept, members, readiness, rolling, standing
 from cress.lifecycle.family import Family, Kept, Version
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.members import timer_name
@@ -48,7 +48,7 @@ def tend(machine: Machine, family: Family) -> None:
         jobs.cancel(machine, family.members[highest], _TOO_MANY)
     for member in members.of(machine, family):
         _free(machine, family, state, member)
-    rolling.advance(machine, family)
+    rolling.advance(machine, family, standing.take(machine, family))
     for index in range(wanted):
         if index not in family.members and _may_begin(machine, family, state, index):
             _make(machine, family, state, index)

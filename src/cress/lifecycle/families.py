@@ -147,7 +147,7 @@ def member_over(machine: Machine, member: LiveJob, record: JobRecord) -> None:
         family.cancelled += 1
     if not family.cancelling:
         kind_of(family).member_over(machine, family, member, record)
-    machine.touched[family.job.id] = None
+    members.touch(machine, member)
 
 
 def tend(machine: Machine, number: int) -> None:
@@ -166,6 +166,7 @@ def _over(machine: Machine, family: Family) -> None:
     number = family.job.id
     record = record_of(family, machine.utc)
     del machine.families[number]
+    machine.standings.pop(number, None)
     drop_timers(machine, family)
     machine.out.jobs.append(record)
     machine.over.append((number, record.state))

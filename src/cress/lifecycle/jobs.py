@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cress.lifecycle.inputs import Hold
 from cress.lifecycle.live import LiveJob
+from cress.lifecycle.standing import mark
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import JobCancelled, JobHeld
 from cress.model.group import DEFAULT_GROUP
@@ -45,6 +46,7 @@ def _end(machine: Machine, job: LiveJob) -> None:
     for attempt in job.attempts.values():
         if attempt.halted:
             attempt.halted = "cancelled"
+    mark(machine, job)
     machine.observe(JobCancelled(job.job.id))
     maybe_over(machine, job)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from cress.lifecycle.family import Family, Kept
+from cress.lifecycle.standing import stand_of
 from cress.model.plan import Database, Service
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ def families(machine: Machine) -> Iterator[str]:
             yield f"families: {number} is a job and a family"
         if family.unmet and family.members and isinstance(family.job.plan, Service | Database):
             yield f"families: {number} has members and comes after jobs that are not over"
+    for number, found in machine.standings.items():
+        for index, stand in found.of.items():
+            if index not in found.changed and stand is not stand_of(machine, machine.families[number], index):
+                yield f"services: task {index} of {number} is not {stand.value} any more, and nobody said so"
     for number, job in machine.jobs.items():
         if job.job.family and number not in machine.families[job.job.family].members.values():
             yield f"families: job {number} is no member of {job.job.family}"

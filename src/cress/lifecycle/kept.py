@@ -144,7 +144,7 @@ def ended(
     name = timer_name(family, index)
     machine.timers.drop(READY, name)
     machine.timers.drop(UNFIT, name)
-    machine.touched[family.job.id] = None
+    members.touch(machine, job)
     family.started = family.started or attempt.started
     if isinstance(job.kept, Database):
         if attempt.started or report.cause is Cause.UNKNOWN:

@@ -40,6 +40,7 @@ from cress.lifecycle.inputs import (
 from cress.lifecycle.invariants import broken_invariants
 from cress.lifecycle.live import LiveAttempt, LiveJob, LiveNode
 from cress.lifecycle.reasons import reason
+from cress.lifecycle.standing import Standing, mark
 from cress.lifecycle.submits import Answer
 from cress.lifecycle.terms import Terms
 from cress.lifecycle.timers import DRAIN, REST, Timers
@@ -72,7 +73,8 @@ class Machine:
     ``answers`` what submits with a key were answered, oldest first; ``ended`` the jobs that ended a moment ago, with
     state and time: the shell may not have seen that yet when somebody submits a job that comes after one of them;
     ``neighbours`` the pairs of racks that are. ``families`` are the jobs with a plan; ``gone`` the members that ended in
-    the step and ``touched`` the families of which something changed, until these were looked after.
+    the step and ``touched`` the families of which something changed, until these were looked after; ``standings`` how
+    services stand, which follows from the rest.
     """
 
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
@@ -93,6 +95,7 @@ class Machine:
         self.over: deque[tuple[int, JobState]] = deque()
         self.gone: deque[tuple[LiveJob, JobRecord]] = deque()
         self.touched: dict[int, None] = {}
+        self.standings: dict[int, Standing] = {}
         self.neighbours: tuple[tuple[str, str], ...] = ()
         self.out = Step()
         self._more = False
@@ -244,8 +247,10 @@ class Machine:
                 self.attempts[each.attempt] = attempt
                 self.jobs[each.job].attempts[each.attempt] = attempt
                 started.append(attempt)
+                mark(self, self.jobs[each.job])
             elif not isinstance(each, WouldPreempt):
                 attempt = self.attempts[each.attempt]
+                mark(self, self.jobs[each.job])
                 attempt.halted = "cancelled" if self.jobs[each.job].ending else "gang"
                 if isinstance(each, Preempt):
                     attempt.halted, attempt.grace = "preempted", each.grace

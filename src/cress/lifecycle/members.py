@@ -9,6 +9,7 @@ import msgspec
 
 from cress.lifecycle.family import Family
 from cress.lifecycle.live import LiveJob
+from cress.lifecycle.standing import mark
 from cress.model.errors import InputError
 from cress.model.events import JobSubmitted
 from cress.model.job import Condition, Job
@@ -48,6 +49,7 @@ def make(
         machine.behind.setdefault(each, []).append(number)
     machine.next_job = number + 1
     family.members[index] = number
+    mark(machine, live)
     return live
 
 
@@ -73,6 +75,6 @@ def family_of(machine: Machine, job: LiveJob) -> Family | None:
 
 
 def touch(machine: Machine, job: LiveJob) -> None:
-    """Something of a member changed: its family looks after it before the step ends."""
-    if job.job.family:
-        machine.touched[job.job.family] = None
+    """Something of a member of a family changed: it is looked after before the step ends."""
+    machine.touched[job.job.family] = None
+    mark(machine, job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cress.lifecycle import kept, rolling
+from cress.lifecycle import kept, members, rolling
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.family import Family
 from cress.lifecycle.live import LiveAttempt, LiveJob
@@ -22,7 +22,7 @@ def started(machine: Machine, attempt: LiveAttempt, job: LiveJob) -> None:
     family = machine.families[job.job.family]
     state, name = kept.state_of(family), timer_name(family, job.index)
     family.started = family.started or attempt.started
-    machine.touched[family.job.id] = None
+    members.touch(machine, job)
     if job.ending or attempt.halted or job.kept is None:
         return
     if state.proven.get(job.index) != job.template:
@@ -51,7 +51,7 @@ def checked(machine: Machine, attempt: LiveAttempt, report: Checked) -> None:
     elif attempt.ready_at is not None:
         _calm_down(machine, family, job, attempt)
         attempt.ready_at = None
-    machine.touched[family.job.id] = None
+    members.touch(machine, job)
 
 
 def due(machine: Machine, family: Family, kind: str, index: int) -> None:
@@ -60,6 +60,7 @@ def due(machine: Machine, family: Family, kind: str, index: int) -> None:
     attempt = kept.attempt_of(member) if member is not None else None
     if member is None or attempt is None or member.ending or attempt.halted:
         return
+    members.touch(machine, member)
     if kind == READY:
         _ready(machine, family, member, attempt)
     elif kind == UNFIT and attempt.ready_at is None:

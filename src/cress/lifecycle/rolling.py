@@ -7,6 +7,7 @@ version that never gets ready is proof against it: the last version that was rea
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from cress.lifecycle import jobs, kept, members
 from cress.lifecycle.family import Family, Kept, Version
 from cress.lifecycle.live import LiveJob
+from cress.lifecycle.standing import Stand, look, standing
 from cress.model.job import Job
 from cress.model.plan import Service
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 UNFIT_FAILURES = 3
 
 _REPLACED = "a new version takes its place"
+_OLD = (Stand.IDLE, Stand.OLD, Stand.OLD_READY)
 
 
 def begin(family: Family) -> None:
@@ -77,52 +80,58 @@ def unfit(machine: Machine, family: Family, member: LiveJob, why: str) -> None:
     machine.touched[family.job.id] = None
 
 
-def advance(machine: Machine, family: Family) -> None:
-    """Take the next members out of service for the update, as far as that may be; or see that it is done."""
+def advance(machine: Machine, family: Family, changed: Iterable[int]) -> None:
+    """Take the next members out of service for the update, as far as that may be; or see that it is done.
+
+    ``changed`` are the indices of which something is new since the last time.
+    """
     state, wanted = kept.state_of(family), family.job.tasks
+    look(machine, family, changed)
     if not state.updating:
         return
-    lives = {index: member for index, member in members.alive(machine, family).items() if index < wanted}
-    state.gained = [index for index in (*state.gained, *state.parked) if _is_done(family, lives.get(index))]
+    there = standing(machine, family)
+    if state.parked or state.gained:
+        state.gained = [index for index in (*state.gained, *state.parked) if there.of.get(index) is Stand.DONE]
     for places in (state.out, state.parked):
-        places[:] = [index for index in places if index < wanted and not _is_done(family, lives.get(index))]
-    if all(_is_done(family, lives.get(index)) for index in range(wanted)):
+        places[:] = [index for index in places if index < wanted and there.of.get(index) is not Stand.DONE]
+    if len(there.lists[Stand.DONE]) == wanted:
         if wanted:
             state.good, state.updating, state.gained = Version(family.template, family.job), False, []
         return
     if family.held:
         return
-    old = [lives[index] for index in sorted(lives) if lives[index].template != family.template]
-    for member in [each for each in old if not each.ending]:
-        if member.index in state.out or member.index in state.parked:
-            jobs.cancel(machine, member.job.id, _REPLACED)
-    old = [each for each in old if not each.ending]
+    for index in sorted((*state.out, *state.parked)):
+        if there.of[index] in _OLD:
+            _replace(machine, family, index)
     if isinstance(family.job.plan, Service):
-        _take_out(machine, family, family.job.plan, state, old)
+        _take_out(machine, family, family.job.plan, state)
     elif not state.out:
         _take_highest(machine, family, state)
 
 
-def _take_out(machine: Machine, family: Family, plan: Service, state: Kept, old: list[LiveJob]) -> None:
+def _replace(machine: Machine, family: Family, index: int) -> None:
+    jobs.cancel(machine, family.members[index], _REPLACED)
+    look(machine, family, (index,))
+
+
+def _take_out(machine: Machine, family: Family, plan: Service, state: Kept) -> None:
     # Who was taken out and waits for a node, not only since this step, because one that waited before got its room, is no loss.
-    lives = members.alive(machine, family)
-    waiting = [
-        index
-        for index in state.out
-        if index in lives and _is_idle(state, lives[index]) and lives[index].submitted != machine.utc
-    ]
+    waiting = 0
+    if state.gained:
+        lives = (machine.jobs.get(family.members.get(index, 0)) for index in state.out)
+        waiting = sum(each is not None and _is_idle(state, each) and each.submitted != machine.utc for each in lives)
     room = plan.max_unavailable - len(state.out) - len(_stumbling(machine, family, state))
-    room += min(len(waiting), len(state.gained))
-    for member in sorted(old, key=lambda each: (kept.is_ready(each), each.index)):
-        if _is_idle(state, member):
-            # It must not get the room that the update makes for the new version.
-            state.parked.append(member.index)
-        elif room > 0:
-            state.out.append(member.index)
+    room += min(waiting, len(state.gained))
+    lists = standing(machine, family).lists
+    for index in list(lists[Stand.IDLE]):
+        # It must not get the room that the update makes for the new version.
+        state.parked.append(index)
+        _replace(machine, family, index)
+    for left in (lists[Stand.OLD], lists[Stand.OLD_READY]):
+        while left and room > 0:
+            state.out.append(left[0])
             room -= 1
-        else:
-            continue
-        jobs.cancel(machine, member.job.id, _REPLACED)
+            _replace(machine, family, left[0])
 
 
 def _is_idle(state: Kept, member: LiveJob) -> bool:
@@ -152,14 +161,8 @@ def _is_done(family: Family, member: LiveJob | None) -> bool:
 
 def _stumbling(machine: Machine, family: Family, state: Kept) -> list[int]:
     """Members of the new version that were ready and failed since: more of them would be rash."""
-    found = []
-    for index, failures in state.failures.items():
-        member = machine.jobs.get(family.members.get(index, 0))
-        if not failures or index in state.out or member is None or index >= family.job.tasks:
-            continue
-        if member.template == family.template and not kept.is_ready(member):
-            found.append(index)
-    return found
+    found = standing(machine, family).lists[Stand.STUMBLING]
+    return [index for index in found if index not in state.out] if found else []
 
 
 def why(machine: Machine, family: Family) -> str:

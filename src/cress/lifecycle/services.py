@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cress.lifecycle import jobs, kept, readiness, rolling
+from cress.lifecycle import jobs, kept, readiness, rolling, standing
 from cress.lifecycle.family import Family
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.members import timer_name
@@ -56,14 +56,16 @@ def member_over(machine: Machine, family: Family, member: LiveJob, record: JobRe
 
 def tend(machine: Machine, family: Family) -> None:
     """As many members as are wanted, no more; and on with an update."""
-    for index in sorted(family.members, reverse=True):
-        if index < family.job.tasks:
-            break
-        jobs.cancel(machine, family.members[index], _TOO_MANY)
-    for index in range(family.job.tasks):
-        if index not in family.members:
+    changed = standing.take(machine, family)
+    for index in reversed(changed):
+        if index >= family.job.tasks and index in family.members:
+            jobs.cancel(machine, family.members[index], _TOO_MANY)
+    for index in changed:
+        if index < family.job.tasks and index not in family.members:
             kept.make(machine, family, index)
-    rolling.advance(machine, family)
+            if index not in family.members:
+                standing.again(machine, family, index)
+    rolling.advance(machine, family, changed)
 
 
 def due(machine: Machine, family: Family, kind: str, index: int) -> None:
