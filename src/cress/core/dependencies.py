@@ -64,11 +64,19 @@ class Dependencies:
 
     def named(self, key: Key) -> list[int]:
         """The live jobs of that name, by id."""
+        self._follow()
+        return sorted(self._named.get(key, ())) if key.name else []
+
+    def is_named(self, key: Key) -> bool:
+        """Whether a live job has that name."""
+        self._follow()
+        return bool(key.name) and key in self._named
+
+    def _follow(self) -> None:
         if not self.followed:
             self.followed = True
             for number, each in self._live():
                 self._named.setdefault(each, {})[number] = None
-        return sorted(self._named.get(key, ())) if key.name else []
 
     def on(self, number: int) -> list[int]:
         """The live jobs that a job depends on directly, by id."""

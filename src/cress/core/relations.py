@@ -114,7 +114,7 @@ class Relations:
         if job.job.application:
             self._leave(self._applications, Application(job.group.name, job.job.application), number)
         for whose in (Own(job.job.counted_as), name, belongs_with(job)):
-            if whose in self.counts and not self._jobs_of(whose):
+            if whose in self.counts and not self._anybody(whose):
                 del self.counts[whose]
 
     @staticmethod
@@ -132,7 +132,7 @@ class Relations:
         found = self.counts.get(whose)
         if found is None:
             found = self.counted(whose)
-            if self._jobs_of(whose):
+            if self._anybody(whose):
                 self.counts[whose] = found
         return found
 
@@ -155,9 +155,20 @@ class Relations:
             case Key():
                 return [self.jobs[number] for number in self.dependencies.named(whose)]
 
+    def _anybody(self, whose: Whose) -> bool:
+        """Whether there are any such jobs: a service may have very many."""
+        match whose:
+            case Own(number):
+                return number in self.jobs or number in self._families
+            case Application():
+                return whose in self._applications
+            case Key():
+                return self.dependencies.is_named(whose)
+
     def job_of(self, owner: int) -> JobState | None:
         """The job of that id, or one of the service or database."""
-        return next(iter(self._jobs_of(Own(owner))), None)
+        number = owner if owner in self.jobs else next(iter(self._families.get(owner, ())), None)
+        return None if number is None else self.jobs[number]
 
     def racks_of(self, whose: Whose) -> dict[int, int]:
         """Racks where such tasks run, and how many."""
