@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,11 @@ VERBS = (
 )  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRESS_DATA", str(tmp_path / "none"))
+
+
 def cress(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "cress", *arguments],
@@ -56,7 +62,7 @@ def cress(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
         text=True,
         check=False,
         timeout=60,
-        env={**os.environ, "COLUMNS": "80", "CRESS_DATA": "/nonexistent", **environment},
+        env={**os.environ, "COLUMNS": "80", **environment},
     )
 
 
@@ -133,7 +139,8 @@ def test_bad_input_is_one_sentence_and_code_2(arguments: list[str], sentence: st
 def test_without_a_center_every_verb_says_how_to_start_one(verb: str) -> None:
     done = cress(*verb.split(), CRESS_URL="")
     name = verb.split(maxsplit=1)[0]
-    sentence = "no center runs on /nonexistent (start one with `cress up --data /nonexistent`)"
+    data = os.environ["CRESS_DATA"]
+    sentence = f"no center runs on {data} (start one with `cress up --data {data}`)"
     assert (done.returncode, done.stdout, done.stderr) == (3, "", f"cress {name}: {sentence}\n")
 
 

@@ -29,6 +29,10 @@ def newest(cluster: Cluster) -> int:
         return max((job.id for job in client.jobs(limit=1).jobs), default=0)
 
 
+def submitted_ids(text: str) -> list[int]:
+    return [int(line.split()[1]) for line in text.splitlines() if line.endswith("submitted")]
+
+
 # --- submit -----------------------------------------------------------------------------------------------------------
 
 
@@ -37,7 +41,9 @@ def test_submit_says_the_ids_and_waits_for_success(shared: Cluster) -> None:
     shared.file("ok.yaml", OK)
     shared.file("two.json", '[{"command": ["true"], "tasks": 3},\n\t{"command": "exit 0", "name": "shell"}]')
     code, out, err = result(shared.cress("submit", "ok.yaml", "two.json", "--wait"))
-    ids = [before + 1, before + 2, before + 3]
+    first = submitted_ids(out)[0]
+    assert first > before
+    ids = [first, first + 1, first + 2]
     names = ["true", "true", "shell"]
     submitted = [f"job {id} ({name}) submitted" for id, name in zip(ids, names, strict=True)]
     succeeded = [f"job {id} ({name}) succeeded" for id, name in zip(ids, names, strict=True)]
@@ -253,7 +259,10 @@ def test_jobs_and_job_show_what_happened(shared: Cluster) -> None:
     ("arguments", "sentence"),
     [
         (("job", "99999"), "cress job: there is no job 99999"),
-        (("job", "x"), "cress job: there is no job 'x' (an id such as 12, or the name of a job; `cress jobs` lists them)"),
+        (
+            ("job", "x"),
+            "cress job: there is no job 'x' (an id such as 12, or the name of a job; `cress jobs` lists them)",
+        ),
         (("logs", "1.x"), "cress logs: '1.x' is no id of a task (JOB.TASK such as 12.0; tasks count from 0)"),
         (("nodes", "n9"), "cress nodes: there is no node 'n9' (one of n1)"),
         (("nodes", "cordon", "n9"), "cress nodes cordon: there is no node 'n9' (one of n1)"),
