@@ -6,6 +6,7 @@ Keys are read without regard to capitals, ``_`` and ``-``: ``time_limit``, ``Tim
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,6 +26,12 @@ _T = TypeVar("_T")
 def plain(key: str) -> str:
     """A key without what does not count in it."""
     return key.lower().replace("_", "").replace("-", "")
+
+
+@lru_cache(maxsize=64)
+def _by_plain(keys: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """What each spelling stands for, without what does not count in it; all there are of these are in our own tables."""
+    return {plain(key): key for key in keys} | {plain(alias): key for alias, key in aliases}
 
 
 def below(error: InputError, field: str) -> InputError:
@@ -64,8 +71,7 @@ class Reader:
         self.defaults = defaults or {}
         keys = list(known)
         wrong = misplaced or _nothing
-        by_plain = {plain(key): key for key in keys}
-        by_plain |= {plain(alias): key for alias, key in (aliases or {}).items()}
+        by_plain = _by_plain(tuple(keys), tuple((aliases or {}).items()))
         unknown = 0
         for written, value in mapping.items():
             key = by_plain.get(plain(written)) if isinstance(written, str) else None
