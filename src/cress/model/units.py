@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 
 from cress.model.errors import InputError
 from cress.model.resources import Dimensions, Measure
@@ -255,7 +256,8 @@ def _split(text: str, hint: str) -> tuple[int, int, str]:
     return _number(text, _checked(text, hint), hint)
 
 
-def _factors(measure: Measure, words: tuple[str, ...]) -> dict[str, int]:
+@lru_cache(maxsize=64)
+def _factors(measure: Measure, words: tuple[str, ...]) -> Mapping[str, int]:
     """Every spelling of a unit in lower case, with its size in raw amounts."""
     if measure is Measure.MILLI:
         return {**{word.lower(): 1000 for word in words}, "": 1000, "m": 1}
@@ -276,7 +278,7 @@ def _power(base: int, exponent: int) -> int:
     return int(base**exponent)
 
 
-def _unknown_unit(text: str, unit: str, measure: Measure, factors: dict[str, int]) -> InputError:
+def _unknown_unit(text: str, unit: str, measure: Measure, factors: Mapping[str, int]) -> InputError:
     if measure is Measure.MILLI:
         near = "m" if unit == "M" else closest(unit, (each for each in factors if each))
     else:
