@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from cress.core.dependencies import Key
 from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.model.group import DEFAULT_GROUP
 
@@ -41,11 +42,10 @@ def resolve(machine: Machine, name: str, group: str | None = None) -> list[Place
     members, ready too.
     """
     found = []
-    for job in machine.jobs.values():
-        spec = job.job
-        if spec.name == name and (group is None or (spec.group or DEFAULT_GROUP) == group):
-            running = (each for each in job.attempts.values() if _can_be_found(job, each))
-            found += [_place(machine, job, each) for each in sorted(running, key=lambda each: each.task)]
+    groups = machine.core.groups.by_name if group is None else (group,)
+    for key in (Key(each, name) for each in groups):
+        for job in (machine.jobs[number] for number in machine.core.relations.dependencies.named(key)):
+            found += [_place(machine, job, each) for each in job.attempts.values() if _can_be_found(job, each)]
     return sorted(found, key=lambda place: (place.job, place.task))
 
 
