@@ -10,6 +10,7 @@ import pytest
 
 from cress.center import apply as applying
 from cress.center.accept import read_jobs
+from cress.center.members import place_of
 from cress.lifecycle.inputs import Cancel
 from cress.model.errors import NotAccepted
 from tests.center.inside import Inside, inside
@@ -157,6 +158,50 @@ def test_tasks_of_a_service_are_its_members_now_and_afterwards(tmp_path: Path) -
         await _is_over(center, service, ids)
         await center.mover.work()
         await _is_over(center, service, ids)
+
+    inside(tmp_path, story)
+
+
+def test_between_two_lives_a_task_is_what_it_was(tmp_path: Path) -> None:
+    async def story(center: Inside) -> None:
+        await center.join()
+        database = await center.submit(**{**WEB, "type": "database", "tasks": 1, "name": "db"}, backoff="1h")
+        (first,) = await members(center, database)
+        await center.started(first)
+        (attempt,) = center.engine.machine.jobs[first].attempts
+        await center.end(first, code=3)
+        # Nothing of it is alive; what there is of it is its last life.
+        assert center.engine.machine.families[database].members == {}
+        (task,) = (await center.get(f"/v1/jobs/{database}/tasks"))["tasks"]
+        assert (task["index"], task["job"], task["state"], task["ready"]) == (0, first, "waiting", False)
+        assert [(each["id"], each["code"]) for each in task["attempts"]] == [(attempt, 3)]
+        assert await center.get(f"/v1/jobs/{database}/tasks/0") == task
+        assert await place_of(center.engine, center.engine.machine.families[database], 0) == (first, 0)
+        await center.mover.work()
+        assert (await center.get(f"/v1/jobs/{database}/tasks"))["tasks"] == [task]
+        assert await place_of(center.engine, center.engine.machine.families[database], 0) == (first, 0)
+
+    inside(tmp_path, story)
+
+
+def test_while_the_next_member_waits_for_a_node_a_task_has_the_attempts_of_the_last_one(tmp_path: Path) -> None:
+    async def story(center: Inside) -> None:
+        await center.join()
+        service = await center.submit(**{**WEB, "tasks": 1})
+        (first,) = await members(center, service)
+        await center.started(first)
+        await center.call("POST", "/v1/nodes/n1/cordon", {"reason": "work on it"})
+        await apply(center, {**WEB, "tasks": 1, "command": ["other"]})
+        await center.end(first, code=-15)
+        (second,) = center.engine.machine.families[service].members.values()
+        assert not center.engine.machine.jobs[second].attempts
+        (task,) = (await center.get(f"/v1/jobs/{service}/tasks"))["tasks"]
+        assert (task["job"], task["state"], [each["code"] for each in task["attempts"]]) == (second, "waiting", [-15])
+        assert await place_of(center.engine, center.engine.machine.families[service], 0) == (first, 0)
+        await center.call("POST", "/v1/nodes/n1/uncordon", {})
+        (task,) = (await center.get(f"/v1/jobs/{service}/tasks"))["tasks"]
+        assert (task["job"], task["state"], [each["code"] for each in task["attempts"]]) == (second, "starting", [None])
+        assert await place_of(center.engine, center.engine.machine.families[service], 0) == (second, 0)
 
     inside(tmp_path, story)
 

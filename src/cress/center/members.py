@@ -29,14 +29,27 @@ def count_of(job: AnyJob) -> int:
 
 
 async def member_of(engine: Engine, job: AnyJob, index: int) -> LiveJob | JobRecord | None:
-    """The member that is the task ``index`` now, or was last; ``None``: there was none yet."""
-    if isinstance(job, Family):
-        live = engine.machine.jobs.get(job.members.get(index, 0))
-        if live is not None:
-            return live
+    """The member that is the task ``index``: of those that ran at all the last one; ``None``: there was none yet.
+
+    So between two lives, or while its next member waits for a node, a task is the one that it was.
+    """
+    live = engine.machine.jobs.get(job.members.get(index, 0)) if isinstance(job, Family) else None
+    if live is not None and (live.attempts or live.started):
+        return live
+    records = (each for each in await _records(engine, job) if each.index == index)
+    first = next(records, None)
+    return next((each for each in (first, *records) if each is not None and _ran(each)), live or first)
+
+
+def _ran(record: JobRecord) -> bool:
+    """Whether it had an attempt that tells something."""
+    return bool(record.started or record.failed)
+
+
+async def _records(engine: Engine, job: AnyJob) -> list[JobRecord]:
+    """The members that are over, the last one first."""
     found = await find_jobs(engine, Filters(family=id_of(job)), limit=MOST_LOOKED, before=None)
-    members = (each for each in found.jobs if isinstance(each, (LiveJob, JobRecord)))
-    return next((each for each in members if each.index == index), None)
+    return [each for each in found.jobs if isinstance(each, JobRecord)]
 
 
 async def place_of(engine: Engine, job: AnyJob, index: int) -> tuple[int, int]:
@@ -54,7 +67,7 @@ async def tasks_page(
     if not is_kept(job):
         tasks, more = await page_of_tasks(engine, id_of(job), count_of(job), limit=limit, after=after, state=state)
         return [(task, None) for task in tasks], more
-    latest = {} if isinstance(job, Family) else await _latest(engine, job)
+    latest = await _latest(engine, job)
     found: list[tuple[Task, int | None]] = []
     count = count_of(job)
     for index in range(after + 1, count):
@@ -69,27 +82,33 @@ async def tasks_page(
 async def task_of(
     engine: Engine, job: AnyJob, index: int, latest: dict[int, JobRecord] | None = None
 ) -> tuple[Task, int | None]:
-    """One task, and the member that it is."""
+    """One task, and the member that it is; one that waits for its next life has the attempts of its last one."""
     if not is_kept(job):
         return (await find_tasks(engine, id_of(job), index, index))[0], None
-    member: LiveJob | JobRecord | None
-    if isinstance(job, Family):
-        # One whose next life has not begun waits; what was before is in the history.
-        member = engine.machine.jobs.get(job.members.get(index, 0))
-    else:
-        member = latest.get(index) if latest is not None else await member_of(engine, job, index)
-    if member is None:
+    live = engine.machine.jobs.get(job.members.get(index, 0)) if isinstance(job, Family) else None
+    task = None if live is None else (await find_tasks(engine, id_of(live), 0, 0))[0]
+    if live is None or task is None or not (task.live or task.finished):
+        latest = await _latest(engine, job) if latest is None else latest
+        before = latest.get(index)
+        if before is not None:
+            last = (await find_tasks(engine, before.id, 0, 0))[0]
+            if isinstance(job, JobRecord):
+                task, live = last, None
+            else:
+                task = Task(index, [], None, dropped=False) if task is None else task
+                task.finished = last.finished
+            task.index = index
+            return task, before.id if live is None else id_of(live)
+    if task is None:
         return Task(index, [], None, dropped=isinstance(job, JobRecord)), None
-    (task,) = await find_tasks(engine, id_of(member), 0, 0)
     task.index = index
-    return task, id_of(member)
+    return task, None if live is None else id_of(live)
 
 
 async def _latest(engine: Engine, job: AnyJob) -> dict[int, JobRecord]:
-    """The last member of each index of a family that is over."""
-    found = await find_jobs(engine, Filters(family=id_of(job)), limit=MOST_LOOKED, before=None)
-    records = [each for each in found.jobs if isinstance(each, JobRecord)]
-    return {each.index: each for each in reversed(records)}
+    """The last member of each index that is over; of a family that is alive, among those that ran."""
+    records = await _records(engine, job)
+    return {each.index: each for each in reversed(records) if isinstance(job, JobRecord) or _ran(each)}
 
 
 def attempts_of(engine: Engine, job: AnyJob, task: int | None) -> list[LiveAttempt]:
