@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cress.model.reports import Cause
+from cress.protocol.logs import Part, Parts
 from cress.protocol.messages import Signal
 from tests.center.program import Center, eventually, lines_of
 
@@ -190,6 +191,28 @@ def test_logs_are_read_from_the_node_and_followed_over_attempts(center: Center) 
             assert next(parts) == b"anew\n"
             executor.ended(again.attempt)
             assert list(parts) == []
+
+
+def test_a_follower_who_broke_off_goes_on_in_the_attempt_where_he_was(center: Center) -> None:
+    with center.executor() as executor:
+        id = center.submit()
+        (launch,) = executor.launches()
+        executor.started(launch.attempt)
+        executor.ended(launch.attempt, code=0, cause=Cause.UNKNOWN)
+        (again,) = executor.launches()
+        executor.started(again.attempt)
+        eventually(lambda: center.get(f"/v1/jobs/{id}/tasks")["tasks"][0]["state"] == "running")
+        for attempts, since in (([launch.attempt, again.attempt], launch.attempt), ([again.attempt], 10**9)):
+            path = f"/v1/jobs/{id}/logs?follow=true&framed=true&offset=4&since={since}"
+            with lines_of(center, path) as parts:
+                taker = Parts()
+                for attempt in attempts:
+                    question = executor.answer_logs(b"one\ntwo\n", over=True)
+                    offset = 4 if attempt == since else 0
+                    assert (question.attempt, question.offset) == (attempt, offset)
+                    (part,) = taker.feed(next(parts))
+                    assert part == Part(attempt, offset, b"one\ntwo\n"[offset:])
+        executor.ended(again.attempt)
 
 
 def test_readers_are_told_what_a_log_has_not_kept(center: Center) -> None:

@@ -11,6 +11,7 @@ from cress.center.engine import Engine
 from cress.center.lookup import Task, find_job, find_tasks
 from cress.lifecycle.live import LiveJob
 from cress.model.errors import NotAccepted
+from cress.protocol.logs import Part, Shown, frame
 from cress.protocol.messages import LogData
 
 LIMIT = 262_144
@@ -28,10 +29,21 @@ class NoAttempt(Exception):
 
 
 class LogReader:
-    """Reads one stream of one task from byte ``offset`` of its last attempt on, or of ``attempt`` alone."""
+    """Reads one stream of one task from byte ``offset`` of its last attempt on, or of ``attempt`` alone.
+
+    ``since``: begin with this attempt, whatever came after it; the offset is one of it. If it is not known any more, with
+    the last one from its beginning.
+    """
 
     def __init__(
-        self, engine: Engine, job: int, task: int, stream: str, offset: int, attempt: int | None = None
+        self,
+        engine: Engine,
+        job: int,
+        task: int,
+        stream: str,
+        offset: int,
+        attempt: int | None = None,
+        since: int | None = None,
     ) -> None:
         self._engine = engine
         self._job = job
@@ -40,10 +52,10 @@ class LogReader:
         self._offset = offset
         self._away_since = 0.0
         self._only = attempt
-        self._in_line = False  # the last line that was read is not complete yet
+        self._since = since
 
-    async def read(self, *, follow: bool) -> AsyncIterator[bytes]:
-        """The bytes; with ``follow`` until the task is over, attempt by attempt.
+    async def read(self, *, follow: bool) -> AsyncIterator[Part]:
+        """The parts; with ``follow`` until the task is over, attempt by attempt.
 
         Raises Away when the node is not connected, NotAccepted when there is nothing to read.
         """
@@ -52,7 +64,7 @@ class LogReader:
             change = self._engine.watch(self._job)
             try:
                 task = await self._now()
-                latest = self._wanted(task)
+                latest = self._wanted(task, attempt)
                 if latest is None or latest[0] == attempt:
                     if not follow or self._only or await self._over(task) or self._engine.stopping:
                         if latest is None and attempt == 0:
@@ -62,11 +74,16 @@ class LogReader:
                     continue
             finally:
                 self._engine.unwatch(self._job, change)
-            if attempt:
+            if attempt or (self._since is not None and latest[0] != self._since):
                 self._offset = 0
             attempt, node = latest
-            async for data in self._attempt(attempt, node, follow=follow):
-                yield data
+            try:
+                async for part in self._attempt(attempt, node, follow=follow):
+                    yield part
+            except (Away, NotAccepted):
+                # Of one that others have followed there is nothing more; they are read as ever.
+                if not follow or self._wanted(await self._now(), attempt) == latest:
+                    raise
             if not follow:
                 return
 
@@ -82,7 +99,7 @@ class LogReader:
         if latest is not None and (task.live is None or task.live.id != latest[0]) and await self._over(task):
             self._engine.dispatcher.connection(latest[1])
 
-    async def _attempt(self, attempt: int, node: str, *, follow: bool) -> AsyncIterator[bytes]:
+    async def _attempt(self, attempt: int, node: str, *, follow: bool) -> AsyncIterator[Part]:
         # Once the center stops nothing waits any more: a loop without this would never let go.
         while not self._engine.stopping:
             live = self._engine.machine.attempts.get(attempt)
@@ -97,12 +114,10 @@ class LogReader:
                 continue
             if data.error:
                 raise NotAccepted(f"node {node} has no output of attempt {attempt}: {data.error}")
-            if data.gone:
-                yield b"\n" * self._in_line + _gone(data, first=self._offset == 0)
-            self._offset += data.gone + len(data.data)
-            if data.data:
-                self._in_line = not data.data.endswith(b"\n")
-                yield data.data
+            part = Part(attempt, self._offset, data.data, data.gone, data.kept)
+            self._offset = part.end
+            if data.data or data.gone:
+                yield part
             if data.over:
                 if follow:
                     await self._until_changed(attempt, started=False)
@@ -154,29 +169,16 @@ class LogReader:
             return False
         return task.state != "waiting" or not isinstance(await find_job(self._engine, self._job), LiveJob)
 
-    def _wanted(self, task: Task) -> tuple[int, str] | None:
-        """The attempt to read now, and its node."""
+    def _wanted(self, task: Task, read: int = 0) -> tuple[int, str] | None:
+        """The attempt to read now, and its node; ``read`` is the one that was read before, 0: none."""
         known = [(each.attempt, each.node) for each in task.finished]
         if task.live is not None:
             known.append((task.live.id, task.live.node))
         if self._only is not None:
             known = [each for each in known if each[0] == self._only]
+        if not read and self._since is not None:
+            known = [each for each in known if each[0] == self._since] or known
         return known[-1] if known else None
-
-
-def _gone(data: LogData, *, first: bool) -> bytes:
-    """A line in the place of what a log has not kept."""
-    what = f"the first {_size(data.gone)} are" if first else f"{_size(data.gone)} from here on are"
-    return f"[{what} gone: the log keeps its last {_size(data.kept)}]\n".encode()
-
-
-def _size(amount: int) -> str:
-    """Bytes, with about three digits: ``12.3M``, ``640K``."""
-    if amount < 1024:
-        return f"{amount} bytes"
-    units = "KMGT"
-    step = next((each for each in range(4) if amount < 1000 * 1024 ** (each + 1)), 3)
-    return f"{amount / 1024 ** (step + 1):.3g}{units[step]}"
 
 
 async def _settled(change: asyncio.Future[None]) -> None:
@@ -185,23 +187,30 @@ async def _settled(change: asyncio.Future[None]) -> None:
             await asyncio.shield(change)
 
 
-async def answered(reader: LogReader, *, follow: bool) -> AsyncIterator[bytes]:
-    """The bytes for an answer. What is wrong at once is raised here, before the answer has begun.
+async def answered(reader: LogReader, *, follow: bool, framed: bool = False) -> AsyncIterator[bytes]:
+    """The bytes for an answer, ``framed`` or as they are shown. What is wrong at once is raised here, before it has begun.
 
     Who follows gets the beginning of the answer at once, even if nothing was written yet.
     """
     parts = reader.read(follow=follow)
-    first = b""
+    shown = Shown()
+
+    def put(part: Part) -> list[bytes]:
+        return [frame(part)] if framed else list(shown.show(part))
+
+    first = [b""]
     await reader.check()
     if not follow:
         with contextlib.suppress(StopAsyncIteration):
-            first = await anext(parts)
+            first = put(await anext(parts))
 
     async def all_of() -> AsyncIterator[bytes]:
-        yield first
+        for data in first:
+            yield data
         # An answer that has begun has no place for a reason: it ends.
         with contextlib.suppress(Away, NotAccepted):
-            async for data in parts:
-                yield data
+            async for part in parts:
+                for data in put(part):
+                    yield data
 
     return all_of()

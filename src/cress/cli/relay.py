@@ -165,17 +165,19 @@ def copy(client: Client, job: int, task: int, stream: str, output: Output, *, fo
     """Write what one task wrote; a connection that breaks off is taken up again where it was."""
     from cress.client import Unavailable, Unreachable
 
-    offset, since = 0, None
+    offset: int = 0
+    attempt: int | None = None
+    away: float | None = None
     while True:
         try:
-            for data in client.logs(job, task, stream, offset, follow=follow):
-                offset += len(data)
-                since = None
-                output.write(task, stream, data)
+            for piece in client.logs(job, task, stream, offset, follow=follow, since=attempt):
+                offset, attempt = piece.end, piece.attempt
+                away = None
+                output.write(task, stream, piece)
             break
         except (Unreachable, Unavailable):
-            since = since or time.monotonic()
-            if not follow or time.monotonic() - since > PATIENCE:
+            away = away or time.monotonic()
+            if not follow or time.monotonic() - away > PATIENCE:
                 raise
             time.sleep(AGAIN)
     output.end(task, stream)

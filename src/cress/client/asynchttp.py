@@ -10,6 +10,7 @@ from cress.client import calls
 from cress.client.calls import Call, T
 from cress.client.config import Address, address_again
 from cress.client.http import ANSWER_SECONDS, CONNECT_SECONDS, CONNECTIONS, refusal_of, told
+from cress.protocol.logs import Piece
 
 
 class AsyncHttp:
@@ -63,17 +64,19 @@ class AsyncHttp:
             raise refusal_of(answer)
         return calls.answer_of(call, answer.content, self.url)
 
-    async def read(self, call: Call[bytes], *, follow: bool) -> AsyncIterator[bytes]:
-        """The answer to a call piece by piece; ``follow``: it says nothing for as long as there is nothing to say."""
+    async def read(self, call: Call[bytes], *, follow: bool) -> AsyncIterator[Piece]:
+        """A log piece by piece; ``follow``: it says nothing for as long as there is nothing to say."""
         patience = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=None if follow else self.timeout)
         query = calls.query_of(call.query)
+        pieces = calls.Pieces()
         with told(self.url, self.timeout, self._advice):
             async with self._http.stream(call.method, call.path, params=query, timeout=patience) as answer:
                 if answer.status_code != httpx.codes.OK:
                     await answer.aread()
                     raise refusal_of(answer)
-                async for piece in answer.aiter_bytes():
-                    yield piece
+                async for data in answer.aiter_bytes():
+                    for piece in pieces.feed(data):
+                        yield piece
 
     def _patience(self, wait: float) -> httpx.Timeout:
         return httpx.Timeout(self.timeout + wait, connect=CONNECT_SECONDS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -16,6 +16,7 @@ import msgspec
 
 import cress
 from cress.client.errors import ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
+from cress.protocol.logs import Parts, Piece, Shown
 from cress.protocol.views import (
     AppliedJobs,
     ErrorView,
@@ -127,10 +128,25 @@ def resume(id: int) -> Call[SubmittedPage]:
     return Call(SubmittedPage, "POST", f"/v1/jobs/{id}/resume", body={}, headers=headers, again=False)
 
 
-def logs(id: int, task: int, stream: str, offset: int, *, follow: bool, attempt: int | None) -> Call[bytes]:
+def logs(
+    id: int, task: int, stream: str, offset: int, *, follow: bool, attempt: int | None, since: int | None = None
+) -> Call[bytes]:
     """What a task wrote, as bytes, piece by piece."""
     query = {"task": task, "stream": stream, "offset": offset, "follow": "true" if follow else "", "attempt": attempt}
-    return Call(bytes, "GET", f"/v1/jobs/{id}/logs", query)
+    return Call(bytes, "GET", f"/v1/jobs/{id}/logs", {**query, "since": since, "framed": "true"})
+
+
+class Pieces:
+    """Makes pieces of a log of what comes over the wire."""
+
+    def __init__(self) -> None:
+        self._parts = Parts()
+        self._shown = Shown()
+
+    def feed(self, data: bytes) -> Iterator[Piece]:
+        """What is to be shown of it."""
+        for part in self._parts.feed(data):
+            yield from self._shown.show(part)
 
 
 # --- groups, nodes, the whole -----------------------------------------------------------------------------------------

@@ -252,7 +252,7 @@ def _lines_of(id: int, task: int, attempt: int, stream: str, patience: Patience,
             call = _log(id, task, stream, offset, attempt, follow=follow)
             piece = yield from reading(call, patience, follow=follow)
             while piece is not None:
-                offset += len(piece)
+                offset = piece.end
                 *whole, begun = (begun + piece).split(b"\n")
                 for line in whole:
                     yield Emit(line.decode(errors="replace"))
@@ -276,12 +276,13 @@ def _lines_of(id: int, task: int, attempt: int, stream: str, patience: Patience,
 def output(id: int, task: int, stream: str, attempt: int | None, patience: Patience) -> Flow[str]:
     """All that a task has written so far, as a text."""
     found: list[bytes] = []
+    offset = 0
     while True:
-        offset = sum(map(len, found))
         try:
             piece = yield from reading(_log(id, task, stream, offset, attempt, follow=False), patience, follow=False)
             while piece is not None:
                 found.append(piece)
+                offset = piece.end
                 piece = yield More()
         except ClientError as error:
             if not error.passing:

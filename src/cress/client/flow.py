@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from cress.client.calls import Call
 from cress.client.errors import ClientError, Unreachable
+from cress.protocol.logs import Piece
 
 if TYPE_CHECKING:
     from cress.client.asynchttp import AsyncHttp
@@ -82,9 +83,9 @@ def patiently(effect: Call[T], patience: Patience) -> Flow[T]:
     return answer
 
 
-def reading(call: Call[bytes], patience: Patience, *, follow: bool) -> Flow[bytes | None]:
-    """The first piece of an answer, asked for again while the center is away."""
-    piece: bytes | None = yield from _again(Read(call, follow), patience, again=True)
+def reading(call: Call[bytes], patience: Patience, *, follow: bool) -> Flow[Piece | None]:
+    """The first piece of a log, asked for again while the center is away."""
+    piece: Piece | None = yield from _again(Read(call, follow), patience, again=True)
     return piece
 
 
@@ -110,7 +111,7 @@ def _again(effect: Effect, patience: Patience, *, again: bool) -> Flow[Any]:
 
 def iterate(flow: Flow[T], http: Http) -> Generator[Any, None, T]:
     """Carry out a flow; what it emits, and at the end what it returns."""
-    pieces: Iterator[bytes] = iter(())
+    pieces: Iterator[Piece] = iter(())
     value: Any = None
     error: Exception | None = None
     with closing(flow):
@@ -162,7 +163,7 @@ def _one(effect: Effect, http: Http) -> Any:
     return None
 
 
-def _close(pieces: Iterator[bytes]) -> None:
+def _close(pieces: Iterator[Piece]) -> None:
     close = getattr(pieces, "close", None)
     if close is not None:
         close()

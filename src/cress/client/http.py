@@ -14,6 +14,7 @@ from cress.client import calls
 from cress.client.calls import Call
 from cress.client.config import Address, address_again
 from cress.client.errors import Broken, ClientError, Unreachable
+from cress.protocol.logs import Piece
 from cress.protocol.views import (
     Applied,
     AppliedJobs,
@@ -175,12 +176,16 @@ class Client:
         *,
         follow: bool = False,
         attempt: int | None = None,
-    ) -> Iterator[bytes]:
+        since: int | None = None,
+    ) -> Iterator[Piece]:
         """What a task wrote to ``stdout`` or ``stderr`` from byte ``offset`` on, in its last attempt or in ``attempt``.
 
-        With ``follow`` it goes on until the task is over, and with the next attempt when it is tried again.
+        With ``follow`` it goes on until the task is over, and with the next attempt when it is tried again. When the
+        connection breaks off, go on with the ``end`` of the last piece as ``offset``, and its ``attempt`` as ``since``.
+        What the log has not kept is a piece that says so.
         """
-        yield from self.read(calls.logs(id, task, stream, offset, follow=follow, attempt=attempt), follow=follow)
+        call = calls.logs(id, task, stream, offset, follow=follow, attempt=attempt, since=since)
+        yield from self.read(call, follow=follow)
 
     def exec(
         self,
@@ -319,10 +324,12 @@ class Client:
             raise refusal_of(answer)
         return calls.answer_of(call, answer.content, self.url)
 
-    def read(self, call: Call[bytes], *, follow: bool) -> Iterator[bytes]:
-        """The answer to a call piece by piece; ``follow``: it says nothing for as long as there is nothing to say."""
+    def read(self, call: Call[bytes], *, follow: bool) -> Iterator[Piece]:
+        """A log piece by piece; ``follow``: it says nothing for as long as there is nothing to say."""
+        pieces = calls.Pieces()
         with self._answer(call, None if follow else self.timeout) as answer:
-            yield from answer.iter_bytes()
+            for data in answer.iter_bytes():
+                yield from pieces.feed(data)
 
     def _call(
         self,

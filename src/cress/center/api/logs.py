@@ -29,10 +29,14 @@ async def logs(
     offset: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     follow: bool = False,
     attempt: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
+    since: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
+    framed: bool = False,
 ) -> Response:
     """What the last attempt of a task wrote, or this ``attempt``, from byte ``offset`` on.
 
-    With ``follow`` the answer goes on until the task is over, and with the next attempt when it is tried again.
+    With ``follow`` the answer goes on until the task is over, and with the next attempt when it is tried again. Who goes
+    on where a connection broke off gives the attempt as ``since``: the offset is one of that. ``framed``: in parts that
+    say to which attempt and offset they belong, as in ``protocol/logs.py``.
     """
     engine = engine_of(request)
     if stream not in STREAMS:
@@ -40,9 +44,9 @@ async def logs(
     job = await job_by_id(engine, id)
     check_task(job, task)
     number, index = await place_of(engine, job, task)
-    reader = LogReader(engine, number, index, stream, offset, attempt)
+    reader = LogReader(engine, number, index, stream, offset, attempt, since)
     try:
-        parts = await answered(reader, follow=follow)
+        parts = await answered(reader, follow=follow, framed=framed)
     except NoAttempt as error:
         raise NotFound(str(error)) from None
-    return StreamingResponse(parts, media_type="text/plain; charset=utf-8")
+    return StreamingResponse(parts, media_type="application/x-cress-log" if framed else "text/plain; charset=utf-8")

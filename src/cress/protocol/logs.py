@@ -1,0 +1,103 @@
+"""What tasks wrote, in parts that say where they belong: ``GET /v1/jobs/{id}/logs?framed=true``.
+
+A frame is a head of 36 bytes, big-endian: attempt, offset, gone, kept (8 bytes each), size (4); then ``size`` bytes.
+Readers who break off go on behind what they have; those without frames (``curl``) get the same bytes, and a line for
+what is gone.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Self
+
+import msgspec
+
+_HEAD = struct.Struct("!QQQQI")
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A part of a log of an ``attempt``: from byte ``offset`` on ``gone`` bytes are not kept, behind them comes ``data``.
+
+    ``kept``: the log keeps its last so many bytes (0 where nothing is gone).
+    """
+
+    attempt: int
+    offset: int
+    data: bytes = b""
+    gone: int = 0
+    kept: int = 0
+
+    @property
+    def end(self) -> int:
+        """The offset behind it."""
+        return self.offset + self.gone + len(self.data)
+
+
+class Piece(bytes):
+    """Bytes that are shown of a log; a reader who goes on behind them asks for ``attempt`` from byte ``end`` on."""
+
+    attempt: int
+    end: int
+
+    def __new__(cls, data: bytes, attempt: int, end: int) -> Self:
+        """These bytes."""
+        piece = super().__new__(cls, data)
+        piece.attempt, piece.end = attempt, end
+        return piece
+
+
+def frame(part: Part) -> bytes:
+    """A part as it travels."""
+    return _HEAD.pack(part.attempt, part.offset, part.gone, part.kept, len(part.data)) + part.data
+
+
+class Parts:
+    """Takes frames apart, whatever pieces they come in."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Part]:
+        """The parts that are whole by now."""
+        self._data += data
+        while len(self._data) >= _HEAD.size:
+            attempt, offset, gone, kept, size = _HEAD.unpack_from(self._data)
+            end = _HEAD.size + size
+            if len(self._data) < end:
+                return
+            part = Part(attempt, offset, bytes(self._data[_HEAD.size : end]), gone, kept)
+            del self._data[:end]
+            yield part
+
+
+class Shown:
+    """Makes of parts what people read: what is gone becomes a line of its own."""
+
+    def __init__(self) -> None:
+        self._in_line = False
+
+    def show(self, part: Part) -> Iterator[Piece]:
+        """What is shown of the next part."""
+        if part.gone:
+            line = b"\n" * self._in_line + gone_line(part)
+            self._in_line = False
+            yield Piece(line, part.attempt, part.offset + part.gone)
+        if part.data:
+            self._in_line = not part.data.endswith(b"\n")
+            yield Piece(part.data, part.attempt, part.end)
+
+
+def gone_line(part: Part) -> bytes:
+    """A line in the place of what a log has not kept."""
+    what = f"{_size(part.gone)} from here on are" if part.offset else f"the first {_size(part.gone)} are"
+    return f"[{what} gone: the log keeps its last {_size(part.kept)}]\n".encode()
+
+
+def _size(amount: int) -> str:
+    """Bytes, with about three digits: ``12.3M``, ``640K``."""
+    if amount < 1024:
+        return f"{amount} bytes"
+    units = "KMGT"
+    step = next((each for each in range(4) if amount < 1000 * 1024 ** (each + 1)), 3)
+    return f"{amount / 1024 ** (step + 1):.3g}{units[step]}"
