@@ -107,12 +107,14 @@ def test_tasks_of_a_service() -> None:
             why="/health answers 503",
         ),
         TaskView(index=2, state="waiting"),
+        TaskView(index=3, state="waiting", attempts=(attempt(4, outcome="failed", ended=NOW - 80, code=3),), job=8),
     ]
     assert plain(families.SERVICE_TASKS, [families.service_row(task, NOW) for task in tasks]) == [
         "TASK  STATE    READY  NODE    AGE  RESTARTS  PORTS      REASON",
         "   0  running  yes    n1    1m30s         0  http=8080",
         "   1  running  no     n1    1m30s         1  -          /health answers 503",
         "   2  waiting  -      -         -         0  -",
+        "   3  waiting  -      -         -         0  -          exit code 3",
     ]
 
 
@@ -134,7 +136,7 @@ def test_a_cron_job_says_when_it_runs_next_and_how_it_went() -> None:
         ("When", "30 2 * * * (Europe/Berlin)"),
         ("Overlap", "forbid"),
         ("Missed", "once"),
-        ("Next", "1970-01-12 13:47, 1970-01-13 13:47 (in 1m00s)"),
+        ("Next", "1970-01-12 13:47 (in 1m00s), 1970-01-13 13:47"),
         ("Last", "1970-01-11 13:47: job 12, failed"),
         ("Runs", "1,200, 2 left out, 1 missed"),
     ]
@@ -148,14 +150,14 @@ def test_a_cron_job_says_when_it_runs_next_and_how_it_went() -> None:
 
 
 def test_the_steps_of_a_dag_are_a_tree() -> None:
-    def step(name: str, id: int, state: str, **after: str) -> StepView:
-        return StepView(name=name, id=id, state=state, after=after)
+    def step(name: str, id: int, state: str, reason: str = "", **after: str) -> StepView:
+        return StepView(name=name, id=id, state=state, after=after, reason=reason)
 
     steps = (
         step("load", 2, "succeeded"),
         step("check", 3, "failed", load="ok"),
         step("other", 4, "running"),
-        step("publish", 5, "pending", check="ok", other="ok"),
+        step("publish", 5, "pending", "it comes after job 4 (etl.other), and job 1", check="ok", other="ok"),
         step("alarm", 6, "running", check="failed"),
         step("tidy", 7, "pending", publish="any", alarm="any"),
     )
@@ -163,7 +165,7 @@ def test_the_steps_of_a_dag_are_a_tree() -> None:
         "STEP         JOB  STATE      AFTER                       REASON",
         "load           2  succeeded",
         "  check        3  failed     load",
-        "    publish    5  pending    check, other",
+        "    publish    5  pending    check, other                it comes after step other, and job 1",
         "      tidy     7  pending    publish (any), alarm (any)",
         "    alarm      6  running    check (failed)",
         "other          4  running",

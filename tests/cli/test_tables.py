@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import re
 import subprocess
 import sys
 import tty
@@ -347,6 +348,29 @@ def test_a_terminal_gets_colours_and_lines_that_fit() -> None:
         "\x1b[1mID\x1b[0m  \x1b[1mSTATE \x1b[0m  \x1b[1mREASON\x1b[0m",
         "12  \x1b[31mfailed\x1b[0m  [red]very very very very very very very very ve…",
     ]
+
+
+NARROW = """
+from cress.cli.tables import Column, show
+columns = (Column("ID"), Column("GROUP", gives=True, goes=True), Column("USER", goes=True), Column("REASON", gives=True))
+show(columns, [[id, "default", user, "no node has enough free"] for id, user in zip("12", USERS)])
+"""
+
+
+@pytest.mark.parametrize(
+    ("users", "columns", "head"),
+    [
+        (["ann", "ann"], "80", "ID  GROUP    USER  REASON"),
+        (["ann", "ann"], "40", "ID  GROUP    REASON"),
+        (["ann", "ann"], "30", "ID  REASON"),
+        (["ann", "bob"], "40", "ID  USER  REASON"),
+    ],
+)
+def test_columns_that_say_the_same_everywhere_go_first(users: list[str], columns: str, head: str) -> None:
+    text = on_a_terminal(NARROW.replace("USERS", repr(users)), NO_COLOR="1", COLUMNS=columns)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+    assert lines[0] == head
+    assert all("no node has enough free" in line for line in lines[1:])
 
 
 def test_colours_can_be_turned_off() -> None:

@@ -46,6 +46,45 @@ def test_a_job_from_submit_to_result(center: cress.Client, tmp_path: Path, monke
     assert center.job(job.id) == job
 
 
+def test_commands_run_inside_of_a_task(center: cress.Client, cluster: Cluster) -> None:
+    job = center.submit(shell("exec sleep 600", name="inside", tasks=2))
+    wait_until(lambda: job.view().tasks.running == 2, "both tasks")
+    try:
+        done = job.exec(["sh", "-c", "cat; echo $WORD $CRESS_TASK_INDEX; echo oh >&2; exit 4"], task=1, stdin="in,",
+                        environment={"WORD": "grüße"})  # fmt: skip
+        assert done == (4, "in,grüße 1\n", "oh\n")
+        with pytest.raises(cress.ClientError, match="has no task 7"):
+            job.exec(["true"], task=7)
+
+        async def inside() -> None:
+            async with cress.AsyncClient(data=cluster.data) as client:
+                handle = await client.job(job.id)
+                both = await asyncio.gather(*(handle.exec(["printenv", "CRESS_TASK_INDEX"], task) for task in (0, 1)))
+                assert [each.stdout for each in both] == ["0\n", "1\n"]
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(handle.exec(["sleep", "600"]), 2.0)
+
+        asyncio.run(inside())
+    finally:
+        job.cancel()
+
+
+def test_steps_with_files_have_directories_of_their_own(
+    center: cress.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").write_text("data")
+    dag = cress.Dag("places", resource=SMALL)
+    dag.step("here", "pwd")
+    dag.step("own", "pwd; cat brought", files={"brought": str(tmp_path / "data")})
+    job = center.submit(dag)
+    job.result(PATIENCE)
+    here, own = job.members()
+    assert here.output() == f"{tmp_path}\n"
+    assert own.output().endswith("/work\ndata")
+    assert not (tmp_path / "brought").exists()
+
+
 def test_a_job_that_fails_says_why(center: cress.Client) -> None:
     job = center.submit(shell("echo warming up >&2; echo out of cheese >&2; exit $((3 * CRESS_TASK_INDEX))", tasks=3))
     with pytest.raises(cress.JobFailed) as caught:

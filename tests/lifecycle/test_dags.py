@@ -67,15 +67,15 @@ RUNS: list[tuple[str, tuple[str, ...], list[tuple[str, int]], list[str], str]] =
     ),
     (
         "a failing step stops what is behind it, the rest goes on", DIAMOND, [("load", 0), ("sum", 1), ("plot", 0)],
-        ["load", "plot sum", "plot", ""], "failed 2 1 1 step sum failed",
+        ["load", "plot sum", "plot", ""], "failed 2 1 1 step sum failed: exit code 1",
     ),
     (
         "a step that goes on however the one before it ended", ("load", "mail: load?"), [("load", 1), ("mail", 0)],
-        ["load", "mail", ""], "failed 1 1 0 step load failed",
+        ["load", "mail", ""], "failed 1 1 0 step load failed: exit code 1",
     ),
     (
         "a clean-up after a failure", ("load", "clean: load!"), [("load", 1), ("clean", 0)],
-        ["load", "clean", ""], "failed 1 1 0 step load failed",
+        ["load", "clean", ""], "failed 1 1 0 step load failed: exit code 1",
     ),
     (
         "a clean-up that was not needed, and what is behind it",
@@ -84,7 +84,7 @@ RUNS: list[tuple[str, tuple[str, ...], list[tuple[str, int]], list[str], str]] =
     ),
     (
         "two steps of their own", ("a", "b"), [("a", 1), ("b", 0)],
-        ["a b", "b", ""], "failed 1 1 0 step a failed",
+        ["a b", "b", ""], "failed 1 1 0 step a failed: exit code 1",
     ),
 ]  # fmt: skip
 

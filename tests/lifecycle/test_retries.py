@@ -97,7 +97,7 @@ def test_a_job_of_which_a_task_waits_for_its_time_says_so() -> None:
     world.join("n1")
     (number,) = world.submit(job(retries=1, backoff=90 * SECOND))
     world.report("n1", ended(1, 1))
-    assert world.machine.reason(number) == "a task of it failed and is tried again in 90s"
+    assert world.machine.reason(number) == "a task of it failed and is tried again in 1m30s"
     assert world.machine.reason(number, world.now + 80 * SECOND) == "a task of it failed and is tried again in 10s"
 
 

@@ -202,7 +202,7 @@ HEAD = "Name: a\nResourceQuota: "
         ("10; 07:60-09:00 = 3", "'07:60' is no time of day (hours:minutes from 00:00 to 23:59)"),
         ("10; 07:00-24:01 = 3", "'24:01' is no time of day (hours:minutes from 00:00 to 24:00)"),
         ("10; 07:00-08:00 = 0", "0 is too small (a positive whole number of cores such as 10)"),
-        ("-3", "'-3' is no whole number (a positive whole number of cores such as 10)"),
+        ("-3", "'-3' is too small (a positive whole number of cores such as 10)"),
         ("9" * 15, f"{'9' * 15} is too large (a positive whole number of cores such as 10)"),
     ],
 )

@@ -315,9 +315,9 @@ def test_all_mistakes_are_told_at_once() -> None:
         "nmae",
         "command",
         "tasks",
+        "gang",
         "resource.cpu",
         "resource.memory",
-        "gang",
     ]
 
 

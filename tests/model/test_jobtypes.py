@@ -9,6 +9,7 @@ import pytest
 
 from cress.model.errors import InputError, InputErrors
 from cress.model.job import Condition, JobType
+from cress.model.jobfolder import in_folder
 from cress.model.jobspec import JobSpec, parse_jobs
 from cress.model.jobsteps import without_done
 from cress.model.plan import Cron, Dag, Database, Missed, Overlap, Service
@@ -253,3 +254,24 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
 )
 def test_what_is_refused_and_why(entry: dict[str, Any], sentences: list[str]) -> None:
     assert refused(entry) == sentences
+
+
+@pytest.mark.parametrize(
+    ("given", "placed"),
+    [
+        ({"command": "x"}, {"command": "x", "directory": "/here"}),
+        ({"command": "x", "Directory": "/there"}, {"command": "x", "Directory": "/there"}),
+        ({"command": "x", "files": {}}, {"command": "x", "files": {}}),
+        ({"steps": {"a": {"command": "x"}}}, {"steps": {"a": {"command": "x"}}, "directory": "/here"}),
+        (
+            {"Steps": {"a": {"command": "x"}, "b": {"Files": {}}, "c": {"dir": "/c"}}},
+            {"Steps": {"a": {"command": "x", "directory": "/here"}, "b": {"Files": {}}, "c": {"dir": "/c"}}},
+        ),
+        ({"steps": {"b": {"files": {}}}, "directory": "/all"}, {"steps": {"b": {"files": {}}}, "directory": "/all"}),
+        ({"steps": ["no", "steps"]}, {"steps": ["no", "steps"], "directory": "/here"}),
+    ],
+)
+def test_jobs_start_where_they_are_submitted_but_for_those_with_files(
+    given: dict[str, object], placed: dict[str, object]
+) -> None:
+    assert in_folder(given, "/here") == placed

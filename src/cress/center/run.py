@@ -50,7 +50,7 @@ def run_center(settings: Settings) -> int:
     # A garbled request is its sender's matter.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     # Nor is it news that a reader of events was let go.
-    logging.getLogger("uvicorn.error").addFilter(lambda record: "without completing response" not in str(record.msg))
+    logging.getLogger("uvicorn.error").addFilter(lambda record: "without completing" not in str(record.msg))
     os.umask(0o077)
     allow_files()
     try:

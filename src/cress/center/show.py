@@ -9,7 +9,16 @@ import msgspec
 from cress.center.engine import Engine
 from cress.center.lookup import AnyJob, Task, id_of, state_of
 from cress.center.past import PastJob
-from cress.center.showfamily import counts_of, cron_view, dag_view, is_ready, reason_of, service_view, whole_dag_view
+from cress.center.showfamily import (
+    counts_of,
+    cron_view,
+    dag_view,
+    is_ready,
+    last_state,
+    reason_of,
+    service_view,
+    whole_dag_view,
+)
 from cress.core.groups import GroupState
 from cress.core.scheduler import Scheduler
 from cress.lifecycle import families
@@ -63,6 +72,10 @@ async def whole_job_view(engine: Engine, job: AnyJob) -> JobView:
     view = job_view(engine, job)
     if view.type == JobType.DAG.value:
         return msgspec.structs.replace(view, dag=await whole_dag_view(engine, job))
+    if view.cron is not None and view.cron.last_job is not None and not view.cron.last_state:
+        # The record of its last run is in the history by now.
+        last = await last_state(engine, view.cron.last_job)
+        return msgspec.structs.replace(view, cron=msgspec.structs.replace(view.cron, last_state=last))
     return view
 
 

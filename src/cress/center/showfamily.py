@@ -9,6 +9,7 @@ import msgspec
 
 from cress.center.engine import Engine
 from cress.center.lookup import AnyJob, Filters, find_job, find_jobs, id_of, members_of, recent_job, spec_of, state_of
+from cress.center.past import PastJob
 from cress.lifecycle import families
 from cress.lifecycle.family import Clockwork, Family, Kept, Progress
 from cress.lifecycle.live import LiveAttempt, LiveJob
@@ -17,6 +18,7 @@ from cress.model.errors import InputError
 from cress.model.jobspec import parse_jobs
 from cress.model.plan import Cron, Dag, Service
 from cress.model.records import JobRecord, JobState
+from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
 from cress.protocol.views import TaskCounts
@@ -155,7 +157,8 @@ async def whole_dag_view(engine: Engine, job: AnyJob) -> DagView:
     steps = sorted((each for each in found.jobs if not isinstance(each, Family)), key=id_of)
     plan = job.job.plan if isinstance(job, Family) else None
     there = {spec_of(each).name.removeprefix(f"{spec.name}.") for each in steps}
-    written = _conditions(engine, number, f"{spec.name}.")
+    run = job.run if isinstance(job, PastJob) else engine.run(number)
+    written = _conditions(engine, run, f"{spec.name}.")
     # Of one that is resumed, what is not there any more was done before.
     after = {name: {key: word for key, word in each.items() if key in there} for name, each in written.items()}
     needless = _needless(job)
@@ -186,9 +189,8 @@ def _step(
     )
 
 
-def _conditions(engine: Engine, number: int, prefix: str) -> dict[str, dict[str, str]]:
+def _conditions(engine: Engine, run: Run | None, prefix: str) -> dict[str, dict[str, str]]:
     """What each step of a dag comes after, and how, from what was submitted; nothing if that is not known any more."""
-    run = engine.run(number)
     if run is None or not run.source:
         return {}
     with contextlib.suppress(InputError, msgspec.DecodeError):

@@ -74,7 +74,12 @@ def execute(
 def _task(client: Client, text: str) -> tuple[int, int]:
     id, index = task_named(client, text)
     if index is None:
-        total = client.job(id).tasks.total
+        view = client.job(id)
+        if view.type in ("cron", "dag"):
+            parts = "runs" if view.type == "cron" else "steps"
+            hint = f"`cress jobs --family {id}` lists them"
+            raise InputError(f"job {id} has no tasks of its own, but {parts}, which are jobs", hint=hint)
+        total = view.tasks.total
         if total != 1:
             raise InputError(f"job {id} has {count(total, 'task')}", hint=f"name one, such as {id}.0")
         index = 0

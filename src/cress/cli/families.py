@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from cress.cli.resolve import ports as ports_of
 from cress.cli.tables import Cell, Column, state
 
 if TYPE_CHECKING:
-    from cress.client import CronView, DagView, JobView, ServiceView, StepView, TaskView
+    from cress.client import AttemptView, CronView, DagView, JobView, ServiceView, StepView, TaskView
 
 SERVICE_TASKS = (
     Column("TASK", right=True),
@@ -40,6 +41,8 @@ STEPS = (
 )
 LAST_RUNS = 10
 _BAR = 20
+# A job as reasons name it: job 12, job 12 (etl.load).
+_JOB = re.compile(r"job (\d+)(?: \([^()]*\))?")
 
 
 def facts_of(view: JobView, now: float) -> list[tuple[str, Cell]]:
@@ -63,16 +66,16 @@ def _service(service: ServiceView, now: float) -> list[tuple[str, Cell]]:
     return [
         ("Ready", f"{service.ready} of {count(service.wanted, 'task')}"),
         ("Version", version),
-        ("Update", service.waits),
+        ("Update", service.waits if service.updating else ""),
         ("Taken back", service.returned_because if service.returned else ""),
         ("Timetable", following),
     ]
 
 
 def _cron(cron: CronView, now: float) -> list[tuple[str, Cell]]:
-    coming = ", ".join(map(_when, cron.next))
-    if cron.next:
-        coming += f" (in {duration(cron.next[0] - now)})"
+    coming = [_when(each) for each in cron.next]
+    if coming:
+        coming[0] += f" (in {duration(cron.next[0] - now)})"
     last = ""
     if cron.last is not None:
         last = f"{_when(cron.last)}: job {cron.last_job}" + (f", {cron.last_state}" if cron.last_state else "")
@@ -82,7 +85,7 @@ def _cron(cron: CronView, now: float) -> list[tuple[str, Cell]]:
         ("When", f"{cron.when} ({cron.zone})"),
         ("Overlap", cron.overlap),
         ("Missed", cron.missed_runs),
-        ("Next", coming or "never again"),
+        ("Next", ", ".join(coming) or "never again"),
         ("Last", last),
         ("Runs", ", ".join(counts)),
     ]
@@ -93,7 +96,11 @@ def _dag(view: JobView, dag: DagView) -> list[tuple[str, Cell]]:
     over = tasks.succeeded + tasks.failed + tasks.cancelled
     filled = over * _BAR // tasks.total if tasks.total else _BAR
     progress = f"[{'#' * filled}{'.' * (_BAR - filled)}] {over} of {count(tasks.total, 'step')}"
-    return [("Progress", progress), ("Resumes", f"job {dag.resumed}" if dag.resumed else "")]
+    return [
+        ("Progress", progress),
+        ("Resumes", f"job {dag.resumed}" if dag.resumed else ""),
+        ("Go on", f"cress resume {view.id}" if view.state in ("failed", "cancelled") else ""),
+    ]
 
 
 def _when(at: float) -> str:
@@ -103,18 +110,25 @@ def _when(at: float) -> str:
 def service_row(task: TaskView, now: float) -> list[Cell]:
     """The cells of a task of a service."""
     last = task.attempts[-1] if task.attempts else None
-    ready = "-" if task.ready is None or last is None or last.ended is not None else "yes" if task.ready else "no"
-    age = "-" if last is None or last.started is None or last.ended is not None else duration(now - last.started)
+    runs = last is not None and last.ended is None
+    ready = "-" if task.ready is None or not runs else "yes" if task.ready else "no"
     return [
         str(task.index),
         state(task.state),
         ready,
-        last.node if last is not None else "-",
-        age,
+        last.node if last is not None and runs else "-",
+        duration(now - last.started) if last is not None and last.started is not None and runs else "-",
         str(max(0, len(task.attempts) - 1)),
-        ports_of(last.ports) if last is not None else "-",
-        task.why or (last.error if last is not None else ""),
+        ports_of(last.ports) if last is not None and runs else "-",
+        task.why or ("" if last is None or runs else last.error or ended(last)),
     ]
+
+
+def ended(attempt: AttemptView) -> str:
+    """How an attempt ended that has nothing else to say."""
+    if attempt.code is None:
+        return attempt.outcome
+    return f"exit code {attempt.code}" if attempt.code >= 0 else f"signal {-attempt.code}"
 
 
 def run_row(view: JobView, now: float) -> list[Cell]:
@@ -133,10 +147,11 @@ def step_rows(steps: Sequence[StepView]) -> list[list[Cell]]:
         above = max((each for each in step.after if each in depth), key=lambda each: depth[each], default="")
         below.setdefault(above, []).append(step)
     rows: list[list[Cell]] = []
+    names = {str(step.id): step.name for step in steps}
     waiting = list(reversed(below.get("", [])))
     while waiting:
         step = waiting.pop()
-        rows.append(_step_row(step, depth[step.name]))
+        rows.append(_step_row(step, depth[step.name], names))
         waiting += reversed(below.get(step.name, []))
     return rows
 
@@ -155,6 +170,8 @@ def _depths(after: Mapping[str, Mapping[str, str]]) -> dict[str, int]:
     return found
 
 
-def _step_row(step: StepView, depth: int) -> list[Cell]:
+def _step_row(step: StepView, depth: int, names: Mapping[str, str]) -> list[Cell]:
+    # Inside of their dag steps are called by their names.
+    reason = _JOB.sub(lambda found: f"step {names[found[1]]}" if found[1] in names else found[0], step.reason)
     after = ", ".join(name if word == "ok" else f"{name} ({word})" for name, word in step.after.items())
-    return [f"{'  ' * depth}{step.name}", str(step.id), state(step.state), after, step.reason]
+    return [f"{'  ' * depth}{step.name}", str(step.id), state(step.state), after, reason]

@@ -35,8 +35,8 @@ Exit codes: 0 done, 2 bad input, 3 no center could be asked.
 COLUMNS = (
     Column("ID", right=True),
     Column("NAME", gives=True),
-    Column("GROUP", gives=True),
-    Column("USER", gives=True),
+    Column("GROUP", gives=True, goes=True),
+    Column("USER", gives=True, goes=True),
     Column("STATE"),
     Column("DONE", right=True),
     Column("RUNNING", right=True),

@@ -15,9 +15,9 @@ MOST_TOLD = 5
 
 
 def job_named(client: Client, text: str) -> int:
-    """The job that an id or a name means: the only one of this name that is alive, else the only one there was.
+    """The job that an id or a name means: the only one of this name that is alive, else the latest that is over.
 
-    ``GROUP/NAME`` is one of that group. Raises ``InputError`` when there is none, or more than one.
+    ``GROUP/NAME`` is one of that group. Raises ``InputError`` when there is none, or more than one is alive.
     """
     if text.removeprefix("job-").isdigit():
         return job_id(text)
@@ -51,10 +51,13 @@ def _find(client: Client, text: str) -> int | None:
     alive: list[JobView] = []
     for state in ("pending", "running"):
         alive += client.jobs(name=name, group=group if slash else "", state=state, limit=MOST_TOLD + 1).jobs
-    found = alive or list(client.jobs(name=name, group=group if slash else "", limit=MOST_TOLD + 1).jobs)
-    if len(found) > 1:
-        ids = sorted({view.id for view in found}, reverse=True)
+    known = {view.id for view in alive}
+    # The runs of a cron job are called as it is, and it is what is meant.
+    ids = sorted({view.id for view in alive if view.family not in known}, reverse=True)
+    if len(ids) > 1:
         listed = ", ".join(map(str, ids[:MOST_TOLD])) + (" …" if len(ids) > MOST_TOLD else "")
-        if len(ids) > 1:
-            raise InputError(f"several jobs are called {name}", hint=f"one of the ids {listed}")
-    return found[0].id if found else None
+        raise InputError(f"several jobs are called {name}", hint=f"one of the ids {listed}")
+    if ids:
+        return ids[0]
+    over = client.jobs(name=name, group=group if slash else "", limit=1).jobs
+    return over[0].id if over else None

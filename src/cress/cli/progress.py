@@ -47,7 +47,7 @@ def line(view: JobView) -> str:
         return f"{head}: {tasks.failed:,} of {tasks.total:,} {parts} failed"
     if view.state == "cancelled" and tasks.total > 1:
         return f"{head}: {tasks.succeeded:,} of {tasks.total:,} {parts} had succeeded"
-    return head
+    return f"{head}: {clean(view.reason)}" if view.reason and view.state != "succeeded" else head
 
 
 def _bars(stack: ExitStack, jobs: int) -> Callable[[JobView], None]:

@@ -14,6 +14,7 @@ from cress.cli.common import STANDARD_INPUT, Data, Json, connect, print_json
 from cress.cli.errors import Interrupted, told
 from cress.cli.tables import clean
 from cress.model.errors import InputError, InputErrors, NotAccepted
+from cress.model.jobfolder import in_folder, needs_folder
 
 if TYPE_CHECKING:
     from cress.cli.jobfile import Entry
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 \b
-The least job file, and one that says more (all keys: docs/jobs.md):
+The least job file, and one that says more (all keys: docs/commands.md):
   command: echo hello
 
   name: sweep
@@ -109,10 +110,10 @@ def in_directory(mapping: dict[str, object], folder: Path | None = None) -> dict
 
     These are for each attempt alone, and so is the directory that they are brought to.
     """
-    if any(key.lower() in {"directory", "dir", "files"} for key in mapping):
+    if not needs_folder(mapping):
         return mapping
     try:
-        return {**mapping, "directory": os.fspath((folder or Path.cwd()).resolve())}
+        return in_folder(mapping, os.fspath((folder or Path.cwd()).resolve()))
     except OSError as error:
         raise InputError(
             f"the current directory is not there: {error.strerror}", hint="cd, or directory: in the job"

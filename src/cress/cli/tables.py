@@ -33,11 +33,15 @@ STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its title, where its cells stand, and whether it gives way when the terminal is narrow."""
+    """A column: its title, where its cells stand, and whether it gives way when the terminal is narrow.
+
+    One that ``goes`` is left out there when it says the same in every row.
+    """
 
     title: str
     right: bool = False
     gives: bool = False
+    goes: bool = False
 
 
 def terminal() -> bool:
@@ -118,6 +122,12 @@ def _show_rich(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Non
     widths = [
         max(cell_len(column.title), *(cell_len(_text(row[k])) for row in rows), 0) for k, column in enumerate(columns)
     ]
+    for k in range(len(columns))[::-1]:
+        if sum(widths) + len(GAP) * (len(widths) - 1) <= console.width:
+            break
+        if columns[k].goes and len({_text(row[k]) for row in rows}) < min(2, len(rows)):
+            columns, widths = [*columns[:k], *columns[k + 1 :]], [*widths[:k], *widths[k + 1 :]]
+            rows = [[*row[:k], *row[k + 1 :]] for row in rows]
     _fit(widths, columns, console.width - len(GAP) * (len(columns) - 1))
     for cells in ([(column.title, "bold") for column in columns], *rows):
         line = Text()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cress.client import calls, doings
+from cress.client.executed import Executed, executed
 from cress.client.flow import Patience, aiterate, arun, patiently
 from cress.client.handles import Handle
 from cress.protocol.views import JobView, TaskView
@@ -87,6 +90,26 @@ class AsyncJobHandle(Handle):
     async def signal(self, signal: str, task: int | None = None) -> JobView:
         """Send a signal, such as ``INT``, to the processes of a running task; ``None``: of all that run."""
         return await arun(patiently(calls.signal(self.id, signal, task), self._patience), self._http)
+
+    async def exec(
+        self,
+        command: Sequence[str],
+        task: int = 0,
+        *,
+        stdin: str | bytes = b"",
+        environment: Mapping[str, str] | None = None,
+    ) -> Executed:
+        """Run a command in a task that runs, to its end; when this is cancelled the command is ended.
+
+        Not tried again: nobody knows what it has done.
+        """
+        begin = functools.partial(self._http.begin_exec, self.id, command, task, environment)
+        running = await asyncio.to_thread(begin)
+        try:
+            return await asyncio.to_thread(executed, running, stdin)
+        finally:
+            # Whoever is cancelled does not wait for the thread, which ends with the connection.
+            running.close()
 
     async def scale(self, tasks: int) -> JobView:
         """Make the task count of a service or database another one."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import httpx
 
@@ -10,6 +11,9 @@ from cress.client import calls
 from cress.client.calls import Call, T
 from cress.client.config import Address, address_again
 from cress.client.http import ANSWER_SECONDS, CONNECT_SECONDS, CONNECTIONS, refusal_of, told
+
+if TYPE_CHECKING:
+    from cress.client.execution import Command
 from cress.protocol.logs import Piece
 
 
@@ -63,6 +67,16 @@ class AsyncHttp:
         if not answer.is_success:
             raise refusal_of(answer)
         return calls.answer_of(call, answer.content, self.url)
+
+    def begin_exec(self, id: int, command: Sequence[str], task: int, environment: Mapping[str, str] | None) -> Command:
+        """Begin a command in a running task, with pipes; blocks, so it belongs into a thread."""
+        from cress.client.execution import run_inside
+
+        headers = {"Authorization": self._http.headers["Authorization"]}
+        path = f"/v1/jobs/{id}/tasks/{task}/exec"
+        return run_inside(
+            self.url, headers, path, command, environment=environment or {}, terminal=None, advice=self._advice
+        )
 
     async def read(self, call: Call[bytes], *, follow: bool) -> AsyncIterator[Piece]:
         """A log piece by piece; ``follow``: it says nothing for as long as there is nothing to say."""

@@ -81,7 +81,7 @@ def failure(view: JobView, patience: Patience, failed: Sequence[TaskView] | None
             stderr = yield from _tail(view.id, task.index, task.attempts[-1].id, patience)
     counts = view.tasks
     some = f": {counts.failed:,} of {counts.total:,} tasks failed" if counts.failed and counts.total > 1 else ""
-    reason = f": {view.reason}" if view.reason else ""
+    reason = f": {view.reason}" if view.reason and not told else ""
     lines = "".join(f"\n  {line}" for line in stderr.splitlines())
     state = view.state if view.state in OVER else "fails"
     return JobFailed(f"job {view.id} ({view.name}) {state}{some}{reason}{told}{lines}", view, codes, stderr)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cress.client import calls, doings
+from cress.client.executed import Executed, executed
 from cress.client.flow import Patience, iterate, patiently, run
 from cress.client.jobkeys import Named
 from cress.protocol.views import JobView, TaskView
@@ -105,6 +106,21 @@ class JobHandle(Handle):
     def signal(self, signal: str, task: int | None = None) -> JobView:
         """Send a signal, such as ``INT``, to the processes of a running task; ``None``: of all that run."""
         return run(patiently(calls.signal(self.id, signal, task), self._patience), self._http)
+
+    def exec(
+        self,
+        command: Sequence[str],
+        task: int = 0,
+        *,
+        stdin: str | bytes = b"",
+        environment: Mapping[str, str] | None = None,
+    ) -> Executed:
+        """Run a command in a task that runs, to its end. Not tried again: nobody knows what it has done.
+
+        ``client.http.exec`` gives a command to talk to while it runs, with a terminal too.
+        """
+        with self._http.exec(self.id, command, task, environment=environment) as running:
+            return executed(running, stdin)
 
     def scale(self, tasks: int) -> JobView:
         """Make the task count of a service or database another one."""

@@ -22,6 +22,7 @@ from cress.client.jobkeys import (
     StepKeys,
 )
 from cress.model.errors import InputError
+from cress.model.jobfolder import in_folder, needs_folder
 from cress.model.units import one_of
 
 Command: TypeAlias = str | Sequence[str]
@@ -193,10 +194,10 @@ def _steps_in(after: Any) -> list[Step]:
 def mapping_of(job: JobFile | Mapping[str, object]) -> dict[str, object]:
     """The mapping of a job file, whichever way the job is given, in the current directory unless it names one, or files."""
     mapping = job.mapping() if isinstance(job, JobFile) else plain_keys(job)
-    if any(key.lower() in {"directory", "dir", "files"} for key in mapping):
+    if not needs_folder(mapping):
         return mapping
     try:
-        return {**mapping, "directory": os.fspath(Path.cwd())}
+        return in_folder(mapping, os.fspath(Path.cwd()))
     except OSError as error:
         raise InputError(
             f"the current directory is not there: {error.strerror}", hint="os.chdir, or directory= in the job"

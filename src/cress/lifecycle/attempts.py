@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cress.lifecycle import kept, ports, readiness, starts
+from cress.lifecycle import kept, ports, readiness, reasons, starts
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.jobs import maybe_over
 from cress.lifecycle.live import LiveAttempt, LiveJob
@@ -81,7 +81,7 @@ def ended(machine: Machine, attempt: LiveAttempt, report: Ended) -> None:
             started=attempt.started,
             ended=report.at,
             code=report.code,
-            error=report.error,
+            error=report.error or kept.unhealthy(attempt),
             cpu=report.usage.cpu,
             memory=report.usage.memory,
             ports=attempt.ports,
@@ -97,6 +97,12 @@ def ended(machine: Machine, attempt: LiveAttempt, report: Ended) -> None:
     if judgement.outcome is Outcome.LOST and not judgement.again and job.kept is None:
         job.reason = f"a task of it was lost with its node {attempt.node}; such tasks of it do not run again"
     maybe_over(machine, job)
+
+
+def _first_failure(job: LiveJob, attempt: LiveAttempt, report: Ended) -> str:
+    """Why the job will have failed: how the first of its tasks did."""
+    how = reasons.how(report)
+    return f"task {attempt.task}: {how}" if how and job.job.tasks > 1 else how
 
 
 def _count(job: LiveJob, attempt: LiveAttempt, judgement: Judgement, report: Ended) -> None:
@@ -120,5 +126,6 @@ def _count(job: LiveJob, attempt: LiveAttempt, judgement: Judgement, report: End
             job.cancelled += 1
         else:
             job.failed += 1
+            job.reason = job.reason or _first_failure(job, attempt, report)
         job.unstarted.pop(attempt.task, None)
         job.failures.pop(attempt.task, None)

@@ -66,7 +66,8 @@ def member_over(machine: Machine, family: Family, member: LiveJob, record: JobRe
         progress.needless.append(member.index)
     elif record.state is not JobState.SUCCEEDED and not family.reason:
         # Those behind it are cancelled after it, so this is the step with which it began.
-        family.reason = f"step {_step(family, member.index)} {_WORDS[record.state]}"
+        why = f": {record.reason}" if record.state is JobState.FAILED and record.reason else ""
+        family.reason = f"step {_step(family, member.index)} {_WORDS[record.state]}{why}"
 
 
 def _step(family: Family, index: int) -> str:

@@ -82,7 +82,7 @@ def why(machine: Machine, family: Family, now: int) -> str:
 def _waits(machine: Machine, family: Family, state: Kept, index: int, now: int) -> str:
     again = machine.timers.get(AGAIN, timer_name(family, index))
     if again is not None and index not in family.members:
-        return f"task {index}: {again_in(lasting(again - now))}"
+        return f"task {index}: {again_in(family, index, lasting(again - now))}"
     if index not in family.members:
         return f"task {index} starts when task {index - 1} is ready" if index and index not in state.ran else ""
     number, home = family.members[index], state.nodes.get(index)

@@ -24,7 +24,7 @@ class Kept(msgspec.Struct, tag=True, kw_only=True):
     ``updating``: the newest was not ready as a whole yet.
     ``out`` are the indices that an update took out while they had an attempt, ``parked`` those that it took while they
     waited for a node, both until they are ready; ``gained`` are those of the latter that are ready now. ``failures`` are counted in a row, ``proven`` is the template of the last
-    version that was ready there. ``moment`` (wall clock, µs) is the next one of the timetable; 0: none.
+    version that was ready there; ``ends`` says how a task failed last. ``moment`` (wall clock, µs) is the next one of the timetable; 0: none.
 
     Of a database: ``ran`` is the template of the last life, ``nodes`` where it ran, ``moved`` why it may go elsewhere.
     """
@@ -36,6 +36,7 @@ class Kept(msgspec.Struct, tag=True, kw_only=True):
     parked: list[int] = []
     gained: list[int] = []
     failures: dict[int, int] = {}
+    ends: dict[int, str] = {}
     proven: dict[int, int] = {}
     moment: int = 0
     ran: dict[int, int] = {}

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cress.lifecycle import members, rolling
+from cress.lifecycle import members, reasons, rolling
 from cress.lifecycle.family import Family, Kept, Version
 from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.lifecycle.members import timer_name
 from cress.lifecycle.outcomes import Judgement, backoff
-from cress.lifecycle.reasons import reason
 from cress.lifecycle.timers import AGAIN, READY, UNFIT
 from cress.model.errors import InputError
 from cress.model.events import Outcome
@@ -108,7 +107,7 @@ def judge(machine: Machine, job: LiveJob, attempt: LiveAttempt, report: Ended, *
 def why(machine: Machine, family: Family, now: int) -> str:
     """Why the first task that waits does."""
     for index, member in members.alive(machine, family).items():
-        waits = reason(machine, member.job.id, now) if index < family.job.tasks else ""
+        waits = reasons.reason(machine, member.job.id, now) if index < family.job.tasks else ""
         if waits:
             return f"task {index}: {waits}"
     return ""
@@ -119,6 +118,13 @@ def _fails(attempt: LiveAttempt, report: Ended, *, stopping: bool) -> bool:
     if report.cause in _LOST or report.cause is Cause.PORT:
         return False
     return attempt.halted == UNHEALTHY or not (attempt.halted or stopping or report.cause is Cause.STOPPED)
+
+
+def unhealthy(attempt: LiveAttempt) -> str:
+    """Why an attempt was stopped that its check found not alive; empty for all others."""
+    if attempt.halted != UNHEALTHY:
+        return ""
+    return f"it was not alive: {attempt.unwell}" if attempt.unwell else "it was not alive"
 
 
 def _failures(machine: Machine, job: LiveJob, attempt: LiveAttempt) -> int:
@@ -154,14 +160,13 @@ def ended(
             machine.timers.set(AGAIN, name, machine.now + judgement.after)
     if job.ending or not _fails(attempt, report, stopping=stopping):
         return
+    how = state.ends[index] = unhealthy(attempt) or reasons.how(report)
     failures = state.failures[index] = _failures(machine, job, attempt) + 1
     if failures >= rolling.UNFIT_FAILURES and state.proven.get(index) != job.template:
-        rolling.unfit(machine, family, job, f"failed {failures} times before it was ever ready{_how(report)}")
+        rolling.unfit(machine, family, job, f"failed {failures} times before it was ever ready{_at_last(report, how)}")
 
 
-def _how(report: Ended) -> str:
-    if report.error:
-        return f": {report.error}"
-    if report.code is not None:
-        return f", at last with {f'exit code {report.code}' if report.code >= 0 else f'signal {-report.code}'}"
-    return ""
+def _at_last(report: Ended, how: str) -> str:
+    if not how:
+        return ""
+    return f", at last with {how}" if how == reasons.how(report) and not report.error else f": {how}"

@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING
 
 from cress.core.explain import sentence
 from cress.core.vetoes import Verdict
-from cress.lifecycle.family import Family
+from cress.lifecycle.family import Family, Kept
 from cress.lifecycle.live import LiveJob
-from cress.model.units import format_duration
+from cress.model.reports import Ended
+from cress.model.times import DAY, HOUR, MINUTE, SECOND
+from cress.model.units import DURATION_LIMIT, format_duration
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine
 
-# Times are told to a tenth of a second.
+# Times are told to a tenth of a second, longer ones to a second, a minute, an hour.
 _TENTH = 100_000
+_COARSE = ((HOUR, SECOND), (DAY, MINUTE), (DURATION_LIMIT, HOUR))
+_UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s"))
 
 
 def reason(machine: Machine, number: int, now: int | None = None) -> str:
@@ -29,7 +33,9 @@ def reason(machine: Machine, number: int, now: int | None = None) -> str:
         return comes_after(machine, job)
     if veto.kind is Verdict.BACKOFF and veto.until is not None:
         wait = lasting(veto.until - max(machine.now, now or 0))
-        return f"a task of it failed and is tried again in {wait}" if job.kept is None else again_in(wait)
+        if job.kept is None:
+            return f"a task of it failed and is tried again in {wait}"
+        return again_in(machine.families[job.job.family], job.index, wait)
     if not any(node.connected for node in machine.nodes.values()):
         return "no executor is connected"
     if not machine.core.cluster.usable_count:
@@ -37,14 +43,31 @@ def reason(machine: Machine, number: int, now: int | None = None) -> str:
     return sentence(veto)
 
 
-def again_in(wait: str) -> str:
+def again_in(family: Family, index: int, wait: str) -> str:
     """What is said of a task of a service or database that ended."""
-    return f"it ended and is started again in {wait}"
+    how = family.state.ends.get(index, "") if isinstance(family.state, Kept) else ""
+    return f"it ended{f' ({how})' if how else ''} and is started again in {wait}"
+
+
+def how(report: Ended) -> str:
+    """How an attempt ended, in a few words; empty if nobody knows."""
+    if report.error or report.code is None:
+        return report.error
+    return f"exit code {report.code}" if report.code >= 0 else f"signal {-report.code}"
 
 
 def lasting(left: int) -> str:
-    """A time (µs) that is left, for people."""
-    return format_duration(-(-max(0, left) // _TENTH) * _TENTH)
+    """A time (µs) that is left, for people: ``8.7s``, ``1m13s``, ``2h15m``."""
+    left = max(0, left)
+    if left <= 10 * SECOND:
+        return format_duration(-(-left // _TENTH) * _TENTH)
+    smallest = next(each for limit, each in _COARSE if left <= limit)
+    left, parts = -(-left // smallest), []
+    for unit, word in _UNITS:
+        if unit >= smallest:
+            number, left = divmod(left, unit // smallest)
+            parts += [f"{number}{word}"] if number else []
+    return "".join(parts)
 
 
 def comes_after(machine: Machine, job: LiveJob | Family) -> str:

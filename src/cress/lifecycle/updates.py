@@ -12,7 +12,7 @@ from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Scale, Update
 from cress.model.errors import InputError, NotAccepted
 from cress.model.group import DEFAULT_GROUP
-from cress.model.plan import Dag, Database, Service
+from cress.model.plan import Cron, Dag, Database, Service
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine
@@ -23,7 +23,7 @@ def scale(machine: Machine, word: Scale) -> None:
     family = _alive(machine, word.job)
     if not isinstance(family.job.plan, (Service, Database)):
         raise NotAccepted(
-            f"job {word.job} is a {family.job.type.value}, which has no task count to change",
+            f"job {word.job} is a {family.job.type.value}{' job' * isinstance(family.job.plan, Cron)}, which has no task count to change",
             hint="services and databases have one",
         )
     if word.tasks < 0:
@@ -42,7 +42,7 @@ def update(machine: Machine, word: Update) -> tuple[int, ...]:
     if type(spec.plan) is not type(before.plan) or isinstance(spec.plan, Dag):
         what = spec.type.value if type(spec.plan) is not type(before.plan) else "other dag"
         raise NotAccepted(
-            f"job {word.job} is a {before.type.value}, it cannot become a {what}",
+            f"job {word.job} is a {before.type.value}{' job' * isinstance(before.plan, Cron)}, it cannot become a {what}",
             hint=f"`cress cancel {word.job}` first",
             field="type",
         )

@@ -216,7 +216,8 @@ def parse_count(text: str, *, least: int = 0, most: int = AMOUNT_LIMIT - 1) -> i
     stripped = text.strip()
     hint = f"a whole number from {least} to {most}"
     if not re.fullmatch(r"[0-9]{1,20}", stripped):
-        raise InputError(f"{_shown(text)} is no whole number", hint=hint)
+        what = "is too small" if re.fullmatch(r"-[0-9]{1,20}", stripped) else "is no whole number"
+        raise InputError(f"{_shown(text)} {what}", hint=hint)
     value = int(stripped)
     if not least <= value <= most:
         raise InputError(f"{value} is too {'small' if value < least else 'large'}", hint=hint)
@@ -287,7 +288,7 @@ def _unknown_unit(text: str, unit: str, measure: Measure, factors: Mapping[str, 
     number = text.strip()[: -len(unit)].rstrip()
     space = " " if len(near) > 1 else ""
     guess = f"did you mean {number}{space}{near}? " if near else ""
-    return InputError(f"{text!r} has an unknown unit {unit!r}", hint=guess + _EXPECTED[measure])
+    return InputError(f"{text.strip()!r} has an unknown unit {unit!r}", hint=guess + _EXPECTED[measure])
 
 
 def _duration_unit(text: str, word: str) -> int:

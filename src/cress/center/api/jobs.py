@@ -263,9 +263,9 @@ def _has_tasks(job: AnyJob) -> None:
     """Raise NotAccepted if a job has no tasks of its own, but jobs."""
     number, type_ = id_of(job), job.type if isinstance(job, JobRecord) else job.job.type.value
     if type_ in (JobType.CRON.value, JobType.DAG.value):
-        parts = "runs" if type_ == JobType.CRON.value else "steps"
+        noun, parts = ("cron job", "runs") if type_ == JobType.CRON.value else ("dag", "steps")
         raise NotAccepted(
-            f"job {number} is a {type_}, whose {parts} are jobs", hint=f"`cress jobs --family {number}` lists them"
+            f"job {number} is a {noun}, whose {parts} are jobs", hint=f"`cress jobs --family {number}` lists them"
         )
 
 

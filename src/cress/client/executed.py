@@ -1,0 +1,22 @@
+"""What a command in a running task came to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from cress.client.execution import Command
+
+
+class Executed(NamedTuple):
+    """Exit code (128 + n after signal n) and all that it wrote; bytes that are no UTF-8 are replaced."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+def executed(running: Command, stdin: str | bytes) -> Executed:
+    """Give a command its input and wait for its end."""
+    code, stdout, stderr = running.communicate(stdin.encode() if isinstance(stdin, str) else stdin)
+    return Executed(code, stdout.decode(errors="replace"), stderr.decode(errors="replace"))

@@ -1,0 +1,30 @@
+"""The directory of a job that names none, before it is sent: that of whoever submits it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_OWN = frozenset({"directory", "dir", "files"})
+
+
+def needs_folder(mapping: Mapping[str, object]) -> bool:
+    """Whether the mapping of a job file names neither a directory nor files, which have one of each attempt's own."""
+    return not any(str(key).lower() in _OWN for key in mapping)
+
+
+def in_folder(mapping: Mapping[str, object], folder: str) -> dict[str, object]:
+    """The job in this directory, if it needs one. Of a dag with steps that have files, the other steps are."""
+    if not needs_folder(mapping):
+        return dict(mapping)
+    for key, steps in mapping.items():
+        if str(key).lower() == "steps" and isinstance(steps, Mapping) and not all(map(_may_share, steps.values())):
+            placed = {
+                name: in_folder(step, folder) if isinstance(step, Mapping) else step for name, step in steps.items()
+            }
+            return {**mapping, key: placed}
+    return {**mapping, "directory": folder}
+
+
+def _may_share(step: object) -> bool:
+    """Whether a step may have the directory of its dag: what it names itself counts more."""
+    return not isinstance(step, Mapping) or not any(str(key).lower() == "files" for key in step)
