@@ -11,10 +11,10 @@ from cress.client import calls
 from cress.client.calls import Call, T
 from cress.client.config import Address, address_again
 from cress.client.http import ANSWER_SECONDS, CONNECT_SECONDS, CONNECTIONS, refusal_of, told
+from cress.protocol.logs import Piece
 
 if TYPE_CHECKING:
     from cress.client.execution import Command
-from cress.protocol.logs import Piece
 
 
 class AsyncHttp:
