@@ -297,7 +297,7 @@ class Engine:
             await self._snapshot()
         now, utc = self.clock.now(), self.clock.utc()
         inputs = tuple(call.input for call in calls)
-        before = Before(self.machine, inputs)
+        before = Before(self.machine, inputs, now)
         step = self.machine.step(now, utc, inputs)
         runs, templates = new_runs([(call.input, call.runs) for call in calls], step)
         record = encode_record(Record(now, utc, inputs))

@@ -51,7 +51,7 @@ _decode = msgspec.msgpack.Decoder(_Saved).decode
 class Before:
     """What must be known of a machine before a step, to tell afterwards what was new in it."""
 
-    def __init__(self, machine: Machine, inputs: Sequence[Input]) -> None:
+    def __init__(self, machine: Machine, inputs: Sequence[Input], now: int) -> None:
         self.starting: set[int] = set()
         for each in inputs:
             if isinstance(each, (Reported, NodeJoined)):
@@ -59,8 +59,9 @@ class Before:
                     attempt = machine.attempts.get(report.attempt)
                     if attempt is not None and not attempt.started:
                         self.starting.add(report.attempt)
-        # Submits alone cordon no node, and a stream of them is what comes most often.
-        quiet = all(isinstance(each, Submit) for each in inputs) and not machine.timers.times
+        # Submits alone cordon no node while no timer is due, and a stream of them is what comes most often.
+        due = machine.timers.next()
+        quiet = all(isinstance(each, Submit) for each in inputs) and (due is None or due > now)
         self.cordons = None if quiet else _cordons(machine)
 
 

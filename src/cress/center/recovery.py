@@ -82,7 +82,7 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
     store.commit(Batch(meta={"epoch": msgspec.msgpack.encode(opened.epoch), "cluster": opened.cluster.encode("ascii")}))
     now, utc = clock.now(), clock.utc()
     inputs = (Restarted(epoch=opened.epoch, options=None if options == opened.machine.core.options else options),)
-    before = Before(opened.machine, inputs)
+    before = Before(opened.machine, inputs, now)
     step = opened.machine.step(now, utc, inputs)
     if isinstance(step.replies[0], InputError):
         raise step.replies[0]
@@ -144,7 +144,7 @@ def restored(saved: Saved, settings: Settings) -> tuple[Machine, Events]:
         except msgspec.MsgspecError as error:
             raise Damaged(f"{which} cannot be read: {error}") from None
         try:
-            before = Before(machine, record.inputs)
+            before = Before(machine, record.inputs, record.now)
             step = machine.step(record.now, record.utc, record.inputs)
             events.step(machine, record.inputs, step, before)
         except Exception as error:

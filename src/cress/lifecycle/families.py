@@ -88,16 +88,42 @@ def take(machine: Machine, word: Cancel | Hold) -> None:
         case Cancel():
             jobs.cancel(machine, word.job)
         case Hold():
+            job = machine.jobs.get(word.job)
+            if job is not None and job.kept is not None:
+                # It would be made anew, and not be held.
+                number = job.job.family
+                raise NotAccepted(
+                    f"job {word.job} is task {job.index} of {job.job.type.value} {number}",
+                    hint=f"`cress {'hold' if word.held else 'release'} {number}` is about all of it",
+                )
             jobs.hold(machine, word)
 
 
 def named(machine: Machine, name: str, group: str) -> Family | None:
     """The service, database or cron job of that name."""
-    for family in machine.families.values():
-        job = family.job
-        if job.name == name and (job.group or DEFAULT_GROUP) == group and isinstance(job.plan, _UNIQUE):
-            return family if not family.cancelling else None
-    return None
+    number = machine.named.get((group, name))
+    return None if number is None else machine.families[number]
+
+
+def by_name(machine: Machine) -> dict[tuple[str, str], int]:
+    """The ids of the services, databases and cron jobs that are alive, by group and name, where they have one."""
+    return {
+        key_of(family.job): number
+        for number, family in machine.families.items()
+        if family.job.name and isinstance(family.job.plan, _UNIQUE) and not family.cancelling
+    }
+
+
+def enter(machine: Machine, family: Family) -> None:
+    """It is one of those that are alive."""
+    machine.families[family.job.id] = family
+    if family.job.name and isinstance(family.job.plan, _UNIQUE):
+        machine.named[key_of(family.job)] = family.job.id
+
+
+def key_of(job: Job) -> tuple[str, str]:
+    """Its group and its name."""
+    return (job.group or DEFAULT_GROUP, job.name)
 
 
 def begin(machine: Machine, family: Family) -> None:
@@ -113,6 +139,8 @@ def cancel(machine: Machine, family: Family, reason: str = "") -> None:
     if family.cancelling:
         return
     family.cancelling, family.reason = True, reason
+    if machine.named.get(key_of(family.job)) == family.job.id:
+        del machine.named[key_of(family.job)]
     machine.touched[family.job.id] = None
     drop_timers(machine, family)
     for member in members.of(machine, family):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from cress.lifecycle.families import by_name
 from cress.lifecycle.family import Family, Kept
 from cress.lifecycle.standing import stand_of
 from cress.model.plan import Database, Service
@@ -28,15 +29,22 @@ def families(machine: Machine) -> Iterator[str]:
             yield f"families: {number} is a job and a family"
         if family.unmet and family.members and isinstance(family.job.plan, Service | Database):
             yield f"families: {number} has members and comes after jobs that are not over"
-    for number, found in machine.standings.items():
-        for index, stand in found.of.items():
-            if index not in found.changed and stand is not stand_of(machine, machine.families[number], index):
-                yield f"services: task {index} of {number} is not {stand.value} any more, and nobody said so"
+    yield from _derived(machine)
     for number, job in machine.jobs.items():
         if job.job.family and number not in machine.families[job.job.family].members.values():
             yield f"families: job {number} is no member of {job.job.family}"
         if job.job.plan is not None:
             yield f"families: job {number} has a plan and reached the scheduler"
+
+
+def _derived(machine: Machine) -> Iterator[str]:
+    """What is kept up beside the state, and follows from it."""
+    if machine.named != by_name(machine):
+        yield "families: they are not known by their names"
+    for number, found in machine.standings.items():
+        for index, stand in found.of.items():
+            if index not in found.changed and stand is not stand_of(machine, machine.families[number], index):
+                yield f"services: task {index} of {number} is not {stand.value} any more, and nobody said so"
 
 
 def _kept(machine: Machine, family: Family) -> Iterator[str]:

@@ -74,7 +74,7 @@ class Machine:
     state and time: the shell may not have seen that yet when somebody submits a job that comes after one of them;
     ``neighbours`` the pairs of racks that are. ``families`` are the jobs with a plan; ``gone`` the members that ended in
     the step and ``touched`` the families of which something changed, until these were looked after; ``standings`` how
-    services stand, which follows from the rest.
+    services stand and ``named`` the ids of families that are alive by group and name, which follow from the rest.
     """
 
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
@@ -96,6 +96,7 @@ class Machine:
         self.gone: deque[tuple[LiveJob, JobRecord]] = deque()
         self.touched: dict[int, None] = {}
         self.standings: dict[int, Standing] = {}
+        self.named: dict[tuple[str, str], int] = {}
         self.neighbours: tuple[tuple[str, str], ...] = ()
         self.out = Step()
         self._more = False
@@ -199,12 +200,27 @@ class Machine:
                     f"group {name} has the {family.job.type.value} {family.job.name or family.job.id}",
                     hint=f"say where the jobs of {name} go",
                 )
+        self._check_names(kept, moves)
         self.observe(GroupsApplied(applied.groups, applied.moves))
         alive: list[LiveJob | Family] = [*self.jobs.values(), *self.families.values()]
         for job in alive:
             name = job.job.group or DEFAULT_GROUP
             if name not in kept:
                 job.job = msgspec.structs.replace(job.job, group=moves[name])
+        self.named = families.by_name(self)
+
+    def _check_names(self, kept: set[str], moves: dict[str, str]) -> None:
+        """Raise ``NotAccepted`` if two families of one name would come into one group."""
+        there: dict[tuple[str, str], str] = {}
+        for group, name in self.named:
+            into = group if group in kept else moves[group]
+            if (into, name) in there:
+                raise NotAccepted(
+                    f"groups {there[into, name]} and {group} both have a {name}, of which one group has one",
+                    hint="cancel one of them, or move it elsewhere",
+                    field="moves",
+                )
+            there[into, name] = group
 
     def _restarted(self, restarted: Restarted) -> None:
         before = self.core.options
@@ -318,6 +334,7 @@ class Machine:
         machine._wall_offset, machine._more = state["wall_offset"], state["more"]
         machine.jobs = {job.job.id: job for job in msgspec.convert(state["jobs"], list[LiveJob])}
         machine.families = {family.job.id: family for family in msgspec.convert(state["families"], list[Family])}
+        machine.named = families.by_name(machine)
         for attempt in msgspec.convert(state["attempts"], list[LiveAttempt]):
             machine.attempts[attempt.id] = attempt
             machine.jobs[attempt.job].attempts[attempt.id] = attempt

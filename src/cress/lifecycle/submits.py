@@ -85,7 +85,7 @@ def _enter(machine: Machine, job: Job, first: int, states: Mapping[int, JobState
     if job.plan is not None:
         entered = Family(job=job, submitted=machine.utc, template=number, held=job.hold, held_by=by)
         dependencies.enter(machine, entered, states)
-        machine.families[number] = entered
+        families.enter(machine, entered)
         return entered
     live = LiveJob(job=job, submitted=machine.utc, held=job.hold, held_by=by)
     if family:
