@@ -263,8 +263,9 @@ def test_containers_that_no_journal_knows_are_removed(client: Client, parent: Su
 def test_the_way_into_a_running_container(client: Client) -> None:
     client.launch(boxed("echo inside > /tmp/mark; exec sleep 1000"), 1)
     pid = client.wait_started(1).pid
-    assert inside.program(pid, 1) == pid
-    assert any("/cress/" in each for each in inside.prepare(pid, 1).cgroups)
+    place = inside.prepare(pid, 1)
+    assert place.pid == pid
+    assert any("/cress/" in each for each in place.cgroups)
     until(lambda: Path(f"/proc/{pid}/root/tmp/mark").exists(), "the mark")
     seen = subprocess.run(
         ["nsenter", "-t", str(pid), "-m", "-p", "-i", "-u", "-r", "-w", "cat", "/tmp/mark"],

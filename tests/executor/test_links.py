@@ -103,6 +103,21 @@ def test_a_directory_that_became_a_link_is_not_entered_for_outputs(client: Clien
     assert not (home / "e/attempts/5/got").exists()
 
 
+def test_a_root_folder_is_one_that_its_account_may_see(client: Client, home: Path) -> None:
+    if not client.inventory.container:
+        pytest.skip("no containers on this machine: root folders of tasks were not tried")
+    closed = home / "closed"
+    (closed / "inner/bin").mkdir(parents=True)
+    for attempt, (root, mode) in enumerate(((closed / "inner", 0o700), (closed, 0o700), (closed, 0o711)), 1):
+        closed.chmod(mode)
+        end = client.run(shell("true", user="nobody", runtime="container", root=str(root)), attempt)
+        assert end.cause is Cause.NOT_STARTED
+        assert end.error.endswith(f"{root}: Permission denied"), end.error
+    closed.chmod(0o755)
+    end = client.run(shell("true", user="nobody", runtime="container", root=str(closed)), 9)
+    assert end.error.startswith("/bin/sh cannot be started"), "it is seen, and has no shell"
+
+
 def test_trouble_that_the_task_has_made_up_is_not_believed(home: Path) -> None:
     trouble.write(os.fsencode(home), Trouble(Cause.NODE, "the disk is full"))
     assert trouble.read(os.fsencode(home)) == Trouble(Cause.NODE, "the disk is full")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cress.executor.logcopy import TRIES, Copies
 from cress.model.reports import Cause
 from tests.executor.harness import Client, SupervisorProcess, shell, supervisor, until
 from tests.executor.sites import Site
@@ -89,6 +90,23 @@ def test_a_later_supervisor_copies_what_was_left(client: Client, parent: Supervi
     again.wait_ended(5)
     until(lambda: no_copies_left(parent))
     assert (tmp_path / "logs/1/0/5/stdout").read_text() == "out\n"
+
+
+def test_a_copy_that_is_killed_is_begun_anew(tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / "copies").mkdir()
+    (tmp_path / "copies/7").write_bytes(b"never read: each is killed before that")
+    copies = Copies(tmp_path, "n1", said.append)
+    copies.left(set())
+    for left in range(TRIES - 1, -1, -1):
+        ((pid, attempt),) = copies._working.items()
+        assert attempt == 7
+        assert (tmp_path / "copies/7").exists()
+        os.kill(pid, 9)
+        assert copies.ended(pid, os.waitpid(pid, 0)[1])
+        assert bool(copies._working) == bool(left)
+    assert said == ["the copy of the log of attempt 7 ended in the middle"]
+    assert not (tmp_path / "copies/7").exists()
 
 
 def test_copies_are_made_by_the_account_of_the_task() -> None:

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import os
 import resource
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -21,6 +22,8 @@ _NAMESPACES = ("user", "cgroup", "ipc", "uts", "net", "pid", "time", "mnt")
 _ENGINES = frozenset({"crun", "runc", "runc:[2:INIT]", "bwrap", "conmon"})
 _STAGE = b"cress.executor.stage"
 _MOST_LOOKED = 100
+# Seconds between two looks for a program that is not there yet.
+_PAUSES = (0.001, 0.01, 0.1)
 
 _PR_SET_PDEATHSIG, _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 23, 24, 38
 _MOST_CAPABILITIES = 64
@@ -101,7 +104,7 @@ def prepare(first: int, attempt: int, folder: str = "") -> Place:
     if not processes.is_alive(first):
         raise EnterError("the task is over")
     try:
-        pid = program(first, attempt)
+        pid = _program_soon(first, attempt)
         before = processes.start_ticks(pid)
         place = Place(pid, _owner(f"{folder}/{attempt}") if folder else None)
     except (OSError, KeyError, ValueError) as error:
@@ -110,6 +113,15 @@ def prepare(first: int, attempt: int, folder: str = "") -> Place:
     if before is None or processes.start_ticks(pid) != before or not processes.is_alive(pid):
         raise EnterError("the task is over")
     return place
+
+
+def _program_soon(first: int, attempt: int) -> int:
+    """The program, also of a task that has just been started: the environment is there a moment after the program."""
+    for pause in _PAUSES:
+        with contextlib.suppress(EnterError):
+            return program(first, attempt)
+        time.sleep(pause)
+    return program(first, attempt)
 
 
 def program(first: int, attempt: int) -> int:

@@ -55,7 +55,7 @@ class Task:
     """An attempt that is under way. Times are the keeper's clock; ``at`` is the wall clock. All in microseconds."""
 
     __slots__ = (
-        "adopted", "at", "attempt", "cause", "code", "ends_at", "error", "given", "grace", "intent", "job", "keep", "kill_at", "limit",
+        "adopted", "at", "attempt", "cause", "code", "ends_at", "error", "given", "grace", "group", "intent", "job", "keep", "kill_at", "limit",
         "log_size", "pause", "pid", "run", "seen", "since", "stage", "task", "trouble", "usage",
     )  # fmt: skip
 
@@ -78,6 +78,7 @@ class Task:
         self.error = ""  # and more about it
         self.kill_at: int | None = None
         self.adopted = False
+        self.group = True  # whether anybody may be left in its process group: afterwards its number may be another's
         self.seen = False  # whether ``code`` and ``usage`` come from the kernel
         self.code: int | None = None
         self.trouble: Trouble | None = None  # what its stage said

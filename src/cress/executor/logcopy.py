@@ -28,6 +28,8 @@ FOLDER = "copies"
 STREAMS = ("stdout", "stderr")
 # At the same time.
 MOST = 4
+# One that is killed (the node had no memory, say) is begun anew so often in all.
+TRIES = 3
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -48,6 +50,7 @@ class Copies:
         self._ordered = {int(each.name) for each in self._folder.iterdir() if each.name.isdigit()}
         self._waiting: list[int] = []
         self._working: dict[int, int] = {}  # by pid: the attempt
+        self._killed: dict[int, int] = {}  # how often the copy of an attempt was killed
 
     def order(self, what: Spawn) -> None:
         """The attempt is about to start; its logs are to be copied when it is over. StartError: it cannot be kept."""
@@ -57,6 +60,8 @@ class Copies:
             with os.fdopen(fd, "wb") as file:
                 file.write(msgspec.msgpack.encode(Orders(self._node, what)))
         except OSError as error:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
             raise StartError(f"{path} could not be written: {error.strerror}", node=True) from None
         self._ordered.add(what.attempt)
 
@@ -77,9 +82,14 @@ class Copies:
         attempt = self._working.pop(pid, None)
         if attempt is None:
             return False
-        if status:
-            self._say(f"the copy of the log of attempt {attempt} ended in the middle")
-        (self._folder / str(attempt)).unlink(missing_ok=True)
+        killed = self._killed.pop(attempt, 0) + 1
+        if os.WIFSIGNALED(status) and killed < TRIES:
+            self._killed[attempt] = killed
+            self._waiting.append(attempt)
+        else:
+            if status:
+                self._say(f"the copy of the log of attempt {attempt} ended in the middle")
+            (self._folder / str(attempt)).unlink(missing_ok=True)
         self._start()
         return True
 

@@ -392,8 +392,9 @@ class Supervisor:
         """See ``Hands``."""
         number = SIGKILL if kill else 0
         gone = True
-        if task.pid and (not task.adopted or not self._pid_taken(task)):
-            gone = not self.runtime.signal(task.attempt, task.pid, number)
+        if task.pid and task.group and (not task.adopted or not self._pid_taken(task)):
+            task.group = self.runtime.signal(task.attempt, task.pid, number)
+            gone = not task.group
         inside = self._inside(task.attempt)
         if inside is not None:
             inside.signal(task.attempt, task.pid, number)

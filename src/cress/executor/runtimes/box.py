@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
-from collections.abc import Iterable
+import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cress.executor.runtimes import linux
 from cress.executor.runtimes.engines.base import Box, Mount
+from cress.executor.runtimes.enter import Ids
 
 # Memory of the container's own: what is written there counts for its memory limit.
 _OWN = (("/tmp", 0o1777), ("/run", 0o755))  # noqa: S108
@@ -56,8 +59,11 @@ def make_box(
     )
 
 
-def bind_root(root: str, box: Box) -> None:
+def bind_root(root: str, box: Box, account: Ids | None = None) -> None:
     """Put the root file system where the engine takes it from; in a process with mounts of its own.
+
+    ``account`` is whose task it is: one that may not go to ``root`` and list it gets an OSError. In the container it would
+    be there already.
 
     Never the node's root as it is: a bind of its file system alone, without /dev and all else that is mounted in it, and
     read-only before any engine sees it. A root folder of the job's may lack folders for mounts: it is not written to,
@@ -66,27 +72,65 @@ def bind_root(root: str, box: Box) -> None:
     if not root.rstrip("/"):
         _bind("/", box.root)
         return
-    _graft(root, box.root, [mount.target.strip("/").split("/") for mount in box.mounts])
+    with _as(account):
+        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fchdir(fd)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, root) from None
+    os.chdir("/")
+    _graft(f"/proc/self/fd/{fd}", box.root, [mount.target.strip("/").split("/") for mount in box.mounts])
+    os.close(fd)
 
 
 def _graft(source: str, target: str, paths: list[list[str]]) -> None:
     """Make a folder in memory with what is in ``source``, in which these paths can be made."""
     linux.mount("tmpfs", target, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
-    with os.scandir(source) as entries:
-        for entry in entries:
-            place = f"{target}/{entry.name}"
-            if entry.is_symlink():
-                os.symlink(os.readlink(entry.path), place)  # noqa: PTH211, PTH115
-            elif entry.is_dir():
+    for name in os.listdir(source):  # noqa: PTH208
+        place = f"{target}/{name}"
+        # Whoever has the folder may turn what is in it into links to elsewhere at any moment.
+        with _opened(f"{source}/{name}") as (path, mode):
+            if stat.S_ISLNK(mode):
+                os.symlink(os.readlink(f"{source}/{name}"), place)  # noqa: PTH211, PTH115
+            elif stat.S_ISDIR(mode):
                 os.mkdir(place)  # noqa: PTH102
-                below = [path[1:] for path in paths if path[0] == entry.name and len(path) > 1]
-                if any(not os.path.isdir(f"{entry.path}/{'/'.join(path)}") for path in below):  # noqa: PTH112
-                    _graft(entry.path, place, below)
+                below = [each[1:] for each in paths if each[0] == name and len(each) > 1]
+                if any(not os.path.isdir(f"{path}/{'/'.join(each)}") for each in below):  # noqa: PTH112
+                    _graft(path, place, below)
                 else:
-                    _bind(entry.path, place)
-            elif entry.is_file():
+                    _bind(path, place)
+            elif stat.S_ISREG(mode):
                 os.close(os.open(place, os.O_WRONLY | os.O_CREAT, 0o600))
-                _bind(entry.path, place)
+                _bind(path, place)
+
+
+@contextlib.contextmanager
+def _as(account: Ids | None) -> Iterator[None]:
+    """Be somebody else for files, for a moment; in a process that is root."""
+    if account is None:
+        yield
+        return
+    uid, gid, groups = account
+    own = os.getgroups()
+    os.setgroups(groups)
+    os.setegid(gid)
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(own)
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[tuple[str, int]]:
+    """A path that stays what it is now, and its mode."""
+    fd = os.open(path, os.O_PATH | os.O_NOFOLLOW)
+    try:
+        yield f"/proc/self/fd/{fd}", os.fstat(fd).st_mode
+    finally:
+        os.close(fd)
 
 
 def _bind(source: str, target: str) -> None:

@@ -24,7 +24,7 @@ from cress.executor.runtimes.box import bind_root, make_box
 from cress.executor.runtimes.cgroups import Cgroups, Limits, device_of
 from cress.executor.runtimes.egress import Egress
 from cress.executor.runtimes.engines.base import PAUSE, Box, Engine
-from cress.executor.runtimes.enter import Entrance
+from cress.executor.runtimes.enter import Entrance, Ids
 from cress.executor.runtimes.process import Plan, ProcessRuntime
 from cress.model.reports import Usage
 from cress.model.resources import Dimensions
@@ -110,7 +110,7 @@ class ContainerRuntime(ProcessRuntime):
                 self._egress.limit(what.attempt, rate)
             stage = _BOX
             account = None if plan.account is None else (plan.account.uid, plan.account.gid, plan.account.groups)
-            first = self._make(what, hidden=bool(account and account[0]))
+            first = self._make(what, account)
             doors = tuple(self.cgroups.doors(what.attempt))
             for door in doors:
                 Path(door).write_text(str(first), encoding="ascii")
@@ -216,7 +216,7 @@ class ContainerRuntime(ProcessRuntime):
             devices=tuple(each for each in devices if each),
         )
 
-    def _make(self, what: Spawn, *, hidden: bool) -> int:
+    def _make(self, what: Spawn, account: Ids | None) -> int:
         """Make the sandbox; the pid of its first process. OSError says what was wrong."""
         folder = f"{self._folder}/{what.attempt}"
         Path(folder, "root").mkdir(exist_ok=True)
@@ -228,24 +228,24 @@ class ContainerRuntime(ProcessRuntime):
             writable=[*self._writable, *([os.fsdecode(what.data)] if what.data else [])],
             pause=f"{self._folder}/pause",
             group=f"{self.cgroups.path}/{what.attempt}",
-            hidden=hidden,
+            hidden=bool(account and account[0]),
         )
         try:
-            first = self._make_once(box, what.run.root)
+            first = self._make_once(box, what.run.root, account)
         except OSError:
             # An executor that ends takes folders of control groups away that it has in common with others: once more.
             shutil.rmtree(f"{folder}/state", ignore_errors=True)
-            first = self._make_once(box, what.run.root)
+            first = self._make_once(box, what.run.root, account)
         Path(folder, "first").write_bytes(msgspec.json.encode(_First(first, processes.start_ticks(first) or 0)))
         return first
 
-    def _make_once(self, box: Box, root: str) -> int:
+    def _make_once(self, box: Box, root: str, account: Ids | None) -> int:
         child = os.fork()
         if child == 0:
-            self._engine(box, root)
+            self._engine(box, root, account)
         return self._wait(box, child)
 
-    def _engine(self, box: Box, root: str) -> None:
+    def _engine(self, box: Box, root: str, account: Ids | None) -> None:
         """In the child: become the engine, with mounts of its own. Never returns."""
         try:
             linux.die_with_parent(signal.SIGKILL)
@@ -254,7 +254,7 @@ class ContainerRuntime(ProcessRuntime):
             for number, fd in ((0, null), (1, null), (2, log)):
                 os.dup2(fd, number)
             linux.private_mounts()
-            bind_root(root, box)
+            bind_root(root, box, account)
             command = self.engine.command(box)
             os.execvp(command[0], command)  # noqa: S606 - an engine, found on the executor's path
         except OSError as error:

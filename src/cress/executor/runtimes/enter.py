@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import msgspec
 
@@ -17,6 +18,10 @@ ROOT_MAY = (0, 1, 3, 4, 5, 6, 7, 10)
 _SPACES = (("ipc", linux.NEWIPC), ("uts", linux.NEWUTS), ("mnt", linux.NEWNS))
 
 
+# uid, gid and groups of an account.
+Ids: TypeAlias = tuple[int, int, tuple[int, ...]]
+
+
 class Entrance(msgspec.Struct, frozen=True, kw_only=True):
     """The way into a task.
 
@@ -26,7 +31,7 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
 
     pause: int = 0
     doors: tuple[str, ...] = ()
-    account: tuple[int, int, tuple[int, ...]] | None = None
+    account: Ids | None = None
 
     def begin(self) -> None:
         """In the parent: have children from now on in the container's space of process ids. Needs root."""
