@@ -5,6 +5,7 @@ from __future__ import annotations
 from cress.lifecycle.inputs import ApplyGroups, Drain, Hold, NodeDead, NodeJoined, Restarted, Scale, Submit, Update
 from cress.model.errors import InputError
 from cress.model.job import Condition
+from cress.model.reports import Cause
 from cress.model.times import HOUR, MINUTE, SECOND
 from tests.lifecycle.builders import after, group, job, node
 from tests.lifecycle.kept import Site, database, service
@@ -218,3 +219,14 @@ def test_all_that_was_said_gives_the_same_state_again() -> None:
         replies = again.step(now, utc, inputs).replies
         assert not any(isinstance(each, InputError) for each in replies)
     assert again.export() == site.machine.export()
+
+
+def test_what_is_said_of_a_task_that_waits_is_about_its_last_end_not_about_one_before() -> None:
+    site = Site("n1")
+    number = site.begin(service(1, backoff=SECOND))
+    site.die(number, 0, code=3)
+    assert "(exit code 3)" in site.machine.reason(number)
+    site.wake()
+    site.die(number, 0, cause=Cause.PORT, error="port 80 is taken")
+    assert "(port 80 is taken)" in site.machine.reason(number)
+    assert "exit code" not in site.machine.reason(number)

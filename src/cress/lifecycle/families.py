@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from cress.lifecycle import crons, dags, databases, jobs, members, services
-from cress.lifecycle.family import Family
+from cress.lifecycle.family import Family, Kept
 from cress.lifecycle.inputs import Cancel, Hold
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.reasons import comes_after
+from cress.lifecycle.timers import OF_FAMILIES, OF_TASKS
 from cress.model.errors import NotAccepted
 from cress.model.events import JobHeld
 from cress.model.group import DEFAULT_GROUP
@@ -267,7 +268,9 @@ def wall_stepped(machine: Machine, by: int) -> None:
 
 def drop_timers(machine: Machine, family: Family) -> None:
     """Nothing of it is due any more."""
-    number = str(family.job.id)
-    for kind, name in list(machine.timers.times):
-        if name.partition(".")[0] == number and kind not in ("rest", "drain"):
-            machine.timers.drop(kind, name)
+    for kind in OF_FAMILIES:
+        machine.timers.drop(kind, members.timer_name(family))
+    known = family.state.ran if isinstance(family.state, Kept) else {}
+    for index in {*family.members, *known}:
+        for kind in OF_TASKS:
+            machine.timers.drop(kind, members.timer_name(family, index))

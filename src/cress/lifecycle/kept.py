@@ -158,9 +158,11 @@ def ended(
             state.moved.pop(index, None)
         if judgement.after and not job.ending:
             machine.timers.set(AGAIN, name, machine.now + judgement.after)
+    how = unhealthy(attempt) or reasons.how(report)
+    if judgement.after:
+        state.ends[index] = how
     if job.ending or not _fails(attempt, report, stopping=stopping):
         return
-    how = state.ends[index] = unhealthy(attempt) or reasons.how(report)
     failures = state.failures[index] = _failures(machine, job, attempt) + 1
     if failures >= rolling.UNFIT_FAILURES and state.proven.get(index) != job.template:
         rolling.unfit(machine, family, job, f"failed {failures} times before it was ever ready{_at_last(report, how)}")

@@ -18,6 +18,8 @@ AGAIN = "again"  # a task of a database that failed is started again
 MOVE = "move"  # the node of a task of a database was away for too long
 MOMENT = "moment"  # a cron job is due
 
+OF_FAMILIES, OF_TASKS = (COUNT, MOMENT), (READY, UNFIT, AGAIN, MOVE)
+
 
 class Timers:
     """At most one time (µs, the machine's clock) for each key."""
