@@ -25,9 +25,8 @@ VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA)
 SHELL = {"command": ["true"]}
 BLOCK = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
 # Pages whose blocks of YAML are job files.
-PAGES = [
-    page for page in sorted((ROOT / "docs").glob("*.md")) if page.name in {"commands.md", "jobs.md", "constraints.md"}
-]
+NAMES = ("commands", "constraints", "containers", "files", "jobs", "services", "workflows")
+PAGES = [ROOT / "docs" / f"{name}.md" for name in NAMES]
 
 
 def is_read(entries: object) -> bool:

@@ -12,7 +12,7 @@ from itertools import islice
 
 import msgspec
 
-from cress.lifecycle.effects import Launch, Step
+from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
@@ -232,7 +232,7 @@ def _of_tasks(machine: Machine, step: Step, groups: _Groups) -> Iterator[EventVi
         # An order that is repeated to a node that came back is no news.
         if attempt is not None and attempt.placed == machine.utc:
             text = "" if attempt.leader is None else f"together with job {attempt.leader}"
-            yield _of_task("task.placed", machine.utc, launch.attempt, launch, groups, text=text)
+            yield _of_task("task.placed", machine.utc, launch.attempt, attempt, groups, text=text)
 
 
 def _started(
@@ -254,7 +254,7 @@ def _of_task(
     kind: str,
     utc: int,
     attempt: int,
-    where: Launch | LiveAttempt | AttemptRecord,
+    where: LiveAttempt | AttemptRecord,
     groups: _Groups,
     *,
     state: str = "",

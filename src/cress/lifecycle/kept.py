@@ -124,7 +124,7 @@ def unhealthy(attempt: LiveAttempt) -> str:
     """Why an attempt was stopped that its check found not alive; empty for all others."""
     if attempt.halted != UNHEALTHY:
         return ""
-    return f"it was not alive: {attempt.unwell}" if attempt.unwell else "it was not alive"
+    return f"not alive: {attempt.unwell}" if attempt.unwell else "not alive"
 
 
 def _failures(machine: Machine, job: LiveJob, attempt: LiveAttempt) -> int:
