@@ -8,12 +8,13 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import containers, core, generated, live, matching, python, simulator
+from benchmarks import containers, core, families, generated, live, matching, python, simulator
 from benchmarks.result import Result
 
 PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "core": core.results,
     "matching": matching.results,
+    "families": families.results,
     "live": live.results,
     "containers": containers.results,
     "python": python.results,
