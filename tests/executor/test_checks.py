@@ -88,7 +88,9 @@ def test_a_port_by_name_is_the_number_of_the_attempt(start: Start, above: Center
     code = (
         "import os, socket, time; s = socket.create_server(('', int(os.environ['CRESS_PORT_http']))); time.sleep(1000)"
     )
-    run = shell(f'exec python3 -c "{code}"', ports=(("http", 0),), ready=Check(port="http", interval=SOON, failures=10_000))
+    run = shell(
+        f'exec python3 -c "{code}"', ports=(("http", 0),), ready=Check(port="http", interval=SOON, failures=10_000)
+    )
     session.launch(run, 7, ports=(port,))
     says(session)
 

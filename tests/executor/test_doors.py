@@ -16,6 +16,7 @@ import pytest
 
 from cress.executor import inside
 from cress.executor.doors import DoorError, Doors
+from cress.executor.runtimes.programs import candidates
 from tests.executor.harness import until
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make tasks of other accounts and namespaces")
@@ -331,8 +332,8 @@ def test_the_control_groups_are_the_tasks() -> None:
 
 
 def test_where_programs_are_looked_for_is_the_tasks_search_path() -> None:
-    assert inside.candidates("x", {b"PATH": b"/a::/b"}) == [b"/a/x", b"x", b"/b/x"]
-    assert inside.candidates("./x", {}) == [b"./x"]
+    assert candidates(b"x", {b"PATH": b"/a::/b"}) == [b"/a/x", b"x", b"/b/x"]
+    assert candidates(b"./x", {}) == [b"./x"]
 
 
 def test_all_limits_are_taken_over() -> None:

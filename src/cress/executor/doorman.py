@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import array
 import contextlib
-import ctypes
 import errno
 import fcntl
 import gc
@@ -32,6 +31,8 @@ import msgspec
 
 from cress.executor import inside, processes
 from cress.executor.doorway import MOST_PACKET, VISIT, Enter, Kill, Left, Trouble, decode_to_doorman, encode
+from cress.executor.runtimes import linux
+from cress.executor.runtimes.programs import become, candidates
 
 # Exit codes of shells.
 NOT_FOUND, NOT_EXECUTABLE, NOT_ENTERED = 127, 126, 125
@@ -39,7 +40,6 @@ NOT_FOUND, NOT_EXECUTABLE, NOT_ENTERED = 127, 126, 125
 LAST = 5.0
 # The visit and the process that leads its group.
 _TOLD = struct.Struct("=QQ")
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 class Doorman:
@@ -195,7 +195,7 @@ class Doorman:
             ):
                 signal.signal(number, signal.SIG_DFL)
             signal.set_wakeup_fd(-1)
-            inside.die_with_parent()
+            linux.die_with_parent(signal.SIGKILL)
             os.setsid()
             os.write(self.writing, _TOLD.pack(order.visit, os.getpid()))
             place = inside.prepare(order.first, order.attempt, self.folder)
@@ -207,7 +207,7 @@ class Doorman:
             if order.terminal is not None:
                 fds = [back, *_terminal(back, order.terminal, place)]
             inside.become(place)
-            inside.die_with_parent()
+            linux.die_with_parent(signal.SIGKILL)
             for target, fd in enumerate(fds[1:]):
                 os.dup2(fd, target)
             _execute(order, place, self.prefix)
@@ -233,7 +233,7 @@ class Doorman:
             os.read(reading, 1)
             os.close(reading)
             os.setsid()
-            inside.die_with_parent()
+            linux.die_with_parent(signal.SIGKILL)
             return
         os.close(reading)
         os.write(self.writing, _TOLD.pack(visit, pid))
@@ -275,15 +275,7 @@ def _execute(order: Enter, place: inside.Place, prefix: bytes) -> None:
     variables |= {os.fsencode(name): os.fsencode(value) for name, value in order.environment}
     variables[VISIT] = prefix.partition(b"=")[2] + b"%d" % order.visit
     arguments = [os.fsencode(part) for part in order.command]
-    worst = errno.ENOENT
-    for program in inside.candidates(order.command[0], variables):
-        try:
-            os.execve(program, arguments, variables)  # noqa: S606 - what this is for
-        except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-                worst = error.errno or errno.EINVAL
-                if worst != errno.EACCES:
-                    break
+    worst = become(candidates(arguments[0], variables), arguments, variables)
     name = order.command[0]
     if worst == errno.ENOENT:
         raise _NotStarted(f"command not found in the task: {name}", NOT_FOUND)
@@ -304,8 +296,7 @@ def main(arguments: list[str]) -> int:
     agent = socket.socket(fileno=int(arguments[0]))
     agent.setblocking(True)
     os.set_inheritable(agent.fileno(), False)
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    linux.be_subreaper()
     doorman = Doorman(agent, *arguments[1:2])
     gc.collect()
     gc.freeze()

@@ -7,14 +7,14 @@ is entered then. ``prepare`` reads and opens; the rest is called in its order in
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import resource
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from cress.executor import processes
+from cress.executor.runtimes import linux
 
 # Namespaces in the order in which they are entered; of a user's own ones the user namespace opens the others.
 _NAMESPACES = ("user", "cgroup", "ipc", "uts", "net", "pid", "time", "mnt")
@@ -25,9 +25,7 @@ _MOST_LOOKED = 100
 # Seconds between two looks for a program that is not there yet.
 _PAUSES = (0.001, 0.01, 0.1)
 
-_PR_SET_PDEATHSIG, _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 23, 24, 38
 _MOST_CAPABILITIES = 64
-_SIGKILL = 9
 # As /proc/PID/limits calls them; prlimit would ask for a right that even root may not have.
 _LIMITS = {
     "cpu time": resource.RLIMIT_CPU,
@@ -46,8 +44,6 @@ _LIMITS = {
     "realtime priority": resource.RLIMIT_RTPRIO,
     "realtime timeout": resource.RLIMIT_RTTIME,
 }
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class EnterError(Exception):
@@ -154,8 +150,10 @@ def join_cgroups(place: Place) -> None:
 def enter_namespaces(place: Place) -> None:
     """Enter the namespaces of the task; that of the pids holds for children from now on."""
     for name, fd in place.namespaces:
-        if _libc.setns(fd, 0) != 0:
-            raise EnterError(f"the task's {name} namespace cannot be entered: {os.strerror(ctypes.get_errno())}")
+        try:
+            linux.setns(fd, 0)
+        except OSError as error:
+            raise EnterError(f"the task's {name} namespace cannot be entered: {error.strerror}") from None
         os.close(fd)
 
 
@@ -174,9 +172,8 @@ def become(place: Place) -> None:
             resource.setrlimit(number, (soft, hard))
     os.umask(int(place.status.get("Umask", "22"), 8))
     bounds = int(place.status.get("CapBnd", "f" * 16), 16)
-    for number in range(_MOST_CAPABILITIES):
-        if not bounds >> number & 1 and _libc.prctl(_PR_CAPBSET_READ, number, 0, 0, 0) == 1:
-            _libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)
+    with contextlib.suppress(OSError):  # only root can, and only root needs it
+        linux.bound_capabilities(number for number in range(_MOST_CAPABILITIES) if bounds >> number & 1)
     uid, gid = place.uid, place.gid
     if place.strange_user or os.geteuid() == 0:
         with contextlib.suppress(PermissionError):  # a user namespace may deny setgroups
@@ -186,27 +183,13 @@ def become(place: Place) -> None:
     elif (uid, gid) != (os.getuid(), os.getgid()):
         raise EnterError("the task runs as another user than the executor")
     if place.status.get("NoNewPrivs") == "1":
-        _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-
-
-def die_with_parent() -> None:
-    """Be killed when the parent ends. A change of account undoes it, so it comes after."""
-    _libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+        linux.no_new_privileges()
 
 
 def environment(pid: int) -> dict[bytes, bytes]:
     """The variables with which a process was started."""
     pairs = (part.partition(b"=") for part in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
     return {name: value for name, equals, value in pairs if equals and name}
-
-
-def candidates(command: str, variables: Mapping[bytes, bytes]) -> list[bytes]:
-    """The files that a command may mean, in the order of the task's search path."""
-    name = os.fsencode(command)
-    if b"/" in name:
-        return [name]
-    folders = variables.get(b"PATH", os.defpath.encode()).split(b":")
-    return [folder + b"/" + name if folder else name for folder in folders] if name else []
 
 
 def _stands_between(pid: int) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import gc
 import os
 import resource
@@ -34,7 +33,7 @@ from cress.executor.journal import Journal, JournalError
 from cress.executor.keeper import SIGKILL, Keeper, Stage, Task
 from cress.executor.logcopy import Copies
 from cress.executor.records import Record
-from cress.executor.runtimes import choose
+from cress.executor.runtimes import choose, linux
 from cress.executor.runtimes.base import Runtime, Spawn, StartError, announced
 from cress.executor.runtimes.container import ContainerRuntime
 from cress.executor.runtimes.engines import ENGINES, Engine
@@ -70,8 +69,6 @@ CLEARING = 0.01
 
 # Exit code when no later start can do better.
 HOPELESS = 3
-
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 class Supervisor:
@@ -612,9 +609,7 @@ def _settle_in() -> None:
     os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     os.umask(0o022)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
+    linux.be_subreaper()
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -14,6 +14,7 @@ from cress.executor.environment import HOST_FILE, host_file, of_job, variables
 from cress.executor.runtimes.accounts import Account, account_of, own_name
 from cress.executor.runtimes.base import Rest, Spawn, StartError
 from cress.executor.runtimes.enter import Entrance
+from cress.executor.runtimes.programs import become, candidates
 from cress.model.run import Run
 
 # Plans by job: jobs with several attempts waiting are few, and a plan is made in a tenth of a millisecond.
@@ -36,7 +37,7 @@ class Plan:
         who = {} if self.account is None else self.account.environment()
         environment = {**base, **who, **{_bytes(name): _bytes(value) for name, value in run.environment}}
         self.environment = environment = environment | of_job(run)
-        self.programs = candidates(self.arguments[0], environment.get(b"PATH", os.defpath.encode()))
+        self.programs = candidates(self.arguments[0], environment)
 
 
 class ProcessRuntime:
@@ -138,7 +139,7 @@ class ProcessRuntime:
             if plan.directory:
                 os.chdir(directory)
             stage = _EXEC
-            os.write(writing, b"%s %d" % (stage, self._execute(plan, environment)))
+            os.write(writing, b"%s %d" % (stage, become(plan.programs, plan.arguments, environment)))
         except OSError as error:
             os.write(writing, b"%s %d" % (stage, error.errno or 0))
         except BaseException as error:  # noqa: BLE001 - whatever it is, the child must not go on as a supervisor
@@ -160,19 +161,6 @@ class ProcessRuntime:
             if entrance.account is not None:
                 os.chown(directory, *entrance.account[:2])
         return directory
-
-    def _execute(self, plan: Plan, environment: dict[bytes, bytes]) -> int:
-        """Become the first of the programs that can be executed; if none, the error that says the most."""
-        worst = errno.ENOENT
-        for program in plan.programs:
-            try:
-                os.execve(program, plan.arguments, environment)  # noqa: S606 - what this is for
-            except OSError as error:
-                if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-                    worst = error.errno or errno.EINVAL
-                    if worst != errno.EACCES:
-                        break
-        return worst
 
     def problem(self, what: Run, told: bytes) -> StartError | None:
         """Why the program did not start; see ``Runtime``."""
@@ -231,13 +219,6 @@ def _bytes(text: str) -> bytes:
     if b"\0" in data:
         raise ValueError(f"{text!r} contains a zero byte")
     return data
-
-
-def candidates(command: bytes, path: bytes) -> list[bytes]:
-    """The files that ``command`` may mean, in the order of the search path."""
-    if b"/" in command:
-        return [command]
-    return [folder + b"/" + command if folder else command for folder in path.split(b":")] if command else []
 
 
 def _why_not_entered(what: Run, code: int, why: str, where: str) -> str:

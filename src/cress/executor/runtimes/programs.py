@@ -1,0 +1,31 @@
+"""Becoming a program: where a command is looked for, and which error says the most when it is nowhere."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Mapping
+
+PATH = b"PATH"
+
+
+def candidates(command: bytes, environment: Mapping[bytes, bytes]) -> list[bytes]:
+    """The files that ``command`` may mean, in the order of the search path of this environment."""
+    if b"/" in command:
+        return [command]
+    path = environment.get(PATH, os.defpath.encode())
+    return [folder + b"/" + command if folder else command for folder in path.split(b":")] if command else []
+
+
+def become(programs: Iterable[bytes], arguments: list[bytes], environment: Mapping[bytes, bytes]) -> int:
+    """Become the first of the programs that can be executed; if none, the error that says the most."""
+    worst = errno.ENOENT
+    for program in programs:
+        try:
+            os.execve(program, arguments, environment)  # noqa: S606 - what this is for
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                worst = error.errno or errno.EINVAL
+                if worst != errno.EACCES:
+                    break
+    return worst
