@@ -67,9 +67,10 @@ async def tasks_page(
     if not is_kept(job):
         tasks, more = await page_of_tasks(engine, id_of(job), count_of(job), limit=limit, after=after, state=state)
         return [(task, None) for task in tasks], more
-    latest = await _latest(engine, job)
-    found: list[tuple[Task, int | None]] = []
     count = count_of(job)
+    # Who runs has no need of what was before.
+    latest = await _latest(engine, job) if len(attempts_of(engine, job, None)) < count else {}
+    found: list[tuple[Task, int | None]] = []
     for index in range(after + 1, count):
         task = await task_of(engine, job, index, latest)
         if not state or task[0].state == state:
@@ -86,23 +87,20 @@ async def task_of(
     if not is_kept(job):
         return (await find_tasks(engine, id_of(job), index, index))[0], None
     live = engine.machine.jobs.get(job.members.get(index, 0)) if isinstance(job, Family) else None
-    task = None if live is None else (await find_tasks(engine, id_of(live), 0, 0))[0]
-    if live is None or task is None or not (task.live or task.finished):
-        latest = await _latest(engine, job) if latest is None else latest
-        before = latest.get(index)
+    task = Task(index, [], None, dropped=isinstance(job, JobRecord))
+    number = None
+    if live is not None:
+        number, (task,) = id_of(live), await find_tasks(engine, id_of(live), 0, 0)
+    if not (task.live or task.finished):
+        before = (await _latest(engine, job) if latest is None else latest).get(index)
         if before is not None:
-            last = (await find_tasks(engine, before.id, 0, 0))[0]
+            (last,) = await find_tasks(engine, before.id, 0, 0)
+            number = before.id if number is None else number
             if isinstance(job, JobRecord):
-                task, live = last, None
-            else:
-                task = Task(index, [], None, dropped=False) if task is None else task
-                task.finished = last.finished
-            task.index = index
-            return task, before.id if live is None else id_of(live)
-    if task is None:
-        return Task(index, [], None, dropped=isinstance(job, JobRecord)), None
+                task = last
+            task.finished = last.finished
     task.index = index
-    return task, None if live is None else id_of(live)
+    return task, number
 
 
 async def _latest(engine: Engine, job: AnyJob) -> dict[int, JobRecord]:
