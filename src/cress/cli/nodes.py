@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,9 +86,15 @@ def nodes(
                 print()
                 show(TASKS, [task_row(task) for task in found[0].tasks])
         elif found:
-            show(*table(found))
+            show(*table(sorted(found, key=_as_counted)))
         else:
             typer.echo("no node has registered yet (cress executor starts one)", err=True)
+
+
+def _as_counted(node: NodeView) -> list[tuple[bool, int, str]]:
+    """A key by which node2 comes before node10."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", node.name)
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
 
 
 @app.command()
