@@ -82,7 +82,9 @@ def test_files_that_do_not_come_are_tried_again_by_retries(shared: Cluster, tmp_
     assert done.returncode == 0
     id = newest(shared)
     with shared.client() as client:
-        wait_until(lambda: len(client.tasks(id).tasks[0].attempts) == 1 and client.tasks(id).tasks[0].state == "waiting")
+        wait_until(
+            lambda: len(client.tasks(id).tasks[0].attempts) == 1 and client.tasks(id).tasks[0].state == "waiting"
+        )
         (tmp_path / "late").write_text("here\n")
         wait_until(lambda: client.job(id).state == "succeeded", "the second try")
         assert b"".join(client.logs(id)) == b"here\n"
