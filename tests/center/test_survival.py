@@ -86,6 +86,7 @@ def test_a_running_attempt_is_not_started_again_after_a_kill(tmp_path: Path) -> 
             (launch,) = executor.launches()
             executor.started(launch.attempt)
             eventually(lambda: center.get(f"/v1/jobs/{id}/tasks")["tasks"][0]["state"] == "running")
+            center.submit(hold=True)  # stored when it is answered, and so is all before it
             center.kill()
     with Center(tmp_path / "data") as center:
         assert center.get(f"/v1/jobs/{id}/tasks")["tasks"][0]["state"] == "running"

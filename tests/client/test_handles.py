@@ -48,7 +48,7 @@ def test_a_job_from_submit_to_result(center: cress.Client, tmp_path: Path, monke
 
 def test_commands_run_inside_of_a_task(center: cress.Client, cluster: Cluster) -> None:
     job = center.submit(shell("exec sleep 600", name="inside", tasks=2))
-    wait_until(lambda: job.view().tasks.running == 2, "both tasks")
+    wait_until(lambda: all(task.state == "running" for task in job.tasks()), "both tasks")
     try:
         done = job.exec(["sh", "-c", "cat; echo $WORD $CRESS_TASK_INDEX; echo oh >&2; exit 4"], task=1, stdin="in,",
                         environment={"WORD": "grüße"})  # fmt: skip

@@ -45,6 +45,12 @@ def another_comes_first() -> World:
     return world
 
 
+def some_of_its_tasks_run() -> World:
+    world = World(group("g", 9), nodes=nodes(1, cpu=4)).submit(job("waits").tasks(3).at_once(2).group("g"))
+    world.decide()
+    return world
+
+
 def it_failed() -> World:
     world = World(group("g", 9), nodes=nodes(1, cpu=4))
     world.run(job("waits").tasks(3).group("g"))
@@ -187,6 +193,7 @@ def _decided(*jobs: JobBuilder) -> World:
 SITUATIONS = [
     (too_large, Verdict.NEVER, "no node of this cluster is large enough for it, even when empty"),
     (somebody_holds_it, Verdict.HELD, "it is held"),
+    (some_of_its_tasks_run, Verdict.FULL, "as many tasks of it run as may at once"),
     (another_comes_first, Verdict.AFTER, "it comes after job 1 of group g, which is not over"),
     (it_failed, Verdict.BACKOFF, "a task of it failed and is tried again later"),
     (the_gang_failed, Verdict.BACKOFF, "a task of it failed and is tried again later"),

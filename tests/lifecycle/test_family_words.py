@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cress.lifecycle.inputs import ApplyGroups, Drain, Hold, NodeDead, NodeJoined, Restarted, Scale, Submit, Update
 from cress.model.errors import InputError
 from cress.model.job import Condition
@@ -172,7 +174,7 @@ def test_a_job_behind_a_service_waits_until_that_is_cancelled() -> None:
 
 def test_a_timetable_that_comes_in_the_midst_of_an_update_gives_tasks_of_the_new_version() -> None:
     site = Site("n1", cpus=8)
-    plan = {"checked": True, "timetable": (("*/10 * * * *", 4),), "update_timeout": HOUR}
+    plan: dict[str, Any] = {"checked": True, "timetable": (("*/10 * * * *", 4),), "update_timeout": HOUR}
     site.wall = -((1_700_000_000 * SECOND) % HOUR) + MINUTE  # a minute past the full hour
     number = site.begin(service(2, checked=True))
     site.check(number, 0, 1)
