@@ -57,10 +57,7 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
             case JobCancelled() | JobHeld() | JobAfter() | ClockSet() | RacksSet():
                 pass
             case JobSubmitted():
-                if check_job(event.job, core.dimensions):
-                    asking.append(event.job)
-                _check_place(event.job, core, groups, jobs)
-                jobs.add(event.job.id)
+                _check_submit(event.job, core, groups, jobs, asking)
             case NodeAdded():
                 _amounts(event.node.capacity, core.dimensions, f"capacity of node {event.node.name}")
                 if there.get(event.node.name, _is_there(core, event.node.name)):
@@ -77,18 +74,22 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
                 groups = {group.name for group in event.groups} | {DEFAULT_GROUP}
             case _:
                 raise InputError(f"{event!r} is no event", hint="one of the events of cress.model.events")
-    core.relations.dependencies.check(
-        [relation_of(job, constraints_of(job), job.group or DEFAULT_GROUP) for job in asking]
-    )
+    if asking:
+        relations = (relation_of(job, constraints_of(job), job.group or DEFAULT_GROUP) for job in asking)
+        core.relations.dependencies.check(relations)
 
 
-def _check_place(job: Job, core: Ledger, groups: Container[str], jobs: Container[int]) -> None:
+def _check_submit(job: Job, core: Ledger, groups: Container[str], jobs: set[int], asking: list[Job]) -> None:
+    """Note the job among ``jobs``, and among those ``asking`` for more than amounts."""
+    if check_job(job, core.dimensions):
+        asking.append(job)
     if (job.group or DEFAULT_GROUP) not in groups:
         raise InputError(
             f"there is no group {job.group or DEFAULT_GROUP!r}", hint="a group that was applied", field="group"
         )
     if job.id in core.jobs or job.id in jobs:
         raise InputError(f"job {job.id} is known already", hint="a new id", field="id")
+    jobs.add(job.id)
 
 
 def _is_there(core: Ledger, name: str) -> bool:
