@@ -157,7 +157,9 @@ class Dispatcher:
                 epoch=epoch,
                 runs=tuple(runs.values()),
                 # One without a run is refused by the executor with a reason, which is better than waiting for ever.
-                launches=tuple(messages.Launch(each.attempt, each.job, each.task, each.ports) for each in orders),
+                launches=tuple(
+                    messages.Launch(each.attempt, each.job, each.task, each.ports, each.devices) for each in orders
+                ),
                 gangs=tuple(Gang(job, hosts) for job, hosts in gangs.items()),
                 address=node.address if node is not None else "",
                 rack=node.rack if node is not None else "",

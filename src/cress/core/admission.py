@@ -11,12 +11,15 @@ from cress.core.placement import relation_of
 from cress.model.errors import InputError
 from cress.model.events import (
     ClockSet,
+    DataLocated,
     Event,
     GroupsApplied,
     JobAfter,
     JobCancelled,
     JobHeld,
     JobSubmitted,
+    LicencesSet,
+    LoadSeen,
     NodeAdded,
     NodeChanged,
     NodeCordoned,
@@ -54,7 +57,7 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
             case TaskEnded():
                 if event.after < 0:
                     raise InputError(f"a backoff of {event.after} µs", hint="0 or more", field="after")
-            case JobCancelled() | JobHeld() | JobAfter() | ClockSet() | RacksSet():
+            case JobCancelled() | JobHeld() | JobAfter() | ClockSet() | RacksSet() | DataLocated() | LicencesSet():
                 pass
             case JobSubmitted():
                 _check_submit(event.job, core, groups, jobs, asking)
@@ -63,7 +66,7 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
                 if there.get(event.node.name, _is_there(core, event.node.name)):
                     raise InputError(f"node {event.node.name!r} is registered already", hint="a name of its own")
                 there[event.node.name] = True
-            case NodeLost() | NodeCordoned() | NodeChanged() | PortsSeen():
+            case NodeLost() | NodeCordoned() | NodeChanged() | PortsSeen() | LoadSeen():
                 name = event.node.name if isinstance(event, NodeChanged) else event.name
                 if name not in core.cluster.index and name not in there:
                     raise InputError(f"there is no node {name!r}", hint="a registered node")

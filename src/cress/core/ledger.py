@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
 from heapq import heapify, heappop, heappush
 
+from cress.core import licences, locations, overload
 from cress.core.admission import check_events
 from cress.core.balance import Balance
 from cress.core.cluster import Cluster, Shape
@@ -25,12 +26,15 @@ from cress.model.decisions import Decision, Start, Stop
 from cress.model.errors import InputError
 from cress.model.events import (
     ClockSet,
+    DataLocated,
     Event,
     GroupsApplied,
     JobAfter,
     JobCancelled,
     JobHeld,
     JobSubmitted,
+    LicencesSet,
+    LoadSeen,
     NodeAdded,
     NodeChanged,
     NodeCordoned,
@@ -66,6 +70,7 @@ class Ledger:
         self.relations.jobs = self.jobs
         # Both are empty while nobody asks for more than amounts.
         self._live, self._counts = self.cluster.matching.live, self.relations.counts
+        self.loads = overload.Loads()
         self.attempts: dict[int, Attempt] = {}
         self.running = Running()
         # Attempts that were told to stop and still hold their leases.
@@ -111,7 +116,7 @@ class Ledger:
                     f = self.cluster.index[event.name]
                     self.cluster.cordon(f, event.reason if event.cordoned else None)
                     self._void_claims(f)
-                case NodeChanged() | PortsSeen() | RacksSet():
+                case NodeChanged() | PortsSeen() | RacksSet() | LoadSeen() | DataLocated() | LicencesSet():
                     self._found_out(event)
                 case GroupsApplied():
                     self._groups_applied(event)
@@ -165,18 +170,25 @@ class Ledger:
         if job.constraints is not None or job.job.application or self.relations.dependencies.followed:
             self.relations.remove_job(job)
 
-    def _found_out(self, event: NodeChanged | PortsSeen | RacksSet) -> None:
+    def _found_out(self, event: NodeChanged | PortsSeen | RacksSet | LoadSeen | DataLocated | LicencesSet) -> None:
         """Nodes are otherwise than was thought: only those who ask for it are concerned."""
         cluster = self.cluster
-        if isinstance(event, NodeChanged):
-            cluster.change_node(event.node)
-        elif isinstance(event, PortsSeen):
-            f = cluster.index[event.name]
-            self.relations.ports.see(f, event.ports)
-            cluster.matching.touch(f)
-        else:
-            self.relations.racks.set_neighbours(event.neighbours)
-            cluster.matching.redo_racks()
+        match event:
+            case NodeChanged():
+                cluster.change_node(event.node)
+            case PortsSeen():
+                f = cluster.index[event.name]
+                self.relations.ports.see(f, event.ports)
+                cluster.matching.touch(f)
+            case RacksSet():
+                self.relations.racks.set_neighbours(event.neighbours)
+                cluster.matching.redo_racks()
+            case LoadSeen():
+                overload.see(self, event)
+            case DataLocated():
+                locations.see(self, event)
+            case LicencesSet():
+                licences.set_counts(self, event)
         # What a gang has room for may be more, although no clause says anything else of any node.
         cluster.loosened += 1
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from cress.core.dependencies import Dependencies, Key, Relation
+from cress.core.licences import Licences
+from cress.core.locations import Locations
 from cress.core.ports import Ports
 from cress.core.racks import Racks
 from cress.model.node import Node
@@ -55,6 +57,8 @@ class Relations:
         self.jobs: Mapping[int, JobState] = {}
         self.racks = Racks()
         self.ports = Ports()
+        self.licences = Licences()
+        self.locations = Locations()
         self.dependencies = Dependencies(
             lambda: ((number, Key(job.group.name, job.job.name)) for number, job in self.jobs.items())
         )

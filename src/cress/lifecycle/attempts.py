@@ -9,6 +9,7 @@ from cress.lifecycle.effects import Halt
 from cress.lifecycle.jobs import maybe_over
 from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.lifecycle.outcomes import Judgement, judge, place_of
+from cress.model.devices import written
 from cress.model.events import Outcome, TaskEnded
 from cress.model.records import AttemptRecord
 from cress.model.reports import Cause, Checked, Ended, Report, Started
@@ -85,6 +86,7 @@ def ended(machine: Machine, attempt: LiveAttempt, report: Ended) -> None:
             cpu=report.usage.cpu,
             memory=report.usage.memory,
             ports=attempt.ports,
+            devices=written(attempt.devices),
         )
     )
     if report.cause is Cause.PORT:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cress.model.errors import InputError
+from cress.model.node import Allocated
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.run import Host
 
@@ -13,6 +14,7 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
     """Have this attempt started on its node. Sent again when the node joins again without knowing of it.
 
     ``ports`` are its numbers, in the order of the job's ports. ``hosts``, of a gang: where its tasks are, in their order.
+    ``devices`` are those of its node that it has.
     """
 
     attempt: int
@@ -21,6 +23,7 @@ class Launch(msgspec.Struct, frozen=True, gc=False):
     node: str
     ports: tuple[int, ...] = ()
     hosts: tuple[Host, ...] = ()
+    devices: tuple[Allocated, ...] = ()
 
 
 class Halt(msgspec.Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ import msgspec
 
 from cress.model.group import Group
 from cress.model.job import Job
-from cress.model.node import Local, Node
+from cress.model.node import Load, Local, Node
 from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Report
@@ -134,6 +134,27 @@ class SetRacks(_Input, frozen=True):
     neighbours: tuple[tuple[str, str], ...]
 
 
+class LoadReported(_Input, frozen=True):
+    """The measured load of a node, when it is noticeably another one than the machine knows; ``None``: it is not known."""
+
+    name: str
+    load: Load | None
+
+
+class LocateData(_Input, frozen=True):
+    """Where data lies, as in ``DataLocated``."""
+
+    data: str
+    places: tuple[tuple[str, int], ...] | None
+    problem: str = ""
+
+
+class SetLicences(_Input, frozen=True):
+    """The whole list of licences of the cluster, and how many there are of each."""
+
+    counts: tuple[tuple[str, int], ...]
+
+
 class Cordon(_Input, frozen=True):
     """An operator keeps new tasks off a node, or lets them in again."""
 
@@ -164,6 +185,9 @@ Input: TypeAlias = (
     | Reported
     | Ports
     | SetRacks
+    | LoadReported
+    | LocateData
+    | SetLicences
     | Cordon
     | Drain
 )

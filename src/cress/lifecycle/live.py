@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cress.model.job import Condition, Job
-from cress.model.node import Local, Node
+from cress.model.node import Allocated, Load, Local, Node
 from cress.model.plan import Database, Service
 from cress.model.run import Host
 
@@ -16,7 +16,8 @@ class LiveAttempt(msgspec.Struct, kw_only=True):
     """An attempt that was decided and has not ended. Times are wall clock in µs; ``started`` is 0 until it runs.
 
     ``halted`` says why it was told to stop: ``cancelled``, ``preempted``, ``gang``, ``drained`` or ``unhealthy``; empty if
-    it was not.    ``grace`` goes with it, in µs; ``None``: what the job says. ``ports`` are its numbers, in the order of the job's.
+    it was not.    ``grace`` goes with it, in µs; ``None``: what the job says. ``ports`` are its numbers, in the order of the job's;
+    ``devices`` are those of the node that it has.
     ``leader`` is the job that it was started together with after a failure of their node. ``ready_at`` (the machine's clock)
     is since when it is ready, of a service or database; ``unwell`` what its last failed check came to.
     """
@@ -31,6 +32,7 @@ class LiveAttempt(msgspec.Struct, kw_only=True):
     halted: str = ""
     grace: int | None = None
     ports: tuple[int, ...] = ()
+    devices: tuple[Allocated, ...] = ()
     leader: int | None = None
     ready_at: int | None = None
     unwell: str = ""
@@ -98,6 +100,7 @@ class LiveNode(msgspec.Struct, kw_only=True):
     itself keeps tasks off it for a while. ``failures`` are the programs in a row that could not be started there and ran
     elsewhere, of the jobs ``failed_jobs`` (two are kept), and ``rests`` how often it rested meanwhile. ``terms`` and ``local`` as in
     ``NodeJoined``. ``away_since`` (µs, the machine's clock): since when its executor is not connected. ``ports`` are those that somebody listens on who is no task of the cluster, in order.
+    ``load`` is what was measured there, as far as the core knows.
     """
 
     node: Node
@@ -114,6 +117,7 @@ class LiveNode(msgspec.Struct, kw_only=True):
     failures: int = 0
     failed_jobs: list[int] = msgspec.field(default_factory=list)
     ports: tuple[int, ...] = ()
+    load: Load | None = None
 
     @property
     def closed(self) -> bool:

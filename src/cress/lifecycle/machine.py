@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from cress.core.scheduler import Scheduler
-from cress.lifecycle import cordons, dependencies, families, nodes, ports, submits, updates
+from cress.lifecycle import cordons, dependencies, families, nodes, outside, ports, submits, updates
 from cress.lifecycle.attempts import reported
 from cress.lifecycle.effects import Halt, Step
 from cress.lifecycle.family import Family
@@ -26,6 +26,8 @@ from cress.lifecycle.inputs import (
     Drain,
     Hold,
     Input,
+    LoadReported,
+    LocateData,
     NodeDead,
     NodeJoined,
     NodeLeft,
@@ -33,6 +35,7 @@ from cress.lifecycle.inputs import (
     Reported,
     Restarted,
     Scale,
+    SetLicences,
     SetRacks,
     Submit,
     Update,
@@ -55,7 +58,7 @@ from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 
 # A machine that decides otherwise from the same log has another number.
-VERSION = 4
+VERSION = 5
 
 # Passes of one step. More would keep callers waiting for their answers; the next step goes on at once.
 BUDGET = 2_048
@@ -177,6 +180,8 @@ class Machine:
                 updates.scale(self, each)
             case NodeJoined() | NodeLeft() | NodeDead() | Ports():
                 nodes.take(self, each)
+            case LoadReported() | LocateData() | SetLicences():
+                outside.take(self, each)
             case SetRacks():
                 self.neighbours = each.neighbours
                 self.observe(RacksSet(each.neighbours))
@@ -258,6 +263,7 @@ class Machine:
                     node=each.node,
                     placed=self.utc,
                     ports=each.ports,
+                    devices=each.devices,
                     leader=each.leader,
                 )
                 self.attempts[each.attempt] = attempt

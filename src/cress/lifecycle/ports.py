@@ -18,7 +18,7 @@ def launch(machine: Machine, attempt: LiveAttempt) -> Launch:
     """The order to start an attempt: the same each time."""
     job = machine.jobs[attempt.job]
     task = attempt.task if job.kept is None else job.index
-    return Launch(attempt.id, attempt.job, task, attempt.node, attempt.ports, job.hosts)
+    return Launch(attempt.id, attempt.job, task, attempt.node, attempt.ports, job.hosts, attempt.devices)
 
 
 def gather(machine: Machine, job: LiveJob) -> None:

@@ -6,11 +6,14 @@ from typing import TypeAlias
 
 import msgspec
 
+from cress.model.node import Allocated
+
 
 class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Start task ``task`` (index from 0) of job ``job`` on ``node``; ``attempt`` is unique for ever.
 
-    ``ports`` are the numbers of the job's ports there, in the job's order. ``leader``: after a failure of their node it
+    ``ports`` are the numbers of the job's ports there, in the job's order; ``devices`` are those of the node that it has,
+    in the node's order. ``leader``: after a failure of their node it
     starts together with a task of this job.
     """
 
@@ -20,6 +23,7 @@ class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     node: str
     ports: tuple[int, ...] = ()
     leader: int | None = None
+    devices: tuple[Allocated, ...] = ()
 
 
 class Preempt(msgspec.Struct, frozen=True, tag=True, gc=False):

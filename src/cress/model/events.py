@@ -9,7 +9,7 @@ import msgspec
 
 from cress.model.group import Group
 from cress.model.job import Job
-from cress.model.node import Node
+from cress.model.node import Load, Node
 
 
 class Outcome(Enum):
@@ -87,7 +87,7 @@ class NodeCordoned(msgspec.Struct, frozen=True, tag=True):
 
 
 class NodeChanged(msgspec.Struct, frozen=True, tag=True):
-    """A registered node has another rack, address, attributes or dynamic ports; its capacity is the same."""
+    """A registered node has another rack, address, attributes, data or dynamic ports; capacity and devices are the same."""
 
     node: Node
 
@@ -103,6 +103,30 @@ class RacksSet(msgspec.Struct, frozen=True, tag=True):
     """The whole list of pairs of racks that are neighbours; the order within a pair means nothing."""
 
     neighbours: tuple[tuple[str, str], ...]
+
+
+class LoadSeen(msgspec.Struct, frozen=True, tag=True):
+    """The measured load of a node is another one than was thought; ``None``: nobody measures it any more."""
+
+    name: str
+    load: Load | None
+
+
+class DataLocated(msgspec.Struct, frozen=True, tag=True):
+    """Where data lies that clauses name: hosts (name or address), and what share of it they have, in thousandths.
+
+    Replaces what was known of it. ``problem``: why that is not known; ``None`` for both: it is to be forgotten.
+    """
+
+    data: str
+    places: tuple[tuple[str, int], ...] | None
+    problem: str = ""
+
+
+class LicencesSet(msgspec.Struct, frozen=True, tag=True):
+    """The whole list of licences of the cluster, and how many there are of each."""
+
+    counts: tuple[tuple[str, int], ...]
 
 
 class GroupsApplied(msgspec.Struct, frozen=True, tag=True):
@@ -130,6 +154,9 @@ Event: TypeAlias = (
     | NodeChanged
     | PortsSeen
     | RacksSet
+    | LoadSeen
+    | DataLocated
+    | LicencesSet
     | GroupsApplied
     | ClockSet
 )

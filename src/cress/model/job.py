@@ -51,7 +51,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source E (``NetworkAdjacent = True`` …) are clauses of the requirement. ``ports`` are names and numbers, 0 for a
     dynamic one. At most ``max_per_node`` and ``max_per_rack`` tasks run together (0: any number). Jobs of one
     ``application`` and group count as one to ``NetworkAdjacent``. ``job_failure``: a task that was lost with its node
-    runs again. At most ``max_running`` tasks run at once (0: any number); not of a gang.
+    runs again. At most ``max_running`` tasks run at once (0: any number); not of a gang. ``licences`` are names, each once in
+    their order, and how many of each a task takes.
 
     A job with a ``plan`` is a family and never reaches the scheduler; ``family`` is the id of the one that a job is a member
     of (in a submit: ``-n`` as in ``after``), 0: none. Members of a service or database count as one job where tasks of a
@@ -84,6 +85,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_running: int = 0
     plan: Plan | None = None
     family: int = 0
+    licences: tuple[tuple[str, int], ...] = ()
 
     @property
     def counted_as(self) -> int:

@@ -15,12 +15,53 @@ Value: TypeAlias = bool | int | float | str
 DYNAMIC_PORTS = (20_000, 32_767)
 
 
+# The kind of a disk; every other kind of device is a custom dimension of the cluster.
+DISK_KIND = "disk"
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One device of a node that tasks are given: of its ``kind``, it has the ``id`` that they are told.
+
+    ``path`` is the folder of a disk, or the file of another device (empty: it has none). ``bandwidth``, of a disk: bytes/s
+    read and written, operations/s read and written.
+    """
+
+    kind: str
+    id: str
+    model: str = ""
+    path: str = ""
+    bandwidth: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+
+class Allocated(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A device that a task has: ``amount`` in thousandths; of a disk 1000 for itself, 0 with others."""
+
+    kind: str
+    id: str
+    amount: int
+
+
+class Load(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What was measured on a node, smoothed: shares in thousandths of what it has, ``free_memory`` in bytes.
+
+    ``cpu`` is the time that its processors were busy, ``memory`` what is in use, ``network`` what is sent, ``disk`` the time
+    that its disks were busy (their mean).
+    """
+
+    cpu: int = 0
+    memory: int = 0
+    network: int = 0
+    disk: int = 0
+    free_memory: int = 0
+
+
 class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One machine, physical or virtual: a unique name, what it offers, the rack that it stands in.
 
     ``address`` is where its tasks are reached. ``attributes`` (facts that were found, and labels) are named in
     constraints. ``ports`` are the first and the last of its dynamic ports. ``unlimited`` are sentences about limits that
-    do not hold there.
+    do not hold there. ``devices`` are known one by one; ``data`` are paths that it has. ``judged``: it takes no new tasks while
+    its measured load is too high.
     """
 
     name: str
@@ -30,6 +71,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attributes: tuple[tuple[str, Value], ...] = ()
     ports: tuple[int, int] = DYNAMIC_PORTS
     unlimited: tuple[str, ...] = ()
+    devices: tuple[Device, ...] = ()
+    data: tuple[str, ...] = ()
+    judged: bool = True
 
 
 class Supervisor(msgspec.Struct, frozen=True, array_like=True):

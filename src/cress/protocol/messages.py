@@ -10,11 +10,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from cress.model.node import DYNAMIC_PORTS, Supervisor, Value
+from cress.model.node import DYNAMIC_PORTS, Allocated, Device, Supervisor, Value
+from cress.model.node import Load as Measured
 from cress.model.reports import Report
 from cress.model.run import Host, Run
 
-VERSION = 4
+VERSION = 5
 # Bytes of a command's output, and of its input, that may be under way; who sends waits for ``taken`` beyond that.
 EXEC_OUTPUT, EXEC_INPUT = 262_144, 65_536
 
@@ -37,7 +38,7 @@ class Hello(Struct, frozen=True):
 
     ``sent`` as in ``Beat``. ``bound``: a term holds for everything that runs there. ``epoch`` is the highest that it
     has had orders of, from the cluster with the id ``cluster`` (empty: none yet). ``unlimited`` are sentences about limits
-    that do not hold there.
+    that do not hold there. ``devices``, ``data`` and ``judged`` as in ``Node``.
     """
 
     version: int
@@ -56,6 +57,9 @@ class Hello(Struct, frozen=True):
     cluster: str = ""
     supervisor: Supervisor | None = None
     unlimited: tuple[str, ...] = ()
+    devices: tuple[Device, ...] = ()
+    data: tuple[str, ...] = ()
+    judged: bool = True
 
 
 class Beat(Struct, frozen=True):
@@ -75,6 +79,18 @@ class Ports(Struct, frozen=True):
     """All ports that somebody listens on who is no task of this executor; sent when they are others than before."""
 
     ports: tuple[int, ...]
+
+
+class Load(Struct, frozen=True):
+    """What was measured on the node, smoothed; sent when it is noticeably another one than before."""
+
+    load: Measured
+
+
+class Data(Struct, frozen=True):
+    """All paths that the node has, as in ``Hello``; sent when they are others than before."""
+
+    data: tuple[str, ...]
 
 
 class LogData(Struct, frozen=True):
@@ -154,13 +170,14 @@ class Refused(Struct, frozen=True):
 class Launch(msgspec.Struct, frozen=True, array_like=True):
     """Start task ``task`` of job ``job`` as attempt ``attempt``; a second order for the same attempt does nothing.
 
-    ``ports`` are its numbers, in the order of the job's ports.
+    ``ports`` are its numbers, in the order of the job's ports; ``devices`` are those of the node that it has.
     """
 
     attempt: int
     job: int
     task: int
     ports: tuple[int, ...] = ()
+    devices: tuple[Allocated, ...] = ()
 
 
 class Gang(msgspec.Struct, frozen=True, array_like=True):
@@ -288,7 +305,7 @@ class Inventory(Struct, frozen=True):
     unlimited: tuple[str, ...] = ()
 
 
-FromAgent: TypeAlias = Hello | Beat | Reports | Ports | LogData | ExecData | ExecOver
+FromAgent: TypeAlias = Hello | Beat | Reports | Ports | Load | Data | LogData | ExecData | ExecOver
 FromCenter: TypeAlias = (
     Welcome | Refused | Term | Launches | Stops | Signal | Durable | ReadLog | Exec | ExecInput | ExecSize | ExecOver
 )

@@ -13,7 +13,7 @@ from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.store.base import Batch, Damaged, Saved, StoreError
 
-SCHEMA = 5
+SCHEMA = 6
 # The ending of the file that tells whether a store was closed.
 MARK = ".mark"
 # What SQLite says when a file is not what it wrote.
@@ -38,7 +38,7 @@ CREATE TABLE attempts (
     job INTEGER NOT NULL, task INTEGER NOT NULL, attempt INTEGER NOT NULL, node TEXT NOT NULL, outcome TEXT NOT NULL,
     final INTEGER NOT NULL, placed INTEGER NOT NULL, started INTEGER NOT NULL, ended INTEGER NOT NULL, code INTEGER,
     error TEXT NOT NULL, cpu INTEGER NOT NULL, memory INTEGER NOT NULL, ports TEXT NOT NULL,
-    PRIMARY KEY (job, task, attempt)
+    devices TEXT NOT NULL, PRIMARY KEY (job, task, attempt)
 ) WITHOUT ROWID;
 """
 
@@ -332,4 +332,5 @@ def attempt_of(row: tuple[object, ...]) -> AttemptRecord:
     values["outcome"] = Outcome(values["outcome"])
     values["final"] = bool(values["final"])
     values["ports"] = tuple(map(int, str(values["ports"]).split()))
+    values["devices"] = tuple(str(values["devices"]).split())
     return AttemptRecord(**values)  # type: ignore[arg-type]
