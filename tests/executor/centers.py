@@ -20,10 +20,12 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
+from cress.model.node import Load as Measured
 from cress.model.reports import Checked, Ended, Started
 from cress.model.run import Run
 from cress.protocol.messages import (
     Beat,
+    Data,
     Durable,
     ExecData,
     ExecOver,
@@ -31,6 +33,7 @@ from cress.protocol.messages import (
     Hello,
     Launch,
     Launches,
+    Load,
     LogData,
     Ports,
     ReadLog,
@@ -67,6 +70,8 @@ class Session:
         self.checked: queue.Queue[Checked] = queue.Queue()
         self.commands: queue.Queue[ExecData | ExecOver] = queue.Queue()
         self.logs: queue.Queue[LogData] = queue.Queue()
+        self.loads: queue.Queue[Measured] = queue.Queue()
+        self.data: queue.Queue[tuple[str, ...]] = queue.Queue()
         self.term = 0
         self.beats: list[int] = []
         self.strangers: list[tuple[int, ...]] = [hello.listening]
@@ -119,6 +124,10 @@ class Session:
                 elif isinstance(decoded, Ports):
                     self.strangers.append(decoded.ports)
                     self.heard.append(decoded)
+                elif isinstance(decoded, Load):
+                    self.loads.put(decoded.load)
+                elif isinstance(decoded, Data):
+                    self.data.put(decoded.data)
                 elif isinstance(decoded, Beat):
                     self.beats.append(decoded.sent)
                     if self.answers:

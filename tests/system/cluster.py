@@ -72,8 +72,12 @@ class Cluster:
             return int(self.address("pid")) == center.pid
         return False
 
-    def start_executor(self, name: str = "n1", resource: str = "<4, 8G>", *arguments: str) -> None:
-        """Start an executor and wait until its node is up."""
+    def start_executor(
+        self, name: str = "n1", resource: str = "<4, 8G>", *arguments: str, judged: bool = False
+    ) -> None:
+        """Start an executor and wait until its node is up; ``judged``: it takes no tasks while this machine is overloaded."""
+        if not judged:
+            arguments = (*arguments, "--no-overload")
         with self.client() as client:
             url = self.address("executor_url")
             process = self.start(

@@ -83,6 +83,9 @@ def executor(
     log_size: Annotated[
         str, typer.Option(metavar="SIZE", help="How much is kept of one stream of a task whose job does not say.")
     ] = "64M",
+    no_overload: Annotated[
+        bool, typer.Option("--no-overload", help="Only tell the node's load: it takes tasks however busy it is.")
+    ] = False,
     parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
 ) -> None:
     """Run an executor until it is stopped."""
@@ -117,6 +120,7 @@ def executor(
             keep_logs_size=size_of(keep_logs_size, "--keep-logs-size"),
             log_size=size_of(log_size, "--log-size"),
             egress=egress,
+            judged=not no_overload,
         )
         code = run(settings)
     raise typer.Exit(code)

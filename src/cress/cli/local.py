@@ -200,7 +200,8 @@ class LocalCluster:
             command += ["--rack", plan.racks[number]]
         for each in plan.labels:
             command += ["--label", each]
-        command += ["--runtime", plan.runtime]
+        # They share this machine, so what is measured of it says nothing of any one of them.
+        command += ["--runtime", plan.runtime, "--no-overload"]
         for each in plan.writable:
             command += ["--writable", each]
         return [*command, *(["--keep-tasks"] if plan.keep_tasks else [])]

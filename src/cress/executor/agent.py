@@ -249,6 +249,7 @@ class Agent:
             cluster=known.cluster,
             supervisor=Supervisor(known.pid, known.ticks, known.attempts),
             unlimited=known.unlimited,
+            judged=self.settings.judged,
         )
 
     async def _versions(self, patience: float | None) -> dict[str, str]:

@@ -23,7 +23,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``runtime`` is that of jobs that do not say (process, container; auto: container where it works), ``writable`` are the
     folders of the node that tasks in containers may write to, ``egress`` is the interface on which what they send is limited.
     What tasks wrote is kept for ``keep_logs`` seconds, and at most ``keep_logs_size`` bytes of it; of one stream of one
-    attempt the last ``log_size`` bytes, where its job does not say.
+    attempt the last ``log_size`` bytes, where its job does not say. ``judged``: the node takes no new tasks while it is
+    overloaded (docs/load.md).
     """
 
     name: str
@@ -48,3 +49,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep_logs: float = 7 * 86_400.0
     keep_logs_size: int = 2**30
     log_size: int = LOG_SIZE
+    judged: bool = True
