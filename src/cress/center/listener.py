@@ -16,17 +16,15 @@ from websockets.http11 import Request, Response
 from cress.center.dispatch import Connection
 from cress.center.engine import Engine, Reply
 from cress.center.local import Locals, recognise
+from cress.center.offers import node_of
 from cress.center.topology import Topology
 from cress.lifecycle.inputs import NodeJoined, NodeLeft, Ports, Reported, SetRacks
-from cress.model.attributes import are_ports, check_attributes
 from cress.model.errors import InputError, NotAccepted
 from cress.model.node import Node
 from cress.model.reports import Ended, Report
 from cress.model.times import SECOND
-from cress.model.vectors import parse_vector
 from cress.protocol import messages
 from cress.protocol.messages import (
-    VERSION,
     Beat,
     Durable,
     ExecData,
@@ -48,8 +46,6 @@ ALIVE_TIMEOUT = 2.0
 # Seconds between two pings to an executor; less where terms are short, so that one that is gone is not waited for.
 PING, LEAST_PING = 20.0, 2.0
 MOST_BYTES = 64 * 2**20
-MOST_NAME = 253
-MOST_SENTENCES, MOST_SENTENCE = 20, 500
 # WebSocket close codes.
 GOING_AWAY, PROTOCOL_ERROR, POLICY, TRY_AGAIN = 1001, 1002, 1008, 1013
 
@@ -150,39 +146,14 @@ class Listener:
             raise NotAccepted(sentence, hint="the address of the center that is in charge; this one is to be stopped")
 
     def _node(self, hello: FromAgent) -> Node:
-        if not isinstance(hello, Hello):
-            raise InputError("the first message is no Hello", hint="an executor of this version of cress")
-        if hello.version != VERSION:
-            raise InputError(
-                f"the executor speaks version {hello.version} of the protocol, the center {VERSION}",
-                hint="the same version of cress on both",
-            )
-        if not hello.name or len(hello.name) > MOST_NAME or not hello.name.isprintable() or "/" in hello.name:
-            raise InputError(f"{hello.name[:MOST_NAME]!r} is no name of a node", hint="its host name, for instance")
+        node = node_of(hello, self._engine.machine.core.dimensions, self._topology.racks)
+        assert isinstance(hello, Hello)
         if hello.cluster and self._engine.cluster and hello.cluster != self._engine.cluster:
             raise InputError(
                 "the executor's directory belongs to another cluster, whose tasks may still run there",
                 hint="another directory for it, or the center of that cluster",
             )
-        try:
-            capacity = parse_vector(hello.resource, self._engine.machine.core.dimensions)
-        except InputError as error:
-            raise InputError(f"resource of the node: {error}", hint=error.hint) from None
-        check_attributes(hello.attributes, self._engine.machine.core.dimensions)
-        for what, text in (("rack", hello.rack), ("address", hello.address)):
-            if len(text) > MOST_NAME or not text.isprintable() or " " in text or "," in text:
-                raise InputError(f"{text[:MOST_NAME]!r} is no {what}", hint="a name without spaces and commas")
-        if not are_ports(*hello.ports):
-            raise InputError(f"{hello.ports[0]}-{hello.ports[1]} is no range of ports", hint="within 1 to 65535")
-        return Node(
-            name=hello.name,
-            capacity=capacity,
-            rack=hello.rack or self._topology.racks.get(hello.name, ""),
-            address=hello.address,
-            attributes=tuple(hello.attributes.items()),
-            ports=hello.ports,
-            unlimited=tuple(text[:MOST_SENTENCE] for text in hello.unlimited[:MOST_SENTENCES]),
-        )
+        return node
 
     async def _only_one(self, name: str) -> None:
         """Raise InputError if an executor of this name is connected and alive; one that is not makes room."""

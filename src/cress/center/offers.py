@@ -1,0 +1,120 @@
+"""What an executor says that its node offers: checked, since it comes from outside, and made a node."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+from cress.model.attributes import are_ports, check_attributes, with_labels
+from cress.model.devices import MOST_DEVICES, capacity_with, check_devices, facts_of
+from cress.model.errors import InputError
+from cress.model.node import DISK_KIND, Device, Node, Value
+from cress.model.resources import DISK_DIMENSIONS, Dimensions, ResourceVector
+from cress.model.units import AMOUNT_LIMIT
+from cress.model.vectors import parse_vector
+from cress.protocol.messages import VERSION, FromAgent, Hello
+
+MOST_NAME = 253
+MOST_SENTENCES, MOST_SENTENCE = 20, 500
+MOST_MODEL = 128
+# Paths of data that a node may have, and characters of one.
+MOST_DATA, MOST_PATH = 1_000, 4_096
+# Kinds of devices that are told of in one line of the log.
+MOST_TOLD = 5
+
+_log = logging.getLogger("cress.executors")
+
+
+def node_of(hello: FromAgent, dimensions: Dimensions, racks: Mapping[str, str]) -> Node:
+    """The node that an executor speaks for; ``racks`` by node, for those that do not say theirs. Raises InputError."""
+    if not isinstance(hello, Hello):
+        raise InputError("the first message is no Hello", hint="an executor of this version of cress")
+    if hello.version != VERSION:
+        raise InputError(
+            f"the executor speaks version {hello.version} of the protocol, the center {VERSION}",
+            hint="the same version of cress on both",
+        )
+    if not hello.name or len(hello.name) > MOST_NAME or not hello.name.isprintable() or "/" in hello.name:
+        raise InputError(f"{hello.name[:MOST_NAME]!r} is no name of a node", hint="its host name, for instance")
+    check_attributes(hello.attributes, dimensions)
+    for what, text in (("rack", hello.rack), ("address", hello.address)):
+        if len(text) > MOST_NAME or not text.isprintable() or " " in text or "," in text:
+            raise InputError(f"{text[:MOST_NAME]!r} is no {what}", hint="a name without spaces and commas")
+    if not are_ports(*hello.ports):
+        raise InputError(f"{hello.ports[0]}-{hello.ports[1]} is no range of ports", hint="within 1 to 65535")
+    devices = _devices(hello, dimensions)
+    return Node(
+        name=hello.name,
+        capacity=_capacity(hello.resource, devices, dimensions),
+        rack=hello.rack or racks.get(hello.name, ""),
+        address=hello.address,
+        attributes=tuple(with_labels(_facts(devices, dimensions), hello.attributes).items()),
+        ports=hello.ports,
+        unlimited=tuple(text[:MOST_SENTENCE] for text in hello.unlimited[:MOST_SENTENCES]),
+        devices=devices,
+        data=data_of(hello.name, hello.data),
+        judged=hello.judged,
+    )
+
+
+def data_of(name: str, paths: Sequence[str]) -> tuple[str, ...]:
+    """The paths that count of those that a node says it has, in order: absolute ones, the first 1,000."""
+    good = sorted({path for path in paths if _is_path(path)})
+    if len(good) > MOST_DATA:
+        _log.warning("node %s has %d paths of data; the first %d count", name, len(good), MOST_DATA)
+    if any(not _is_path(path) for path in paths):
+        _log.warning("node %s names data that is no absolute path; it does not count", name)
+    return tuple(good[:MOST_DATA])
+
+
+def _devices(hello: Hello, dimensions: Dimensions) -> tuple[Device, ...]:
+    known = (DISK_KIND, *dimensions.custom)
+    other = sorted({device.kind for device in hello.devices if device.kind not in known})
+    if other:
+        told = ", ".join(repr(kind[:MOST_NAME]) for kind in other[:MOST_TOLD])
+        _log.warning("node %s has devices of kinds that the cluster does not know; left out: %s", hello.name, told)
+    devices = tuple(device for device in hello.devices if device.kind in known)
+    check_devices(devices[: MOST_DEVICES + 1], dimensions)
+    for device in devices:
+        _check(device)
+    return devices
+
+
+def _check(device: Device) -> None:
+    called = f"{device.kind} {device.id}"
+    if len(device.model) > MOST_MODEL or not device.model.isprintable():
+        raise InputError(f"the model of {called} is no model", hint=f"at most {MOST_MODEL} printable characters")
+    if device.path and not _is_path(device.path):
+        raise InputError(f"the path of {called} is no path", hint="an absolute one, such as /data/disk1")
+    if max(device.bandwidth) >= AMOUNT_LIMIT or min(device.bandwidth) < 0:
+        raise InputError(f"the bandwidth of {called} is none", hint=f"amounts from 0 to less than {AMOUNT_LIMIT}")
+    if device.kind != DISK_KIND and any(device.bandwidth):
+        raise InputError(f"{called} has a bandwidth", hint="only disks have one")
+
+
+def _capacity(resource: str, devices: tuple[Device, ...], dimensions: Dimensions) -> ResourceVector:
+    try:
+        capacity = capacity_with(parse_vector(resource, dimensions), devices, dimensions)
+    except InputError as error:
+        what = error.what if error.field in error.what else f"{error.field}: {error.what}"
+        raise InputError(f"resource of the node: {what}", hint=error.hint) from None
+    if max(capacity) >= AMOUNT_LIMIT:
+        disks = ", ".join(DISK_DIMENSIONS)
+        raise InputError("the disks of the node are too fast together", hint=f"{disks} below {AMOUNT_LIMIT} each")
+    return capacity
+
+
+def _facts(devices: Iterable[Device], dimensions: Dimensions) -> dict[str, Value]:
+    """What devices are as attributes, but for those that would be called as a resource is (``gpus``, say)."""
+    facts: dict[str, Value] = {}
+    for name, value in facts_of(devices).items():
+        try:
+            check_attributes({name: value}, dimensions)
+        except InputError:
+            continue
+        facts[name] = value
+    return facts
+
+
+def _is_path(text: str) -> bool:
+    return text.startswith("/") and len(text) <= MOST_PATH and text.isprintable()

@@ -1,0 +1,131 @@
+"""What an executor says of its node: what becomes of it, and what is refused with which words."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+import pytest
+
+from cress.center.offers import MOST_DATA, node_of
+from cress.model.errors import InputError
+from cress.model.node import Device, Node
+from cress.model.resources import Dimensions
+from cress.protocol.messages import VERSION, Beat, Hello
+
+DIMENSIONS = Dimensions(("gpu", "fpga"))
+HELLO = Hello(version=VERSION, name="n1", resource="<4, 8G>", boot="b")
+GPUS = tuple(Device(kind="gpu", id=str(i), model="V100M16") for i in range(2))
+FAST = Device(kind="disk", id="nvme", path="/data/disk2", bandwidth=(2_000, 1_000, 50, 20))
+SLOW = Device(kind="disk", id="sda", path="/data/disk1", bandwidth=(200, 200, 0, 0))
+
+
+def node(dimensions: Dimensions = DIMENSIONS, **said: Any) -> Node:
+    return node_of(msgspec.structs.replace(HELLO, **said), dimensions, {"n1": "r7"})
+
+
+def test_devices_are_amounts_and_facts_of_their_node() -> None:
+    made = node(devices=(*GPUS, FAST, SLOW), data=("/b", "/a", "/b"), judged=False)
+    assert made.capacity == (4_000, 8 * 2**30, 0, 2_200, 1_200, 50, 20, 2_000, 0)
+    assert dict(made.attributes) == {"GPUs": 2, "GPUModel": "V100M16", "Disks": 2}
+    assert (made.devices, made.data, made.judged) == ((*GPUS, FAST, SLOW), ("/a", "/b"), False)
+    assert made.rack == "r7"
+
+
+def test_the_amounts_may_be_said_too_and_labels_count_more_than_what_devices_are() -> None:
+    made = node(devices=GPUS, resource="<4, 8G, gpu=2>", attributes={"gpu_model": "mine", "zone": "eu"})
+    assert made.capacity[7] == 2_000
+    assert dict(made.attributes) == {"GPUs": 2, "gpu_model": "mine", "zone": "eu"}
+
+
+def test_kinds_that_the_cluster_does_not_know_are_left_out_with_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    odd = tuple(Device(kind=f"odd\n{i}", id="0") for i in range(200))
+    with caplog.at_level(logging.WARNING, "cress.executors"):
+        made = node(Dimensions(), devices=(*GPUS, *odd, SLOW))
+    assert made.devices == (SLOW,)
+    assert dict(made.attributes) == {"Disks": 1}
+    (line,) = caplog.messages
+    assert line.startswith("node n1 has devices of kinds that the cluster does not know; left out: 'gpu', 'odd\\n0'")
+    assert len(line) < 200
+
+
+def test_a_fact_that_would_be_called_as_a_resource_is_left_out() -> None:
+    made = node(Dimensions(("gpu", "gpus")), devices=GPUS)
+    assert dict(made.attributes) == {"GPUModel": "V100M16"}
+
+
+def test_of_data_absolute_paths_count_and_not_too_many(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "cress.executors"):
+        assert node(data=("relative", "/a\nb", "/" + "x" * 4_096, "/good dir")).data == ("/good dir",)
+        many = node(data=tuple(f"/d/{i:05}" for i in range(MOST_DATA + 5))).data
+    assert many == tuple(f"/d/{i:05}" for i in range(MOST_DATA))
+    assert [line.partition(" ")[2] for line in caplog.messages] == [
+        "n1 names data that is no absolute path; it does not count",
+        "n1 has 1005 paths of data; the first 1000 count",
+    ]
+
+
+def disk(**other: Any) -> tuple[Device, ...]:
+    return (msgspec.structs.replace(SLOW, **other),)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "another amount": (
+        {"devices": GPUS, "resource": "<4, 8G, gpu=3>"},
+        "resource of the node: gpu is 3, but its devices have 2 (2, or nothing)",
+    ),
+    "another disk": (
+        {"devices": (SLOW,), "resource": "<4, 8G, 0, 1K>"},
+        "resource of the node: disk_read is 1K, but its devices have 200 (200, or nothing)",
+    ),
+    "no amount": (
+        {"resource": "<x, 8G>"},
+        "resource of the node: cpu: 'x' does not begin with a number (a number such as 4, 2.5 or 500m)",
+    ),
+    "63 devices": (
+        {"devices": tuple(Device(kind="gpu", id=str(i)) for i in range(63))},
+        "63 devices are too many for a node (at most 62)",
+    ),
+    "one id twice": ({"devices": (*GPUS, GPUS[0])}, "gpu 0 is there twice (each id once)"),
+    "no id": ({"devices": disk(id="")}, "'' is no id of a device (a word without `,` and `:`)"),
+    "a long id": ({"devices": disk(id="x" * 65)}, f"{'x' * 64!r} is no id of a device (a word without `,` and `:`)"),
+    "a negative bandwidth": (
+        {"devices": disk(bandwidth=(-1, 0, 0, 0))},
+        "the bandwidth of disk sda is negative (amounts of 0 or more)",
+    ),
+    "too fast": (
+        {"devices": disk(bandwidth=(0, 0, 2**50, 0))},
+        f"the bandwidth of disk sda is none (amounts from 0 to less than {2**50})",
+    ),
+    "too fast together": (
+        {"devices": disk(bandwidth=(2**50 - 1, 0, 0, 0)) + disk(id="b", bandwidth=(1, 0, 0, 0))},
+        "the disks of the node are too fast together"
+        f" (disk_read, disk_write, iops_read, iops_write below {2**50} each)",
+    ),
+    "a GPU with bandwidth": (
+        {"devices": (Device(kind="gpu", id="0", bandwidth=(1, 0, 0, 0)),)},
+        "gpu 0 has a bandwidth (only disks have one)",
+    ),
+    "a path that is none": (
+        {"devices": disk(path="data")},
+        "the path of disk sda is no path (an absolute one, such as /data/disk1)",
+    ),
+    "a model of two lines": (
+        {"devices": (Device(kind="gpu", id="0", model="a\nb"),)},
+        "the model of gpu 0 is no model (at most 128 printable characters)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_is_refused_in_one_sentence(case: str) -> None:
+    said, sentence = REFUSED[case]
+    with pytest.raises(InputError) as refused:
+        node(**said)
+    assert str(refused.value) == sentence
+
+
+def test_only_a_hello_is_one() -> None:
+    with pytest.raises(InputError, match="no Hello"):
+        node_of(Beat(sent=1), DIMENSIONS, {})
