@@ -123,6 +123,8 @@ class Cluster:
         self.index: dict[str, int] = {}
         self.specs: list[Node] = []
         self.cordoned: list[str | None] = []
+        # What was measured there that is too much for new tasks, for people.
+        self.overloaded: list[str | None] = []
         self.lost: list[bool] = []
         self.node_count = 0
         self.usable_count = 0
@@ -167,6 +169,7 @@ class Cluster:
             self.index[node.name] = f
             self.specs.append(node)
             self.cordoned.append(None)
+            self.overloaded.append(None)
             self.lost.append(True)
             self.nodes[f, HEAD] = self.nodes[f, TAIL] = self.nodes[f, BOOKED] = NONE
             self.nodes[f, FIRST_END] = NEVER
@@ -206,8 +209,15 @@ class Cluster:
         self.cordoned[f] = reason
         self._set_usable(f)
 
+    def set_overload(self, f: int, what: str | None) -> None:
+        """The node is too busy for new tasks (what was measured), or is not (``None``)."""
+        changed = (what is None) != (self.overloaded[f] is None)
+        self.overloaded[f] = what
+        if changed:
+            self._set_usable(f)
+
     def _set_usable(self, f: int) -> None:
-        usable = int(not self.lost[f] and self.cordoned[f] is None)
+        usable = int(not self.lost[f] and self.cordoned[f] is None and self.overloaded[f] is None)
         self.usable_count += usable - int(self.nodes[f, USABLE])
         self.usable_changes += 1
         self.nodes[f, USABLE] = usable
