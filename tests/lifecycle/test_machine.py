@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cress.lifecycle.inputs import (
     ApplyGroups,
@@ -19,11 +22,13 @@ from cress.lifecycle.inputs import (
 )
 from cress.lifecycle.machine import VERSION, Machine
 from cress.model.events import Outcome
+from cress.model.node import Device
 from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Cause, Started
 from cress.model.times import SECOND
-from tests.lifecycle.builders import UTC_AT_START, World, ended, group, ids, job, launched, node, started
+from cress.model.vectors import parse_vector
+from tests.lifecycle.builders import DIMENSIONS, UTC_AT_START, World, ended, group, ids, job, launched, node, started
 
 
 def test_a_job_runs_and_its_record_says_so() -> None:
@@ -228,6 +233,47 @@ def test_a_node_may_come_back_larger_once_nothing_runs_on_it() -> None:
     assert [each.state for each in step.jobs] == [JobState.SUCCEEDED]
     world.submit(job(cpus=8))
     assert len(world.last.launches) == 1
+
+
+DISK = Device(kind="disk", id="sda", path="/data/disk1", bandwidth=(100, 50, 0, 0))
+OTHER_DEVICES: dict[str, dict[str, Any]] = {
+    "one is gone": {"devices": ()},
+    "another bandwidth": {"devices": (replace(DISK, bandwidth=(50, 100, 0, 0)),)},
+    "another path": {"devices": (replace(DISK, path="/data/disk2"),)},
+    "how many, by a label": {"devices": (), "attributes": (("disks", 1),)},
+}
+
+
+@pytest.mark.parametrize("case", OTHER_DEVICES)
+def test_a_node_may_come_back_with_other_devices_once_nothing_runs_on_it(case: str) -> None:
+    world = World()
+    before = replace(node("n1"), capacity=parse_vector("<4, 8G, 0, 100:50>", DIMENSIONS), devices=(DISK,))
+    now = replace(before, **OTHER_DEVICES[case])
+    world.step(NodeJoined(node=before, boot="b1"))
+    (number,) = world.submit(job())
+    world.report("n1", started(1))
+    world.leave("n1")
+    assert "offers other devices than before while tasks run on it" in world.refuse(
+        NodeJoined(node=now, boot="b1", reports=(started(1),))
+    )
+    world.step(NodeJoined(node=now, boot="b1", reports=(ended(1),)))
+    assert world.machine.nodes["n1"].node == now
+    assert world.over[number].state is JobState.SUCCEEDED
+    world.submit(job())
+    assert len(world.last.launches) == 1
+
+
+def test_a_node_comes_back_with_other_data_or_unjudged_while_tasks_run_on_it() -> None:
+    world = World()
+    before = replace(node("n1"), capacity=parse_vector("<4, 8G, 0, 100:50>", DIMENSIONS), devices=(DISK,))
+    world.step(NodeJoined(node=before, boot="b1"))
+    world.submit(job())
+    world.report("n1", started(1))
+    world.leave("n1")
+    now = replace(before, data=("/data/set1",), judged=False, attributes=(("zone", "eu"),))
+    world.step(NodeJoined(node=now, boot="b1", reports=(started(1),)))
+    known = world.machine.nodes["n1"]
+    assert (known.connected, known.node, len(world.machine.attempts)) == (True, now, 1)
 
 
 def test_an_operators_cordon_stays_whatever_the_executor_does() -> None:

@@ -8,8 +8,9 @@ from cress.lifecycle.inputs import ApplyGroups, Drain, NodeDead, NodeJoined
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.names import Place, resolve
 from cress.model.job import Job
-from cress.model.node import Node
-from tests.lifecycle.builders import UTC_AT_START, World, group, job, node, started
+from cress.model.node import Allocated, Device, Node
+from cress.model.vectors import parse_vector
+from tests.lifecycle.builders import DIMENSIONS, UTC_AT_START, World, group, job, node, started
 
 
 def web(tasks: int = 1, **more: Any) -> Job:
@@ -60,6 +61,28 @@ def test_ports_have_their_names_and_a_node_without_an_address_its_own() -> None:
     world.machine.attempts[1].ports = (8080, 20_000)
     (place,) = resolve(world.machine, "web")
     assert (place.address, dict(place.ports)) == ("n1", {"http": 8080, "admin": 20_000})
+
+
+def test_a_place_names_the_disk_that_the_task_has() -> None:
+    disks = (
+        Device(kind="disk", id="sda", path="/data/disk1", bandwidth=(100, 100, 0, 0)),
+        Device(kind="disk", id="sdb", bandwidth=(200, 200, 0, 0)),
+    )
+    world = World()
+    there = Node(name="n1", capacity=parse_vector("<4, 8G, 0, 300>", DIMENSIONS), devices=disks)
+    world.step(NodeJoined(node=there, boot="b"))
+    world.submit(web(3))
+    world.run_all()
+    alone, shared, of_both = (
+        (Allocated("disk", "sda", 1000),),
+        (Allocated("disk", "sdb", 0),),
+        (Allocated("disk", "sda", 1000), Allocated("disk", "sdb", 1000)),
+    )
+    for number, devices in enumerate((alone, shared, of_both), start=1):
+        world.machine.attempts[number].devices = devices
+    places = resolve(world.machine, "web")
+    assert [each.disk for each in places] == ["/data/disk1", "sdb", "/data/disk1:sdb"]
+    assert places[1].devices == shared
 
 
 def test_a_task_that_was_told_to_stop_has_no_place_any_more() -> None:

@@ -1,6 +1,6 @@
 """The name service: where the running tasks of a job are. A view of the machine, so a task is gone with its end.
 
-Source E §3.2: jobs ask by name for host, rack, address and ports of the jobs that they work with.
+Source E §3.2: jobs ask by name for host, rack, address, disk and ports of the jobs that they work with.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import msgspec
 from cress.core.dependencies import Key
 from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.model.group import DEFAULT_GROUP
+from cress.model.node import DISK_KIND, Allocated, Node
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where a task runs, and since when: wall clock, microseconds since the epoch.
 
-    ``address`` is the name of the node where that has no other. ``ports`` are names and numbers.
+    ``address`` is the name of the node where that has no other. ``ports`` are names and numbers. ``devices`` are those
+    that it has, ``disk`` the path of the disk among them (its id, where that has none; empty: it has none), for itself or with
+    others; several are separated by ``:``.
     """
 
     job: int
@@ -33,6 +36,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     ports: tuple[tuple[str, int], ...]
     since: int
+    disk: str = ""
+    devices: tuple[Allocated, ...] = ()
 
 
 def resolve(machine: Machine, name: str, group: str | None = None) -> list[Place]:
@@ -73,4 +78,12 @@ def _place(machine: Machine, job: LiveJob, attempt: LiveAttempt) -> Place:
         address=node.address or node.name,
         ports=ports_of(job, attempt),
         since=attempt.started,
+        disk=disk_of(node, attempt.devices),
+        devices=attempt.devices,
     )
+
+
+def disk_of(node: Node, devices: tuple[Allocated, ...]) -> str:
+    """The disks of the node among these devices: their paths, or else their ids."""
+    paths = {device.id: device.path for device in node.devices if device.kind == DISK_KIND}
+    return ":".join(paths.get(each.id) or each.id for each in devices if each.kind == DISK_KIND)

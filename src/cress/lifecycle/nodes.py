@@ -10,6 +10,7 @@ from cress.lifecycle.effects import Halt
 from cress.lifecycle.inputs import NodeDead, NodeJoined, NodeLeft, Ports
 from cress.lifecycle.live import LiveAttempt, LiveNode
 from cress.lifecycle.timers import DRAIN, REST
+from cress.model.devices import devices_of
 from cress.model.errors import NotAccepted
 from cress.model.events import NodeAdded, NodeChanged, NodeLost
 from cress.model.job import OnPartition
@@ -74,20 +75,24 @@ def _repair(machine: Machine, mine: list[LiveAttempt], told: set[int]) -> None:
 
 
 def _change(machine: Machine, known: LiveNode, word: NodeJoined) -> None:
-    """A node came back as another one. With other resources that is possible only while nothing runs on it."""
-    name = word.node.name
-    if known.node.capacity == word.node.capacity:
+    """A node came back as another one. With other resources or devices that is possible only while nothing runs on it."""
+    name, before, now = word.node.name, known.node, word.node
+    dimensions = machine.core.dimensions
+    # A label may say how many disks there are.
+    same_devices = devices_of(before, dimensions) == devices_of(now, dimensions)
+    if before.capacity == now.capacity and same_devices:
         known.node = word.node
         machine.observe(NodeChanged(word.node))
         return
     if any(attempt.node == name for attempt in machine.attempts.values()):
         known.connected = False
         cordons.tell(machine, name)
+        what = "resources" if before.capacity != now.capacity else "devices"
         raise NotAccepted(
-            f"node {name} offers other resources than before while tasks run on it",
+            f"node {name} offers other {what} than before while tasks run on it",
             hint="what it offered before, until they have ended",
         )
-    known.node, known.ports = word.node, ()
+    known.node, known.ports, known.load = word.node, (), None
     machine.observe(NodeLost(name))
     machine.observe(NodeAdded(word.node))
 
