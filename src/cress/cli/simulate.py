@@ -62,7 +62,7 @@ def simulate(
     ],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the results go.")],
     cluster: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The nodes (.yaml or .csv); needed for tables of jobs.")
+        Path | None, typer.Option(metavar="FILE", help="The nodes (.yaml, .csv, .csv.gz); needed for tables of jobs.")
     ] = None,
     groups: Annotated[Path | None, typer.Option(metavar="FILE", help="The groups, as in Group.conf.")] = None,
     policy: Annotated[

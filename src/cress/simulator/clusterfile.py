@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import zlib
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
@@ -13,6 +14,7 @@ from cress.model.errors import InputError, InputErrors
 from cress.model.node import Node
 from cress.model.resources import BASE_DIMENSIONS, Dimensions, ResourceVector
 from cress.model.units import parse_count, parse_dimension
+from cress.simulator.traces import TABLES, text_of
 from cress.simulator.workload import Cluster, Outage
 
 TABLE_KEYS = ("name", "count", "rack")
@@ -22,12 +24,14 @@ MOST_NODES = 1_000_000
 def load_cluster(path: Path) -> Cluster:
     """Read a cluster file. Raises ``InputError`` with file, line and field for every mistake found."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from error
+        with text_of(path) as file:
+            text = file.read()
     except UnicodeDecodeError as error:
         raise InputError("is no text", hint="YAML or CSV in UTF-8", file=str(path)) from error
-    if path.suffix.lower() == ".csv":
+    except (OSError, EOFError, zlib.error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"cannot be read: {reason}", file=str(path)) from error
+    if path.name.lower().endswith(TABLES):
         return _from_csv(text, str(path))
     if path.suffix.lower() in {".yaml", ".yml"}:
         # Only who gives such a file pays for its parser.
@@ -109,6 +113,12 @@ class Builder:
 def _from_csv(text: str, file: str) -> Cluster:
     reader = csv.reader(text.splitlines())
     header = [cell.strip() for cell in next(reader, [])]
+    if "sn" in header:
+        # Only who gives that list pays for its reader.
+        from cress.simulator.traces import openb
+
+        if openb.is_nodes(header):
+            return openb.load_nodes(text, file)
     if "name" not in header:
         raise InputError(
             "the first line names no column `name`", hint="name,count,rack,cpu,memory,…", file=file, line=1

@@ -15,6 +15,8 @@ TREATMENTS: dict[str, str] = {
     "zero processors": "left out",
     "unknown requested time": "run time taken as time limit",
     "run time above time limit": "run cut at the limit",
+    "not started in the trace": "run taken as from its creation to its deletion",
+    "no times in the trace": "one pod a second, in the order of the file; each stays for a year",
     "submit out of order": "sorted by submit time",
     "duplicate job id": "kept",
     "unknown predecessor": "not waited for",

@@ -52,7 +52,13 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
             ("dag_stretch_p95", "dags, 95th percentile of time / critical path", "number", "low"),
         ),
     ),
-    ("Use of the cluster", (("utilisation_mean", "mean utilisation", "share", "high"),)),
+    (
+        "Use of the cluster",
+        (
+            ("utilisation_mean", "mean utilisation", "share", "high"),
+            ("gpu_allocation_max", "highest allocation of GPUs", "share", "high"),
+        ),
+    ),
     (
         "Groups",
         (
@@ -161,9 +167,8 @@ def _sections(results: Sequence[Result]) -> list[tuple[str, list[tuple[str, str,
         if title == "Use of the cluster":
             dimensions = list(results[0].analysis.utilisation)
             if len(dimensions) > 1:
-                shown += [
-                    (f"utilisation_{name}_mean", f"utilisation of {name}", "share", "high") for name in dimensions
-                ]
+                uses = [(f"utilisation_{name}_mean", f"utilisation of {name}", "share", "high") for name in dimensions]
+                shown[1:1] = uses
         if shown:
             found.append((title, shown))
     return found

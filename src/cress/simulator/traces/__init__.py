@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from typing import IO
 
 from cress.model.errors import InputError
 from cress.simulator.workload import Cluster, Workload
@@ -19,6 +23,8 @@ FORMATS: dict[str, str] = {
     ".jsonl.gz": "cress.simulator.traces.dag",
 }
 GENERATED = "generated"
+TABLES = (".csv", ".csv.gz")
+MOST_HEADER = 100_000
 
 
 def load_workload(source: str, cluster: Cluster | None, seed: int) -> Workload:
@@ -36,6 +42,25 @@ def load_workload(source: str, cluster: Cluster | None, seed: int) -> Workload:
         raise InputError(what, hint="a file " + ", ".join(FORMATS) + f" or `{GENERATED}`", file=source)
     for suffix, module in FORMATS.items():
         if path.name.lower().endswith(suffix):
-            workload: Workload = import_module(module).load(path, cluster)
+            workload: Workload = import_module(_of_header(path) or module).load(path, cluster)
             return workload
     raise InputError("the format of this trace is not known", hint="one of " + ", ".join(FORMATS), file=source)
+
+
+def _of_header(path: Path) -> str:
+    """The module of a table whose columns are those of another format than ours; empty: it is ours, or no table."""
+    if not path.name.lower().endswith(TABLES):
+        return ""
+    from cress.simulator.traces import openb
+
+    with suppress(OSError, UnicodeDecodeError, EOFError, zlib.error), text_of(path) as file:
+        if openb.is_pods([name.strip() for name in file.readline(MOST_HEADER).split(",")]):
+            return openb.__name__
+    return ""
+
+
+def text_of(path: Path) -> IO[str]:
+    """The text of a file that may be gzipped, to be read and closed."""
+    if path.suffix.lower() == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig")
+    return path.open(encoding="utf-8-sig")

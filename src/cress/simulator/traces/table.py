@@ -45,7 +45,7 @@ def load(path: Path, cluster: Cluster | None) -> Workload:
     if cluster is None:
         raise InputError("a table of jobs says nothing of the cluster", hint="give --cluster FILE", file=str(path))
     notes = Notes()
-    columns, lines = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path, notes)
+    columns, lines = _read_parquet(path) if path.suffix == ".parquet" else read_csv(path, notes)
     missing = [name for name in REQUIRED if name not in columns]
     if missing:
         near = {name: closest(name, columns) for name in missing}
@@ -64,10 +64,10 @@ def load(path: Path, cluster: Cluster | None) -> Workload:
         if name not in REQUIRED + OPTIONAL and name not in cluster.dimensions.index:
             meant = closest(name, (*OPTIONAL, *cluster.dimensions.names))
             notes.add("unknown column", count=1, detail=f"{name}: did you mean {meant}?" if meant else name)
-    return _workload(path, columns, lines, cluster, notes)
+    return workload_of(path, columns, lines, cluster, notes)
 
 
-def _read_csv(path: Path, notes: Notes) -> tuple[Columns, list[int]]:
+def read_csv(path: Path, notes: Notes) -> tuple[Columns, list[int]]:
     """The columns by name, and the line number of each row. Rows of a wrong length are left out."""
     try:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
@@ -201,7 +201,8 @@ def _duration(text: str) -> int:
     return value
 
 
-def _workload(path: Path, columns: Columns, lines: list[int], cluster: Cluster, notes: Notes) -> Workload:
+def workload_of(path: Path, columns: Columns, lines: list[int], cluster: Cluster, notes: Notes) -> Workload:
+    """The workload of a table with the columns of docs/simulate.md, each row from a line of the file."""
     rows = _Rows(columns, lines, notes)
     dimensions = cluster.dimensions
     ids = rows.texts("job")
