@@ -15,7 +15,18 @@ from typing import Any
 from cress.model.errors import InputError, InputErrors
 from cress.model.group import Group
 from cress.model.options import Options, check_option
-from cress.model.units import closest, format_duration, format_share, one_of, parse_count, parse_duration, parse_share
+from cress.model.resources import Measure
+from cress.model.units import (
+    closest,
+    format_amount,
+    format_duration,
+    format_share,
+    one_of,
+    parse_amount,
+    parse_count,
+    parse_duration,
+    parse_share,
+)
 
 _FIELDS: dict[str, Field[Any]] = {each.name: each for each in dataclasses.fields(Options)}
 _BY_PLAIN: dict[str, str] = {name.replace("_", ""): name for name in _FIELDS}
@@ -59,6 +70,8 @@ def format_option(name: str, value: Any) -> str:
     kind = _kind(_FIELDS[name])
     if kind == "duration":
         return format_duration(value)
+    if kind == "size":
+        return format_amount(value, Measure.BYTES)
     if kind == "number":
         return format_share(float(value))
     if kind == "words":
@@ -132,6 +145,8 @@ def _kind(each: Field[Any]) -> str:
     about = each.metadata
     if about["unit"] == "µs":
         return "duration"
+    if about["unit"] == "bytes":
+        return "size"
     if isinstance(each.default, bool):
         raise TypeError(f"no way to write the option {each.name}")
     if isinstance(each.default, int):
@@ -147,6 +162,8 @@ def _value(each: Field[Any], text: str) -> Any:
     kind, choices = _kind(each), each.metadata["choices"]
     if kind == "duration":
         return parse_duration(text)
+    if kind == "size":
+        return parse_amount(text, Measure.BYTES)
     if kind == "count":
         return parse_count(text)
     if kind == "number":
@@ -196,6 +213,6 @@ def _allowed(each: Field[Any]) -> str:
     if about["most"] is not None:
         bounds.append(f"≤ {show(about['most'])}")
     limits = f" {', '.join(bounds)}" if bounds else ""
-    unit = f" ({about['unit']})" if about["unit"] and kind != "duration" else ""
+    unit = f" ({about['unit']})" if about["unit"] and kind not in ("duration", "size") else ""
     names = {"words": "names", "weights": "`name=share`"}
     return names.get(kind, kind) + limits + unit

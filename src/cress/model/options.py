@@ -141,6 +141,18 @@ class Options:
         least=1,
     )
 
+    # Nodes that are busy with something else
+    overload_cpu: float = _option(
+        0.9,
+        "a node whose processors are busy for more than this share of the time takes no new tasks (docs/load.md); 0 = off",
+        source="E: 90 %",
+        least=0,
+        most=1,
+    )
+    overload_memory: int = _option(
+        2**30, "nor does one with less free memory than this; 0 = off", unit="bytes", source="E: 1 GiB", least=0
+    )
+
     # Choice of nodes
     node_order: str = _option(
         "balance",
