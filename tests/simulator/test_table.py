@@ -121,7 +121,7 @@ def test_a_cluster_in_yaml_and_in_csv(tmp_path: Path, cluster: Cluster) -> None:
 
 CLUSTERS = {
     "no YAML": ("nodes: [\n", "c.yaml:2: is no YAML"),
-    "an unknown word": ("nodes:\n  - {name: a, resource: '<1>', colour: red}\n", "c.yaml:2: colour: is not known (one of name, count, rack, resource, address, ports, attributes)"),
+    "an unknown word": ("nodes:\n  - {name: a, resource: '<1>', colour: red}\n", "c.yaml:2: colour: is not known (one of name, count, rack, resource, address, ports, attributes, disks, devices, data)"),
     "a unit that is none": ("nodes:\n  - name: a\n    resource: <4,8X>\n", "c.yaml:3: "),
     "an undeclared dimension": ("nodes:\n  - name: a\n    resource: {gpu: 1}\n", "c.yaml:3: gpu: "),
     "no resource": ("nodes:\n  - name: a\n", "c.yaml:2: resource: a node has no resource"),

@@ -6,8 +6,13 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any
 
+from cress.model import devicefile
+from cress.model.attributes import plain
+from cress.model.devices import capacity_with, check_devices, facts_of
 from cress.model.errors import InputError
-from cress.model.node import DYNAMIC_PORTS, Node, Value
+from cress.model.jobreader import below
+from cress.model.jobvalues import mistakes
+from cress.model.node import DYNAMIC_PORTS, Device, Node, Value
 from cress.model.resources import Dimensions
 from cress.model.units import closest, parse_count, parse_duration
 from cress.model.vectors import parse_vector
@@ -15,7 +20,7 @@ from cress.simulator.clusterfile import Builder
 from cress.simulator.workload import Cluster, Outage
 
 TOP_KEYS = ("dimensions", "nodes", "neighbours", "outages")
-NODE_KEYS = ("name", "count", "rack", "resource", "address", "ports", "attributes")
+NODE_KEYS = ("name", "count", "rack", "resource", "address", "ports", "attributes", *devicefile.KEYS)
 OUTAGE_KEYS = ("node", "from", "to")
 
 
@@ -97,6 +102,16 @@ def _add_yaml_node(builder: Builder, entry: Any) -> None:
     except InputError as error:
         builder.wrong(error.at(line=place, field="resource"))
         return
+    devices, data = _devices(builder, entry)
+    try:
+        check_devices(devices, builder.dimensions)
+        capacity = capacity_with(capacity, devices, builder.dimensions)
+    except InputError as error:
+        builder.wrong((below(error, "resource") if error.field else error).at(line=place, field="devices"))
+        return
+    attributes = _attributes(builder, entry)
+    said = {plain(name) for name, _ in attributes}
+    facts = tuple((name, value) for name, value in facts_of(devices).items() if plain(name) not in said)
     count = entry.get("count")
     builder.add(
         _line(entry, "name") or line,
@@ -108,9 +123,30 @@ def _add_yaml_node(builder: Builder, entry: Any) -> None:
             rack=_text(entry.get("rack")),
             address=_address(builder, entry),
             ports=_ports(builder, entry),
-            attributes=_attributes(builder, entry),
+            attributes=(*attributes, *facts),
+            devices=devices,
+            data=data,
         ),
     )
+
+
+def _devices(builder: Builder, entry: Any) -> tuple[tuple[Device, ...], tuple[str, ...]]:
+    """The devices of a node, and the paths of data that it has."""
+    given = {key: entry[key] for key in devicefile.KEYS if key in entry}
+    if not given:
+        return (), ()
+    lines = devicefile.marked_lines(entry)
+    try:
+        found = devicefile.read_devices(given, line_of=lines, dimensions=builder.dimensions, located=False)
+    except InputError as error:
+        for each in mistakes(error):
+            builder.wrong(each)
+        return (), ()
+    for i, path in enumerate(found.data):
+        if "*" in path:
+            hint = "each path by itself: there is no file system to look into"
+            builder.wrong(InputError(f"{path!r} is a pattern", hint=hint, line=lines(f"data[{i}]"), field=f"data[{i}]"))
+    return found.devices, found.data
 
 
 def _address(builder: Builder, entry: Any) -> str:
