@@ -11,15 +11,20 @@ import sys
 import tty
 from typing import Any
 
+import msgspec
 import pytest
 
-from cress.cli import groups, job, jobs, matching, nodes, resolve, status
+from cress.cli import devices, groups, job, jobs, matching, nodes, resolve, status
 from cress.cli.common import count, duration, job_id, pairs, task_id
 from cress.cli.tables import Cell, bar, clean, plain
 from cress.client import (
     AttemptView,
+    DeviceUser,
+    DeviceView,
     GroupView,
+    HeldDevice,
     JobView,
+    LoadView,
     MatchView,
     NodeTask,
     NodeView,
@@ -187,6 +192,123 @@ def test_about_one_node() -> None:
     ]
 
 
+def user(task: int, amount: int = 1000, job: int = 12) -> DeviceUser:
+    return DeviceUser(job=job, task=task, attempt=40 + task, amount=amount)
+
+
+def disk(id: str, state: str, idle: str, *tasks: DeviceUser, path: str = "", **speeds: str) -> DeviceView:
+    able = speeds or {"disk_read": "200M", "disk_write": "200M"}
+    left = dict.fromkeys(able, idle)
+    return DeviceView(
+        kind="disk", id=id, path=path, state=state, bandwidth=able, idle=left, users=len(tasks), tasks=tasks
+    )
+
+
+def text_of(found: list[tuple[Any, list[list[Cell]], str]]) -> list[str]:
+    lines = []
+    for columns, rows, left in found:
+        lines += ["", *plain(columns, rows), *[left] * bool(left)]
+    return lines[1:]
+
+
+def test_devices_of_a_node_one_by_one() -> None:
+    gpu = {"kind": "gpu", "model": "V100M16"}
+    many = tuple(user(i, 1, job=13) for i in range(6))
+    found = devices.tables(
+        [
+            DeviceView(id="0", state="shared", free=540, users=1, tasks=(user(0, 460),), **gpu),  # type: ignore[arg-type]
+            DeviceView(id="1", state="used", users=1, tasks=(user(1),), **gpu),  # type: ignore[arg-type]
+            DeviceView(kind="fpga", id="a0", state="free", free=1000, path="/dev/fpga0"),
+            disk("sda", "shared", "50M", *many, path="/data/disk1"),
+            disk(
+                "nvme", "exclusive", "0", user(2), path="/data/disk2", disk_read="2G", disk_write="1G", iops_read="500K"
+            ),
+            disk("sdb", "free", "200M"),
+        ]
+    )
+    assert text_of(found) == [
+        "DEVICE   MODEL    PATH        STATE   FREE  TASKS",
+        "gpu 0    V100M16  -           shared  0.54  12.0 (0.46)",
+        "gpu 1    V100M16  -           used       0  12.1",
+        "fpga a0  -        /dev/fpga0  free       1  -",
+        "",
+        "DISK  PATH          BANDWIDTH  IDLE  STATE      TASKS",
+        "sda   /data/disk1        200M   50M  shared     13.0 13.1 13.2 13.3 and 2 more",
+        "nvme  /data/disk2  2G:1G:500K     0  exclusive  12.2",
+        "sdb   -                  200M  200M  free       -",
+    ]
+
+
+def test_of_many_devices_those_are_shown_that_tasks_have_and_the_others_counted() -> None:
+    busy = (40, 41, 61)
+    found = devices.tables(
+        [
+            DeviceView(
+                kind="gpu", id=str(i), state="used" if i in busy else "free", free=0 if i in busy else 1000,
+                users=i in busy, tasks=(user(i),) * (i in busy),
+            )
+            for i in range(62)
+        ]
+    )  # fmt: skip
+    ((_, rows, left),) = found
+    assert [row[0] for row in rows] == [f"gpu {i}" for i in (*range(13), *busy)]
+    assert left == "and 46 more, free (--json has all)"
+
+
+def test_devices_of_tasks_stand_beside_them_where_there_are_some() -> None:
+    held = (
+        HeldDevice(kind="gpu", id="0", amount=1000),
+        HeldDevice(kind="gpu", id="1", amount=460),
+        HeldDevice(kind="disk", id="sda", amount=0),
+    )
+    ran = AttemptView(id=1, node="n1", outcome="running", placed=NOW, started=NOW - 9, devices=held)
+    rows = [TaskView(index=0, state="running", attempts=(ran,)), TaskView(index=1, state="waiting")]
+    assert plain(*job.task_table(rows, NOW, ports=False)) == [
+        "TASK  STATE    TRIES  NODE  TIME  EXIT  DEVICES                            ERROR",
+        "   0  running      1  n1    9.0s     -  gpu 0,1 (0.46); disk sda (shared)",
+        "   1  waiting      0  -        -     -  -",
+    ]
+    assert plain(*job.service_table(rows[:1], NOW))[0].split()[-3:] == ["PORTS", "DEVICES", "REASON"]
+    assert plain(*job.attempt_table([ran], NOW))[1].endswith("gpu 0,1 (0.46); disk sda (shared)")
+    bare = [AttemptView(id=1, node="n1", outcome="lost", placed=NOW)]
+    assert [column.title for column in job.attempt_table(bare, NOW)[0]] == [each.title for each in job.ATTEMPTS]
+    task = NodeTask(job=12, task=0, attempt=7, name="web", devices=held[2:])
+    assert plain(*nodes.task_table([task])) == [
+        "TASK  NAME  STARTED   PORTS  DEVICES",
+        "12.0  web   starting  -      disk sda (shared)",
+    ]
+
+
+BUSY = LoadView(cpu=0.954, memory=0.5, network=0.01, disk=0.71, free_memory=8 * 2**30 + 2**28)
+
+
+def test_a_column_of_loads_where_anything_is_measured() -> None:
+    views = [
+        NodeView(name="n1", state="overloaded", load=BUSY, reason="cpu 95 % busy"),
+        NodeView(name="n2", state="up", load=LoadView(cpu=0, memory=0.25, network=0, disk=0, free_memory=2**20)),
+        NodeView(name="n3", state="away"),
+    ]
+    assert plain(*nodes.table(views)) == [
+        "NAME  STATE       RACK  TASKS         LOAD  REASON",
+        "n1    overloaded  -         0     cpu 95 %  cpu 95 % busy",
+        "n2    up          -         0  memory 25 %",
+        "n3    away        -         0            -",
+    ]
+    assert devices.load_cell(views[0]) == ("cpu 95 %", "red")
+    assert "LOAD" not in plain(*nodes.table(views[2:]))[0]
+
+
+def test_load_and_data_of_one_node() -> None:
+    view = NodeView(name="n1", state="up", load=BUSY, judged=False, data=tuple(f"/d/{i:03}" for i in range(1_000)))
+    told = texts(nodes.about(view))
+    assert told["Load"] == (
+        "cpu 95 %, memory 50 % (8.2G free), network 1 %, disk 71 %; not judged: it gets tasks whatever its load is"
+    )
+    assert told["Data"] == "/d/000, /d/001, /d/002, /d/003, /d/004 and 995 more"
+    bare = texts(nodes.about(NodeView(name="n1", state="up", data=("/d",))))
+    assert (bare["Load"], bare["Data"]) == ("", "/d")
+
+
 def test_nodes_that_match_come_in_the_order_of_their_score_and_the_others_say_why_not() -> None:
     def node(name: str, match: MatchView, **more: Any) -> NodeView:
         return NodeView(name=name, state="up", match=match, **more)
@@ -227,12 +349,24 @@ def place(task: int, node: str = "n1", **ports: int) -> PlaceView:
 
 
 def test_where_tasks_are() -> None:
-    assert plain(resolve.COLUMNS, [resolve.row(place(0, http=8080, admin=20_000)), resolve.row(place(10, "n2"))]) == [
+    assert plain(*resolve.table([place(0, http=8080, admin=20_000), place(10, "n2")])) == [
         " TASK  NODE  RACK  ADDRESS   PORTS",
         " 12.0  n1    r1    10.0.0.1  http=8080 admin=20000",
         "12.10  n2    r1    10.0.0.1  -",
     ]
     assert resolve.ports({"port": 80}) == "80"
+
+
+def test_where_tasks_are_that_have_devices() -> None:
+    held = (HeldDevice(kind="disk", id="sda", amount=1000), HeldDevice(kind="gpu", id="1", amount=1000))
+    own = msgspec.structs.replace(place(0), disk="/data/disk1", devices=held)
+    assert plain(*resolve.table([own, place(1)])) == [
+        "TASK  NODE  RACK  ADDRESS   PORTS  DISK         DEVICES",
+        "12.0  n1    r1    10.0.0.1  -      /data/disk1  gpu 1",
+        "12.1  n1    r1    10.0.0.1  -      -            -",
+    ]
+    assert plain(*resolve.table([place(1)]))[0].split()[-1] == "PORTS"
+    assert resolve.changes([], [own]) == ["+ 12.0 n1 r1 10.0.0.1 - /data/disk1"]
 
 
 def test_what_changed_of_where_tasks_are() -> None:

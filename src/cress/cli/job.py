@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli import families
+from cress.cli import devices, families
 from cress.cli.common import Data, Json, connect, count, duration, moment, print_json
 from cress.cli.errors import told
 from cress.cli.named import task_named
@@ -18,7 +18,7 @@ from cress.cli.tables import Cell, Column, facts, show, state
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
-    from cress.client import AttemptView, Client, JobView, TaskView
+    from cress.client import AttemptView, Client, HeldDevice, JobView, TaskView
 
 EPILOG = """\
 \b
@@ -90,7 +90,7 @@ def job(
         if view.type in OF_JOBS:
             return
         if tasks and view.type in KEPT:
-            show(families.SERVICE_TASKS, [families.service_row(each, now) for each in tasks])
+            show(*service_table(tasks, now))
         elif tasks:
             show(*task_table(tasks, now, ports=bool(view.ports)))
         left = view.tasks.total - len(tasks)
@@ -164,13 +164,30 @@ def _spread(view: JobView) -> str:
 
 
 def task_table(tasks: Sequence[TaskView], now: float, *, ports: bool) -> tuple[list[Column], list[list[Cell]]]:
-    """Columns and rows; with ``ports`` of a job that has some."""
-    rows = [task_row(each, now) for each in tasks]
-    if not ports:
-        return [*TASKS], rows
-    for each, cells in zip(tasks, rows, strict=True):
-        cells.insert(-1, ports_of(each.attempts[-1].ports if each.attempts else {}))
-    return [*TASKS[:-1], PORTS, TASKS[-1]], rows
+    """Columns and rows; with ``ports`` of a job that has some, and with devices where tasks have or had some."""
+    rows, columns = [task_row(each, now) for each in tasks], [*TASKS]
+    if ports:
+        for each, cells in zip(tasks, rows, strict=True):
+            cells.insert(-1, ports_of(each.attempts[-1].ports if each.attempts else {}))
+        columns.insert(-1, PORTS)
+    return devices.with_devices(columns, rows, [_held(each) for each in tasks], len(columns) - 1)
+
+
+def service_table(tasks: Sequence[TaskView], now: float) -> tuple[list[Column], list[list[Cell]]]:
+    """Columns and rows of the tasks of a service or database; with devices where one that runs has some."""
+    columns, rows = families.SERVICE_TASKS, [families.service_row(each, now) for each in tasks]
+    held = [_held(each) if each.attempts and each.attempts[-1].ended is None else () for each in tasks]
+    return devices.with_devices(columns, rows, held, len(columns) - 1)
+
+
+def attempt_table(attempts: Sequence[AttemptView], now: float) -> tuple[list[Column], list[list[Cell]]]:
+    """Columns and rows of the attempts of one task."""
+    rows = [_attempt_row(each, now) for each in attempts]
+    return devices.with_devices(ATTEMPTS, rows, [each.devices for each in attempts], len(ATTEMPTS) - 1)
+
+
+def _held(task: TaskView) -> Sequence[HeldDevice]:
+    return task.attempts[-1].devices if task.attempts else ()
 
 
 def task_row(task: TaskView, now: float) -> list[Cell]:
@@ -218,7 +235,7 @@ def _one_task(client: Client, view: JobView, index: int, as_json: bool) -> None:
     )
     if task.attempts:
         print()
-        show(ATTEMPTS, [_attempt_row(each, now) for each in task.attempts])
+        show(*attempt_table(task.attempts, now))
 
 
 def _why(view: JobView, task: TaskView) -> str:

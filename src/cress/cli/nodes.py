@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cress.cli import devices
 from cress.cli.common import Data, Json, connect, duration_of, moment, print_json
 from cress.cli.default import WithDefaultOf
 from cress.cli.errors import told
@@ -42,6 +43,8 @@ TASKS = (
     Column("STARTED"),
     Column("PORTS", gives=True),
 )
+# Tasks of a node that are shown of more.
+MOST_TASKS = 100
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A node.")]
 
@@ -81,14 +84,25 @@ def nodes(
                 found[0] if name is not None else {"nodes": found, "notes": notes} if matching else {"nodes": found}
             )
         elif name is not None:
-            facts(about(found[0]))
-            if found[0].tasks:
-                print()
-                show(TASKS, [task_row(task) for task in found[0].tasks])
+            _show_one(found[0])
         elif found:
             show(*table(sorted(found, key=_as_counted)))
         else:
             typer.echo("no node has registered yet (cress executor starts one)", err=True)
+
+
+def _show_one(node: NodeView) -> None:
+    facts(about(node))
+    for columns, rows, left in devices.tables(node.devices):
+        print()
+        show(columns, rows)
+        if left:
+            print(left)
+    if node.tasks:
+        print()
+        show(*task_table(node.tasks[:MOST_TASKS]))
+        if node.running > MOST_TASKS:
+            print(f"and {node.running - MOST_TASKS:,} more")
 
 
 def _as_counted(node: NodeView) -> list[tuple[bool, int, str]]:
@@ -159,17 +173,19 @@ def drain(
 
 
 def table(nodes: Sequence[NodeView]) -> tuple[list[Column], list[list[Cell]]]:
-    """Columns and rows: a column of ``used/offered`` for every dimension that some node offers."""
+    """Columns and rows: a column of ``used/offered`` for every dimension that some node offers, one of loads if there are."""
     names = list(dict.fromkeys(name for node in nodes for name in node.capacity))
     columns = [Column("NAME", gives=True), Column("STATE"), Column("RACK", gives=True), Column("TASKS", right=True)]
     columns += [Column(name.upper(), right=True) for name in names]
-    columns.append(Column("REASON", gives=True))
+    loads = any(node.load is not None for node in nodes)
+    columns += [*[Column("LOAD", right=True)] * loads, Column("REASON", gives=True)]
     rows: list[list[Cell]] = []
     for node in nodes:
         used: list[Cell] = [
             f"{node.used.get(name, '0')}/{node.capacity[name]}" if name in node.capacity else "-" for name in names
         ]
-        rows.append([node.name, state(node.state), node.rack or "-", str(node.running), *used, node.reason])
+        load = [devices.load_cell(node)] * loads
+        rows.append([node.name, state(node.state), node.rack or "-", str(node.running), *used, *load, node.reason])
     return columns, rows
 
 
@@ -184,6 +200,8 @@ def about(node: NodeView) -> list[tuple[str, Cell]]:
         ("Tasks", str(node.running)),
         *((name, f"{node.used.get(name, '0')} of {amount} used") for name, amount in node.capacity.items()),
         ("Disks", f"{node.disks_free} of {node.disks} free" if node.disks else ""),
+        ("Load", devices.load(node)),
+        ("Data", devices.data(node.data)),
         ("Ports", _ports(node)),
         ("Not limited", "; ".join(node.unlimited)),
         *((name, shown(value)) for name, value in node.attributes.items()),
@@ -199,6 +217,11 @@ def _matched(client: Client, where: str, rank: str) -> NodesPage:
         if not error.faults:
             raise
         raise InputError(error.faults[0].what, hint=error.faults[0].hint, field=f"--{error.faults[0].field}") from None
+
+
+def task_table(tasks: Sequence[NodeTask]) -> tuple[list[Column], list[list[Cell]]]:
+    """Columns and rows of what runs on a node: a column of devices where a task has some."""
+    return devices.with_devices(TASKS, [task_row(task) for task in tasks], [task.devices for task in tasks], len(TASKS))
 
 
 def task_row(task: NodeTask) -> list[Cell]:

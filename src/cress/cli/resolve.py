@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cress.cli import devices
 from cress.cli.common import AGAIN, PATIENCE, Data, Json, connect, print_json
 from cress.cli.errors import told
 from cress.cli.tables import Cell, Column, clean, show
@@ -35,6 +36,7 @@ COLUMNS = (
     Column("ADDRESS", gives=True),
     Column("PORTS", gives=True),
 )
+DISK = Column("DISK", gives=True)
 NOBODY = 1
 # What the port of a job is called that has only one, and no name for it.
 UNNAMED = "port"
@@ -57,11 +59,21 @@ def resolve(
         if as_json:
             print_json({"places": places})
         elif places:
-            show(COLUMNS, [row(place) for place in places])
+            show(*table(places))
         else:
             typer.echo(f"nothing called {clean(name)} runs" + (f" in group {clean(group)}" if group else ""), err=True)
         if not places:
             raise typer.Exit(NOBODY)
+
+
+def table(places: Sequence[PlaceView]) -> tuple[list[Column], list[list[Cell]]]:
+    """Columns and rows: where a task has a disk, its path, and where one has other devices, those."""
+    columns, rows = [*COLUMNS], [row(place) for place in places]
+    if any(place.disk for place in places):
+        columns.append(DISK)
+        rows = [[*cells, place.disk or "-"] for cells, place in zip(rows, places, strict=True)]
+    others = [[each for each in place.devices if each.kind != devices.DISK] for place in places]
+    return devices.with_devices(columns, rows, others, len(columns))
 
 
 def row(place: PlaceView) -> list[Cell]:
@@ -81,7 +93,15 @@ def changes(before: Sequence[PlaceView], now: Sequence[PlaceView]) -> list[str]:
     gone = [place for place in before if place not in now]
     come = [place for place in now if place not in before]
     return [
-        " ".join([sign, *(clean(cell if isinstance(cell, str) else cell[0]) for cell in row(place))])
+        " ".join(
+            [
+                sign,
+                *(
+                    clean(cell if isinstance(cell, str) else cell[0])
+                    for cell in [*row(place), *[place.disk] * bool(place.disk)]
+                ),
+            ]
+        )
         for sign, places in (("-", gone), ("+", come))
         for place in places
     ]

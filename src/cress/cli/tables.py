@@ -26,8 +26,13 @@ STATES = {
     "cancelled": "dim",
     "preempted": "magenta",
     "up": "green",
+    "overloaded": "yellow",
     "cordoned": "yellow",
     "away": "red",
+    "free": "green",
+    "shared": "yellow",
+    "used": "cyan",
+    "exclusive": "cyan",
 }
 
 

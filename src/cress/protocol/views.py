@@ -84,10 +84,18 @@ class JobView(View, frozen=True):
     dag: DagView | None = None
 
 
+class HeldDevice(View, frozen=True):
+    """A device that a task has, or had: ``amount`` in thousandths; of a disk 1000 for itself, 0 with others."""
+
+    kind: str
+    id: str
+    amount: int
+
+
 class AttemptView(View, frozen=True):
     """An attempt: ``outcome`` is ``running`` until it ends. ``code``: exit code, -n after signal n, or unknown.
 
-    ``ports`` are the numbers that it has, or had, by name.
+    ``ports`` are the numbers that it has, or had, by name, ``devices`` those of its node.
     """
 
     id: int
@@ -101,6 +109,7 @@ class AttemptView(View, frozen=True):
     cpu: float = 0.0
     memory: int = 0
     ports: dict[str, int] = {}
+    devices: tuple[HeldDevice, ...] = ()
 
 
 class TaskView(View, frozen=True):
@@ -126,6 +135,48 @@ class NodeTask(View, frozen=True):
     name: str = ""
     started: float | None = None
     ports: dict[str, int] = {}
+    devices: tuple[HeldDevice, ...] = ()
+
+
+class DeviceUser(View, frozen=True):
+    """A task that has a device, or a part of it: ``amount`` as in ``HeldDevice``."""
+
+    job: int
+    task: int
+    attempt: int
+    amount: int
+
+
+class DeviceView(View, frozen=True):
+    """A device of a node: ``state`` is free, shared or used; of a disk that one task has for itself, exclusive.
+
+    ``free`` thousandths of it no task has; of a disk, which counts otherwise, ``bandwidth`` by dimension is what it can,
+    and ``idle`` what nobody was promised. ``tasks`` are those that have it, the first 1,000 of ``users``.
+    """
+
+    kind: str
+    id: str
+    state: str
+    model: str = ""
+    path: str = ""
+    free: int = 0
+    bandwidth: Resources = {}
+    idle: Resources = {}
+    users: int = 0
+    tasks: tuple[DeviceUser, ...] = ()
+
+
+class LoadView(View, frozen=True):
+    """What was measured on a node, smoothed: shares of what it has, from 0 to 1, and ``free_memory`` in bytes.
+
+    ``disk`` is the time that its disks were busy, ``network`` what is sent.
+    """
+
+    cpu: float
+    memory: float
+    network: float
+    disk: float
+    free_memory: int
 
 
 class MatchView(View, frozen=True):
@@ -145,12 +196,13 @@ class MatchView(View, frozen=True):
 
 
 class NodeView(View, frozen=True):
-    """A node: ``state`` is up, cordoned or away.
+    """A node: ``state`` is up, overloaded, cordoned or away.
 
     ``address`` is where its tasks are reached. ``match`` is there when the nodes were asked for ``where`` or ``rank``.
+    ``load`` is there while it is measured; a node that is not ``judged`` gets new tasks whatever its load is.
     What runs there is told of a single node: ``tasks`` (the first 1,000), and ``ports_seen``, on which somebody listens
-    who is no task; ``disks_free`` of ``disks`` whole disks belong to no task. ``unlimited`` are sentences about limits
-    that do not hold there.
+    who is no task; its ``devices`` one by one; ``disks_free`` of ``disks`` belong to no task; ``data`` are the paths that
+    it has. ``unlimited`` are sentences about limits that do not hold there.
     """
 
     name: str
@@ -168,6 +220,10 @@ class NodeView(View, frozen=True):
     disks: int = 0
     disks_free: int = 0
     unlimited: tuple[str, ...] = ()
+    load: LoadView | None = None
+    judged: bool = True
+    devices: tuple[DeviceView, ...] = ()
+    data: tuple[str, ...] = ()
     # Raw amounts by dimension, for programs that draw.
     capacity_amounts: dict[str, int] = {}
     used_amounts: dict[str, int] = {}
@@ -248,7 +304,11 @@ class NodesPage(View, frozen=True):
 
 
 class PlaceView(View, frozen=True):
-    """Where a running task is reached: the name of its node, its rack and address, its ports by name."""
+    """Where a running task is reached: the name of its node, its rack and address, its ports by name.
+
+    ``disk`` is the path of the disk that it has, for itself or with others (its id, where that has no path; several are
+    separated by ``:``), ``devices`` all that it has.
+    """
 
     job: int
     name: str
@@ -260,6 +320,8 @@ class PlaceView(View, frozen=True):
     address: str
     ports: dict[str, int]
     since: float
+    disk: str = ""
+    devices: tuple[HeldDevice, ...] = ()
 
 
 class PlacesPage(View, frozen=True):

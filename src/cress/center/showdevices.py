@@ -1,0 +1,95 @@
+"""Devices, and the measured load of nodes, in the form in which the API shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cress.core.scheduler import Scheduler
+from cress.lifecycle.live import LiveAttempt, LiveNode
+from cress.lifecycle.machine import Machine
+from cress.model.devices import WHOLE, devices_of, read_back
+from cress.model.node import DISK_KIND, Allocated, Device, Load
+from cress.model.resources import DISK_DIMENSIONS, Dimensions
+from cress.model.units import format_amount
+from cress.protocol.views import DeviceUser, DeviceView, HeldDevice, LoadView, Resources
+
+# Tasks that are told of one device.
+MOST_USERS = 1_000
+
+
+def held(devices: Iterable[Allocated]) -> tuple[HeldDevice, ...]:
+    """The devices of a task."""
+    return tuple(HeldDevice(kind=each.kind, id=each.id, amount=each.amount) for each in devices)
+
+
+def held_then(devices: Iterable[str]) -> tuple[HeldDevice, ...]:
+    """The devices of a finished attempt."""
+    return held(map(read_back, devices))
+
+
+def load_view(load: Load | None) -> LoadView | None:
+    """A measured load; ``None``: nobody measures."""
+    if load is None:
+        return None
+    return LoadView(
+        cpu=load.cpu / WHOLE,
+        memory=load.memory / WHOLE,
+        network=load.network / WHOLE,
+        disk=load.disk / WHOLE,
+        free_memory=load.free_memory,
+    )
+
+
+def overload(core: Scheduler, name: str) -> str:
+    """What was measured on a node that is too much for new tasks; empty if it takes some."""
+    f = core.cluster.index.get(name)
+    return "" if f is None else core.cluster.overloaded[f] or ""
+
+
+def device_views(machine: Machine, node: LiveNode) -> tuple[DeviceView, ...]:
+    """The devices of a node one by one, with the tasks that have them."""
+    dimensions = machine.core.dimensions
+    users: dict[tuple[str, str], list[tuple[LiveAttempt, int]]] = {}
+    for attempt in machine.attempts.values():
+        if attempt.node == node.node.name:
+            for each in attempt.devices:
+                users.setdefault((each.kind, each.id), []).append((attempt, each.amount))
+    views = []
+    for device in devices_of(node.node, dimensions):
+        having = sorted(users.get((device.kind, device.id), ()), key=lambda user: user[0].id)
+        tasks = tuple(
+            DeviceUser(job=each.job, task=each.task, attempt=each.id, amount=amount)
+            for each, amount in having[:MOST_USERS]
+        )
+        common = {"kind": device.kind, "id": device.id, "model": device.model, "path": device.path}
+        state, more = _disk(machine, device, having) if device.kind == DISK_KIND else _other(having)
+        views.append(DeviceView(**common, state=state, users=len(having), tasks=tasks, **more))  # type: ignore[arg-type]
+    return tuple(views)
+
+
+def _other(having: list[tuple[LiveAttempt, int]]) -> tuple[str, Mapping[str, object]]:
+    free = max(0, WHOLE - sum(amount for _, amount in having))
+    state = "free" if free == WHOLE else "shared" if free else "used"
+    return state, {"free": free}
+
+
+def _disk(machine: Machine, disk: Device, having: list[tuple[LiveAttempt, int]]) -> tuple[str, Mapping[str, object]]:
+    dimensions = machine.core.dimensions
+    alone = any(amount for _, amount in having)
+    idle = [0] * len(DISK_DIMENSIONS) if alone else list(disk.bandwidth)
+    if not alone:
+        for attempt, _ in having:
+            request = machine.jobs[attempt.job].job.request
+            for k, name in enumerate(DISK_DIMENSIONS):
+                idle[k] = max(0, idle[k] - request[dimensions.index[name]])
+    state = "exclusive" if alone else "shared" if having else "free"
+    return state, {"bandwidth": _speeds(disk.bandwidth, dimensions), "idle": _speeds(idle, dimensions, disk.bandwidth)}
+
+
+def _speeds(amounts: Iterable[int], dimensions: Dimensions, offered: Iterable[int] | None = None) -> Resources:
+    """The amounts of a disk by dimension, of those that it offers."""
+    return {
+        name: format_amount(amount, dimensions.measure(name))
+        for name, amount, there in zip(DISK_DIMENSIONS, amounts, offered or amounts, strict=True)
+        if there
+    }

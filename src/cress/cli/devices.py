@@ -1,0 +1,157 @@
+"""What nodes have, for people: devices one by one with who has them, measured load, paths of data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from cress.cli.tables import Cell, Column, state
+
+if TYPE_CHECKING:
+    from cress.client import DeviceUser, DeviceView, HeldDevice, NodeView
+
+DISK = "disk"
+WHOLE = 1000
+# Devices of a table, tasks of a device, paths of data that are shown of more; ``--json`` has all.
+MOST_DEVICES, MOST_TASKS, MOST_PATHS = 16, 4, 5
+# A node is shown as busy from this share on, and as nearly so.
+BUSY, NEARLY = 0.9, 0.7
+
+COLUMN = Column("DEVICES", gives=True)
+DISKS = (
+    Column("DISK", gives=True),
+    Column("PATH", gives=True),
+    Column("BANDWIDTH", right=True),
+    Column("IDLE", right=True),
+    Column("STATE"),
+    Column("TASKS", gives=True),
+)
+_SPEEDS = ("disk_read", "disk_write", "iops_read", "iops_write")
+
+
+def tables(devices: Sequence[DeviceView]) -> list[tuple[Sequence[Column], list[list[Cell]], str]]:
+    """A table of the devices that are no disks and one of the disks, as far as there are some: columns, rows, and a line
+    about those that are left out.
+    """
+    disks = [each for each in devices if each.kind == DISK]
+    others = [each for each in devices if each.kind != DISK]
+    found: list[tuple[Sequence[Column], list[list[Cell]], str]] = []
+    if others:
+        shown, left = _cut(others)
+        models, paths = any(each.model for each in others), any(each.path for each in others)
+        columns = [Column("DEVICE", gives=True), Column("STATE"), Column("FREE", right=True)]
+        columns[1:1] = [*[Column("MODEL", gives=True)] * models, *[Column("PATH", gives=True)] * paths]
+        columns.append(Column("TASKS", gives=True))
+        rows = []
+        for each in shown:
+            row: list[Cell] = [f"{each.kind} {each.id}", *[each.model or "-"] * models, *[each.path or "-"] * paths]
+            rows.append([*row, state(each.state), share(each.free), _tasks(each)])
+        found.append((columns, rows, left))
+    if disks:
+        shown, left = _cut(disks)
+        rows = []
+        for each in shown:
+            speeds = [bandwidth(each.bandwidth), bandwidth(each.idle)]
+            rows.append([each.id, each.path or "-", *speeds, state(each.state), _tasks(each)])
+        found.append((DISKS, rows, left))
+    return found
+
+
+def devices(held: Iterable[HeldDevice]) -> str:
+    """Devices in a cell: ``gpu 0,1; disk sda shared``, of a part ``gpu 0 (0.46)``; ``-``: none."""
+    kinds: dict[str, list[str]] = {}
+    for each in held:
+        kinds.setdefault(each.kind, []).append(_one(each))
+    return "; ".join(f"{kind} {','.join(texts)}" for kind, texts in kinds.items()) or "-"
+
+
+def with_devices(
+    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], held: Sequence[Iterable[HeldDevice]], at: int
+) -> tuple[list[Column], list[list[Cell]]]:
+    """A table with one more column before column ``at``, where a row has devices: ``held`` by row."""
+    texts = [devices(each) for each in held]
+    if all(text == "-" for text in texts):
+        return [*columns], [[*row] for row in rows]
+    told = [[*row[:at], text, *row[at:]] for row, text in zip(rows, texts, strict=True)]
+    return [*columns[:at], COLUMN, *columns[at:]], told
+
+
+def load(node: NodeView) -> str:
+    """The measured load of a node in a line; empty when nobody measures."""
+    if node.load is None:
+        return ""
+    told = node.load
+    parts = [f"{name} {percent(getattr(told, name))}" for name in ("cpu", "memory", "network", "disk")]
+    parts[1] += f" ({size(told.free_memory)} free)"
+    return ", ".join(parts) + ("" if node.judged else "; not judged: it gets tasks whatever its load is")
+
+
+def load_cell(node: NodeView) -> Cell:
+    """The measured load of a node in a cell: the share that is highest, and of what."""
+    if node.load is None:
+        return "-"
+    name = max(("cpu", "memory", "network", "disk"), key=lambda each: getattr(node.load, each))
+    highest = getattr(node.load, name)
+    style = "red" if highest >= BUSY else "yellow" if highest >= NEARLY else ""
+    return f"{name} {percent(highest)}", style
+
+
+def data(paths: Sequence[str]) -> str:
+    """Paths of data in a line, not too many."""
+    more = len(paths) - MOST_PATHS
+    told = ", ".join(paths[:MOST_PATHS])
+    return f"{told} and {more:,} more" if more > 0 else told
+
+
+def bandwidth(speeds: Mapping[str, str]) -> str:
+    """What a disk can, as in a resource: ``200M``, or ``2G:1G:500K:200K``."""
+    amounts = [speeds.get(name, "0") for name in _SPEEDS]
+    if amounts[0] == amounts[1] and amounts[2:] == ["0", "0"]:
+        return amounts[0]
+    while amounts[-1] == "0":
+        amounts.pop()
+    return ":".join(amounts)
+
+
+def share(thousandths: int) -> str:
+    """A part of one: ``0.46``, ``1``."""
+    return f"{thousandths / WHOLE:g}"
+
+
+def percent(part: float) -> str:
+    """A share as people read it: ``37 %``."""
+    return f"{part * 100:.0f} %"
+
+
+def size(count: int) -> str:
+    """Bytes, not exactly: ``7.5G``, ``512M``."""
+    return f"{count / 2**30:.1f}G" if count >= 2**30 else f"{count / 2**20:.0f}M"
+
+
+def _cut(devices: Sequence[DeviceView]) -> tuple[list[DeviceView], str]:
+    """Not too many of them, rather those that tasks have; and what the others are."""
+    if len(devices) <= MOST_DEVICES:
+        return list(devices), ""
+    first = sorted(range(len(devices)), key=lambda k: (not devices[k].users, k))[:MOST_DEVICES]
+    shown = [devices[k] for k in sorted(first)]
+    others = [each.state for k, each in enumerate(devices) if k not in first]
+    words = list(dict.fromkeys(others))
+    states = ": " + ", ".join(f"{others.count(word)} {word}" for word in words) if len(words) > 1 else f", {words[0]}"
+    return shown, f"and {len(others)} more{states} (--json has all)"
+
+
+def _tasks(device: DeviceView) -> str:
+    told = " ".join(_user(each, device.kind) for each in device.tasks[:MOST_TASKS])
+    more = device.users - min(len(device.tasks), MOST_TASKS)
+    return f"{told} and {more} more" if more else told or "-"
+
+
+def _user(user: DeviceUser, kind: str) -> str:
+    task = f"{user.job}.{user.task}"
+    return task if kind == DISK or user.amount == WHOLE else f"{task} ({share(user.amount)})"
+
+
+def _one(each: HeldDevice) -> str:
+    if each.kind == DISK:
+        return each.id if each.amount else f"{each.id} (shared)"
+    return each.id if each.amount == WHOLE else f"{each.id} ({share(each.amount)})"
