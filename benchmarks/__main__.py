@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import containers, core, families, generated, live, matching, python, simulator
+from benchmarks import bottleneck, containers, core, families, generated, live, matching, python, simulator
 from benchmarks.result import Result
 
 PARTS: dict[str, Callable[[], Iterator[Result]]] = {
@@ -20,6 +20,7 @@ PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "python": python.results,
     "simulator": simulator.results,
     "generated": generated.results,
+    "bottleneck": bottleneck.results,
 }
 
 

@@ -341,6 +341,18 @@ def test_a_narrow_terminal_gets_the_table_in_parts(tmp_path: Path, log: Path) ->
     assert piped[0].split() == ["FIFO", "BackFill", "BackFill/conservative"]
 
 
+def test_the_example_of_a_mixed_load_waits_only_where_equal_bottlenecks_meet(tmp_path: Path) -> None:
+    found = {}
+    for order in ("first", "balance"):
+        files = (EXAMPLES / "mixed.csv", "--cluster", EXAMPLES / "mixed.yaml")
+        result = cress("simulate", *files, "--option", f"node_order={order}", "--json", "--out", tmp_path / order)
+        assert result.returncode == 0, result.stderr
+        summary = json.loads(result.stdout)[0]
+        found[order] = (summary["wait_max_s"], summary["makespan_s"])
+    # As docs/simulate.md has it.
+    assert found == {"first": (57 * 60, 121 * 60), "balance": (0, 63 * 60)}
+
+
 def test_the_examples_fit_together(tmp_path: Path) -> None:
     """What README and guide show: every file of examples/ in one run, with nothing left out."""
     files = ("--cluster", EXAMPLES / "cluster.yaml", "--groups", EXAMPLES / "Group.conf")
@@ -353,4 +365,10 @@ def test_the_examples_fit_together(tmp_path: Path) -> None:
         "default", "games", "mobile", "news", "research",
     }  # fmt: skip
     live = {"small.conf", "sweep.yaml", "shop.yaml", "guestbook"}  # for a live cluster: the README shows them
-    assert {path.name for path in EXAMPLES.iterdir()} == {"Group.conf", "cluster.yaml", "jobs.csv"} | live
+    assert {path.name for path in EXAMPLES.iterdir()} == {
+        "Group.conf",
+        "cluster.yaml",
+        "jobs.csv",
+        "mixed.csv",
+        "mixed.yaml",
+    } | live
