@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
 from heapq import heapify, heappop, heappush
 
-from cress.core import licences, locations, overload
+from cress.core import licences, located, overload
 from cress.core.admission import check_events
 from cress.core.balance import Balance
 from cress.core.cluster import Cluster, Shape
@@ -186,7 +186,7 @@ class Ledger:
             case LoadSeen():
                 overload.see(self, event)
             case DataLocated():
-                locations.see(self, event)
+                located.see(self, event)
             case LicencesSet():
                 licences.set_counts(self, event)
         # What a gang has room for may be more, although no clause says anything else of any node.

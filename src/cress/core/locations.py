@@ -1,29 +1,83 @@
-"""Where data lies that clauses name, as events said last (algorithms §8, DataLocality)."""
+"""Where data lies that clauses name (algorithms §8, DataLocality): on nodes, as they say; elsewhere, as events said last."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
 
-from cress.model.events import DataLocated
+from cress.model.datanames import within
+from cress.model.node import Node
 
-if TYPE_CHECKING:
-    from cress.core.ledger import Ledger
+# A share of all of it, in thousandths.
+WHOLE = 1000
+
+Places: TypeAlias = tuple[tuple[str, int], ...]
+
+
+class DataOf(NamedTuple):
+    """Data of this name, for who watches where it lies."""
+
+    data: str
+
+
+def is_local(data: str) -> bool:
+    """Whether it is a path of nodes, which they know themselves; of all other data events tell."""
+    return data.startswith("/")
 
 
 class Locations:
-    """What is known of data, by its name: hosts and their shares in thousandths, or why nothing is known."""
+    """What is known of data, by its name: hosts and their shares in thousandths, or why nothing is known.
+
+    ``wanted`` counts the live jobs that name it, in whatever clause.
+    """
 
     def __init__(self) -> None:
-        self.places: dict[str, tuple[tuple[str, int], ...]] = {}
+        self.places: dict[str, Places] = {}
         self.problems: dict[str, str] = {}
+        self.wanted: dict[str, int] = {}
+        # Grows with every new name and every one that is gone, so that whoever looks things up knows to look.
+        self.stamp = 0
+        self._had: dict[int, tuple[str, ...]] = {}
+        self._holders: dict[str, dict[int, None]] = {}
 
+    def set_node(self, f: int, node: Node) -> None:
+        """Node ``f`` has these paths, and no others."""
+        if self._had.get(f, ()) == node.data:
+            return
+        for path in self._had.pop(f, ()):
+            holders = self._holders[path]
+            del holders[f]
+            if not holders:
+                del self._holders[path]
+        for path in node.data:
+            self._holders.setdefault(path, {})[f] = None
+        if node.data:
+            self._had[f] = node.data
 
-def see(core: Ledger, event: DataLocated) -> None:
-    """Data lies elsewhere than was thought, or is to be forgotten."""
-    known = core.relations.locations
-    known.places.pop(event.data, None)
-    known.problems.pop(event.data, None)
-    if event.problem:
-        known.problems[event.data] = event.problem
-    elif event.places is not None:
-        known.places[event.data] = event.places
+    def name(self, data: Iterable[str], change: int) -> None:
+        """A live job names this data (1), or does no more (-1)."""
+        for each in data:
+            count = self.wanted.get(each, 0) + change
+            self.stamp += count == change or not count
+            if count:
+                self.wanted[each] = count
+            else:
+                del self.wanted[each]
+
+    def told(self, data: str, places: Places | None, problem: str) -> None:
+        """What is known of it from now on."""
+        self.places.pop(data, None)
+        self.problems.pop(data, None)
+        if problem:
+            self.problems[data] = problem
+        elif places is not None:
+            self.places[data] = places
+
+    def holders(self, path: str) -> set[int]:
+        """The nodes that have the path, or a folder that it is in."""
+        return {f for each in within(path) for f in self._holders.get(each, ())}
+
+    def export(self) -> list[tuple[str, Places | None, str]]:
+        """What events said, for ``told``."""
+        problems = [(data, None, problem) for data, problem in self.problems.items()]
+        return [*((data, places, "") for data, places in self.places.items()), *problems]

@@ -11,9 +11,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
 from cress.core.constraints import constraints_of
 from cress.core.dependencies import key_of
+from cress.core.located import Lies
+from cress.core.locations import is_local
 from cress.language.clauses import Clause, Kind, Rank
 from cress.language.names import MOMENT, NODE_NAMES, PLACEMENT, SPELLING, amount_of
 from cress.language.tree import Compare, Defined, Expression, Name, Number, Text, Truth, parts
@@ -36,14 +39,20 @@ class Absent(Enum):
     TEXT = "text"  # the same, and the name stands where a text may be meant
     JOB = "job"  # no live job is called so
     TASK = "task"  # there is such a job, and no task of it runs
+    DATA = "data"  # no node has it
+    PLACE = "place"  # where the data lies was not found out, for a reason or not yet
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """A name of something that is not there, as it was written, and the name of something there that looks like it."""
+    """A name of something that is not there, as it was written, and the name of something there that looks like it.
+
+    ``why`` it is not known, if anybody said so.
+    """
 
     kind: Absent
     name: str
     near: str = ""
+    why: str = ""
 
 
 def missing_names(cluster: Cluster, expressions: Iterable[Expression]) -> tuple[Missing, ...]:
@@ -75,6 +84,8 @@ def missing_in(core: Ledger, clauses: Iterable[Clause], group: str) -> tuple[Mis
     clauses = tuple(clauses)
     found = list(missing_names(core.cluster, (each.expression for each in clauses if each.kind is Kind.CONDITION)))
     for clause in clauses:
+        if clause.kind is Kind.DATA:
+            found += _of_data(core, str(clause.value))
         if clause.kind is Kind.DEPENDENCY:
             key = key_of(str(clause.value), group)
             if not core.relations.dependencies.named(key):
@@ -84,6 +95,21 @@ def missing_in(core: Ledger, clauses: Iterable[Clause], group: str) -> tuple[Mis
             elif not core.relations.counted(key):
                 found.append(Missing(Absent.TASK, str(clause.value)))
     return tuple(found)
+
+
+def _of_data(core: Ledger, data: str) -> Iterator[Missing]:
+    """What is not known of this data, or that nobody has it."""
+    cluster, known = core.cluster, core.relations.locations
+    if is_local(data):
+        there = any(not cluster.lost[f] for f in known.holders(data))
+    elif data in known.places:
+        lies = Lies(cluster.matching, data, "")
+        there = bool(np.any(lies.shares(np.flatnonzero(~np.array(cluster.lost, np.bool_)))))
+    else:
+        yield Missing(Absent.PLACE, data, why=known.problems.get(data, ""))
+        return
+    if not there:
+        yield Missing(Absent.DATA, data)
 
 
 def missing_in_rank(core: Ledger, rank: Rank) -> tuple[Missing, ...]:
@@ -99,7 +125,7 @@ def remarks(core: Ledger, job: Job) -> tuple[str, ...]:
         return ()
     found = dict.fromkeys(missing_in(core, constraints.requirement.clauses, job.group or DEFAULT_GROUP))
     found |= dict.fromkeys(missing_in_rank(core, constraints.rank))
-    return tuple(say(each) for each in found if each.kind is not Absent.TASK)
+    return tuple(say(each) for each in found if each.kind not in (Absent.TASK, Absent.PLACE))
 
 
 def say(missing: Missing) -> str:
@@ -114,6 +140,12 @@ def say(missing: Missing) -> str:
             return f"there is no job {missing.name}{guess}"
         case Absent.TASK:
             return f"no task of {missing.name} runs"
+        case Absent.DATA:
+            return f"no node has {missing.name}"
+        case Absent.PLACE if missing.why:
+            return f"{missing.name}: {missing.why}"
+        case Absent.PLACE:
+            return f"where {missing.name} lies is not known yet"
 
 
 def names_in(expression: Expression) -> list[Name]:

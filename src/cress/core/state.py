@@ -17,6 +17,7 @@ from cress.core.constraints import constraints_of
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import END
 from cress.core.kernels.timeline import B_END
+from cress.core.locations import Places
 from cress.core.policies.backfill import BackfillPolicy
 from cress.core.preemption import Claim
 from cress.core.timeline import ALL, Reservation
@@ -91,6 +92,7 @@ def export_state(core: Scheduler) -> State:
         "lost": [list(each) for each in core.lost],
         "racks": list(core.relations.racks.names),
         "neighbours": plain(core.relations.racks.neighbours),
+        "data": plain(core.relations.locations.export()),
         "strangers": [[f, list(seen)] for f in range(cluster.node_count) if (seen := core.relations.ports.seen(f))],
     }
 
@@ -154,6 +156,8 @@ def _restore_nodes(core: Scheduler, state: State) -> None:
         cluster.cordon(f, entry["cordoned"])
         if entry["lost"]:
             cluster.lose_node(f)
+    for data, places, problem in msgspec.convert(state["data"], list[tuple[str, Places | None, str]]):
+        core.relations.locations.told(data, places, problem)
     for f, seen in state["strangers"]:
         core.relations.ports.see(f, seen)
 

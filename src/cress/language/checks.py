@@ -42,7 +42,7 @@ from cress.model.resources import Measure
 # How each placement attribute is written.
 EXAMPLES = {
     "Nodes": "Nodes in (192.168.1.2-8, web-1)",
-    "DataLocality": "DataLocality in (192.168.1.2-8)",
+    "DataLocality": 'DataLocality in (192.168.1.2-8), or = "hdfs://namenode:8020/logs"',
     "Resource": "Resource = <1,2G>",
     "Port": "Port = 80",
     "ExclusiveDisk": "ExclusiveDisk = True",

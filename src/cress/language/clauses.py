@@ -27,9 +27,11 @@ class Kind(Enum):
     DISK = "disk"
     ADJACENT = "adjacent"
     DEPENDENCY = "dependency"
+    DATA = "data"
 
 
-# RESOURCE: raw amounts by dimension; PORT: the port; DISK: how many; DEPENDENCY: "job" or "group/job"; else None.
+# RESOURCE: raw amounts by dimension; PORT: the port; DISK: how many; DEPENDENCY: "job" or "group/job"; DATA: its name;
+# else None.
 ClauseValue: TypeAlias = tuple[tuple[str, int], ...] | int | str | None
 
 

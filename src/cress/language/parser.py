@@ -40,6 +40,7 @@ from cress.language.tree import (
 )
 from cress.language.trouble import trouble
 from cress.language.values import number_value
+from cress.model.datanames import parse_data_name
 from cress.model.errors import InputError
 from cress.model.units import closest
 
@@ -172,9 +173,11 @@ class _Reader:
 
     def _placement(self, compare: Compare, name: Name, relaxation: Relaxation | None) -> Clause | None:
         example = EXAMPLES[PLACEMENT[name.key]]
+        value = compare.right
+        if name.key == DATA_LOCALITY and compare.operator == "=" and isinstance(value, Text):
+            return self._data(name, value, relaxation)
         if compare.operator != "=" or name.key in (NODES, DATA_LOCALITY):
             raise self.checker.wrong(name, f"{compare} is not how {name} is asked", example)
-        value = compare.right
         if name.key in (JOB_DEPENDENCY, DEPENDED_JOB):
             if not isinstance(value, Text) or not value.value.strip() or value.value.count("/") > 1:
                 raise self.checker.wrong(
@@ -198,6 +201,13 @@ class _Reader:
                 right = Truth(True) if count == 1 else Number(str(count))
                 return Clause(Kind.DISK, Compare("=", name, right), count, relaxation)
         raise self.checker.wrong(value, f"{value} is not what {name} can be", example)
+
+    def _data(self, name: Name, value: Text, relaxation: Relaxation | None) -> Clause:
+        try:
+            data = str(parse_data_name(value.value))
+        except InputError as error:
+            raise trouble(self.text, value.at, error.what, error.hint) from None
+        return Clause(Kind.DATA, Compare("=", name, Text(data)), data, relaxation)
 
     def _of_the_moment(self, raw: Raw) -> None:
         """Check that ``raw`` is made of comparisons of Waittime and ClusterLoad with constants."""

@@ -16,6 +16,8 @@ import msgspec
 from cress.model.errors import InputError
 from cress.model.jobvalues import as_text, as_word, raise_all, shown, truth
 
+# An absolute path or a URL, not an address with a mask.
+_DATA = re.compile(r"[\"']?(?:/|[A-Za-z][A-Za-z0-9+.-]*://)")
 _JOB = re.compile(r"(?:[^\s\"'=&|()/]+/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -67,6 +69,21 @@ def _truth_clause(attribute: str, meaning: str, value: object) -> Texts:
     return (_made("", wrote, f"{attribute} = True", "", "", tail),) if wanted else ()
 
 
+def data_locality(value: object) -> Texts:
+    """The name of data, perhaps with an f(x): ``hdfs://namenode:8020/logs && f(x) = (…)``; or nodes as in ``nodes``."""
+    if isinstance(value, (list, tuple)):
+        if any(_DATA.match(each) for each in value if isinstance(each, str)):
+            raise InputError("is a list with data in it", hint="one text; several clauses of `requirement` for several")
+        return _nodes_clause("DataLocality", value)
+    wrote = as_word(as_text(value))
+    head, tail = _split(wrote)
+    head = _without(head, "DataLocality", "=")
+    if not _DATA.match(head):
+        return _nodes_clause("DataLocality", value)
+    quote = "" if head[0] in "\"'" else '"'
+    return (_made("", wrote, f"DataLocality = {quote}", head, quote, tail),)
+
+
 def _nodes_clause(attribute: str, value: object) -> Texts:
     """A list of names and addresses, or a text with them: ``in (192.168.1.2-8, web-1) && f(x) = (…)``."""
     hint = "names and addresses, such as [web-1, 192.168.1.2-8]"
@@ -102,7 +119,7 @@ def _dependency(place: str, text: str) -> ClauseText:
 CLAUSES: dict[str, Callable[[object], Texts]] = {
     "requirement": requirement,
     "nodes": partial(_nodes_clause, "Nodes"),
-    "data_locality": partial(_nodes_clause, "DataLocality"),
+    "data_locality": data_locality,
     "network_adjacent": partial(
         _truth_clause, "NetworkAdjacent", "its tasks run on one rack, or on racks that are neighbours"
     ),
