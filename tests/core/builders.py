@@ -32,6 +32,7 @@ from cress.model.events import (
     JobCancelled,
     JobHeld,
     JobSubmitted,
+    LicencesSet,
     NodeAdded,
     NodeChanged,
     NodeCordoned,
@@ -136,6 +137,10 @@ class JobBuilder(_Amounts):
     def spread(self, per_node: int = 0, per_rack: int = 0) -> JobBuilder:
         """At most so many tasks on one node, in one rack; 0: any number."""
         return self._set(max_per_node=per_node, max_per_rack=per_rack)
+
+    def licences(self, **licences: int) -> JobBuilder:
+        """Licences that each task takes."""
+        return self._set(licences=tuple(sorted(licences.items())))
 
     def application(self, name: str) -> JobBuilder:
         return self._set(application=name)
@@ -414,6 +419,10 @@ class World:
     def change_node(self, each: NodeBuilder) -> World:
         """The node is described otherwise now."""
         return self.observe([NodeChanged(each.build(self.dimensions))])
+
+    def licences(self, **counts: int) -> World:
+        """The licences of the cluster."""
+        return self.observe([LicencesSet(tuple(counts.items()))])
 
     def strangers(self, name: str, *ports: int) -> World:
         """All ports of the node that others listen on."""

@@ -51,6 +51,13 @@ def some_of_its_tasks_run() -> World:
     return world
 
 
+def a_licence_is_in_use() -> World:
+    world = World(group("g", 9), nodes=nodes(1, cpu=9)).licences(matlab=3)
+    world.run(job("others").tasks(3).licences(matlab=1).group("g"))
+    world.submit(job("waits").licences(matlab=1).group("g")).decide()
+    return world
+
+
 def it_failed() -> World:
     world = World(group("g", 9), nodes=nodes(1, cpu=4))
     world.run(job("waits").tasks(3).group("g"))
@@ -242,6 +249,7 @@ SITUATIONS = [
         Verdict.NEVER_SATISFIED,
         "no node of this cluster could ever satisfy GPU = True (1 of 1 nodes do not); no node has an attribute GPU",
     ),
+    (a_licence_is_in_use, Verdict.LICENCE, "it waits for licence matlab: 3 of 3 in use"),
     (no_node_is_free_as_it_asks, Verdict.UNSATISFIED, "no node satisfies Port = 80 (1 of 1 nodes do not)"),
     (starts_with_another, Verdict.TOGETHER, "it starts again together with job 1 of group g, on one node"),
 ]

@@ -31,6 +31,7 @@ from cress.model.events import (
 from cress.model.group import DEFAULT_GROUP, MAX_GROUP_NAME_LENGTH, Group, PreemptivePolicy, Quota
 from cress.model.job import Job
 from cress.model.resources import Dimensions, ResourceVector
+from cress.model.units import one_of
 
 if TYPE_CHECKING:
     from cress.core.ledger import Ledger
@@ -130,9 +131,22 @@ def _constraints(job: Job) -> None:
     fixed = [number for number in numbers if number]
     if len(set(fixed)) < len(fixed) or len({name for name, _ in job.ports}) < len(job.ports):
         raise InputError("a port is there twice", hint="each name and each number once", field="ports")
+    named = [name for name, _ in job.licences]
+    if len(set(named)) < len(named) or any(not 0 < number < AMOUNT_LIMIT for _, number in job.licences):
+        raise InputError(
+            "a licence is there twice, or less than once", hint="each name once, 1 or more", field="licences"
+        )
     for field, number in ("max_per_node", job.max_per_node), ("max_per_rack", job.max_per_rack):
         if number < 0:
             raise InputError(f"at most {number} tasks together", hint="0 (any number) or more", field=field)
+
+
+def check_licences(core: Ledger, job: Job) -> None:
+    """Raise ``InputError`` for a licence that the cluster does not know, if it knows any."""
+    known = core.relations.licences.counts
+    for name, _ in job.licences:
+        if known and name not in known:
+            raise InputError(f"there is no licence {name!r}", hint=one_of(name, known), field="licences")
 
 
 def _amounts(vector: ResourceVector, dimensions: Dimensions, field: str) -> None:

@@ -6,9 +6,10 @@ cluster they give its ``Wants``: what is matched, and what people are shown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from cress.core.licences import Amounts, times
 from cress.language.clauses import Clause, Kind, Rank, Requirement, Term
 from cress.language.parser import parse_rank, parse_requirement
 from cress.model.errors import InputError
@@ -29,7 +30,7 @@ class Wants:
     the job run together (0: any number). ``owner`` is the id of the job where the outcome depends on its own tasks,
     ``group`` the name of its group where names of other jobs are meant within it. ``parts`` are the wants of the members
     of a unit of several jobs, in which ``hard`` has been joined from theirs. ``apart``: before anything else, nodes with
-    fewer tasks of the owner are better.
+    fewer tasks of the owner are better. ``licences`` are those that all tasks of the unit take together.
     """
 
     hard: tuple[Clause, ...] = ()
@@ -41,6 +42,7 @@ class Wants:
     group: str = ""
     parts: tuple[Wants, ...] = ()
     apart: bool = False
+    licences: Amounts = ()
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __hash__(self) -> int:
@@ -55,6 +57,7 @@ class Wants:
                 self.group,
                 self.parts,
                 self.apart,
+                self.licences,
             )
             object.__setattr__(self, "_hash", hash(parts))
         return self._hash
@@ -71,9 +74,9 @@ class Constraints:
         "_spans",
         "apart",
         "by_load",
-        "data",
         "grouped",
         "lasting",
+        "licences",
         "owned",
         "per_node",
         "per_rack",
@@ -84,9 +87,10 @@ class Constraints:
 
     def __init__(
         self, requirement: Requirement, rank: Rank, ports: tuple[int, ...], per_node: int, per_rack: int,
-        *, apart: bool = False,
+        *, apart: bool = False, licences: Amounts = (),
     ) -> None:  # fmt: skip
         self.apart = apart
+        self.licences = licences
         self.requirement = requirement
         self.rank = rank
         self.ports = ports
@@ -98,16 +102,13 @@ class Constraints:
         kinds.update(term.what.kind for term in rank.terms if isinstance(term.what, Clause))
         self.owned = bool(apart or per_node or per_rack or Kind.ADJACENT in kinds)
         self.grouped = Kind.DEPENDENCY in kinds
-        asked = [*requirement.clauses, *(term.what for term in rank.terms if isinstance(term.what, Clause))]
-        # The data that is to be near, hard or soft.
-        self.data = tuple(dict.fromkeys(str(each.value) for each in asked if each.kind is Kind.DATA))
         # What is hard at every moment.
         hard = tuple(clause for clause in requirement.clauses if clause.relaxation is None)
-        lasting = Wants(hard=hard, ports=ports, per_node=per_node, per_rack=per_rack)
+        lasting = Wants(hard=hard, ports=ports, per_node=per_node, per_rack=per_rack, licences=licences)
         self.lasting = NO_WANTS if lasting == NO_WANTS else lasting
         # Waiting times at which clauses may change sides.
         self._spans: list[int] = []
-        self._made: dict[tuple[int, str], Wants] = {}
+        self._made: dict[tuple[int, str, int], Wants] = {}
 
     def soft_now(self, waited: int, load: float) -> int:
         """The clauses whose f(x) is true after ``waited`` µs in the queue, at this load of the cluster (0 … 1)."""
@@ -135,11 +136,12 @@ class Constraints:
                 soonest = soonest if change is None else min(soonest, change)
         return soonest
 
-    def wants(self, soft: int, owner: int = NOBODY, group: str = "") -> Wants:
-        """What holds while the clauses ``soft`` are, for the job ``owner`` of ``group``."""
+    def wants(self, soft: int, owner: int = NOBODY, group: str = "", size: int = 1) -> Wants:
+        """What holds while the clauses ``soft`` are, for ``size`` tasks of the job ``owner`` of ``group`` at once."""
         owner = owner if self.owned else NOBODY
         group = group if self.grouped else ""
-        made = self._made.get((soft, group)) if owner == NOBODY else None
+        size = size if self.licences else 1
+        made = self._made.get((soft, group, size)) if owner == NOBODY else None
         if made is not None:
             return made
         hard: list[Clause] = []
@@ -152,20 +154,23 @@ class Constraints:
             else:
                 hard.append(clause.hard())
         made = Wants(
-            tuple(hard), tuple(terms), self.ports, self.per_node, self.per_rack, owner, group, apart=self.apart
-        )
+            tuple(hard), tuple(terms), self.ports, self.per_node, self.per_rack, owner, group, apart=self.apart,
+            licences=times(self.licences, size),
+        )  # fmt: skip
         if made == NO_WANTS:
             made = NO_WANTS
         if owner == NOBODY:
-            self._made[(soft, group)] = made
+            self._made[(soft, group, size)] = made
         return made
 
 
 @lru_cache(maxsize=4096)
 def _read(
-    requirement: str, rank: str, ports: tuple[int, ...], per_node: int, per_rack: int, *, apart: bool
+    requirement: str, rank: str, ports: tuple[int, ...], per_node: int, per_rack: int, *, apart: bool, licences: Amounts
 ) -> Constraints:
-    return Constraints(parse_requirement(requirement), parse_rank(rank), ports, per_node, per_rack, apart=apart)
+    return Constraints(
+        parse_requirement(requirement), parse_rank(rank), ports, per_node, per_rack, apart=apart, licences=licences
+    )
 
 
 def asks_for_more(job: Job) -> bool:
@@ -176,6 +181,7 @@ def asks_for_more(job: Job) -> bool:
         or job.ports
         or job.max_per_node
         or job.max_per_rack
+        or job.licences
         or (job.family and job.counted_as != job.id)
     )
 
@@ -186,12 +192,9 @@ def constraints_of(job: Job) -> Constraints | None:
         return None
     ports = tuple(number for _, number in job.ports)
     apart = job.counted_as != job.id
-    return _read(job.requirement, job.rank, ports, job.max_per_node, job.max_per_rack, apart=apart)
-
-
-def data_of(constraints: Constraints | None) -> tuple[str, ...]:
-    """The data that somebody with these constraints wants to be near."""
-    return () if constraints is None else constraints.data
+    return _read(
+        job.requirement, job.rank, ports, job.max_per_node, job.max_per_rack, apart=apart, licences=job.licences
+    )
 
 
 def check_constraints(requirement: str, rank: str) -> None:
@@ -206,4 +209,8 @@ def check_constraints(requirement: str, rank: str) -> None:
 def lasting_wants(job: Job) -> Wants:
     """What the job asks of nodes at every moment, whatever else relaxes."""
     constraints = constraints_of(job)
-    return NO_WANTS if constraints is None else constraints.lasting
+    if constraints is None:
+        return NO_WANTS
+    if job.gang and job.licences:
+        return replace(constraints.lasting, licences=times(job.licences, job.tasks))
+    return constraints.lasting

@@ -10,6 +10,7 @@ from cress.core.cluster import Cluster
 from cress.core.constraints import NO_WANTS, Wants, lasting_wants
 from cress.core.jobs import JobState
 from cress.core.kernels.holding import USABLE
+from cress.core.licences import Shortage
 from cress.core.missing import Missing, missing_in, say
 from cress.core.reservations import drain_due
 from cress.core.vetoes import Verdict, Veto
@@ -54,6 +55,7 @@ def _veto(
     job: JobState, kind: Verdict, *, never: bool = False, nodes: int = 0, lacking: tuple[tuple[str, int], ...] = (),
     clauses: tuple[tuple[str, int], ...] = (), behind: JobState | None = None, until: int | None = None,
     places: tuple[str, ...] = (), missing: tuple[Missing, ...] = (), bound: tuple[str, ...] = (),
+    licences: tuple[Shortage, ...] = (),
 ) -> Veto:  # fmt: skip
     return Veto(
         kind=kind,
@@ -69,6 +71,7 @@ def _veto(
         places=places,
         missing=missing,
         bound=bound,
+        licences=licences,
     )
 
 
@@ -78,6 +81,8 @@ def _never(core: Scheduler, job: JobState) -> Veto:
     wants = lasting_wants(job.job)
     if not cluster.ever_fits(job.job.request):
         return _veto(job, Verdict.NEVER, never=True, nodes=cluster.usable_count)
+    if few := core.relations.licences.never(wants.licences):
+        return _veto(job, Verdict.LICENCE, never=True, licences=few)
     kind = Verdict.NEVER_TOGETHER if cluster.ever_fits(job.job.request, wants) else Verdict.NEVER_SATISFIED
     there = np.flatnonzero(~np.array(cluster.lost, np.bool_))
     clauses = cluster.matching.never(wants, there)
@@ -134,6 +139,8 @@ def _placement(core: Scheduler, job: JobState) -> Veto:
         clauses = cluster.matching.alone(job.shape, np.flatnonzero(cluster.nodes[: cluster.node_count, USABLE]))
         if clauses and kind is Verdict.NO_ROOM:
             kind = Verdict.UNSATISFIED
+        if few := core.relations.licences.short(job.shape.wants.licences):
+            return _veto(job, Verdict.LICENCE, nodes=nodes, clauses=clauses, licences=few)
         if clauses and start is None and job.relaxes_at < NEVER:
             start = job.relaxes_at
     if kind is not None:
@@ -172,7 +179,7 @@ def sentence(veto: Veto) -> str:
     none = "none lacks one dimension alone" if veto.kind is Verdict.NO_ROOM else "each has room for some of them only"
     blocker = f"job {veto.behind} of group {veto.behind_group}" if veto.behind is not None else "an earlier unit"
     counts = _counts(veto)
-    added = veto.clauses and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER)
+    added = veto.clauses and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER, Verdict.LICENCE)
     with_ = ", with {bound}" if veto.bound and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER) else ""
     told = (_SENTENCES[veto.kind] + with_ + " ({counts})" * bool(added)).format(
         group=veto.group,
@@ -183,8 +190,27 @@ def sentence(veto: Veto) -> str:
         clauses=" and ".join(text for text, _ in veto.clauses),
         counts=counts,
         bound=" and ".join(veto.bound),
+        licences=too_few(veto.licences, never=veto.never),
     )
     return "; ".join((told, *map(say, veto.missing)))
+
+
+def too_few(licences: tuple[Shortage, ...], *, never: bool) -> str:
+    """What is said of licences of which too few are free, or (``never``) are there at all."""
+    if never:
+        told = (
+            f"it needs {each.wanted} of licence {each.name}, and there are {each.total}"
+            if each.total
+            else f"there is no licence {each.name}"
+            for each in licences
+        )
+    else:
+        told = (
+            f"it waits for {f'{each.wanted} of ' * (each.wanted > 1)}licence {each.name}: "
+            f"{each.taken} of {each.total} in use"
+            for each in licences
+        )
+    return "; ".join(told)
 
 
 def _counts(veto: Veto) -> str:
@@ -222,6 +248,7 @@ _SENTENCES = {
     Verdict.BEHIND: "the policy of group {group} puts {blocker} first",
     Verdict.PLANNED: "its start is planned; starting now would delay a job planned before it",
     Verdict.DRAINING: "no known end makes room for it, so {places} is kept free for it",
+    Verdict.LICENCE: "{licences}",
     Verdict.UNSATISFIED: "no node satisfies {clauses} ({counts})",
     Verdict.NO_ROOM: "no node has enough free; of {nodes} nodes {lacking}",
     Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all its tasks; of {nodes} nodes {lacking}",

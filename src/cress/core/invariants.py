@@ -203,6 +203,15 @@ def _ports_and_disks(core: Scheduler) -> Iterator[str]:
             yield f"{disks[f]} disks of node {name} are in use, {relations.disks_taken[f]} counted"
 
 
+def _licences(core: Scheduler) -> Iterator[str]:
+    taken: dict[str, int] = {}
+    for attempt in core.attempts.values():
+        for name, number in attempt.job.job.licences:
+            taken[name] = taken.get(name, 0) + number
+    if taken != core.relations.licences.taken:
+        yield f"tasks have {taken}, counted {core.relations.licences.taken}"
+
+
 def _counts(core: Scheduler) -> Iterator[str]:
     for whose, kept in core.relations.counts.items():
         if kept != core.relations.counted(whose):
@@ -257,6 +266,7 @@ INVARIANTS: dict[str, Callable[[Scheduler], Iterator[str]]] = {
     "a task is waiting, claimed or running, once": _tasks,
     "units of several jobs wait with their leaders": _units,
     "ports and disks are somebody's, once": _ports_and_disks,
+    "licences are counted by who has them": _licences,
     "nodes of jobs are counted right": _counts,
     "groups and queues are in order": _order,
     "what is claimed will be free": _claims,

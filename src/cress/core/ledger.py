@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
 from heapq import heapify, heappop, heappush
 
-from cress.core import licences, located, overload
+from cress.core import licensed, locations, overload
 from cress.core.admission import check_events
 from cress.core.balance import Balance
 from cress.core.cluster import Cluster, Shape
@@ -186,9 +186,9 @@ class Ledger:
             case LoadSeen():
                 overload.see(self, event)
             case DataLocated():
-                located.see(self, event)
+                locations.see(self, event)
             case LicencesSet():
-                licences.set_counts(self, event)
+                licensed.set_counts(self, event)
         # What a gang has room for may be more, although no clause says anything else of any node.
         cluster.loosened += 1
 
@@ -388,17 +388,17 @@ class Ledger:
 
     def shape_of(self, job: JobState, size: int) -> Shape:
         """The shape of ``size`` tasks of the job with what it wants while ``job.soft`` are soft, or of its next unit."""
-        request, wants = self.asked_by(job)
+        request, wants = self.asked_by(job, size)
         return self.cluster.shape(request, size, wants)
 
-    def asked_by(self, job: JobState) -> tuple[ResourceVector, Wants]:
+    def asked_by(self, job: JobState, size: int = 1) -> tuple[ResourceVector, Wants]:
         """The amounts and the wants of that shape."""
         companions = job.unit()
         if companions:
             return combination(self, job, companions)
         if job.constraints is None:
             return job.job.request, NO_WANTS
-        return job.job.request, job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
+        return job.job.request, job.constraints.wants(job.soft, job.job.counted_as, job.group.name, size)
 
     def waits_since(self, job: JobState, since: int) -> None:
         """The job got a task into its queue at another time than was thought."""
@@ -504,6 +504,8 @@ class Ledger:
         attempt.ports = self.relations.ports.give(f, all_ports(wants))
         attempt.disks = disks_for(self.relations, wants, f)
         self.relations.disks_taken[f] += attempt.disks
+        if job.job.licences:
+            licensed.take(self, job.job.licences)
 
     def _give_back(self, attempt: Attempt, again: bool, after: int = 0) -> None:
         """An attempt is over: its lease and charge are given back, its task is done or waits again, ``after`` µs."""
@@ -515,6 +517,8 @@ class Ledger:
         if job.constraints is not None:
             self.relations.ports.give_back(attempt.node, attempt.ports)
             self.relations.disks_taken[attempt.node] -= attempt.disks
+            if job.job.licences:
+                licensed.give_back(self, job.job.licences)
         self.cluster.release(attempt.slot)
         if self._live or self._counts:
             self.cluster.matching.moved(job, attempt.node, -1)

@@ -46,6 +46,8 @@ class Predicate:
 
     text = ""
     dynamic = False
+    # Whether it says different things of different nodes.
+    of_nodes = True
     # Whether it is about all tasks of a gang together.
     binds = False
     # Whose starts and ends anywhere may change what it says of any node.
@@ -246,6 +248,10 @@ class Matching:
             self._changed[f] = None
             self.touch(f)
 
+    def facts_changed(self) -> None:
+        """What could ever be is asked anew, of all nodes."""
+        self.facts += 1
+
     def touch(self, f: int) -> None:
         """Something on node ``f`` changed: what is free, what runs there, its ports."""
         if self.live:
@@ -390,12 +396,14 @@ class Matching:
     def alone(self, shape: Shape, places: Ints) -> tuple[tuple[str, int], ...]:
         """Per predicate that excludes some of these nodes by itself, its text and how many."""
         assert shape.match is not None
-        counts = ((each.text, int(np.count_nonzero(each.excludes(places)))) for each in shape.match.predicates)
+        asked = (each for each in shape.match.predicates if each.of_nodes)
+        counts = ((each.text, int(np.count_nonzero(each.excludes(places)))) for each in asked)
         return tuple((text, count) for text, count in counts if count)
 
     def never(self, wants: Wants, places: Ints) -> tuple[tuple[str, int], ...]:
         """The same of what keeps somebody who wants that off nodes whatever runs where."""
-        counts = ((each.text, int(np.count_nonzero(each.never(places)))) for each in self.predicates(wants))
+        asked = (each for each in self.predicates(wants) if each.of_nodes)
+        counts = ((each.text, int(np.count_nonzero(each.never(places)))) for each in asked)
         return tuple((text, count) for text, count in counts if count)
 
     def binding(self, wants: Wants) -> tuple[str, ...]:

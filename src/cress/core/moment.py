@@ -10,6 +10,7 @@ import numpy as np
 from cress.core.constraints import BY_EXPRESSION, Constraints
 from cress.core.jobs import JobState
 from cress.core.kernels.holding import USABLE
+from cress.core.licences import said
 from cress.core.matching import Match
 from cress.core.missing import missing_in, missing_in_rank, names_in, say
 from cress.language.clauses import Clause, Kind, Rank
@@ -74,6 +75,8 @@ def moment_of(core: Ledger, job: JobState) -> Moment:
         requirement.append(f"max_per_node = {wants.per_node}")
     if wants.per_rack:
         requirement.append(f"max_per_rack = {wants.per_rack}")
+    if wants.licences:
+        requirement.append(f"licences = {said(wants.licences)}")
     until = job.relaxes_at if job.relaxes_at < NEVER else None
     return Moment(requirement=" && ".join(requirement), rank=str(Rank(wants.terms)), until=until)
 

@@ -17,7 +17,6 @@ from cress.core.constraints import constraints_of
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import END
 from cress.core.kernels.timeline import B_END
-from cress.core.locations import Places
 from cress.core.policies.backfill import BackfillPolicy
 from cress.core.preemption import Claim
 from cress.core.timeline import ALL, Reservation
@@ -90,9 +89,9 @@ def export_state(core: Scheduler) -> State:
         },
         "outbox": plain(core.outbox),
         "lost": [list(each) for each in core.lost],
+        "licences": dict(core.relations.licences.counts),
         "racks": list(core.relations.racks.names),
         "neighbours": plain(core.relations.racks.neighbours),
-        "data": plain(core.relations.locations.export()),
         "strangers": [[f, list(seen)] for f in range(cluster.node_count) if (seen := core.relations.ports.seen(f))],
     }
 
@@ -101,6 +100,7 @@ def restore_state(core: Scheduler, state: State) -> None:
     """Fill a new scheduler, made with the options and dimensions of ``state``."""
     cluster = core.cluster
     _restore_nodes(core, state)
+    core.relations.licences.counts = dict(state["licences"])
     core.now = state["now"]
     core.groups.wall_offset = state["wall_offset"]
     core.groups.apply(msgspec.convert(state["groups"], tuple[Group, ...]), core.now)
@@ -156,8 +156,6 @@ def _restore_nodes(core: Scheduler, state: State) -> None:
         cluster.cordon(f, entry["cordoned"])
         if entry["lost"]:
             cluster.lose_node(f)
-    for data, places, problem in msgspec.convert(state["data"], list[tuple[str, Places | None, str]]):
-        core.relations.locations.told(data, places, problem)
     for f, seen in state["strangers"]:
         core.relations.ports.see(f, seen)
 
@@ -261,6 +259,7 @@ def _restore_attempt(core: Scheduler, entry: State) -> None:
     attempt.ports, attempt.disks = tuple(entry["ports"]), entry["disks"]
     core.relations.ports.take(attempt.node, attempt.ports)
     core.relations.disks_taken[attempt.node] += attempt.disks
+    core.relations.licences.hold(job.job.licences)
     core.attempts[attempt.id] = attempt
     job.attempts[attempt.id] = attempt
     job.group.attempts[attempt.id] = attempt

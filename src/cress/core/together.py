@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cress.core.constraints import NO_WANTS, Wants
 from cress.core.dependencies import Key, key_of
+from cress.core.licences import added
 from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Requirement, joined
 from cress.model.resources import ResourceVector
 
@@ -112,6 +113,7 @@ def combination(
         ports=tuple(port for part in parts for port in part.ports),
         owner=job.job.counted_as,
         parts=tuple(parts),
+        licences=added(part.licences for part in parts),
     )
     return request, together
 

@@ -6,6 +6,7 @@ from enum import Enum
 
 import msgspec
 
+from cress.core.licences import Shortage
 from cress.core.missing import Missing
 
 
@@ -24,6 +25,7 @@ class Verdict(Enum):
     NEVER = "never"  # no node of this cluster is large enough
     NEVER_SATISFIED = "never_satisfied"  # no node of this cluster satisfies its clauses and is large enough
     NEVER_TOGETHER = "never_together"  # a gang: all nodes together are not large enough
+    LICENCE = "licence"  # too few of a licence are free, or there are too few at all
     UNSATISFIED = "unsatisfied"  # no node satisfies its clauses at the moment and has enough free
     NO_ROOM = "no_room"  # no node has enough free
     NO_ROOM_TOGETHER = "no_room_together"  # a gang: not enough nodes have enough free
@@ -44,7 +46,7 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     usable nodes that have too little of it free, of ``nodes`` usable ones; nodes that a clause excludes do not count.
     ``clauses``: per clause that excludes some of them, its text and how many it excludes alone. ``behind``: the job that it waits for
     or must not delay. ``until``: the time at which the reason ends by itself (or a clause relaxes), or the reserved or
-    planned start. ``missing``: what the clauses speak of and is not there. ``bound``: what of a gang must hold of all its
+    planned start. ``licences``: those of which too few are free, or are there at all. ``missing``: what the clauses speak of and is not there. ``bound``: what of a gang must hold of all its
     tasks together.
     """
 
@@ -61,3 +63,4 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     places: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
     bound: tuple[str, ...] = ()
+    licences: tuple[Shortage, ...] = ()

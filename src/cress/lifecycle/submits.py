@@ -9,7 +9,9 @@ import msgspec
 import numpy as np
 
 from cress.core.admission import check_job as check_amounts
+from cress.core.admission import check_licences
 from cress.core.constraints import constraints_of, lasting_wants
+from cress.core.explain import too_few
 from cress.core.missing import missing_in, say
 from cress.core.placement import relation_of
 from cress.core.submitted import key_for
@@ -172,6 +174,7 @@ def check_job(machine: Machine, job: Job) -> None:
     """Raise ``InputError`` if a job makes no sense, ``NotAccepted`` if it may not or can never run."""
     core = machine.core
     check_amounts(job, core.dimensions)
+    check_licences(core, job)
     name = job.group or DEFAULT_GROUP
     groups = core.groups.by_name
     if name not in groups:
@@ -190,6 +193,9 @@ def _never(machine: Machine, job: Job) -> NotAccepted:
     hint, field = "see `cress nodes` for what the nodes offer", "resource"
     if not cluster.ever_fits(job.request):
         what = "one task is larger than every node"
+    elif few := machine.core.relations.licences.never(wants.licences):
+        what, field = too_few(few, never=True), "licences"
+        hint = "see `cress licences` for how many there are"
     elif cluster.ever_fits(job.request, wants):
         what = "all nodes together are too small for the gang"
         bound = cluster.matching.binding(wants)
