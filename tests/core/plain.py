@@ -9,7 +9,8 @@ from fractions import Fraction
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Decision, Preempt, Start
 from cress.model.job import Job, JobType
-from cress.model.node import Node
+from cress.model.node import Load, Node
+from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
 
 NEVER = 2**61
@@ -47,6 +48,9 @@ class Account:
         self.nodes: dict[str, Node] = {}
         self.lost: set[str] = set()
         self.cordoned: set[str] = set()
+        # Of nodes that say it, their load; and of those that are too busy the reasons: cpu, memory.
+        self.loads: dict[str, Load] = {}
+        self.busy: dict[str, set[str]] = {}
         self.jobs: dict[int, Job] = {}
         self.group_of: dict[int, str] = {}
         self.running: dict[int, Running] = {}
@@ -67,6 +71,36 @@ class Account:
         for attempt in self.running_on(name):
             self.end(attempt, True)
         self.lost.add(name)
+        self.loads.pop(name, None)
+        self.busy.pop(name, None)
+
+    def measure(self, name: str, load: Load | None, options: Options) -> None:
+        """What is measured on a node now (docs/load.md); nothing of it is left when the node is lost."""
+        self.loads.pop(name, None)
+        before = self.busy.pop(name, set())
+        if load is None or name in self.lost:
+            return
+        self.loads[name] = load
+        busy = self.busy[name] = set()
+        if not self.nodes[name].judged:
+            return
+        capacity, held = self.nodes[name].capacity, self.held(name)
+        promised = 1000 * held[0] // capacity[0] if capacity[0] else 0
+        left, limit, least = capacity[1] - held[1], round(1000 * options.overload_cpu), options.overload_memory
+        if limit and "cpu" in before and load.cpu > limit - 100 and load.cpu > promised:
+            busy.add("cpu")
+        if limit and "cpu" not in before and load.cpu > limit and load.cpu > promised + 100:
+            busy.add("cpu")
+        free, quarter = load.free_memory, least // 4
+        if least and "memory" in before and free < least + quarter and free < left:
+            busy.add("memory")
+        if least and "memory" not in before and free < least and free < left - quarter:
+            busy.add("memory")
+
+    @property
+    def closed(self) -> set[str]:
+        """The nodes that take no new tasks."""
+        return self.lost | self.cordoned | {name for name, reasons in self.busy.items() if reasons}
 
     def submit(self, job: Job) -> None:
         self.jobs[job.id] = job
@@ -89,7 +123,7 @@ class Account:
         assert job.id not in self.on_hold | self.behind.keys(), f"{start} is not to be offered"
         later = {task for (each, task), time in self.not_before.items() if each == job.id and time > now}
         assert not later if job.gang else start.task not in later, f"{start} before its time"
-        assert start.node not in self.lost | self.cordoned, f"{start} on a node that takes nothing"
+        assert start.node not in self.closed, f"{start} on a node that takes nothing"
         if job.gang:
             assert all(self.running[each].since == now for each in self.running_of(job.id)), f"{start} beside others"
         self.waiting[job.id].discard(start.task)
@@ -144,7 +178,7 @@ class Account:
 
     def nodes_with_room(self, request: ResourceVector) -> list[str]:
         """The nodes that would take one task of ``request`` now, in the order of their registration."""
-        closed = self.lost | self.cordoned
+        closed = self.closed
         return [name for name in self.nodes if name not in closed and fits(request, self.free(name))]
 
     def charge(self, each: Running, core: Scheduler) -> list[int]:

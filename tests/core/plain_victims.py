@@ -62,7 +62,8 @@ class PlainSearch:
         self.levels = {f: self._level(f) for f in nodes if self._takes_tasks(f)}
 
     def _takes_tasks(self, f: int) -> bool:
-        return not self.core.cluster.lost[f] and self.core.cluster.cordoned[f] is None
+        cluster = self.core.cluster
+        return not cluster.lost[f] and cluster.cordoned[f] is None and cluster.overloaded[f] is None
 
     def _level(self, f: int) -> Vector:
         """Free with what leaves, without what is claimed."""

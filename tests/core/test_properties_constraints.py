@@ -15,7 +15,7 @@ from cress.language.parser import parse_requirement
 from cress.model.decisions import Decision, Start
 from cress.model.events import Event, JobSubmitted
 from cress.model.job import Job
-from cress.model.node import Node
+from cress.model.node import Load, Node
 from cress.model.times import DAY
 from tests.core.plain import Account
 from tests.core.stories import CONSTRAINED, Operation, Player, Setting, operations, settings_of_any_kind
@@ -24,12 +24,18 @@ from tests.language import plain
 
 def world_of(account: Account, node: Node) -> plain.World:
     """The node as the plain evaluator sees it, by the account alone."""
-    names = account.dimensions.names
+    names, load = account.dimensions.names, account.loads.get(node.name)
     return plain.World(
         attributes_of(node),
         dict(zip(names, account.free(node.name), strict=True)),
         dict(zip(names, node.capacity, strict=True)),
+        {} if load is None else _measured(load),
     )
+
+
+def _measured(load: Load) -> dict[str, float]:
+    shares = {"cpuload": load.cpu, "memoryload": load.memory, "networkload": load.network, "diskload": load.disk}
+    return {key: share / 1000 for key, share in shares.items()} | {"freememory": float(load.free_memory)}
 
 
 def load_of(account: Account, balanced: tuple[str, ...]) -> float:

@@ -135,7 +135,7 @@ def future_of(player: Player) -> Future:
     """The nodes over time as the account knows them, with what is kept for claims."""
     account, core = player.account, player.core
     names = list(account.nodes)
-    closed = account.lost | account.cordoned
+    closed = account.closed
     nothing = (0,) * len(account.dimensions)
     future = Future(player.now, [nothing if name in closed else account.nodes[name].capacity for name in names])
     for each in account.running.values():

@@ -45,6 +45,7 @@ def in_the_middle_of(core: Scheduler) -> set[str]:
         "rotation": core.balance.cursor > 0,
         "lost nodes": any(core.cluster.lost),
         "cordoned nodes": any(core.cluster.cordoned),
+        "overloaded nodes": any(core.cluster.overloaded),
     }
     return {name for name, there in under_way.items() if there}
 
@@ -68,7 +69,7 @@ def test_restored_at_any_moment_it_goes_on_alike() -> None:
     check()
     assert not {
         "claims", "cooling", "reservations", "plans", "gates", "drains", "leaving", "retries", "timetable", "rotation",
-        "lost nodes", "cordoned nodes", "backoffs", "holds", "dependencies",
+        "lost nodes", "cordoned nodes", "overloaded nodes", "backoffs", "holds", "dependencies",
     } - seen.keys()  # fmt: skip
 
 

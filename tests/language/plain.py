@@ -32,19 +32,23 @@ from cress.model.node import Value
 
 _STEPS = {"K": 1, "M": 2, "G": 3, "T": 4}
 _BYTES = ("memory",)
+_LOADS = ("cpuload", "memoryload", "networkload", "diskload", "freememory")
 _TRUTHS = (Truth, Not, And, Or, Compare, In, Defined, Resource)
 
 
 @dataclass
 class World:
-    """One node: attributes by key, raw amounts by dimension (``disk`` aside), which dimensions there are."""
+    """One node: attributes by key, raw amounts by dimension (``disk`` aside), which dimensions there are, what is measured."""
 
     attributes: dict[str, Value]
     idle: dict[str, int] = field(default_factory=dict)
     total: dict[str, int] = field(default_factory=dict)
+    loads: dict[str, float] = field(default_factory=dict)
 
     def amount(self, key: str) -> float | None:
-        """An amount in the unit of people, None when ``key`` names none."""
+        """An amount in the unit of people, None when ``key`` names none, or what nobody measures."""
+        if key in _LOADS:
+            return self.loads.get(key)
         where, rest = (self.idle, key[4:]) if key.startswith("idle") else (self.total, key)
         if rest == "disk":
             return float(min(where["disk_read"], where["disk_write"]))
@@ -126,7 +130,7 @@ def score(terms: list[tuple[float, Expression]], world: World) -> float:
     total = 0.0
     for weight, expression in terms:
         value: float | None
-        if isinstance(expression, Name) and world.amount(expression.key) is not None:
+        if isinstance(expression, Name) and expression.key not in _LOADS and world.amount(expression.key) is not None:
             key = expression.key.removeprefix("idle")
             idle, all_of_it = world.amount("idle" + key), world.amount(key)
             assert idle is not None
@@ -142,7 +146,7 @@ def _measure(expression: Expression) -> str:
     """The kind of the first amount that stands in arithmetic: bytes, bits, bytes/s, 1/s or cores."""
     match expression:
         case Name(key=key):
-            key = key.removeprefix("idle")
+            key = "memory" if key == "freememory" else key.removeprefix("idle")
             return (
                 key
                 if key in ("cpu", "memory", "network", "disk", "diskread", "diskwrite", "iopsread", "iopswrite")
@@ -157,7 +161,7 @@ def _measure(expression: Expression) -> str:
 
 def _computed(expression: Expression, world: World) -> bool:
     if isinstance(expression, Name):
-        return world.amount(expression.key) is not None
+        return expression.key in _LOADS or world.amount(expression.key) is not None
     return not isinstance(expression, (Number, Text, Truth))
 
 

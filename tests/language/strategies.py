@@ -25,7 +25,7 @@ from cress.language.tree import (
     conjunction,
     disjunction,
 )
-from cress.model.node import Node, Value
+from cress.model.node import Load, Node, Value
 from cress.model.resources import Dimensions
 
 DIMENSIONS = Dimensions(("gpu",))
@@ -41,6 +41,9 @@ AMOUNT_WORDS = (
     "IdleDisk",
     "IOPSRead",
     "IdleIOPSWrite",
+    "CPULoad",
+    "DiskLoad",
+    "FreeMemory",
 )
 CUSTOM_WORDS = ("GPU", "idle_gpu")
 TEXTS = ("4.5", "4.10", "4.5-rc1", "2.6.32", "2.6.32.1", "v12", "12", "0.5", "r1", "R1", "web-1", "ä\"\\ (x", "", "192.168.1.5",
@@ -108,12 +111,12 @@ _flat: st.SearchStrategy[Expression] = st.one_of(
     st.builds(
         Compare,
         st.sampled_from(OPERATORS),
-        st.sampled_from(("Memory", "IdleMemory", "IdleNetwork")).map(_name),
+        st.sampled_from(("Memory", "IdleMemory", "IdleNetwork", "FreeMemory", "CPULoad")).map(_name),
         numbers,
     ),
     st.builds(_built_in, attributes, st.lists(_items, min_size=1, max_size=4)),
     st.builds(_built_in, computed, st.lists(_sized | st.booleans().map(Truth), min_size=1, max_size=3)),
-    st.builds(Defined, attributes),
+    st.builds(Defined, attributes | st.sampled_from(("CPULoad", "FreeMemory")).map(_name)),
     attributes,
     st.booleans().map(Truth),
 )
@@ -171,6 +174,13 @@ def nodes(draw: st.DrawFn, name: str = "n1") -> tuple[Node, tuple[int, ...]]:
         attributes=tuple((each, draw(_values)) for each in chosen),
     )
     return node, tuple(amount * share // 4 for amount, share in zip(capacity, shares, strict=True))
+
+
+# What is measured of a node, if anything is.
+_shares = st.sampled_from((0, 500, 800, 1000))
+loads: st.SearchStrategy[Load | None] = st.none() | st.builds(
+    Load, _shares, _shares, _shares, _shares, st.sampled_from((0, 1 << 30, 8 << 30, 500_000_000))
+)
 
 
 # What a text of the language is made of, in any order.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,9 +13,9 @@ from cress.language.clauses import Rank, Term
 from cress.language.columns import SLACK, Columns
 from cress.language.parser import parse_expression, parse_rank, parse_requirement
 from cress.language.tree import Expression
-from cress.model.node import Node, Value
+from cress.model.node import Load, Node, Value
 from tests.language import plain
-from tests.language.strategies import DIMENSIONS, conditions, nodes, rank_terms
+from tests.language.strategies import DIMENSIONS, conditions, loads, nodes, rank_terms
 
 K = len(DIMENSIONS)
 FREE = 3
@@ -27,8 +29,9 @@ class Table:
         self.nodes = np.zeros((64, FREE + 2 * K), np.int64)
         self.worlds: list[plain.World] = []
 
-    def put(self, f: int, node: Node, free: tuple[int, ...] | None = None) -> None:
+    def put(self, f: int, node: Node, free: tuple[int, ...] | None = None, load: Load | None = None) -> None:
         self.columns.set_node(f, node)
+        self.columns.set_load(f, load)
         self.nodes[f, FREE : FREE + K] = node.capacity if free is None else free
         self.nodes[f, FREE + K :] = node.capacity
         attributes: dict[str, Value] = {name.lower().replace("_", ""): value for name, value in node.attributes}
@@ -41,6 +44,14 @@ class Table:
             dict(zip(DIMENSIONS.names, (int(x) for x in self.nodes[f, FREE : FREE + K]), strict=True)),
             dict(zip(DIMENSIONS.names, node.capacity, strict=True)),
         )
+        if load is not None:
+            world.loads = {
+                "cpuload": load.cpu / 1000,
+                "memoryload": load.memory / 1000,
+                "networkload": load.network / 1000,
+                "diskload": load.disk / 1000,
+                "freememory": float(load.free_memory),
+            }
         self.worlds[f : f + 1] = [world]
 
     def truths(self, expression: Expression) -> list[int]:
@@ -149,13 +160,77 @@ def test_what_a_rank_gives(text: str, values: tuple[float, ...]) -> None:
     assert [program.value(table.nodes, f) for f in range(3)] == list(values)
 
 
-def test_only_what_reads_idle_amounts_is_dynamic() -> None:
+def test_only_what_reads_idle_amounts_or_loads_is_dynamic() -> None:
     columns = Columns(DIMENSIONS)
-    for text, dynamic in {"CPU > 3": False, "IdleCPU > 3": True, "Rack = a": False, "IdleGPU = 1 || SSD": True}.items():
+    for text, dynamic in {
+        "CPULoad > 3": True,
+        "defined(DiskLoad)": True,
+        "CPU > 3": False,
+        "IdleCPU > 3": True,
+        "Rack = a": False,
+        "IdleGPU = 1 || SSD": True,
+    }.items():
         assert columns.program(parse_expression(text)).dynamic is dynamic, text
     for text, dynamic in {"CPU": True, "CPU × 1": False, "SSD": False, "GPU + 1": True}.items():
         assert columns.program(parse_rank(text)).dynamic is dynamic, text
     assert columns.program(parse_requirement("Resource = <1>").clauses[0].expression).dynamic
+
+
+MEASURED = {
+    # Node a is at 95 % with half a GiB free, b at 20 % with 3 GiB, of c nobody knows.
+    "CPULoad > 0.9": "a",
+    "CPULoad < 50%": "b",
+    "cpu_load <= 20%": "b",
+    "! (CPULoad > 0.9)": "b",
+    "! defined(CPULoad) || CPULoad < 0.5": "b c",
+    "FreeMemory >= 3G": "b",
+    "FreeMemory <= 512M": "a",
+    "FreeMemory + 512M = 1G": "a",
+    "CPULoad + DiskLoad > 1": "a",
+    "NetworkLoad in (0, 0.5)": "a b",
+    "MemoryLoad = MemoryLoad": "a b",
+}
+
+
+@pytest.mark.parametrize(("text", "names"), MEASURED.items())
+def test_which_nodes_match_by_their_load(text: str, names: str) -> None:
+    table = Table()
+    table.put(0, node("a"), None, Load(950, 900, 500, 100, 512 << 20))
+    table.put(1, node("b"), None, Load(200, 100, 0, 0, 3 << 30))
+    # A label of that name, in a file that nobody checked, is not what is meant.
+    table.put(2, node("c", CPULoad=0.1))
+    (clause,) = parse_requirement(text).clauses
+    found = table.truths(clause.expression)
+    assert " ".join(name for name, truth in zip("abc", found, strict=True) if truth == 1) == names
+
+
+def test_a_load_in_a_rank_is_itself() -> None:
+    table = Table()
+    table.put(0, node("a"), None, Load(950, 900, 500, 100, 512 << 20))
+    table.put(1, node("b"))
+    out = np.zeros(64, np.float32)
+    for text, values in {
+        "CPULoad": (0.95, 0),
+        "-CPULoad": (-0.95, 0),
+        "2 × CPULoad": (1.9, 0),
+        "FreeMemory / 1G": (0.5, 0),
+    }.items():
+        table.columns.program(parse_rank(text)).values(table.nodes, out)
+        assert tuple(out[:2]) == tuple(np.float32(each) for each in values), text
+
+
+def test_a_program_follows_the_loads() -> None:
+    table = Table()
+    program = table.columns.program(parse_expression("CPULoad < 0.5"))
+    table.put(0, node("a"))
+    seen = []
+    for load in (None, Load(cpu=100), Load(cpu=900), Load(cpu=100), None):
+        table.columns.set_load(0, load)
+        seen.append(program.truth(table.nodes, 0))
+    assert seen == [-1, 1, 0, 1, -1]
+    table.columns.set_load(0, Load(cpu=100))
+    table.columns.set_node(0, node("a", rack="r9"))
+    assert program.truth(table.nodes, 0) == 1
 
 
 def test_a_program_keeps_up_with_nodes_that_come_and_change() -> None:
@@ -199,13 +274,16 @@ def test_only_the_given_places_are_worked_out() -> None:
     assert out[:6].tolist() == [7, 1, 7, 1, 7, 7]
 
 
-some_nodes = st.lists(nodes(), min_size=1, max_size=5)
+some_nodes = st.lists(st.tuples(nodes(), loads), min_size=1, max_size=5)
 
 
-def _check(expression: Expression, terms: list[Expression], chosen: list[tuple[Node, tuple[int, ...]]]) -> None:
+Chosen: TypeAlias = list[tuple[tuple[Node, tuple[int, ...]], Load | None]]
+
+
+def _check(expression: Expression, terms: list[Expression], chosen: Chosen) -> None:
     table = Table()
-    for f, (each, free) in enumerate(chosen):
-        table.put(f, each, free)
+    for f, ((each, free), load) in enumerate(chosen):
+        table.put(f, each, free, load)
     assert table.truths(expression) == table.plain_truths(expression)
     weights = (0.5, 1.0, -2.0)
     weighted = list(zip(weights, terms, strict=False))
@@ -219,8 +297,8 @@ def _check(expression: Expression, terms: list[Expression], chosen: list[tuple[N
         assert out[f] == expected
         assert np.float32(program.value(table.nodes, f)) == expected
     # The same after the nodes changed places: what was worked out for the old values is not in the way.
-    for f, (each, free) in enumerate(reversed(chosen)):
-        table.put(f, each, free)
+    for f, ((each, free), load) in enumerate(reversed(chosen)):
+        table.put(f, each, free, load)
     program.values(table.nodes, out)
     assert table.truths(expression) == table.plain_truths(expression)
     for f, world in enumerate(table.worlds):
@@ -233,7 +311,7 @@ _inputs = (conditions, st.lists(rank_terms, max_size=3), some_nodes)
 @settings(max_examples=max(300, settings().max_examples))
 @given(*_inputs)
 def test_compiled_programs_give_what_the_plain_evaluator_gives(
-    expression: Expression, terms: list[Expression], chosen: list[tuple[Node, tuple[int, ...]]]
+    expression: Expression, terms: list[Expression], chosen: Chosen
 ) -> None:
     _check(expression, terms, chosen)
 
@@ -241,7 +319,5 @@ def test_compiled_programs_give_what_the_plain_evaluator_gives(
 @pytest.mark.long
 @settings(max_examples=2000)
 @given(*_inputs)
-def test_the_same_with_many_more_examples(
-    expression: Expression, terms: list[Expression], chosen: list[tuple[Node, tuple[int, ...]]]
-) -> None:
+def test_the_same_with_many_more_examples(expression: Expression, terms: list[Expression], chosen: Chosen) -> None:
     _check(expression, terms, chosen)

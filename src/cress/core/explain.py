@@ -12,6 +12,7 @@ from cress.core.jobs import JobState
 from cress.core.kernels.holding import USABLE
 from cress.core.licences import Shortage
 from cress.core.missing import Missing, missing_in, say
+from cress.core.overload import NOBODY_BUSY, Busy, busy, overloaded_nodes, say_busy
 from cress.core.reservations import drain_due
 from cress.core.vetoes import Verdict, Veto
 from cress.model.resources import Dimensions
@@ -55,6 +56,7 @@ def _veto(
     job: JobState, kind: Verdict, *, never: bool = False, nodes: int = 0, lacking: tuple[tuple[str, int], ...] = (),
     clauses: tuple[tuple[str, int], ...] = (), behind: JobState | None = None, until: int | None = None,
     places: tuple[str, ...] = (), missing: tuple[Missing, ...] = (), bound: tuple[str, ...] = (),
+    overloaded: Busy = NOBODY_BUSY,
     licences: tuple[Shortage, ...] = (),
 ) -> Veto:  # fmt: skip
     return Veto(
@@ -71,6 +73,7 @@ def _veto(
         places=places,
         missing=missing,
         bound=bound,
+        overloaded=overloaded,
         licences=licences,
     )
 
@@ -148,7 +151,7 @@ def _placement(core: Scheduler, job: JobState) -> Veto:
         wants = job.shape.wants
         return _veto(
             job, kind, until=start, lacking=lacking, clauses=clauses, nodes=nodes,
-            missing=_missing(core, job, wants, clauses), bound=_bound(core, job, wants),
+            missing=_missing(core, job, wants, clauses), bound=_bound(core, job, wants), overloaded=_busy(core, job),
         )  # fmt: skip
     behind = next(
         (each.job for each in core.reservations.kept if each.job is not job),
@@ -171,10 +174,21 @@ def _bound(core: Scheduler, job: JobState, wants: Wants) -> tuple[str, ...]:
     return core.cluster.matching.binding(wants) if job.job.gang and wants is not NO_WANTS else ()
 
 
+def _busy(core: Scheduler, job: JobState) -> Busy:
+    """The overloaded nodes that are large enough, and satisfy what does not change."""
+    nodes = overloaded_nodes(core)
+    if not nodes:
+        return NOBODY_BUSY
+    may = core.cluster.matching.ever(job.shape.wants)
+    request = job.shape.request
+    large = (all(x >= y for x, y in zip(core.cluster.capacity_of(f), request, strict=True)) for f in nodes)
+    return busy(core, [f for f, fits in zip(nodes, large, strict=True) if fits and may[f]])
+
+
 def sentence(veto: Veto) -> str:
     """The veto for a person."""
     if not veto.nodes and veto.kind in (Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER, Verdict.UNSATISFIED):
-        return "no node takes tasks at the moment"
+        return "; ".join(("no node takes tasks at the moment", *say_busy(veto.overloaded)))
     # Of a gang, every node that lacks nothing takes a task at least.
     none = "none lacks one dimension alone" if veto.kind is Verdict.NO_ROOM else "each has room for some of them only"
     blocker = f"job {veto.behind} of group {veto.behind_group}" if veto.behind is not None else "an earlier unit"
@@ -192,7 +206,7 @@ def sentence(veto: Veto) -> str:
         bound=" and ".join(veto.bound),
         licences=too_few(veto.licences, never=veto.never),
     )
-    return "; ".join((told, *map(say, veto.missing)))
+    return "; ".join((told, *map(say, veto.missing), *say_busy(veto.overloaded)))
 
 
 def too_few(licences: tuple[Shortage, ...], *, never: bool) -> str:

@@ -115,7 +115,7 @@ class Ledger:
                 case NodeCordoned():
                     f = self.cluster.index[event.name]
                     self.cluster.cordon(f, event.reason if event.cordoned else None)
-                    self._void_claims(f)
+                    self.void_claims(f)
                 case NodeChanged() | PortsSeen() | RacksSet() | LoadSeen() | DataLocated() | LicencesSet():
                     self._found_out(event)
                 case GroupsApplied():
@@ -175,7 +175,7 @@ class Ledger:
         cluster = self.cluster
         match event:
             case NodeChanged():
-                cluster.change_node(event.node)
+                overload.judge(self, cluster.change_node(event.node))
             case PortsSeen():
                 f = cluster.index[event.name]
                 self.relations.ports.see(f, event.ports)
@@ -184,7 +184,7 @@ class Ledger:
                 self.relations.racks.set_neighbours(event.neighbours)
                 cluster.matching.redo_racks()
             case LoadSeen():
-                overload.see(self, event)
+                self.void_claims(overload.see(self, event))
             case DataLocated():
                 locations.see(self, event)
             case LicencesSet():
@@ -259,8 +259,9 @@ class Ledger:
                 self.lost.append((attempt.job.job.id, attempt.task, f))
             self._give_back(attempt, again)
         self.relations.ports.forget(f)
+        overload.forget(self, f)
         self.cluster.lose_node(f)
-        self._void_claims(f)
+        self.void_claims(f)
 
     def _nodes_changed(self) -> None:
         self.balance.refresh()
@@ -606,8 +607,8 @@ class Ledger:
             if not claim.job.queued and self.can_wait(claim.job):
                 self.enqueue(claim.job)
 
-    def _void_claims(self, f: int) -> None:
-        """Node ``f`` takes no tasks any more: nothing can be kept on it."""
+    def void_claims(self, f: int) -> None:
+        """If node ``f`` takes no tasks any more, nothing can be kept on it."""
         if self.cluster.nodes[f, USABLE]:
             return
         for claim in list(self.claims):

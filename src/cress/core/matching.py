@@ -21,7 +21,7 @@ from cress.core.kernels.holding import FREE
 from cress.core.relations import Own, Relations, Whose
 from cress.language.clauses import Clause, Kind
 from cress.language.columns import Columns
-from cress.model.node import Node
+from cress.model.node import Load, Node
 
 if TYPE_CHECKING:
     from cress.core.cluster import Cluster, Floats, Ints, Shape
@@ -193,6 +193,8 @@ class Matching:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._columns: Columns | None = None
+        # What was measured on nodes, by index.
+        self._loads: dict[int, Load] = {}
         self.relations = Relations()
         self.live: dict[Shape, None] = {}
         # Those of them with a dynamic predicate.
@@ -214,6 +216,8 @@ class Matching:
             self._columns = Columns(self.cluster.dimensions, FREE)
             for f, node in enumerate(self.cluster.specs):
                 self._columns.set_node(f, node)
+            for f, load in self._loads.items():
+                self._columns.set_load(f, load)
         return self._columns
 
     # --- making ----------------------------------------------------------------------------------------------
@@ -240,6 +244,16 @@ class Matching:
         if self.relations.set_node(f, node):
             self.redo_racks()
         self.change(f)
+
+    def set_load(self, f: int, load: Load | None) -> None:
+        """Something else is measured on node ``f`` now; ``None``: nothing is."""
+        if load is None:
+            self._loads.pop(f, None)
+        else:
+            self._loads[f] = load
+        if self._columns is not None:
+            self._columns.set_load(f, load)
+        self.touch(f)
 
     def change(self, f: int) -> None:
         """What node ``f`` is, or whether it is there, changed."""

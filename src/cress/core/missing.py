@@ -18,7 +18,7 @@ from cress.core.dependencies import key_of
 from cress.core.located import Lies
 from cress.core.locations import is_local
 from cress.language.clauses import Clause, Kind, Rank
-from cress.language.names import MOMENT, NODE_NAMES, PLACEMENT, SPELLING, amount_of
+from cress.language.names import LOADS, MOMENT, NODE_NAMES, PLACEMENT, SPELLING, amount_of
 from cress.language.tree import Compare, Defined, Expression, Name, Number, Text, Truth, parts
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
@@ -39,6 +39,9 @@ class Absent(Enum):
     TEXT = "text"  # the same, and the name stands where a text may be meant
     JOB = "job"  # no live job is called so
     TASK = "task"  # there is such a job, and no task of it runs
+    DATA = "data"  # no node has it
+    PLACE = "place"  # where the data lies was not found out, for a reason or not yet
+    LOAD = "load"  # nobody measures it
     DATA = "data"  # no node has it
     PLACE = "place"  # where the data lies was not found out, for a reason or not yet
 
@@ -68,7 +71,9 @@ def missing_names(cluster: Cluster, expressions: Iterable[Expression]) -> tuple[
         attribute = attribute and not amount_of(name.key, columns.dimensions)[1] and not columns.holders.get(name.key)
         if not attribute or name.key in expected or name.key in found:
             continue
-        if quoted:
+        if name.key in LOADS:
+            found[name.key] = Missing(Absent.LOAD, str(name))
+        elif quoted:
             found[name.key] = Missing(Absent.TEXT, str(name))
         else:
             # Few mistype the first letter; a GPU is no CPU.
@@ -140,6 +145,14 @@ def say(missing: Missing) -> str:
             return f"there is no job {missing.name}{guess}"
         case Absent.TASK:
             return f"no task of {missing.name} runs"
+        case Absent.DATA:
+            return f"no node has {missing.name}"
+        case Absent.PLACE if missing.why:
+            return f"{missing.name}: {missing.why}"
+        case Absent.PLACE:
+            return f"where {missing.name} lies is not known yet"
+        case Absent.LOAD:
+            return f"nobody measures {missing.name} of a node"
         case Absent.DATA:
             return f"no node has {missing.name}"
         case Absent.PLACE if missing.why:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from cress.core import overload
 from cress.core.constraints import constraints_of
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import END
@@ -92,6 +93,7 @@ def export_state(core: Scheduler) -> State:
         "licences": dict(core.relations.licences.counts),
         "racks": list(core.relations.racks.names),
         "neighbours": plain(core.relations.racks.neighbours),
+        "loads": overload.export(core),
         "strangers": [[f, list(seen)] for f in range(cluster.node_count) if (seen := core.relations.ports.seen(f))],
     }
 
@@ -114,6 +116,7 @@ def restore_state(core: Scheduler, state: State) -> None:
     core.lost = [(number, task, f) for number, task, f in state["lost"]]
     for entry in state["attempts"]:
         _restore_attempt(core, entry)
+    overload.restore(core, state["loads"])
     for job in core.jobs.values():
         if core.can_wait(job):
             core.queue(job)
@@ -143,6 +146,9 @@ def restore_state(core: Scheduler, state: State) -> None:
     _restore_memory(core, state["memory"])
     for group in core.groups:
         core.groups.reorder(group)
+    for f in list(core.loads.over):
+        # Judged by other options than before, it may be one on which something was kept.
+        core.void_claims(f)
 
 
 def _restore_nodes(core: Scheduler, state: State) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from cress.core.licences import Shortage
 from cress.core.missing import Missing
+from cress.core.overload import NOBODY_BUSY, Busy
 
 
 class Verdict(Enum):
@@ -47,7 +48,7 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     ``clauses``: per clause that excludes some of them, its text and how many it excludes alone. ``behind``: the job that it waits for
     or must not delay. ``until``: the time at which the reason ends by itself (or a clause relaxes), or the reserved or
     planned start. ``licences``: those of which too few are free, or are there at all. ``missing``: what the clauses speak of and is not there. ``bound``: what of a gang must hold of all its
-    tasks together.
+    tasks together. ``overloaded``: nodes that may be all right otherwise.
     """
 
     kind: Verdict
@@ -63,4 +64,5 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     places: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
     bound: tuple[str, ...] = ()
+    overloaded: Busy = NOBODY_BUSY
     licences: tuple[Shortage, ...] = ()

@@ -7,10 +7,11 @@ from cress.language.names import (
     DATA_LOCALITY,
     IDLE,
     JOB_ATTRIBUTES,
+    LOADS,
     MOMENT,
     NODES,
     PLACEMENT,
-    amount_of,
+    is_quantity,
     key_of,
     measure_of,
 )
@@ -105,7 +106,7 @@ class Checker:
                 pass
             case Name():
                 self._name(raw)
-                if amount_of(raw.key)[1]:
+                if is_quantity(raw.key):
                     raise self.wrong(raw, f"{raw} is an amount, not a condition", f"{raw} >= …")
             case _:
                 raise self.wrong(raw, f"{raw} is no condition", "compare it with something")
@@ -143,7 +144,7 @@ class Checker:
                 if self._value(side, measure) is None and not _keeps_versions(other):
                     raise self.wrong(side, f"{side} is a version and {other} is a number")
             elif isinstance(side, Text):
-                if isinstance(other, (Arithmetic, Negative)) or (isinstance(other, Name) and amount_of(other.key)[1]):
+                if isinstance(other, (Arithmetic, Negative)) or (isinstance(other, Name) and is_quantity(other.key)):
                     raise self.wrong(side, f"{side} is a text and {other} is a number")
             else:
                 self.number(side, measure)
@@ -182,7 +183,7 @@ class Checker:
                 name, f"{name} says nothing about a node", f"it is `{JOB_ATTRIBUTES[name.key]}` of the job itself"
             )
         words = [key_of(each) for each in name.written.split("-")]
-        if len(words) > 1 and any(each.removeprefix(IDLE) in AMOUNTS for each in words):
+        if len(words) > 1 and any(each.removeprefix(IDLE) in AMOUNTS or each in LOADS for each in words):
             raise self.wrong(name, f"{name} is read as one name", "a minus has a space on each side")
 
     def _placement(self, word: str, at: int, hint: str) -> InputError:
@@ -208,4 +209,4 @@ def place_of(raw: Raw) -> int:
 
 def _keeps_versions(other: Expression) -> bool:
     """Whether a number is compared by its text with this: an attribute or another constant, not an amount."""
-    return isinstance(other, (Number, Text)) or (isinstance(other, Name) and not amount_of(other.key)[1])
+    return isinstance(other, (Number, Text)) or (isinstance(other, Name) and not is_quantity(other.key))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cress.language.names import NODE_NAMES, key_of
+from cress.language.names import FREE_MEMORY, LOADS, NODE_NAMES, key_of
 from cress.language.values import known
-from cress.model.node import Node, Value
+from cress.model.node import Load, Node, Value
 from cress.model.resources import Dimensions
 
 if TYPE_CHECKING:
@@ -121,8 +121,17 @@ class Columns:
             for column in self.columns.values():
                 column.counts[0] += 1
         self.node_count = len(self.attributes)
-        old, new = self.attributes[f], attributes_of(node)
-        self.attributes[f] = new
+        old = self.attributes[f]
+        loads = {key: value for key, value in old.items() if key in LOADS}
+        self._set(f, attributes_of(node) | loads)
+
+    def set_load(self, f: int, load: Load | None) -> None:
+        """What is measured of node ``f``, which is there; ``None``: nobody does."""
+        new = {key: value for key, value in self.attributes[f].items() if key not in LOADS}
+        self._set(f, new | loads_of(load))
+
+    def _set(self, f: int, new: dict[str, Value]) -> None:
+        old, self.attributes[f] = self.attributes[f], new
         for key in old.keys() - new.keys():
             self.holders[key] -= 1
         for key in new.keys() - old.keys():
@@ -211,9 +220,19 @@ def attributes_of(node: Node) -> dict[str, Value]:
     """
     has: dict[str, Value] = {}
     for name, value in node.attributes:
-        value_known = known(value)
-        if value_known is not None:
-            has[key_of(name)] = value_known
+        value_known, key = known(value), key_of(name)
+        if value_known is not None and key not in LOADS:
+            has[key] = value_known
     own = (node.name, has.get("hostname") or node.name, node.address, node.rack)
     has.update({key: value for key, value in zip(NODE_NAMES, own, strict=True) if value != ""})
+    return has
+
+
+def loads_of(load: Load | None) -> dict[str, Value]:
+    """What was measured, by key: parts of what there is, and bytes."""
+    if load is None:
+        return {}
+    shares = (load.cpu, load.memory, load.network, load.disk)
+    has: dict[str, Value] = {key: share / 1000 for key, share in zip(LOADS, shares, strict=False)}
+    has[FREE_MEMORY] = load.free_memory
     return has

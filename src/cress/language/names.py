@@ -22,6 +22,16 @@ AMOUNTS = {
 }
 IDLE = "idle"
 
+# What is measured of a node, as parts of what it has, and bytes; undefined where nobody measures.
+FREE_MEMORY = "freememory"
+LOADS = {
+    "cpuload": "CPULoad",
+    "memoryload": "MemoryLoad",
+    "networkload": "NetworkLoad",
+    "diskload": "DiskLoad",
+    FREE_MEMORY: "FreeMemory",
+}
+
 # Whole clauses only.
 NODES, DATA_LOCALITY, RESOURCE, PORT = "nodes", "datalocality", "resource", "port"
 EXCLUSIVE_DISK, NETWORK_ADJACENT = "exclusivedisk", "networkadjacent"
@@ -53,6 +63,7 @@ SPELLING = {
     **NODE_NAMES,
     **AMOUNTS,
     **{IDLE + key: "Idle" + written for key, written in AMOUNTS.items()},
+    **LOADS,
     **PLACEMENT,
     **MOMENT,
 }
@@ -73,9 +84,14 @@ def amount_of(key: str, dimensions: Dimensions | None = None) -> tuple[bool, str
     return (True, rest) if rest != key and rest in known else (False, "")
 
 
+def is_quantity(key: str, dimensions: Dimensions | None = None) -> bool:
+    """Whether a name is always a number: an amount of the node, or what is measured there."""
+    return key in LOADS or bool(amount_of(key, dimensions)[1])
+
+
 _MEASURES = {key_of(name): measure for name, measure in BASE_DIMENSIONS.items()} | {DISK: Measure.BYTES_PER_SECOND}
 
 
 def measure_of(key: str) -> Measure | None:
-    """How the amount called ``key`` is counted, None when it is none of every cluster's amounts."""
-    return _MEASURES.get(amount_of(key)[1])
+    """How the quantity called ``key`` is counted, None when it is none of every cluster's."""
+    return Measure.BYTES if key == FREE_MEMORY else _MEASURES.get(amount_of(key)[1])

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from cress.language import machine
 from cress.language.checks import measure_in
 from cress.language.clauses import Clause, Rank, Term
-from cress.language.names import DATA_LOCALITY, NODES, amount_of, key_of
+from cress.language.names import DATA_LOCALITY, LOADS, NODES, amount_of, is_quantity, key_of
 from cress.language.questions import (
     comparison,
     is_there,
@@ -59,7 +59,7 @@ _COMPARISONS = {
 
 
 class Program:
-    """Runs over all nodes of its columns, or over some. ``dynamic``: it reads idle amounts."""
+    """Runs over all nodes of its columns, or over some. ``dynamic``: it reads idle amounts, or loads."""
 
     def __init__(self, columns: Columns, what: Expression | Rank | Iterable[Term]) -> None:
         self.columns = columns
@@ -324,6 +324,7 @@ class _Compiler:
     def _lookup(self, names: tuple[str, ...], about: object, question: Question, nothing: float | None = None) -> None:
         """Look up the answer to a question about attributes; ``nothing`` is the answer where the node has none."""
         self.names.append(names)
+        self.dynamic = self.dynamic or any(name in LOADS for name in names)
         column: Column | None = self.columns.column(*names)
         if column is None:
             self._constant(_UNDEFINED if nothing is None else nothing)
@@ -347,7 +348,7 @@ class _Compiler:
         return amount_of(expression.key, self.columns.dimensions) if isinstance(expression, Name) else (False, "")
 
     def _attribute(self, expression: Expression) -> bool:
-        return isinstance(expression, Name) and not self._amount_of(expression)[1]
+        return isinstance(expression, Name) and not is_quantity(expression.key, self.columns.dimensions)
 
     def _computed(self, expression: Expression) -> bool:
         """Whether it is neither an attribute nor a constant."""

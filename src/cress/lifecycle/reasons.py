@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cress.core.explain import sentence
+from cress.core.overload import busy, overloaded_nodes, say_busy
 from cress.core.vetoes import Verdict
 from cress.lifecycle.family import Family, Kept
 from cress.lifecycle.live import LiveJob
@@ -39,7 +40,8 @@ def reason(machine: Machine, number: int, now: int | None = None) -> str:
     if not any(node.connected for node in machine.nodes.values()):
         return "no executor is connected"
     if not machine.core.cluster.usable_count:
-        return f"no node takes tasks at the moment{_first_closed(machine)}"
+        busy_there = say_busy(busy(machine.core, overloaded_nodes(machine.core)))
+        return "; ".join(("no node takes tasks at the moment" + _first_closed(machine), *busy_there))
     return sentence(veto)
 
 
