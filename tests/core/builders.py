@@ -33,6 +33,7 @@ from cress.model.events import (
     JobHeld,
     JobSubmitted,
     LicencesSet,
+    LoadSeen,
     NodeAdded,
     NodeChanged,
     NodeCordoned,
@@ -44,12 +45,12 @@ from cress.model.events import (
 )
 from cress.model.group import Group, PreemptivePolicy, Quota, SchedPolicy
 from cress.model.job import Job, JobType
-from cress.model.node import DYNAMIC_PORTS, Node, Value
+from cress.model.node import DYNAMIC_PORTS, Load, Node, Value
 from cress.model.options import Options
 from cress.model.quotatext import SCALE, parse_resource_quota
-from cress.model.resources import Dimensions
+from cress.model.resources import Dimensions, Measure
 from cress.model.times import SECOND, seconds
-from cress.model.units import parse_duration
+from cress.model.units import parse_amount, parse_duration
 from cress.model.vectors import parse_vector
 
 Amounts = tuple[tuple[str, object], ...]
@@ -162,6 +163,7 @@ class NodeBuilder(_Amounts):
     address: str = ""
     attributes: tuple[tuple[str, Value], ...] = ()
     dynamic: tuple[int, int] = DYNAMIC_PORTS
+    judged: bool = True
 
     def offers(self, **amounts: object) -> NodeBuilder:
         made: NodeBuilder = self.has(**amounts)
@@ -186,6 +188,10 @@ class NodeBuilder(_Amounts):
     def dynamic_ports(self, first: int, last: int) -> NodeBuilder:
         return replace(self, dynamic=(first, last))
 
+    def not_judged(self) -> NodeBuilder:
+        """It takes tasks whatever its load."""
+        return replace(self, judged=False)
+
     def build(self, dimensions: Dimensions) -> Node:
         return Node(
             name=self.name,
@@ -194,6 +200,7 @@ class NodeBuilder(_Amounts):
             address=self.address,
             attributes=self.attributes,
             ports=self.dynamic,
+            judged=self.judged,
         )
 
 
@@ -423,6 +430,13 @@ class World:
     def licences(self, **counts: int) -> World:
         """The licences of the cluster."""
         return self.observe([LicencesSet(tuple(counts.items()))])
+
+    def load(self, name: str, cpu: int | None = 0, free: str = "1T", **shares: int) -> World:
+        """What is measured on the node: percents, and how much memory is free; ``cpu`` None: nobody does."""
+        memory = parse_amount(free, Measure.BYTES)
+        percents = {key: 10 * share for key, share in shares.items()}
+        load = None if cpu is None else Load(cpu=10 * cpu, free_memory=memory, **percents)
+        return self.observe([LoadSeen(name, load)])
 
     def strangers(self, name: str, *ports: int) -> World:
         """All ports of the node that others listen on."""

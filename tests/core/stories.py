@@ -29,6 +29,7 @@ from cress.model.events import (
     JobCancelled,
     JobHeld,
     JobSubmitted,
+    LoadSeen,
     NodeAdded,
     NodeChanged,
     NodeCordoned,
@@ -40,7 +41,7 @@ from cress.model.events import (
 )
 from cress.model.group import Group, PreemptivePolicy, Quota, QuotaWindow, SchedPolicy
 from cress.model.job import Job, JobType
-from cress.model.node import Node, Value
+from cress.model.node import Load, Node, Value
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
@@ -57,7 +58,7 @@ RACKS = ("", "r1", "r2", "r3")
 EVERYTHING = {
     "submit": 12, "burst": 8, "end": 3, "fail": 2, "cancel": 3, "wait": 6, "wake": 4,
     "lose": 1, "back": 2, "add": 1, "cordon": 1, "uncordon": 3, "groups": 1, "clock": 1, "hold": 2, "release": 3,
-    "come_after": 2, "free": 3,
+    "come_after": 2, "free": 3, "load": 3,
 }  # fmt: skip
 # With constraints, nodes change too.
 CONSTRAINED = {**EVERYTHING, "change": 3}
@@ -107,7 +108,8 @@ def random_node(
     amounts["disk_read"] = rng.choice((0, 50, 50))
     for name in custom:
         amounts[name] = 1000 * rng.choice((0, 1, 4))
-    node = Node(name=f"n{number:03}", capacity=dimensions.vector(**amounts), rack=rng.choice(("", "r1", "r2")))
+    rack, judged = rng.choice(("", "r1", "r2")), rng.random() < 0.9
+    node = Node(name=f"n{number:03}", capacity=dimensions.vector(**amounts), rack=rack, judged=judged)
     if placed:
         disks = (("Disks", rng.choice((1, 2))),) if rng.random() < 0.6 else ()
         rack = rng.choice(RACKS)
@@ -131,7 +133,8 @@ SIZES = ((1, 1), (1, 1), (1, 2), (2, 2), (2, 1), (2, 4), (3, 1), (1, 5), (4, 4),
 
 CLAUSES = (
     "GCC >= 4.5", 'Rack in ("r1", "r2")', "SSD = True", "IdleCPU >= 2", "IdleMemory >= 4", "Resource = <2>",
-    "Nodes in (n000, n002, n004)", "CPU >= 4 || SSD = True", "! defined(SSD)", "IdleCPU < 4", 'Rack != "r1"',
+    "Nodes in (n000, n002, n004)", "CPU >= 4 || SSD = True", "! defined(SSD)",
+    "! defined(CPULoad) || CPULoad <= 50%", "FreeMemory >= 4 || IdleCPU > 1", "IdleCPU < 4", 'Rack != "r1"',
 )  # fmt: skip
 RELAXATIONS = (
     "", "", "", "", " && f(x) = (Waittime > 10s)", " && f(x) = (Waittime >= 3s && ClusterLoad < 50%)",
@@ -139,6 +142,7 @@ RELAXATIONS = (
 )  # fmt: skip
 RANKS = (
     "", "", "CPU", "2 × IdleMemory", "IdleCPU", "0.5 × (SSD = True) - CPU", 'Memory - 3 × (Rack = "r1")', "0 - GCC",
+    "-CPULoad",
 )  # fmt: skip
 
 
@@ -256,6 +260,7 @@ def _setting(
         "balance_gate": choose(("off", "off", "off", "on")),
         "drain_after": choose((600 * SECOND, 30 * SECOND, 0)),
         "max_per_round": choose((1.0, 0.1)),
+        "overload_memory": choose((0, 4)),
     }
     values: dict[str, Any] = {
         "custom": choose((("gpu",), ("gpu", "npu"), ("gpu", "npu", "slots"))),
@@ -623,7 +628,20 @@ class Player:
         if names:
             node = described(self.account.nodes[rng.choice(names)], rng)
             self.account.nodes[node.name] = node
+            self.account.measure(node.name, self.account.loads.get(node.name), self.core.options)
             self.happen(NodeChanged(node))
+
+    def _op_load(self, rng: Random) -> None:
+        names = [name for name in self.account.nodes if name not in self.account.lost]
+        if names:
+            name = rng.choice(names)
+            load = None
+            if rng.random() < 0.9:
+                cpu = rng.choice((0, 300, 750, 800, 850, 900, 950, 1000))
+                disk, free = rng.randrange(1001), rng.choice((0, 1, 3, 4, 5, 6, 16))
+                load = Load(cpu=cpu, disk=disk, free_memory=free)
+            self.account.measure(name, load, self.core.options)
+            self.happen(LoadSeen(name, load))
 
     def _op_cordon(self, rng: Random) -> None:
         if self.account.nodes:
