@@ -9,10 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cress.client import Client, EventView
+from cress.lifecycle.inputs import LoadReported, LocateData, NodeLeft, SetLicences
+from cress.model.node import Load
 from cress.model.reports import Cause
+from tests.center.inside import Inside, inside
 from tests.center.program import PATIENCE, Center, eventually
 
 
@@ -144,6 +148,46 @@ def test_a_gap_is_told(tmp_path: Path) -> None:
         assert (found[0].kind, found[0].number) == ("gap", found[1].number - 1)
         assert len(found) == 20_001
         assert found[-1].job == ids[-1]["id"]
+
+
+def test_what_is_found_out_beside_tasks_is_told(tmp_path: Path) -> None:
+    """Nodes that get too busy, and are not any more; licences; data that cannot be found, once and not at each look."""
+    calm, busy = (Load(cpu=cpu, free_memory=2**40) for cpu in (300, 970))
+    data, problem = "hdfs://namenode/sets/a", "the name node does not answer"
+
+    async def story(center: Inside) -> None:
+        engine = center.engine
+        await center.join("n1")
+        await engine.submit(LoadReported(name="n1", load=calm))
+        await engine.submit(LoadReported(name="n1", load=busy))
+        await engine.submit(LoadReported(name="n1", load=msgspec.structs.replace(busy, cpu=990)))
+        await engine.submit(LoadReported(name="n1", load=calm))
+        await engine.submit(LoadReported(name="n1", load=busy))
+        # It is gone, and takes its load with it; that it left is told.
+        await engine.submit(NodeLeft(name="n1"))
+        await engine.submit(LoadReported(name="n1", load=None))
+        await engine.submit(SetLicences(counts=(("matlab", 5), ("ansys", 2))))
+        await engine.submit(SetLicences(counts=()))
+        await center.submit(requirement=f'DataLocality = "{data}"')
+        await engine.submit(LocateData(data=data, places=None, problem=problem))
+        await engine.submit(LocateData(data=data, places=None, problem=problem))
+        await engine.submit(LocateData(data=data, places=(("n1", 1000),)))
+        await engine.submit(LocateData(data=data, places=None, problem=problem))
+        found = [(each.kind, each.node, each.text) for each in engine.events.after(0, 100)]
+        missing = ("data.missing", "", f"{data}: {problem}")
+        assert found[found.index(("node.joined", "n1", "")) + 1 :] == [
+            ("node.overloaded", "n1", "cpu 97%"),
+            ("node.recovered", "n1", ""),
+            ("node.overloaded", "n1", "cpu 97%"),
+            ("node.left", "n1", ""),
+            ("licences.changed", "", "matlab 5, ansys 2"),
+            ("licences.changed", "", "none"),
+            ("job.submitted", "", ""),
+            missing,
+            missing,
+        ]
+
+    inside(tmp_path, story)
 
 
 def test_reports_that_are_repeated_are_told_once(center: Center) -> None:

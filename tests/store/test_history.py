@@ -206,6 +206,7 @@ def test_records_survive_with_every_field(history: History) -> None:
     attempt = AttemptRecord(
         attempt=2**52, job=2**52, task=3, node="n", outcome=Outcome.LOST, final=True, placed=1, started=0, ended=2,
         code=None, error="lost", cpu=1, memory=2**50, ports=(80, 65535),
+        devices=("gpu:0", "gpu:1:460", "disk:ü:0"),
     )  # fmt: skip
     history.add([(job, None)], [attempt], {job.id: WEIGHT})
     assert history.job(job.id) == (job, None)

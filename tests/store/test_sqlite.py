@@ -53,7 +53,7 @@ def record(number: int, **changes: object) -> JobRecord:
 def attempt(number: int, job: int, task: int, outcome: Outcome = Outcome.SUCCEEDED) -> AttemptRecord:
     return AttemptRecord(
         attempt=number, job=job, task=task, node="n1", outcome=outcome, final=True, placed=1, started=2, ended=3, code=0,
-        ports=(80, 20_000) if task else (),
+        ports=(80, 20_000) if task else (), devices=("gpu:0", "gpu:1:460", "disk:sda:0") if task else (),
     )  # fmt: skip
 
 

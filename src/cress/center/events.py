@@ -19,11 +19,13 @@ from cress.lifecycle.inputs import (
     Drain,
     Hold,
     Input,
+    LocateData,
     NodeDead,
     NodeJoined,
     NodeLeft,
     Reported,
     Restarted,
+    SetLicences,
     Submit,
 )
 from cress.lifecycle.live import LiveAttempt
@@ -63,6 +65,9 @@ class Before:
         due = machine.timers.next()
         quiet = all(isinstance(each, Submit) for each in inputs) and (due is None or due > now)
         self.cordons = None if quiet else _cordons(machine)
+        self.overloaded: frozenset[str] = frozenset() if quiet else _overloaded(machine)
+        known = machine.core.relations.locations.problems
+        self.problems = {each.data: known.get(each.data, "") for each in inputs if isinstance(each, LocateData)}
 
 
 # Members of such families are their tasks.
@@ -148,6 +153,23 @@ def _cordons(machine: Machine) -> dict[str, tuple[bool, str]]:
     }
 
 
+def _overloaded(machine: Machine) -> frozenset[str]:
+    """The nodes whose measured load is too high for new tasks."""
+    cluster = machine.core.cluster
+    return frozenset(cluster.names[f] for f, what in enumerate(cluster.overloaded) if what is not None)
+
+
+def _of_loads(machine: Machine, before: frozenset[str]) -> Iterator[EventView]:
+    at, cluster = machine.utc / SECOND, machine.core.cluster
+    now = _overloaded(machine)
+    for name in sorted(now - before):
+        yield EventView(at=at, kind="node.overloaded", node=name, text=cluster.overloaded[cluster.index[name]] or "")
+    for name in sorted(before - now):
+        # One that is gone has taken its load with it: that it left is told.
+        if name in machine.nodes and machine.nodes[name].connected:
+            yield EventView(at=at, kind="node.recovered", node=name)
+
+
 class _Groups:
     """The groups of jobs behind a step."""
 
@@ -178,6 +200,12 @@ def _derived(machine: Machine, inputs: Sequence[Input], step: Step, before: Befo
             if before.cordons.get(name, (False, "")) != now:
                 kind = "node.cordoned" if now[0] else "node.uncordoned"
                 yield EventView(at=at, kind=kind, node=name, text=now[1])
+        yield from _of_loads(machine, before.overloaded)
+    for data, problem in before.problems.items():
+        now_known = machine.core.relations.locations.problems.get(data, "")
+        if now_known and now_known != problem:
+            # It is looked up again and again as long as somebody waits for it: told once.
+            yield EventView(at=at, kind="data.missing", text=f"{data}: {now_known}")
     yield from _of_tasks(machine, step, groups)
     for job in step.jobs:
         if job.family and job.type in _TASKS:
@@ -203,6 +231,9 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
             yield EventView(at=at, kind=kind, job=each.job, group=groups(each.job), user=each.by)
         case ApplyGroups():
             yield EventView(at=at, kind="groups.applied")
+        case SetLicences():
+            told = ", ".join(f"{name} {count}" for name, count in each.counts)
+            yield EventView(at=at, kind="licences.changed", text=told or "none")
         case NodeJoined():
             yield EventView(at=at, kind="node.joined", node=each.node.name)
         case NodeLeft():
