@@ -74,6 +74,7 @@ class Constraints:
         "_spans",
         "apart",
         "by_load",
+        "data",
         "grouped",
         "lasting",
         "licences",
@@ -102,6 +103,9 @@ class Constraints:
         kinds.update(term.what.kind for term in rank.terms if isinstance(term.what, Clause))
         self.owned = bool(apart or per_node or per_rack or Kind.ADJACENT in kinds)
         self.grouped = Kind.DEPENDENCY in kinds
+        asked = [*requirement.clauses, *(term.what for term in rank.terms if isinstance(term.what, Clause))]
+        # The data that is to be near, hard or soft.
+        self.data = tuple(dict.fromkeys(str(each.value) for each in asked if each.kind is Kind.DATA))
         # What is hard at every moment.
         hard = tuple(clause for clause in requirement.clauses if clause.relaxation is None)
         lasting = Wants(hard=hard, ports=ports, per_node=per_node, per_rack=per_rack, licences=licences)
@@ -195,6 +199,11 @@ def constraints_of(job: Job) -> Constraints | None:
     return _read(
         job.requirement, job.rank, ports, job.max_per_node, job.max_per_rack, apart=apart, licences=job.licences
     )
+
+
+def data_of(constraints: Constraints | None) -> tuple[str, ...]:
+    """The data that somebody with these constraints wants to be near."""
+    return () if constraints is None else constraints.data
 
 
 def check_constraints(requirement: str, rank: str) -> None:

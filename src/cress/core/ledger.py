@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
 from heapq import heapify, heappop, heappush
 
-from cress.core import licensed, locations, overload
+from cress.core import licensed, located, overload
 from cress.core.admission import check_events
 from cress.core.balance import Balance
 from cress.core.cluster import Cluster, Shape
@@ -186,7 +186,7 @@ class Ledger:
             case LoadSeen():
                 self.void_claims(overload.see(self, event))
             case DataLocated():
-                locations.see(self, event)
+                located.see(self, event)
             case LicencesSet():
                 licensed.set_counts(self, event)
         # What a gang has room for may be more, although no clause says anything else of any node.

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from cress.core.constraints import data_of
 from cress.core.dependencies import Dependencies, Key, Relation
 from cress.core.licences import Licence, Licences
-from cress.core.locations import Locations
+from cress.core.locations import DataOf, Locations
 from cress.core.ports import Ports
 from cress.core.racks import Racks
 from cress.model.node import Node
@@ -40,7 +41,7 @@ class Application(NamedTuple):
     application: str
 
 
-Whose: TypeAlias = Own | Application | Key | Licence
+Whose: TypeAlias = Own | Application | Key | Licence | DataOf
 
 
 def belongs_with(job: JobState) -> Whose:
@@ -79,6 +80,7 @@ class Relations:
         moved = f < self.node_count and self.racks.names[self.racks.rack_of(f)] != node.rack
         self.racks.put(f, node.rack)
         self.ports.set_range(f, node.ports)
+        self.locations.set_node(f, node)
         if f >= len(self.disks):
             more = np.zeros(max(16, f + 1 - len(self.disks), len(self.disks)), np.int64)
             self.disks = np.concatenate([self.disks, more])
@@ -102,6 +104,7 @@ class Relations:
         """A job is there, in its group."""
         number = job.job.id
         self.dependencies.add(number, relation)
+        self.locations.name(data_of(job.constraints), 1)
         if job.job.application:
             self._applications.setdefault(Application(job.group.name, job.job.application), {})[number] = None
         if job.job.counted_as != number:
@@ -111,6 +114,7 @@ class Relations:
         """A job is over, or leaves its group: what was counted for it alone is forgotten."""
         number, name = job.job.id, Key(job.group.name, job.job.name)
         self.dependencies.remove(number, name)
+        self.locations.name(data_of(job.constraints), -1)
         if not (self.counts or self._applications or self._families):
             return
         if job.job.counted_as != number:
@@ -158,7 +162,7 @@ class Relations:
                 return [self.jobs[number] for number in self._applications.get(whose, ())]
             case Key():
                 return [self.jobs[number] for number in self.dependencies.named(whose)]
-            case Licence():
+            case Licence() | DataOf():
                 return []
 
     def _anybody(self, whose: Whose) -> bool:
@@ -170,7 +174,7 @@ class Relations:
                 return whose in self._applications
             case Key():
                 return self.dependencies.is_named(whose)
-            case Licence():
+            case Licence() | DataOf():
                 return False
 
     def job_of(self, owner: int) -> JobState | None:

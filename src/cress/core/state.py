@@ -18,6 +18,7 @@ from cress.core.constraints import constraints_of
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import END
 from cress.core.kernels.timeline import B_END
+from cress.core.locations import Places
 from cress.core.policies.backfill import BackfillPolicy
 from cress.core.preemption import Claim
 from cress.core.timeline import ALL, Reservation
@@ -93,7 +94,11 @@ def export_state(core: Scheduler) -> State:
         "licences": dict(core.relations.licences.counts),
         "racks": list(core.relations.racks.names),
         "neighbours": plain(core.relations.racks.neighbours),
+<<<<<<< /tmp/cwt/src/cress/core/state.py
+        "data": plain(core.relations.locations.export()),
+=======
         "loads": overload.export(core),
+>>>>>>> /tmp/cm/theirs
         "strangers": [[f, list(seen)] for f in range(cluster.node_count) if (seen := core.relations.ports.seen(f))],
     }
 
@@ -162,6 +167,8 @@ def _restore_nodes(core: Scheduler, state: State) -> None:
         cluster.cordon(f, entry["cordoned"])
         if entry["lost"]:
             cluster.lose_node(f)
+    for data, places, problem in msgspec.convert(state["data"], list[tuple[str, Places | None, str]]):
+        core.relations.locations.told(data, places, problem)
     for f, seen in state["strangers"]:
         core.relations.ports.see(f, seen)
 
