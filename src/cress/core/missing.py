@@ -39,8 +39,6 @@ class Absent(Enum):
     TEXT = "text"  # the same, and the name stands where a text may be meant
     JOB = "job"  # no live job is called so
     TASK = "task"  # there is such a job, and no task of it runs
-    DATA = "data"  # no node has it
-    PLACE = "place"  # where the data lies was not found out, for a reason or not yet
     LOAD = "load"  # nobody measures it
     DATA = "data"  # no node has it
     PLACE = "place"  # where the data lies was not found out, for a reason or not yet
@@ -145,12 +143,6 @@ def say(missing: Missing) -> str:
             return f"there is no job {missing.name}{guess}"
         case Absent.TASK:
             return f"no task of {missing.name} runs"
-        case Absent.DATA:
-            return f"no node has {missing.name}"
-        case Absent.PLACE if missing.why:
-            return f"{missing.name}: {missing.why}"
-        case Absent.PLACE:
-            return f"where {missing.name} lies is not known yet"
         case Absent.LOAD:
             return f"nobody measures {missing.name} of a node"
         case Absent.DATA:
