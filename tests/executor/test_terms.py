@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import select
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,10 @@ import pytest
 from cress.executor.alarm import Alarm
 from cress.executor.journal import Journal
 from cress.executor.keeper import SIGKILL, SIGTERM, Keeper, Task
+from cress.executor.outfit import Outfits
 from cress.executor.records import Known, Record
 from cress.model.job import OnPartition
+from cress.model.node import Device
 from cress.model.reports import Cause, Ended, Report, Usage
 from cress.model.run import Run
 from cress.model.times import SECOND
@@ -87,6 +89,9 @@ class Scene:
 
     def note(self, record: Record) -> None:
         self.keeper.known.apply(record)
+
+    def fit(self, outfits: Outfits, devices: Sequence[Device]) -> None:
+        pass
 
     def spawn(self, task: Task) -> int:
         return task.attempt

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cress.executor.journal import Journal
 from cress.executor.keeper import Task
+from cress.executor.outfit import Outfits
 from cress.executor.records import Record
 from cress.executor.runtimes.base import StartError
+from cress.model.node import Device
 from cress.model.reports import Ended, Report, Usage
 from cress.model.times import MILLISECOND, SECOND
 from cress.protocol.messages import Inventory, Reports, decode_to_supervisor, encode
@@ -207,6 +210,9 @@ class Supervisor(Mortal):
     def note(self, record: Record) -> None:
         """See ``Hands``."""
         self.journal.note(record)
+
+    def fit(self, outfits: Outfits, devices: Sequence[Device]) -> None:
+        """See ``Hands``."""
 
     def spawn(self, task: Task) -> int:
         """See ``Hands``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.executor.keeper import SIGKILL, Keeper, Task
+from cress.executor.outfit import Outfits
 from cress.executor.records import Known, Record
 from cress.lifecycle.effects import Launch, Step
 from cress.lifecycle.inputs import Input, NodeDead, NodeJoined, NodeLeft, Reported, Restarted, Submit
@@ -20,7 +21,7 @@ from cress.lifecycle.nodes import DEAD, SILENT
 from cress.lifecycle.terms import Terms
 from cress.model.events import Outcome
 from cress.model.job import OnPartition
-from cress.model.node import Local, Supervisor
+from cress.model.node import Device, Local, Supervisor
 from cress.model.options import Options
 from cress.model.reports import Cause, Report, Usage
 from cress.model.run import Run
@@ -363,6 +364,9 @@ class Play:
 
     def note(self, record: Record) -> None:
         self.keeper.known.apply(record)
+
+    def fit(self, outfits: Outfits, devices: Sequence[Device]) -> None:
+        pass
 
     def spawn(self, task: Task) -> int:
         self.alive[task.attempt] = self.random.random() < 0.5

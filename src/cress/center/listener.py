@@ -16,9 +16,9 @@ from websockets.http11 import Request, Response
 from cress.center.dispatch import Connection
 from cress.center.engine import Engine, Reply
 from cress.center.local import Locals, recognise
-from cress.center.offers import node_of
+from cress.center.offers import data_of, node_of
 from cress.center.topology import Topology
-from cress.lifecycle.inputs import NodeJoined, NodeLeft, Ports, Reported, SetRacks
+from cress.lifecycle.inputs import DataFound, NodeJoined, NodeLeft, Ports, Reported, SetRacks
 from cress.model.errors import InputError, NotAccepted
 from cress.model.node import Node
 from cress.model.reports import Ended, Report
@@ -26,6 +26,7 @@ from cress.model.times import SECOND
 from cress.protocol import messages
 from cress.protocol.messages import (
     Beat,
+    Data,
     Durable,
     ExecData,
     ExecOver,
@@ -191,7 +192,10 @@ class Listener:
             elif not connection.closed:
                 engine.dispatcher.connections[hello.name] = connection
                 name, term = engine.settings.cluster, self._grant(connection)
-                welcome = Welcome(epoch=engine.epoch, cluster=engine.cluster, name=name, sent=hello.sent, term=term)
+                kinds = engine.machine.core.dimensions.custom
+                welcome = Welcome(
+                    epoch=engine.epoch, cluster=engine.cluster, name=name, sent=hello.sent, term=term, kinds=kinds
+                )
                 connection.put(welcome)
                 _durable(connection, engine.epoch, hello.reports)
 
@@ -228,6 +232,8 @@ class Listener:
             self._reported(connection, message.reports)
         elif isinstance(message, messages.Ports):
             engine.post(Ports(name=connection.name, ports=message.ports))
+        elif isinstance(message, Data):
+            engine.post(DataFound(name=connection.name, data=data_of(connection.name, message.data)))
         elif isinstance(message, LogData):
             connection.answered(message)
         elif isinstance(message, (ExecData, ExecOver)):

@@ -11,6 +11,7 @@ import typer
 from cress.cli.common import duration_of, labels_of, size_of
 from cress.cli.errors import told
 from cress.model.attributes import parse_ports
+from cress.model.devicefile import Configured
 from cress.model.errors import InputError
 from cress.model.node import DYNAMIC_PORTS
 from cress.model.units import one_of
@@ -86,6 +87,17 @@ def executor(
     no_overload: Annotated[
         bool, typer.Option("--no-overload", help="Only tell the node's load: it takes tasks however busy it is.")
     ] = False,
+    devices: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Its disks, GPUs and other devices, one by one (docs/devices.md)."),
+    ] = None,
+    data_path: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Paths that jobs may want to be near, such as '/data/sets/*' (docs/data.md)."),
+    ] = None,
+    no_discovery: Annotated[
+        bool, typer.Option("--no-discovery", help="No disks and GPUs but those that --devices names.")
+    ] = False,
     parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
 ) -> None:
     """Run an executor until it is stopped."""
@@ -100,6 +112,11 @@ def executor(
                 hint="ws://HOST:PORT, executor_url in center.json",
                 field="--center",
             )
+        configured = Configured()
+        if devices is not None:
+            from cress.cli.devicefile import read_device_file
+
+            configured = read_device_file(devices)
         home = data_directory()
         node = name or socket.gethostname()
         settings = Settings(
@@ -121,6 +138,10 @@ def executor(
             log_size=size_of(log_size, "--log-size"),
             egress=egress,
             judged=not no_overload,
+            devices=configured.devices,
+            told=configured.told,
+            data=tuple(dict.fromkeys((*configured.data, *(data_pattern_of(each) for each in data_path or ())))),
+            discover=not no_discovery,
         )
         code = run(settings)
     raise typer.Exit(code)
@@ -132,6 +153,16 @@ def ports_of(text: str) -> tuple[int, int]:
         return parse_ports(text)
     except InputError as error:
         raise error.at(field="--ports") from None
+
+
+def data_pattern_of(text: str) -> str:
+    """The value of ``--data-path``."""
+    from cress.model.devicefile import path_of_data
+
+    try:
+        return path_of_data(text)
+    except InputError as error:
+        raise error.at(field="--data-path") from None
 
 
 def runtime_of(text: str) -> str:

@@ -72,6 +72,7 @@ class Plan:
     runtime: str = "process"
     writable: Sequence[str] = ()
     run_as: str = ""
+    devices: Path | None = None
 
 
 @dataclass
@@ -201,7 +202,9 @@ class LocalCluster:
         for each in plan.labels:
             command += ["--label", each]
         # They share this machine, so what is measured of it says nothing of any one of them.
-        command += ["--runtime", plan.runtime, "--no-overload"]
+        command += ["--runtime", plan.runtime, "--no-overload", "--no-discovery"]
+        if plan.devices is not None:
+            command += ["--devices", str(plan.devices)]
         for each in plan.writable:
             command += ["--writable", each]
         return [*command, *(["--keep-tasks"] if plan.keep_tasks else [])]

@@ -16,6 +16,7 @@ from cress.cli.executor import folder_of, runtime_of
 from cress.cli.local import LocalCluster, NotStarted, Plan
 from cress.client.config import data_directory
 from cress.model.errors import InputError
+from cress.model.node import DISK_KIND
 
 EPILOG = """\
 \b
@@ -76,6 +77,10 @@ def up(
     writable: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="A folder that containers may write to; several times.")
     ] = None,
+    devices: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Disks, GPUs and other devices that each executor has (docs/devices.md)."),
+    ] = None,
     run_as: Annotated[
         str, typer.Option(metavar="NAME,…", help="Accounts that everybody may have tasks run as (docs/containers.md).")
     ] = "",
@@ -88,7 +93,13 @@ def up(
         from cress.model.vectors import parse_vector
 
         parse_assignments(option or ())
-        dimensions = Dimensions(tuple(dimension or ()))
+        declared = list(dimension or ())
+        if devices is not None:
+            from cress.cli.devicefile import read_device_file
+
+            kinds = read_device_file(devices).told
+            declared += [kind for kind in kinds if kind != DISK_KIND and kind not in declared]
+        dimensions = Dimensions(tuple(declared))
         if node_resource:
             try:
                 parse_vector(node_resource, dimensions)
@@ -105,7 +116,7 @@ def up(
             executors=executors,
             resource=node_resource,
             options=tuple(option or ()),
-            dimensions=tuple(dimension or ()),
+            dimensions=dimensions.custom,
             keep_tasks=keep_tasks,
             racks=_racks(racks, executors),
             labels=_labels(label),
@@ -113,6 +124,7 @@ def up(
             runtime=runtime_of(runtime),
             writable=tuple(folder_of(each) for each in writable or ()),
             run_as=",".join(names_of(run_as, "--run-as")),
+            devices=devices and devices.absolute(),
         )
         # Asked to stop is asked to stop, by whichever signal.
         signal.signal(signal.SIGTERM, signal.default_int_handler)

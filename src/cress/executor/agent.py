@@ -26,8 +26,9 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
-from cress.executor import facts, logs, tidy
+from cress.executor import devices, facts, logs, tidy
 from cress.executor.checks import Checks
+from cress.executor.datasets import Datasets
 from cress.executor.doors import Doors
 from cress.executor.execs import Execs
 from cress.executor.folder import FolderInUseError, Lock, make
@@ -37,10 +38,12 @@ from cress.executor.settings import Settings
 from cress.executor.strangers import Strangers, stood_in_the_way
 from cress.executor.versions import versions
 from cress.model.attributes import with_labels
-from cress.model.node import Supervisor, Value
+from cress.model.node import DISK_KIND, Device, Supervisor, Value
 from cress.model.reports import Ended, Report, Started
 from cress.protocol.messages import (
     Beat,
+    Data,
+    Devices,
     Durable,
     Exec,
     ExecInput,
@@ -107,8 +110,10 @@ class Agent:
         self.checks = Checks(self.directory / "checks", self.doors)
         self.unconfirmed: set[int] = set()  # attempts that ended, and the center has not said that it knows
         self.strangers = Strangers()
+        self.datasets = Datasets(settings.data, self._say)
         self.versions: dict[str, str] = {}  # of compilers, as far as they have said them
         self.asking: asyncio.Future[dict[str, str]] | None = None
+        self.devices: tuple[Device, ...] | None = None  # once they are known
         self.leaving = asyncio.Event()
         self.keep = settings.keep_tasks
         self._asked = 0
@@ -149,6 +154,8 @@ class Agent:
 
     async def _session(self) -> bool:
         """Connect to both sides and hand on until one is gone; whether the center took us."""
+        if self.devices is None:
+            self.devices = await asyncio.to_thread(self._devices)
         if self.asking is None or self.asking.done():
             self.asking = _in_background(partial(versions, self.directory))
         link = await self.supervisors.connect()
@@ -195,7 +202,8 @@ class Agent:
             self.strangers.begin(link.inventory.ports)
             known = await self._versions(VERSIONS)
             self.strangers.told = await self.strangers.look()
-            await center.send(encode(self._hello(center, link, known)))
+            data = await self.datasets.look()
+            await center.send(encode(self._hello(center, link, known, data)))
             try:
                 answer = decode_from_center(await asyncio.wait_for(_receive(center), OPEN_TIMEOUT))
             except (ConnectionClosed, TimeoutError, msgspec.DecodeError) as error:
@@ -210,6 +218,8 @@ class Agent:
                 self._say(f"node {self.settings.name} is registered at {self.settings.center_url}")
             self._link = link
             execs = Execs(self.doors, lambda attempt: self.first.get(attempt, 0), partial(_tell, center))
+            kinds = (DISK_KIND, *answer.kinds)
+            await link.send(Devices(devices=tuple(each for each in self.devices or () if each.kind in kinds)))
             await link.send(answer)
             if self.leaving.is_set() and not self.keep:
                 await link.send(self._shutdown())
@@ -219,6 +229,7 @@ class Agent:
                     self._from_supervisor(center, link, execs),
                     self._beat(center, answer.term),
                     self._watch_ports(center),
+                    self._watch_data(center, data),
                     self._tell_checks(center),
                     self._late_versions(known),
                 )
@@ -230,12 +241,13 @@ class Agent:
         finally:
             self._link = None
 
-    def _hello(self, center: ClientConnection, link: Link, found: Mapping[str, str]) -> Hello:
+    def _hello(self, center: ClientConnection, link: Link, found: Mapping[str, str], data: tuple[str, ...]) -> Hello:
         known = link.inventory
         return Hello(
             version=known.version,
             name=self.settings.name,
-            resource=self.settings.resource or facts.resource(),
+            resource=self.settings.resource
+            or facts.resource(disks=any(each.kind == DISK_KIND for each in self.devices or ())),
             boot=os.environ.get(PRETENDED_BOOT, known.boot),
             rack=self.settings.rack,
             address=self.settings.address or center.local_address[0],
@@ -249,8 +261,20 @@ class Agent:
             cluster=known.cluster,
             supervisor=Supervisor(known.pid, known.ticks, known.attempts),
             unlimited=known.unlimited,
+            data=data,
             judged=self.settings.judged,
+            devices=self.devices or (),
         )
+
+    def _devices(self) -> tuple[Device, ...]:
+        """Those of this node; a disk without its folder is left out, and said."""
+        found = []
+        for each in devices.of_node(self.settings):
+            if each.kind == DISK_KIND and not os.path.isdir(each.path):  # noqa: PTH112
+                self._say(f"{each.path} is no folder: the node goes without the disk {each.id}")
+            else:
+                found.append(each)
+        return tuple(found)
 
     async def _versions(self, patience: float | None) -> dict[str, str]:
         """The versions of compilers, as they are known after ``patience`` seconds at most."""
@@ -276,6 +300,16 @@ class Agent:
         found = await self.strangers.news()
         if found is not None:
             await center.send(encode(Ports(ports=found)))
+
+    async def _watch_data(self, center: ClientConnection, told: tuple[str, ...]) -> None:
+        """Tell the center when paths of data come or go."""
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await asyncio.sleep(self.settings.data_look)
+                found = await self.datasets.look()
+                if found != told:
+                    await center.send(encode(Data(data=found)))
+                    told = found
 
     async def _beat(self, center: ClientConnection, term: int) -> None:
         """Ask for terms, often enough; where none holds, never."""

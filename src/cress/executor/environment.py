@@ -5,15 +5,22 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 
+from cress.executor.outfit import Outfit
 from cress.executor.runtimes.base import Spawn
+from cress.model.devices import WHOLE
 from cress.model.job import JobType
+from cress.model.node import DISK_KIND
 from cress.model.run import Host, Run
+from cress.model.units import format_share
 
 # The file with the hosts of a gang, in the attempt's folder.
 HOST_FILE = b"hosts"
 # Linux takes no variable of 128 KiB; who has more hosts reads the file.
 MOST_HOSTS = 100_000
+# The kind of device that CUDA is told of.
+GPU = "gpu"
 
 
 def of_job(run: Run) -> dict[bytes, bytes]:
@@ -49,6 +56,7 @@ def variables(what: Spawn) -> dict[bytes, bytes]:
         for (name, _), number in zip(what.run.ports, given.ports, strict=False):
             if name:
                 found[b"CRESS_PORT_" + os.fsencode(name)] = b"%d" % number
+    found |= _of_devices(given.outfit)
     if given.hosts:
         found |= _of_gang(what.run, given.hosts)
         found[b"CRESS_HOSTFILE"] = what.folder + b"/" + HOST_FILE
@@ -59,6 +67,30 @@ def host_file(hosts: Sequence[Host]) -> bytes:
     """A line for each address, with the number of tasks there, as ``mpirun --hostfile`` takes it."""
     slots = Counter(host.address for host in hosts)
     return b"".join(b"%s slots=%d\n" % (os.fsencode(address), count) for address, count in slots.items())
+
+
+def _of_devices(outfit: Outfit) -> dict[bytes, bytes]:
+    """Which devices the attempt has; of every kind that the node has devices of, also if it has none of them."""
+    found: dict[bytes, bytes] = {}
+    if outfit.folders:
+        found[b"CRESS_DISK"] = os.fsencode(outfit.folders[0])
+        found[b"CRESS_DISKS"] = b":".join(os.fsencode(folder) for folder in outfit.folders)
+    kinds = dict.fromkeys((*outfit.kinds, *(each.kind for each in outfit.devices)))
+    for kind in kinds:
+        own = [each for each in outfit.devices if each.kind == kind]
+        name = b"CRESS_DEVICES_" + os.fsencode(kind.upper())
+        found[name] = ids = b",".join(os.fsencode(each.id) for each in own)
+        part = sum(each.amount for each in own) if kind != DISK_KIND else 0
+        shared = 0 < part < WHOLE
+        if shared:
+            found[name + b"_SHARE"] = os.fsencode(format_share(Decimal(part) / WHOLE))
+        if kind == GPU:
+            # What CUDA counts is the order of the bus: so do NVML and its tools.
+            found[b"CUDA_DEVICE_ORDER"] = b"PCI_BUS_ID"
+            found[b"CUDA_VISIBLE_DEVICES"] = ids
+            if shared:
+                found[b"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = b"%d" % max(1, part * 100 // WHOLE)
+    return found
 
 
 def _of_gang(run: Run, hosts: Sequence[Host]) -> dict[bytes, bytes]:

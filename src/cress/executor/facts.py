@@ -40,10 +40,13 @@ def attributes() -> dict[str, Value]:
     return {name: value for name, value in found.items() if value}
 
 
-def resource() -> str:
-    """What the machine offers, as in a node file: cores we may run on, memory, network, disk."""
+def resource(*, disks: bool = False) -> str:
+    """What the machine offers, as in a node file: cores we may run on, memory, network, disk.
+
+    ``disks``: they are known one by one, and say themselves what they are worth.
+    """
     network = _nic_mbit() or _NETWORK_MBIT
-    return f"<{_cpus()},{psutil.virtual_memory().total},{network}M,{_DISK}>"
+    return f"<{_cpus()},{psutil.virtual_memory().total},{network}M,{0 if disks else _DISK}>"
 
 
 def _cpus() -> int:

@@ -8,17 +8,21 @@ from __future__ import annotations
 import errno
 import heapq
 from collections import deque
+from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol
 
+from cress.executor.outfit import Outfits
 from cress.executor.records import Boot, Cluster, Deadline, End, Epoch, Forget, Intent, Known, Record, Start
 from cress.executor.runtimes.base import Given, StartError
 from cress.executor.trouble import Trouble
 from cress.model.job import OnPartition
+from cress.model.node import Device
 from cress.model.reports import Cause, Ended, Report, Started, Usage
 from cress.model.run import Run
 from cress.model.times import MILLISECOND, SECOND
 from cress.protocol.messages import (
+    Devices,
     Durable,
     Launches,
     Signal,
@@ -110,6 +114,9 @@ class Hands(Protocol):
     def sweep(self, task: Task, *, kill: bool) -> bool:
         """Look for what is left of the attempt after its first process, and kill it; True: nothing is."""
 
+    def fit(self, outfits: Outfits, devices: Sequence[Device]) -> None:
+        """The node has these devices from now on: tidy its disks."""
+
     def report(self, report: Report) -> None:
         """Tell the agent, if there is one."""
 
@@ -118,15 +125,17 @@ class Hands(Protocol):
 
 
 class Keeper:
-    """The attempts of one executor.
+    """The attempts of one executor, which is called ``key`` on its disks.
 
     ``now`` (a clock that goes on while the machine sleeps and never back) and ``utc`` (wall clock) are set before
     every call, in microseconds. ``tasks`` are the attempts under way.
     """
 
-    def __init__(self, known: Known, hands: Hands) -> None:
+    def __init__(self, known: Known, hands: Hands, key: str = "") -> None:
         self.known = known
         self.hands = hands
+        self.key = key
+        self.outfits = Outfits(key)
         self.now = 0
         self.utc = 0
         self.tasks: dict[int, Task] = {}
@@ -209,6 +218,9 @@ class Keeper:
             self.send(order)
         elif isinstance(order, Welcome):
             self._welcome(order)
+        elif isinstance(order, Devices):
+            self.outfits = Outfits(self.key, order.devices)
+            self.hands.fit(self.outfits, order.devices)
         elif not order.keep:
             self.leave(order.grace)
 
@@ -254,10 +266,11 @@ class Keeper:
                 self._end(attempt, Cause.SHUTDOWN, None, 0, "the executor is being stopped")
             else:
                 keep = run.on_partition is OnPartition.KEEP
-                intent = Intent(
-                    attempt, job, launch.task, run.time_limit, run.stop_grace, keep, launch.ports, run.log_size
-                )
-                fresh.append(Task(intent, run, Given(launch.ports, order.address, order.rack, hosts.get(job, ()))))
+                outfit = self.outfits.of(attempt, launch.devices)
+                limits = (run.time_limit, run.stop_grace, keep)
+                intent = Intent(attempt, job, launch.task, *limits, launch.ports, run.log_size, outfit.folders)
+                given = Given(launch.ports, order.address, order.rack, hosts.get(job, ()), outfit)
+                fresh.append(Task(intent, run, given))
         if not fresh:
             return
         try:

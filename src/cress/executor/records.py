@@ -47,7 +47,7 @@ class Intent(_Record, frozen=True):
     """The attempt is going to be started; durable before it is. ``limit`` and ``grace`` are microseconds.
 
     ``keep``: it goes on when the term of the executor is over. ``ports`` are its own until it is over. Of each of its
-    streams the last ``log_size`` bytes are kept (0: as many as of any).
+    streams the last ``log_size`` bytes are kept (0: as many as of any). ``folders`` are those that it has on disks.
     """
 
     attempt: int
@@ -58,6 +58,7 @@ class Intent(_Record, frozen=True):
     keep: bool = False
     ports: tuple[int, ...] = ()
     log_size: int = 0
+    folders: tuple[str, ...] = ()
 
 
 class Start(_Record, frozen=True):

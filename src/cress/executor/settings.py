@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from cress.model.node import DYNAMIC_PORTS, Value
+from cress.model.node import DYNAMIC_PORTS, Device, Value
 
 # Of each stream of an attempt, in bytes.
 LOG_SIZE = 64 * 2**20
@@ -24,7 +24,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     folders of the node that tasks in containers may write to, ``egress`` is the interface on which what they send is limited.
     What tasks wrote is kept for ``keep_logs`` seconds, and at most ``keep_logs_size`` bytes of it; of one stream of one
     attempt the last ``log_size`` bytes, where its job does not say. ``judged``: the node takes no new tasks while it is
-    overloaded (docs/load.md).
+    overloaded (docs/load.md). ``devices`` are those that the node has by its file, which speaks of the kinds ``told`` and names ``data``,
+    patterns of paths that are looked at every ``data_look`` seconds;
+    of other kinds those that are found count, if ``discover`` (docs/devices.md).
     """
 
     name: str
@@ -50,3 +52,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep_logs_size: int = 2**30
     log_size: int = LOG_SIZE
     judged: bool = True
+    devices: tuple[Device, ...] = ()
+    told: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    data_look: float = 60.0
+    discover: bool = True

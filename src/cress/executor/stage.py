@@ -201,7 +201,10 @@ class Stage:
         if self.orders.engine:
             walls = tuple(
                 Path(each)
-                for each in (os.fsdecode(self.what.folder), os.fsdecode(self.what.data), *self.orders.writable)
+                for each in (
+                    *(os.fsdecode(self.what.folder), os.fsdecode(self.what.data)),
+                    *(*self.orders.writable, *self.what.given.outfit.folders),
+                )
                 if each
             )
         # A directory of its own is entered by who may pass through the executor's; another one by the account itself.

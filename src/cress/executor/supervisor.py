@@ -32,15 +32,19 @@ from cress.executor.frames import FrameError, Frames, frame
 from cress.executor.journal import Journal, JournalError
 from cress.executor.keeper import SIGKILL, Keeper, Stage, Task
 from cress.executor.logcopy import Copies
+from cress.executor.outfit import Outfits, key_of
 from cress.executor.records import Record
 from cress.executor.runtimes import choose, linux
+from cress.executor.runtimes.accounts import account_of
 from cress.executor.runtimes.base import Runtime, Spawn, StartError, announced
 from cress.executor.runtimes.container import ContainerRuntime
 from cress.executor.runtimes.engines import ENGINES, Engine
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import StagedRuntime
+from cress.executor.scratch import Scratch
 from cress.executor.settings import LOG_SIZE
 from cress.executor.trouble import Trouble
+from cress.model.node import Device
 from cress.model.reports import Cause, Ended, Report, Usage
 from cress.model.run import Run
 from cress.protocol.messages import (
@@ -103,9 +107,10 @@ class Supervisor:
         self.unlimited = choose.unlimited(self.default, found)
         self.clearing: set[int] = set()  # attempts that did not start, and something of whose containers is left
         self.journal = Journal(folder.journal)
-        self.keeper = Keeper(self.journal.known, self)
+        self.keeper = Keeper(self.journal.known, self, key_of(name, str(folder.path)))
         self.attempts = os.fsencode(folder.attempts)
         self.log_size = log_size
+        self.scratch = Scratch(self.say)
         self.copies = Copies(folder.path, name, self.say)
         self.bounds = Bounds(self.attempts, self.say)
         if not bounds.able(folder.attempts):
@@ -179,6 +184,7 @@ class Supervisor:
 
     def _finish_turn(self) -> None:
         """Write down what happened, then tell it."""
+        self.scratch.remove()
         complete = self.journal.flush()
         if not complete and self.retry_at is None:
             self.say(f"{self.journal.path} cannot be written: {self.journal.full}; it is tried again")
@@ -196,7 +202,8 @@ class Supervisor:
                 self.stopped = True
 
     def _close(self) -> None:
-        for pid in processes.children(os.getpid()):
+        children = processes.children(os.getpid())
+        for pid in children - self.scratch.busy(children):
             # Orphans of attempts that have hidden whose they are.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, SIGKILL)
@@ -252,7 +259,7 @@ class Supervisor:
         for pid, status, usage in ended:
             self.orphans.pop(pid, None)
             task = self.by_pid.pop(pid, None)
-            if self.copies.ended(pid, status) or task is None or task.pid != pid:
+            if self.copies.ended(pid, status) or self.scratch.ended(pid) or task is None or task.pid != pid:
                 continue
             if task.attempt in self.keeper.tasks:
                 used = Usage(round((usage.ru_utime + usage.ru_stime) * 1e6), usage.ru_maxrss * 1024)
@@ -277,6 +284,8 @@ class Supervisor:
             for attempt in self.container.left().difference(attempts):
                 self.say(f"what was left of the container of attempt {attempt} is removed")
                 self.container.remove(attempt)
+        for attempt in attempts:
+            self.scratch.keep(attempt, self.journal.known.running[attempt].intent.folders)
         if not attempts:
             return
         first = {0 if self.container is None else self.container.first(attempt) for attempt in attempts}
@@ -342,6 +351,9 @@ class Supervisor:
         if port:
             raise StartError(f"port {port} is in use on this node", port=port)
         folder = self.attempts + b"/%d" % task.attempt
+        if task.given.outfit.devices:
+            account = account_of(task.run)
+            self.scratch.make(task.attempt, task.given.outfit, (account.uid, account.gid) if account else None)
         data = state.make(self.folder.path, task.run, task.task)
         what = Spawn(task.attempt, task.task, task.run, folder, task.given, data)
         if task.run.log_copy:
@@ -444,6 +456,11 @@ class Supervisor:
         if isinstance(report, Ended):
             self.bounds.over(report.attempt, self.keeper.now)
             self.copies.over(report.attempt)
+            self.scratch.over(report.attempt)
+
+    def fit(self, outfits: Outfits, devices: Sequence[Device]) -> None:
+        """See ``Hands``."""
+        self.scratch.fit(outfits, devices)
 
     def say(self, sentence: str) -> None:
         """See ``Hands``."""

@@ -137,7 +137,7 @@ class Welcome(Struct, frozen=True):
     """The node is registered. ``epoch`` is the center's: orders of an older one are refused from now on.
 
     ``cluster`` is its id, ``name`` what people call it. ``sent`` and ``term`` as in ``Term``; a ``term`` of 0: none
-    holds there, the center looks by itself.
+    holds there, the center looks by itself. ``kinds`` of devices count in the cluster, beside disks.
     """
 
     epoch: int
@@ -145,6 +145,7 @@ class Welcome(Struct, frozen=True):
     name: str = ""
     sent: int = 0
     term: int = 0
+    kinds: tuple[str, ...] = ()
 
 
 class Term(Struct, frozen=True):
@@ -284,6 +285,12 @@ class Shutdown(Struct, frozen=True):
     keep: bool = False
 
 
+class Devices(Struct, frozen=True):
+    """Those of the node that count; what has been given to attempts before stays theirs."""
+
+    devices: tuple[Device, ...]
+
+
 class Inventory(Struct, frozen=True):
     """First message of the supervisor to an agent that connects: what ``Hello`` and ``Supervisor`` say about it.
 
@@ -309,7 +316,7 @@ FromAgent: TypeAlias = Hello | Beat | Reports | Ports | Load | Data | LogData | 
 FromCenter: TypeAlias = (
     Welcome | Refused | Term | Launches | Stops | Signal | Durable | ReadLog | Exec | ExecInput | ExecSize | ExecOver
 )
-ToSupervisor: TypeAlias = Welcome | Term | Launches | Stops | Signal | Durable | Shutdown
+ToSupervisor: TypeAlias = Welcome | Devices | Term | Launches | Stops | Signal | Durable | Shutdown
 FromSupervisor: TypeAlias = Inventory | Reports
 
 encode = msgspec.msgpack.Encoder().encode

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from cress.executor.outfit import Outfit
 from cress.model.reports import Usage
 from cress.model.run import Host, Run
 
@@ -31,13 +32,14 @@ class Given(msgspec.Struct, frozen=True):
     """What an attempt is given beside its program.
 
     ``ports`` are its numbers, in the order of the job's ports; ``address`` and ``rack`` those of the node; ``hosts``, of a
-    gang: where its tasks are, in their order.
+    gang: where its tasks are, in their order. ``outfit`` is what it has of the node's devices.
     """
 
     ports: tuple[int, ...] = ()
     address: str = ""
     rack: str = ""
     hosts: tuple[Host, ...] = ()
+    outfit: Outfit = Outfit()
 
 
 class Spawn(msgspec.Struct, frozen=True):

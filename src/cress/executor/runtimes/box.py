@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from cress.executor.outfit import Outfit
 from cress.executor.runtimes import linux
 from cress.executor.runtimes.engines.base import Box, Mount
 from cress.executor.runtimes.enter import Ids
@@ -21,6 +23,10 @@ _APART = (
     *("/proc", "/sys", "/dev", "/run", _TEMPORARY, *(target for target, _ in _OWN)),
     *("/var/lib/docker", "/var/lib/containers", "/var/lib/kubelet"),
 )
+# Every program that uses one GPU of this maker needs these, too.
+_NVIDIA = re.compile(r"/dev/nvidia\d+")
+_NVIDIA_TOO = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
+NOTHING = Outfit()
 _KERNEL = frozenset(
     "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts devtmpfs efivarfs fusectl hugetlbfs mqueue nsfs proc "
     "pstore rpc_pipefs securityfs sysfs tracefs".split()
@@ -28,12 +34,22 @@ _KERNEL = frozenset(
 
 
 def make_box(
-    *, folder: str, root: str, home: str, attempt: str, writable: Iterable[str], pause: str, group: str, hidden: bool
+    *,
+    folder: str,
+    root: str,
+    home: str,
+    attempt: str,
+    writable: Iterable[str],
+    pause: str,
+    group: str,
+    hidden: bool,
+    outfit: Outfit = NOTHING,
 ) -> Box:
     """The sandbox of an attempt, made in ``folder``; ``root`` is the job's own root folder, empty: the node's.
 
     ``home`` is the executor's folder, of which only ``attempt`` is seen. ``writable`` are folders of the node. ``hidden``:
-    the task is not root, and may not be able to pass through the folders above ``home``: those are made anew.
+    the task is not root, and may not be able to pass through the folders above ``home``: those are made anew. ``outfit`` is what
+    the attempt has of the node's devices: of what others have on its disks nothing is seen.
     """
     mounts = [Mount(target, mode=mode) for target, mode in _OWN]
     base = root or "/"
@@ -47,7 +63,9 @@ def make_box(
     covered = _closed(home) if hidden else ""
     if not _inside(home, [target for target, _ in _OWN]):
         mounts.append(Mount(covered or home))
-    mounts += [Mount(each, each, writable=True) for each in (*writable, attempt)]
+    if not root:
+        mounts += [Mount(each, mode=0o711) for each in outfit.covered if os.path.isdir(each)]  # noqa: PTH112
+    mounts += [Mount(each, each, writable=True) for each in (*writable, attempt, *outfit.folders)]
     return Box(
         folder=folder,
         root=f"{folder}/root",
@@ -56,7 +74,19 @@ def make_box(
         environment=(f"CRESS_DIRECTORY={attempt}",),
         hostname=socket.gethostname(),
         group=group,
+        devices=tuple(_files(outfit.files)),
     )
+
+
+def _files(files: Sequence[str]) -> Iterator[str]:
+    """The files of devices that can be in a sandbox, which has a /dev of its own; with those that drivers need beside them."""
+    beside = _NVIDIA_TOO if any(_NVIDIA.fullmatch(each) for each in files) else ()
+    for each in dict.fromkeys((*files, *beside)):
+        path = os.path.realpath(each)
+        if each.startswith("/dev/") and path == each and os.path.exists(each):  # noqa: PTH110
+            mode = os.stat(each).st_mode  # noqa: PTH116
+            if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+                yield each
 
 
 def bind_root(root: str, box: Box, account: Ids | None = None) -> None:

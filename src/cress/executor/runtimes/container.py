@@ -203,8 +203,11 @@ class ContainerRuntime(ProcessRuntime):
 
     def _limits_of(self, what: Spawn) -> Limits:
         run, amounts = what.run, dict(what.run.limits)
-        places = [os.fsdecode(what.folder), run.root or "/", os.fsdecode(what.data), *self._writable]
-        devices = dict.fromkeys(device_of(each) for each in places if each)
+        outfit = what.given.outfit
+        places = [os.fsdecode(what.folder), run.root or "/", os.fsdecode(what.data), *self._writable, *outfit.folders]
+        # Who has a disk for itself has it whole, however little was asked for.
+        own = {device_of(each) for each in outfit.owned()}
+        devices = [each for each in dict.fromkeys(device_of(each) for each in places if each) if each not in own]
         return Limits(
             memory=amounts.get("memory", 0) or run.memory_limit,
             cpu=amounts.get("cpu", 0),
@@ -229,6 +232,7 @@ class ContainerRuntime(ProcessRuntime):
             pause=f"{self._folder}/pause",
             group=f"{self.cgroups.path}/{what.attempt}",
             hidden=bool(account and account[0]),
+            outfit=what.given.outfit,
         )
         try:
             first = self._make_once(box, what.run.root, account)

@@ -26,7 +26,8 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
 
     ``root`` is the folder of its root file system; ``bound``: it is bound read-only already, and needs nothing made in
     it. ``mounts`` come in their order, after ``/proc``, ``/dev`` and ``/sys``. ``pause`` is the program of its first
-    process, which finds ``environment``. ``group`` is the path of its control groups.
+    process, which finds ``environment``. ``group`` is the path of its control groups. ``devices`` are files of the node in /dev
+    that are in the sandbox too.
     """
 
     folder: str
@@ -36,6 +37,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     environment: tuple[str, ...]
     hostname: str
     group: str
+    devices: tuple[str, ...] = ()
 
     @property
     def log(self) -> Path:

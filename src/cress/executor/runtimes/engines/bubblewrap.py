@@ -62,6 +62,12 @@ def _devices(box: Box) -> str:
     for name, numbers in _DEVICES.items():
         os.mknod(dev / name, stat.S_IFCHR | 0o666, os.makedev(*numbers))
         (dev / name).chmod(0o666)
+    for path in box.devices:
+        known, place = os.stat(path), dev / path.removeprefix("/dev/")  # noqa: PTH116
+        place.parent.mkdir(parents=True, exist_ok=True)
+        os.mknod(place, known.st_mode, known.st_rdev)
+        place.chmod(stat.S_IMODE(known.st_mode))
+        os.chown(place, known.st_uid, known.st_gid)
     for name, target in {**_LINKS, "ptmx": "pts/ptmx"}.items():
         (dev / name).symlink_to(target)
     for name in ("pts", "shm", "mqueue"):

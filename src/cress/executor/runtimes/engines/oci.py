@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ def write_bundle(box: Box) -> str:
             "namespaces": [{"type": each} for each in ("pid", "ipc", "uts", "mount")],
             "cgroupsPath": "/" + box.group,
             "rootfsPropagation": "private",
+            "devices": [_device(each) for each in box.devices],
             "maskedPaths": list(HIDDEN),
             "readonlyPaths": list(FIXED),
         },
@@ -59,6 +61,20 @@ def first(box: Box) -> int:
     with contextlib.suppress(OSError, ValueError):
         return int(Path(box.folder, "pid").read_text())
     return 0
+
+
+def _device(path: str) -> dict[str, Any]:
+    """A file of the sandbox's own for the same device."""
+    known = os.stat(path)  # noqa: PTH116
+    return {
+        "path": path,
+        "type": "b" if stat.S_ISBLK(known.st_mode) else "c",
+        "major": os.major(known.st_rdev),
+        "minor": os.minor(known.st_rdev),
+        "fileMode": stat.S_IMODE(known.st_mode),
+        "uid": known.st_uid,
+        "gid": known.st_gid,
+    }
 
 
 def _mount(mount: Mount) -> dict[str, Any]:

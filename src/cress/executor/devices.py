@@ -1,0 +1,199 @@
+"""Which disks and GPUs a machine has, found without starting anything (docs/devices.md).
+
+A disk counts once, however many partitions it has: with the largest file system that is mounted from it. That of the root
+file system counts with the executor's own folder, if that lies on it. GPUs are those that NVML knows, where its Python
+package is installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from cress.executor.settings import Settings
+from cress.model.node import DISK_KIND, Device
+
+# Bytes/s read and written, operations/s read and written, by class: what usual ones do, on the careful side.
+NVME = (2_000_000_000, 1_000_000_000, 200_000, 100_000)
+SOLID = (500_000_000, 400_000_000, 50_000, 30_000)
+SPINNING = (150_000_000, 150_000_000, 150, 150)
+
+GPU = "gpu"
+# No disks of their own: memory, images in files, drives for discs and floppies, network block devices.
+_NO_DISKS = re.compile(r"(ram|zram|loop|sr|fd|nbd)\d+")
+_NAMES_DISK = re.compile(r"\s*(disk|disk_read|disk_write|iops_read|iops_write)\s*=", re.IGNORECASE)
+# Where systems keep what they start from; nobody works there.
+_BOOT = ("/boot", "/efi")
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """Where the kernel tells of its disks."""
+
+    mounts: str = "/proc/self/mountinfo"
+    blocks: str = "/sys/class/block"
+    numbers: str = "/sys/dev/block"
+
+
+class _Mounted(msgspec.Struct, frozen=True):
+    """A file system: the name of its whole disk, where it is, its size in bytes."""
+
+    disk: str
+    place: str
+    size: int
+
+
+def of_node(settings: Settings, machine: Machine | None = None) -> tuple[Device, ...]:
+    """The devices of a node: those of its file, and of kinds that the file says nothing of those that are found."""
+    found = list(settings.devices)
+    if not settings.discover:
+        return tuple(found)
+    if DISK_KIND not in settings.told and not says_disk(settings.resource):
+        found += disks(settings.directory, machine or Machine())
+    if GPU not in settings.told and not re.search(rf"\b{GPU}\s*=", settings.resource):
+        found += gpus()
+    return tuple(found)
+
+
+def says_disk(resource: str) -> bool:
+    """Whether a resource says something of the disk: by its fourth amount, or by name."""
+    parts = resource.strip().strip("<>").split(",")
+    return any(_NAMES_DISK.match(each) for each in parts) or (len(parts) > 3 and "=" not in parts[3])
+
+
+def disks(home: Path, machine: Machine) -> list[Device]:
+    """The disks of a machine, by name. ``home`` is the executor's folder."""
+    largest: dict[str, _Mounted] = {}
+    root = ""
+    for each in _mounted(machine):
+        if each.place == "/":
+            root = each.disk
+        if each.disk not in largest or each.size > largest[each.disk].size:
+            largest[each.disk] = each
+    found = []
+    for name, each in sorted(largest.items()):
+        place = each.place
+        if name == root:
+            if _disk_of(home, machine) != root or not _reached(home):
+                continue
+            place = str(home)
+        if os.access(place, os.W_OK):
+            found.append(Device(kind=DISK_KIND, id=name, path=place, bandwidth=_bandwidth(name, machine)))
+    return found
+
+
+def _mounted(machine: Machine) -> Iterable[_Mounted]:
+    """The file systems that can be written to and lie on disks."""
+    try:
+        lines = Path(machine.mounts).read_text(errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        fields, (kind, source, options) = left.split(), right.split()[:3]
+        number, root, place, own = fields[2], fields[3], _unescaped(fields[4]), fields[5].split(",")
+        # A part of a file system that is mounted again elsewhere is no other one; but of btrfs people mount parts.
+        if (root != "/" and kind != "btrfs") or "ro" in own or "ro" in options.split(","):
+            continue
+        if place.startswith(_BOOT) or not os.path.isdir(place):  # noqa: PTH112
+            continue
+        disk = _whole(number, _unescaped(source), machine)
+        if not disk or _NO_DISKS.fullmatch(disk):
+            continue
+        with contextlib.suppress(OSError):
+            room = os.statvfs(place)
+            yield _Mounted(disk, place, room.f_blocks * room.f_frsize)
+
+
+def _whole(number: str, source: str, machine: Machine) -> str:
+    """The name of the whole disk below a file system; empty: there is none."""
+    place = Path(machine.numbers, number)
+    if not place.exists():
+        # File systems over several disks have numbers of their own.
+        place = Path(machine.blocks, Path(os.path.realpath(source)).name)
+        if not source.startswith("/dev/") or not place.exists():
+            return ""
+    place = place.resolve()
+    for _ in range(8):
+        below = list((place / "slaves").iterdir()) if (place / "slaves").is_dir() else []
+        if (place / "partition").exists():
+            place = place.parent
+        elif len(below) == 1:
+            # A volume on one disk is that disk.
+            place = below[0].resolve()
+        else:
+            break
+    return place.name
+
+
+def _disk_of(folder: Path, machine: Machine) -> str:
+    with contextlib.suppress(OSError):
+        number = folder.stat().st_dev
+        return _whole(f"{os.major(number)}:{os.minor(number)}", "", machine)
+    return ""
+
+
+def _reached(folder: Path) -> bool:
+    """Whether tasks can come to a folder: with accounts of their own, only if all may pass through those above."""
+    if os.geteuid() != 0:
+        return True
+    with contextlib.suppress(OSError):
+        return all(each.stat().st_mode & stat.S_IXOTH for each in (folder, *folder.parents))
+    return False
+
+
+def _bandwidth(name: str, machine: Machine) -> tuple[int, int, int, int]:
+    if name.startswith("nvme"):
+        return NVME
+    with contextlib.suppress(OSError):
+        if Path(machine.blocks, name, "queue/rotational").read_text().strip() == "0":
+            return SOLID
+    return SPINNING
+
+
+def _unescaped(text: str) -> str:
+    r"""A path as the kernel means it, which writes ``\040`` for a space."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def gpus() -> list[Device]:
+    """The GPUs that NVML knows; none without its library, or its Python package ``nvidia-ml-py``."""
+    try:
+        import pynvml
+    except ImportError:
+        return []
+    found: list[Device] = []
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        for i in range(pynvml.nvmlDeviceGetCount()):
+            handle = pynvml.nvmlDeviceGetHandleByIndex(i)
+            name = pynvml.nvmlDeviceGetName(handle)
+            minor = pynvml.nvmlDeviceGetMinorNumber(handle)
+            found.append(Device(kind=GPU, id=str(i), model=model_of(name), path=f"/dev/nvidia{minor}"))
+    except pynvml.NVMLError:
+        return []
+    finally:
+        with contextlib.suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
+    return _alike(found)
+
+
+def _alike(found: list[Device]) -> list[Device]:
+    """GPUs of several models are known without one: all of a kind are of one model."""
+    if len({each.model for each in found}) <= 1:
+        return found
+    return [msgspec.structs.replace(each, model="") for each in found]
+
+
+def model_of(name: str | bytes) -> str:
+    """``Tesla V100-SXM2-16GB`` as a word for constraints: what the maker calls it, without its own name."""
+    text = name.decode(errors="replace") if isinstance(name, bytes) else name
+    return re.sub(r"^(NVIDIA|Tesla)\s+", "", re.sub(r"^NVIDIA\s+", "", " ".join(text.split())))

@@ -1,0 +1,70 @@
+"""What attempts have of the devices of their node, as the executor knows them. No file is touched in here."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+
+import msgspec
+
+from cress.model.node import DISK_KIND, Allocated, Device
+
+
+class Outfit(msgspec.Struct, frozen=True):
+    """What one attempt has: ``devices`` as they were decided; ``kinds`` are those of which its node has devices at all.
+
+    ``folders`` are its own, on its disks; ``files`` those of its other devices; ``covered`` the folders on all disks of the
+    node in which attempts have theirs.
+    """
+
+    devices: tuple[Allocated, ...] = ()
+    kinds: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    covered: tuple[str, ...] = ()
+
+    def owned(self) -> tuple[str, ...]:
+        """The folders on disks that the attempt has for itself."""
+        disks = [each for each in self.devices if each.kind == DISK_KIND]
+        return tuple(
+            folder
+            for folder, each in zip(self.folders, disks, strict=False)
+            if each.amount and len(disks) == len(self.folders)
+        )
+
+
+class Outfits:
+    """The devices of a node. ``key`` is the executor's own name on its disks, which it may share with other executors."""
+
+    def __init__(self, key: str, devices: Sequence[Device] = ()) -> None:
+        self._key = key
+        self._devices = {(each.kind, each.id): each for each in devices}
+        self._kinds = tuple(dict.fromkeys(each.kind for each in devices))
+        self._covered = tuple(self.base(each) for each in devices if each.kind == DISK_KIND and each.path)
+
+    def base(self, disk: Device) -> str:
+        """The folder on a disk in which attempts have theirs."""
+        return f"{disk.path.rstrip('/')}/cress-{self._key}"
+
+    def of(self, attempt: int, allocated: Sequence[Allocated]) -> Outfit:
+        """What an attempt has that was given these."""
+        folders: list[str] = []
+        files: list[str] = []
+        for each in allocated:
+            device = self._devices.get((each.kind, each.id))
+            if device is None or not device.path:
+                continue
+            if each.kind == DISK_KIND:
+                folders.append(f"{self.base(device)}/{attempt}")
+            else:
+                files.append(device.path)
+        return Outfit(tuple(allocated), self._kinds, tuple(folders), tuple(files), self._covered)
+
+
+def key_of(name: str, folder: str) -> str:
+    """The key of the executor of the node ``name`` that works in ``folder``."""
+    return (
+        re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)[:64]
+        + f"-{zlib.crc32(folder.encode(errors='surrogateescape')):08x}"
+    )

@@ -1,0 +1,152 @@
+"""Folders of attempts on the disks of their node: made before the program starts, removed when it is over.
+
+``<disk>/cress-<executor>/<attempt>``, for the account of the task alone. What an earlier supervisor left is removed as soon as
+the disks are known. Removing may take long, so a child does it; one child for all folders of a turn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import shutil
+import signal
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from cress.executor import tidy
+from cress.executor.outfit import Outfit, Outfits
+from cress.executor.runtimes.base import StartError
+from cress.model.node import DISK_KIND, Device
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+class Scratch:
+    """The folders that attempts of this executor have on its disks."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._names: dict[str, str] = {}  # what people call the disk, by the folder on it
+        self._systems: dict[str, int] = {}  # the file system (st_dev) that each of these folders was on at first
+        self._known: dict[int, tuple[str, ...]] = {}  # of attempts that are not over
+        self._gone: list[str] = []
+        self._removing: set[int] = set()
+
+    def fit(self, outfits: Outfits, devices: Iterable[Device]) -> None:
+        """These are the devices of the node from now on; what nobody needs any more of what is on its disks is removed."""
+        self._names, self._systems = {}, {}
+        living = {folder for folders in self._known.values() for folder in folders}
+        for disk in devices:
+            if disk.kind != DISK_KIND or not disk.path:
+                continue
+            base = outfits.base(disk)
+            self._names[base] = f"disk {disk.id} ({disk.path})"
+            with contextlib.suppress(OSError):
+                self._systems[base] = os.stat(disk.path).st_dev  # noqa: PTH116
+            with contextlib.suppress(OSError):
+                if os.lstat(base).st_uid == os.geteuid():
+                    found = (f"{base}/{name}" for name in os.listdir(base))  # noqa: PTH208
+                    self._gone += [each for each in found if each not in living]
+
+    def keep(self, attempt: int, folders: tuple[str, ...]) -> None:
+        """The attempt has, or is to have, these folders until it is over."""
+        if folders:
+            self._known[attempt] = folders
+
+    def make(self, attempt: int, outfit: Outfit, account: tuple[int, int] | None) -> None:
+        """Make the folders of an attempt, for this account, and see that its devices are there. Raises StartError."""
+        for file in outfit.files:
+            if not os.path.exists(file):  # noqa: PTH110
+                raise StartError(f"the device {file} is not there on this node", node=True)
+        self.keep(attempt, outfit.folders)
+        for folder in outfit.folders:
+            base = folder.rpartition("/")[0]
+            name = self._names.get(base, base)
+            try:
+                self._make(base, folder, account)
+            except OSError as error:
+                why = "is full" if error.errno in _FULL else f"cannot be used: {error.strerror or error}"
+                raise StartError(f"{name} {why}", node=True) from None
+
+    def _make(self, base: str, folder: str, account: tuple[int, int] | None) -> None:
+        path = os.path.dirname(base)  # noqa: PTH120
+        system = os.stat(path).st_dev  # noqa: PTH116
+        if self._systems.setdefault(base, system) != system:
+            raise OSError(errno.ENODEV, "another file system is mounted there than when the executor started")
+        room = os.statvfs(path)
+        if room.f_bavail == 0 or (room.f_files and not room.f_favail):
+            raise OSError(errno.ENOSPC, "full")
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(base, 0o711)  # noqa: PTH102
+        if os.lstat(base).st_uid != os.geteuid() or os.path.islink(base):  # noqa: PTH114
+            raise OSError(errno.EPERM, f"{base} is somebody else's")
+        with contextlib.suppress(FileNotFoundError):
+            # Of an attempt of this number that nobody knows any more.
+            os.rename(folder, f"{folder}.old")  # noqa: PTH104
+            self._gone.append(f"{folder}.old")
+        os.mkdir(folder, 0o700)  # noqa: PTH102
+        if account is not None:
+            os.chown(folder, *account)
+
+    def over(self, attempt: int) -> None:
+        """Nothing of the attempt runs any more."""
+        self._gone += self._known.pop(attempt, ())
+
+    def remove(self) -> None:
+        """Remove what is to go; called at the end of each turn."""
+        if not self._gone:
+            return
+        gone, self._gone = self._gone, []
+        full = [folder for folder in gone if not _empty(folder)]
+        if not full:
+            return
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._gone += full
+            self._say(f"folders on disks are not removed: {error.strerror}; it is tried again")
+            return
+        if pid == 0:
+            _remove(full)
+        self._removing.add(pid)
+
+    def ended(self, pid: int) -> bool:
+        """A child has ended; whether it was one that removes folders."""
+        if pid in self._removing:
+            self._removing.discard(pid)
+            return True
+        return False
+
+    def busy(self, pids: Collection[int]) -> set[int]:
+        """Those of these children that remove folders: they are left alone when the supervisor ends."""
+        return self._removing & set(pids)
+
+
+def _empty(folder: str) -> bool:
+    """Remove a folder with nothing in it; False: there is something in it."""
+    try:
+        os.rmdir(folder)  # noqa: PTH106
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _remove(folders: Sequence[str]) -> None:
+    """In the child: remove folders with all that is in them. Never returns."""
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        # The lock of the executor's folder, above all.
+        os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        for folder in folders:
+            if os.path.islink(folder) or not os.path.isdir(folder):  # noqa: PTH114, PTH112
+                with contextlib.suppress(OSError):
+                    os.unlink(folder)  # noqa: PTH108
+            else:
+                shutil.rmtree(folder, onerror=tidy.in_spite)
+    finally:
+        os._exit(0)
