@@ -149,6 +149,13 @@ class LocateData(_Input, frozen=True):
     problem: str = ""
 
 
+class DataFound(_Input, frozen=True):
+    """All paths of data that a node has, as in ``Node``."""
+
+    name: str
+    data: tuple[str, ...]
+
+
 class SetLicences(_Input, frozen=True):
     """The whole list of licences of the cluster, and how many there are of each."""
 
@@ -187,6 +194,7 @@ Input: TypeAlias = (
     | SetRacks
     | LoadReported
     | LocateData
+    | DataFound
     | SetLicences
     | Cordon
     | Drain

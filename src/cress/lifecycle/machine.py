@@ -23,6 +23,7 @@ from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
     Cordon,
+    DataFound,
     Drain,
     Hold,
     Input,
@@ -180,7 +181,7 @@ class Machine:
                 updates.scale(self, each)
             case NodeJoined() | NodeLeft() | NodeDead() | Ports():
                 nodes.take(self, each)
-            case LoadReported() | LocateData() | SetLicences():
+            case LoadReported() | LocateData() | DataFound() | SetLicences():
                 outside.take(self, each)
             case SetRacks():
                 self.neighbours = each.neighbours

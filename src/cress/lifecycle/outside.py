@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from cress.lifecycle import cordons
-from cress.lifecycle.inputs import LoadReported, LocateData, SetLicences
-from cress.model.events import DataLocated, LicencesSet, LoadSeen
+from cress.lifecycle.inputs import DataFound, LoadReported, LocateData, SetLicences
+from cress.model.events import DataLocated, LicencesSet, LoadSeen, NodeChanged
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine
 
 
-def take(machine: Machine, word: LoadReported | LocateData | SetLicences) -> None:
+def take(machine: Machine, word: LoadReported | LocateData | DataFound | SetLicences) -> None:
     """Hand it on to the scheduler."""
     match word:
         case LoadReported():
@@ -22,5 +24,10 @@ def take(machine: Machine, word: LoadReported | LocateData | SetLicences) -> Non
                 machine.observe(LoadSeen(word.name, word.load))
         case LocateData():
             machine.observe(DataLocated(word.data, word.places, word.problem))
+        case DataFound():
+            node = cordons.node_of(machine, word.name)
+            if node.node.data != word.data:
+                node.node = msgspec.structs.replace(node.node, data=word.data)
+                machine.observe(NodeChanged(node.node))
         case SetLicences():
             machine.observe(LicencesSet(word.counts))

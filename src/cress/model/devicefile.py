@@ -280,11 +280,12 @@ def _data(value: object) -> tuple[str, ...]:
     if len(values) > MOST_DATA:
         raise InputError(f"{len(values)} paths are too many", hint=f"at most {MOST_DATA}; /data/* stands for many")
     found: list[str] = []
-    _each(values, lambda _, each: found.append(_path_of_data(each)))
+    _each(values, lambda _, each: found.append(path_of_data(each)))
     return tuple(dict.fromkeys(found))
 
 
-def _path_of_data(value: object) -> str:
+def path_of_data(value: object) -> str:
+    """A pattern of paths."""
     text = as_text(value)
     parts = [part for part in text.split("/") if part not in ("", ".")]
     if not text.startswith("/") or not parts or ".." in parts or not text.isprintable() or len(text) > MAX_PATH:
