@@ -94,11 +94,8 @@ def export_state(core: Scheduler) -> State:
         "licences": dict(core.relations.licences.counts),
         "racks": list(core.relations.racks.names),
         "neighbours": plain(core.relations.racks.neighbours),
-<<<<<<< /tmp/cwt/src/cress/core/state.py
-        "data": plain(core.relations.locations.export()),
-=======
         "loads": overload.export(core),
->>>>>>> /tmp/cm/theirs
+        "data": plain(core.relations.locations.export()),
         "strangers": [[f, list(seen)] for f in range(cluster.node_count) if (seen := core.relations.ports.seen(f))],
     }
 
