@@ -94,7 +94,7 @@ def _restart(center: Center) -> Iterator[Result]:
 def _back(center: Center) -> Iterator[Result]:
     """From kill -9 to the first start of a real program afterwards, the center started again at once."""
     url = center.address["executor_url"]
-    words = ["executor", "--center", url, "--name", "n1", "--resource", "<8, 8G>", "--no-overload"]
+    words = ["executor", "--center", url, "--name", "n1", "--resource", "<8, 8G>", "--no-overload", "--no-discovery"]
     with _process(*words, data=center.data, folder=center.folder) as agent:
         with center.client() as client:
             _until(lambda: any(node.state == "up" for node in client.nodes()))

@@ -78,6 +78,8 @@ class Cluster:
         """Start an executor and wait until its node is up; ``judged``: it takes no tasks while this machine is overloaded."""
         if not judged:
             arguments = (*arguments, "--no-overload")
+        # Whatever disks this machine has, tests name theirs.
+        arguments = (*arguments, "--no-discovery")
         with self.client() as client:
             url = self.address("executor_url")
             process = self.start(
