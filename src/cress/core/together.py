@@ -119,7 +119,7 @@ def combination(
 
 
 # Source E, (iii) to (viii): conditions first, then the kinds as they come there.
-_ORDER = (Kind.CONDITION, Kind.RESOURCE, Kind.ADJACENT, Kind.PORT, Kind.DISK, Kind.NODES, Kind.DEPENDENCY)
+_ORDER = (Kind.CONDITION, Kind.RESOURCE, Kind.ADJACENT, Kind.PORT, Kind.DISK, Kind.NODES, Kind.DATA, Kind.DEPENDENCY)
 
 
 def in_order(requirement: Requirement) -> Requirement:
