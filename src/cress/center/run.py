@@ -21,8 +21,11 @@ from cress.center.api.app import make_app
 from cress.center.auth import ensure_token, owner
 from cress.center.datadir import STORE, Address, DataDirectory
 from cress.center.engine import Engine
+from cress.center.hdfs import Hdfs
 from cress.center.listener import Listener
+from cress.center.locations import Locator
 from cress.center.mover import Mover
+from cress.center.namenodes import Namenodes
 from cress.center.patience import PatientProtocol, allow_files, close_the_slow
 from cress.center.security import LOCAL_NAMES
 from cress.center.settings import Settings
@@ -79,6 +82,7 @@ def _say(error: Exception | str) -> None:
 
 
 async def _run(settings: Settings, directory: DataDirectory, topology: Topology) -> None:
+    namenodes = Namenodes(settings.webhdfs)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -122,13 +126,15 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology)
             await asyncio.sleep(0.002)
         directory.announce(_address(settings.host, *doors))
         mover = asyncio.create_task(Mover(engine).run(), name="mover")
+        locator = asyncio.create_task(Locator(engine, Hdfs(namenodes), settings.data_age).run(), name="locator")
         patience = asyncio.create_task(close_the_slow(lambda: server.server_state.connections), name="patience")
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait((stopped, serving), return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         mover.cancel()
         patience.cancel()
-        await asyncio.wait((mover, patience))
+        locator.cancel()
+        await asyncio.wait((mover, patience, locator))
     finally:
         server.should_exit = True
         engine.leave()

@@ -7,7 +7,7 @@ from datetime import UTC, tzinfo
 from pathlib import Path
 
 from cress.model.resources import Dimensions
-from cress.model.times import DAY
+from cress.model.times import DAY, MINUTE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,6 +22,8 @@ class Settings:
     Finished work stays in it for ``keep_history``, usage by the hour for ``keep_usage``, files of the event log for
     ``keep_events``, and at most ``keep_events_size`` bytes of them; durations are microseconds. ``topology`` is the file
     with the racks. ``run_as`` are the accounts of nodes that everybody may have tasks run as.
+    ``webhdfs`` says where namenodes are asked (``namenodes.Namenodes``), ``data_age`` how old (µs) what is known of data may be
+    while a job waits for it.
     """
 
     data: Path
@@ -42,3 +44,5 @@ class Settings:
     keep_events_size: int = 2**30
     topology: Path | None = None
     run_as: tuple[str, ...] = ()
+    webhdfs: tuple[str, ...] = ()
+    data_age: int = 10 * MINUTE

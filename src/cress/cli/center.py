@@ -65,6 +65,15 @@ def center(
     run_as: Annotated[
         str, typer.Option(metavar="NAME,…", help="Accounts that everybody may have tasks run as (docs/containers.md).")
     ] = "",
+    webhdfs: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAMENODE=URL", help="Where WebHDFS of hdfs://NAMENODE is asked (docs/data.md); several times."
+        ),
+    ] = None,
+    data_age: Annotated[
+        str, typer.Option(metavar="DURATION", help="How old what is known of data may get while a job waits for it.")
+    ] = "10min",
     parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
 ) -> None:
     """Run a center until it is stopped."""
@@ -89,6 +98,8 @@ def center(
             keep_events=duration_of(keep_events, "--keep-events"),
             keep_events_size=size_of(keep_events_size, "--keep-events-size"),
             run_as=names_of(run_as, "--run-as"),
+            webhdfs=tuple(webhdfs or ()),
+            data_age=duration_of(data_age, "--data-age"),
         )
         code = run_center(settings)
     raise typer.Exit(code)

@@ -1,0 +1,198 @@
+"""A client of WebHDFS that asks one thing: on which hosts a file, or the files of a folder, lie.
+
+Nothing that comes back is trusted: answers are bounded in size and number, and all of a question in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeVar
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from cress.center.namenodes import Gateway, Namenodes
+from cress.center.webhdfs import BlockLocations, FileStatus, FileStatuses, Places, RemoteError, blocks_of, shares
+from cress.model.datanames import WEBHDFS, DataName
+
+# Bytes of one answer: a file of 10 TB has 80,000 blocks.
+MOST_BYTES = 64 * 2**20
+# Of a folder: files and folders that are listed, and how many of the files, the largest, are asked about.
+MOST_LISTED, MOST_FOLDERS, MOST_FILES = 50_000, 1_000, 1_000
+# Questions under way at a time for one piece of data.
+AT_ONCE = 8
+# Seconds for one answer to begin or go on, and for all of them together.
+PATIENCE, LONGEST = 10.0, 60.0
+MOST_REDIRECTS = 3
+# Longer answers are read in a thread.
+LONG = 2**18
+
+_T = TypeVar("_T")
+_CLASS = re.compile(r"[A-Za-z]{1,60}")
+_OLD = ("IllegalArgumentException", "UnsupportedOperationException")
+
+
+class UnlocatedError(Exception):
+    """Where data lies was not found out; the sentence says why. ``lasting``: it was answered, and that was the answer."""
+
+    def __init__(self, what: str, *, lasting: bool = False) -> None:
+        super().__init__(what)
+        self.lasting = lasting
+
+
+class _RemoteError(Exception):
+    """An HTTP error, with the class of the exception there."""
+
+    def __init__(self, code: int, kind: str) -> None:
+        super().__init__(f"HTTP {code}{f' ({kind})' if kind else ''}")
+        self.code = code
+        self.kind = kind
+
+
+class Hdfs:
+    """Asks the namenodes; ``places`` may be called several times at once."""
+
+    def __init__(self, namenodes: Namenodes, *, patience: float = PATIENCE, longest: float = LONGEST) -> None:
+        self._namenodes = namenodes
+        self._longest = longest
+        self._old: set[str] = set()  # those that know only the older question
+        self._patience = patience
+        self._made: httpx.AsyncClient | None = None
+
+    @property
+    def _client(self) -> httpx.AsyncClient:
+        """Made when it is first needed: reading certificates takes a while."""
+        if self._made is None:
+            limits = httpx.Limits(max_connections=64)
+            timeout = httpx.Timeout(self._patience)
+            self._made = httpx.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False, limits=limits)
+        return self._made
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        if self._made is not None:
+            await self._made.aclose()
+
+    async def places(self, data: DataName) -> Places:
+        """The hosts that have some of it, with their shares in thousandths. Raises UnlocatedError."""
+        problem: UnlocatedError | None = None
+        for gateway in self._namenodes.of(data):
+            try:
+                async with asyncio.timeout(self._longest):
+                    return await self._places(gateway, data.path)
+            except TimeoutError:
+                problem = UnlocatedError(f"{gateway.url} takes too long to say where it lies")
+            except _RemoteError as error:
+                problem = _problem(gateway, error)
+                if error.kind != "StandbyException":
+                    break
+            except httpx.TimeoutException:
+                problem = UnlocatedError(f"the namenode at {gateway.url} does not answer")
+            except httpx.TransportError:
+                problem = UnlocatedError(f"the namenode at {gateway.url} cannot be reached")
+            except (msgspec.MsgspecError, httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
+                problem = UnlocatedError(f"what {gateway.url} answers is not WebHDFS")
+        raise problem or UnlocatedError("nobody is known who could say where it lies")
+
+    async def _places(self, gateway: Gateway, path: str) -> Places:
+        status = (await self._ask(gateway, path, "GETFILESTATUS", FileStatus)).FileStatus
+        files = [path] if status.type != "DIRECTORY" else await self._files(gateway, path)
+        blocks: list[tuple[int, frozenset[str]]] = []
+        waiting = iter(files)
+
+        async def work() -> None:
+            for each in waiting:
+                try:
+                    blocks.extend(await self._blocks(gateway, each))
+                except _RemoteError as error:
+                    # One that was in the folder a moment ago.
+                    if error.kind != "FileNotFoundException" or each == path:
+                        raise
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(AT_ONCE, len(files))):
+                    group.create_task(work())
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from None
+        found = shares(blocks)
+        if not found:
+            raise UnlocatedError("it is empty, so it lies nowhere", lasting=True)
+        return found
+
+    async def _files(self, gateway: Gateway, folder: str) -> list[str]:
+        """The largest files in a folder and the folders in it."""
+        found: list[tuple[int, str]] = []
+        folders, listed = [folder], 0
+        for each in folders:
+            for status in (await self._ask(gateway, each, "LISTSTATUS", FileStatuses)).FileStatuses.FileStatus:
+                name, listed = status.pathSuffix, listed + 1
+                if not name or "/" in name or name in (".", "..") or not name.isprintable():
+                    raise ValueError(f"{name!r} is no name in a folder")
+                if listed > MOST_LISTED:
+                    break
+                if status.type == "DIRECTORY":
+                    folders += [f"{each}/{name}"] if len(folders) < MOST_FOLDERS else []
+                elif status.type == "FILE" and status.length:
+                    found.append((status.length, f"{each}/{name}"))
+        return [path for _, path in heapq.nlargest(MOST_FILES, found)]
+
+    async def _blocks(self, gateway: Gateway, path: str) -> list[tuple[int, frozenset[str]]]:
+        if gateway.url not in self._old:
+            try:
+                return blocks_of(await self._ask(gateway, path, "GETFILEBLOCKLOCATIONS", BlockLocations))
+            except _RemoteError as error:
+                if error.kind not in _OLD:
+                    raise
+                self._old.add(gateway.url)
+        return blocks_of(await self._ask(gateway, path, "GET_BLOCK_LOCATIONS", BlockLocations))
+
+    async def _ask(self, gateway: Gateway, path: str, question: str, kind: type[_T]) -> _T:
+        url = f"{gateway.url}{WEBHDFS}{quote(path)}?op={question}&user.name={quote(gateway.user)}"
+        for _ in range(MOST_REDIRECTS + 1):
+            async with self._answer(url) as (answer, body):
+                if not answer.is_redirect:
+                    break
+                url = str(answer.url.join(answer.headers.get("Location", "")))
+        else:
+            raise ValueError("too many redirects")
+        if answer.status_code != 200:
+            raise _RemoteError(answer.status_code, _kind(body))
+        if len(body) > LONG:
+            return await asyncio.to_thread(msgspec.json.decode, body, type=kind)
+        return msgspec.json.decode(body, type=kind)
+
+    @asynccontextmanager
+    async def _answer(self, url: str) -> AsyncIterator[tuple[httpx.Response, bytes]]:
+        """An answer with its body. Raises ValueError for one that is too long."""
+        async with self._client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer:
+            body = bytearray()
+            async for part in answer.aiter_raw():
+                body += part
+                if len(body) > MOST_BYTES:
+                    raise ValueError("too long an answer")
+            yield answer, bytes(body)
+
+
+def _kind(body: bytes) -> str:
+    try:
+        kind = msgspec.json.decode(body, type=RemoteError).RemoteException.exception
+    except (msgspec.MsgspecError, RecursionError):
+        return ""
+    return kind if _CLASS.fullmatch(kind) else ""
+
+
+def _problem(gateway: Gateway, error: _RemoteError) -> UnlocatedError:
+    """In our own words: what a server says to the center is not for everybody who can name it."""
+    if error.kind == "FileNotFoundException" or (error.code == 404 and not error.kind):
+        return UnlocatedError("no such file (as the namenode says)", lasting=True)
+    if error.kind in ("AccessControlException", "SecurityException") or error.code in (401, 403):
+        if error.kind == "StandbyException":
+            return UnlocatedError(f"the namenode at {gateway.url} is not the active one")
+        return UnlocatedError(f"{gateway.user} may not look at it (as the namenode says)", lasting=True)
+    return UnlocatedError(f"the namenode at {gateway.url} answers with {error}")

@@ -1,0 +1,143 @@
+"""Finds out where the data lies that live jobs name, and keeps that fresh while a job waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from cress.center.engine import Engine
+from cress.center.hdfs import Hdfs, UnlocatedError
+from cress.center.webhdfs import Places
+from cress.core.locations import DataOf, Locations, is_local
+from cress.lifecycle.inputs import LocateData
+from cress.model.datanames import parse_data_name
+from cress.model.errors import InputError
+from cress.model.times import SECOND
+
+# Seconds between two tries to find out, at first and at most.
+RETRY, LONGEST_RETRY = 1.0, 30.0
+# Seconds between two looks at what waits for how long, and between two at what is new.
+LOOK, PAUSE = 1.0, 0.05
+# Questions about different data to one place at a time: one that hangs keeps nobody from the others.
+AT_ONCE = 4
+
+_log = logging.getLogger("cress.center")
+
+
+class _Entry:
+    """One piece of data: what was found out last (or why not), and when to look again (the loop's clock)."""
+
+    __slots__ = ("due", "failures", "found", "post_again", "task")
+
+    def __init__(self, due: float) -> None:
+        self.due = due
+        self.failures = 0
+        self.found: tuple[Places | None, str] | None = None
+        self.post_again = 0.0
+        self.task: asyncio.Task[None] | None = None
+
+
+class Locator:
+    """Looks things up as long as ``run`` runs; ``age`` is how old (µs) what is known may be while a job waits for it."""
+
+    def __init__(self, engine: Engine, hdfs: Hdfs, age: int) -> None:
+        self._engine = engine
+        self._hdfs = hdfs
+        self._age = age / SECOND
+        self._entries: dict[str, _Entry] = {}
+        self._gates: dict[str, asyncio.Semaphore] = {}
+        # What was synchronised with: the core may be another one after a while.
+        self._seen: tuple[Locations | None, int] = (None, 0)
+        self._next = 0.0
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            while True:
+                events = self._engine.events
+                await events.wait(events.last, LOOK)
+                try:
+                    self._look()
+                except Exception:  # noqa: BLE001 – tried again as long as the center runs
+                    _log.exception("where data lies cannot be looked after")
+                # A step may come every millisecond.
+                await asyncio.sleep(PAUSE)
+        finally:
+            for entry in self._entries.values():
+                if entry.task is not None:
+                    entry.task.cancel()
+            await self._hdfs.close()
+
+    @property
+    def _known(self) -> Locations:
+        return self._engine.machine.core.relations.locations
+
+    def _look(self) -> None:
+        known, now = self._known, asyncio.get_running_loop().time()
+        new = self._seen != (known, known.stamp)
+        if not new and now < self._next:
+            return
+        self._seen, self._next = (known, known.stamp), now + LOOK
+        if new:
+            self._synchronise(known, now)
+        for data, entry in self._entries.items():
+            if entry.task is not None:
+                continue
+            self._tell(data, entry, now)
+            if now >= entry.due and (entry.found is None or self._is_waited_for(data)):
+                entry.task = asyncio.create_task(self._find(data, entry), name=f"where {data} lies")
+
+    def _synchronise(self, known: Locations, now: float) -> None:
+        """What no live job names any more is forgotten, here and in the core."""
+        wanted = {data for data in known.wanted if not is_local(data)}
+        for data in [data for data in self._entries if data not in wanted]:
+            entry = self._entries.pop(data)
+            if entry.task is not None:
+                entry.task.cancel()
+        for data in [*known.places, *known.problems]:
+            if data not in wanted:
+                self._engine.post(LocateData(data=data, places=None))
+        for data in wanted - self._entries.keys():
+            self._entries[data] = _Entry(now)
+        if not self._entries:
+            self._gates.clear()
+
+    def _is_waited_for(self, data: str) -> bool:
+        return bool(self._engine.machine.core.relations.watchers(DataOf(data)))
+
+    def _tell(self, data: str, entry: _Entry, now: float) -> None:
+        """Tell the core what was found, if it does not know it: it may have lost it since, with a step that was not stored."""
+        known = self._known
+        if entry.found is None or now < entry.post_again:
+            return
+        if entry.found != (known.places.get(data), known.problems.get(data, "")):
+            places, problem = entry.found
+            self._engine.post(LocateData(data=data, places=places, problem=problem))
+            entry.post_again = now + LOOK
+
+    async def _find(self, data: str, entry: _Entry) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            name = parse_data_name(data)
+            async with self._gates.setdefault(name.place, asyncio.Semaphore(AT_ONCE)):
+                entry.found = await self._hdfs.places(name), ""
+        except (UnlocatedError, InputError) as error:
+            self._failed(data, entry, str(error), lasting=getattr(error, "lasting", True))
+        except Exception:  # noqa: BLE001 – tried again
+            _log.exception("where %s lies cannot be found out", data)
+            self._failed(data, entry, "the center failed to find out; its log says more", lasting=False)
+        else:
+            entry.failures, entry.due = 0, loop.time() + self._age
+        finally:
+            entry.task = None
+        entry.post_again = 0.0
+        if self._entries.get(data) is entry:
+            self._tell(data, entry, loop.time())
+
+    def _failed(self, data: str, entry: _Entry, why: str, *, lasting: bool) -> None:
+        """Where it lay before counts as long as nobody can be asked."""
+        before = self._known.places.get(data)
+        entry.found = (None, why) if lasting or before is None else (before, "")
+        wait = min(LONGEST_RETRY, RETRY * 2.0**entry.failures)
+        entry.failures = min(entry.failures + 1, 10)
+        entry.due = asyncio.get_running_loop().time() + wait

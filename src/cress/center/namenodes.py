@@ -1,0 +1,74 @@
+"""Whom to ask where data lies: the WebHDFS addresses behind the names that people write (docs/data.md)."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from cress.model.datanames import SCHEMES, DataName
+from cress.model.errors import InputError
+
+# Where namenodes of Hadoop 3 listen for HTTP and for HTTPS.
+HTTP_PORT, HTTPS_PORT = 9870, 9871
+HINT = "nn:8020=http://nn:9870, or a name for several: logs=http://nn1:9870,http://nn2:9870"
+
+_NAME = re.compile(r"[A-Za-z0-9_.:\[\]-]+")
+_URL = re.compile(r"(https?)://(?:([A-Za-z0-9_.-]+)@)?([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?/?")
+
+
+class Gateway(NamedTuple):
+    """``url`` is that of a server that speaks WebHDFS, without a path; it is asked as ``user``."""
+
+    url: str
+    user: str
+
+
+class Namenodes:
+    """What the operator said of namenodes, ``NAME[:PORT]=URL[,URL]`` each. Raises InputError with the field --webhdfs."""
+
+    def __init__(self, told: Iterable[str] = ()) -> None:
+        self._told: dict[str, tuple[Gateway, ...]] = {}
+        for text in told:
+            name, _, urls = text.partition("=")
+            name = name.strip().lower()
+            if not _NAME.fullmatch(name) or not urls.strip():
+                raise InputError(f"{text!r} says of no namenode where it is asked", hint=HINT, field="--webhdfs")
+            if name in self._told:
+                raise InputError(f"{name} is there twice", hint="each name once", field="--webhdfs")
+            self._told[name] = tuple(_gateway(url.strip()) for url in urls.split(","))
+
+    def of(self, data: DataName) -> tuple[Gateway, ...]:
+        """Whom to ask about this data, one after the other until one is in charge."""
+        told = self._told.get(data.place) or self._told.get(data.host)
+        if told and data.scheme not in ("http", "https"):
+            return told
+        scheme = SCHEMES[data.scheme]
+        port = data.port
+        if data.scheme == "hdfs" or (not port and data.scheme in ("webhdfs", "swebhdfs")):
+            # The port of an hdfs:// URL is that of another protocol.
+            port = HTTPS_PORT if scheme == "https" else HTTP_PORT
+        return (Gateway(f"{scheme}://{data.host}{f':{port}' if port else ''}", myself()),)
+
+    @property
+    def told(self) -> Mapping[str, tuple[Gateway, ...]]:
+        """By name."""
+        return self._told
+
+
+def myself() -> str:
+    """The account that the center runs as."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _gateway(text: str) -> Gateway:
+    found = _URL.fullmatch(text)
+    if found is None or int(found[4] or 1) not in range(1, 65_536):
+        raise InputError(f"{text!r} is no address of WebHDFS", hint=HINT, field="--webhdfs")
+    port = f":{found[4]}" if found[4] else ""
+    return Gateway(f"{found[1]}://{found[3].lower()}{port}", found[2] or myself())

@@ -1,0 +1,127 @@
+"""What WebHDFS answers, and the shares of data that follow from it (hadoop.apache.org, WebHDFS REST API)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+# Hosts that are told of, those with most of it.
+MOST_PLACES = 2_000
+WHOLE = 1000
+
+Places: TypeAlias = tuple[tuple[str, int], ...]
+_Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+_HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
+
+
+class Status(msgspec.Struct, frozen=True):
+    """A file or folder; ``pathSuffix`` is its name in the folder that was listed."""
+
+    type: str
+    length: _Size = 0
+    pathSuffix: str = ""  # noqa: N815
+
+
+class FileStatus(msgspec.Struct, frozen=True):
+    """Answer to GETFILESTATUS."""
+
+    FileStatus: Status
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    FileStatus: list[Status]
+
+
+class FileStatuses(msgspec.Struct, frozen=True):
+    """Answer to LISTSTATUS."""
+
+    FileStatuses: _Listed
+
+
+class _Block(msgspec.Struct, frozen=True):
+    length: _Size
+    hosts: list[str] = []
+    names: list[str] = []
+
+
+class _Blocks(msgspec.Struct, frozen=True):
+    BlockLocation: list[_Block] = []
+
+
+class _Extent(msgspec.Struct, frozen=True):
+    numBytes: _Size  # noqa: N815
+
+
+class _Replica(msgspec.Struct, frozen=True):
+    hostName: str = ""  # noqa: N815
+    ipAddr: str = ""  # noqa: N815
+    name: str = ""
+
+
+class _Located(msgspec.Struct, frozen=True):
+    block: _Extent
+    locations: list[_Replica] = []
+
+
+class _OldBlocks(msgspec.Struct, frozen=True):
+    locatedBlocks: list[_Located] = []  # noqa: N815
+
+
+class BlockLocations(msgspec.Struct, frozen=True):
+    """Answer to GETFILEBLOCKLOCATIONS, or to GET_BLOCK_LOCATIONS of older ones."""
+
+    BlockLocations: _Blocks | None = None
+    LocatedBlocks: _OldBlocks | None = None
+
+
+class _Exception(msgspec.Struct, frozen=True):
+    exception: str = ""
+
+
+class RemoteError(msgspec.Struct, frozen=True):
+    """What comes with an HTTP error."""
+
+    RemoteException: _Exception = _Exception()
+
+
+def blocks_of(answer: BlockLocations) -> list[tuple[int, frozenset[str]]]:
+    """Per block its bytes, and the hosts that have it, by their names and addresses. Raises ValueError if none are told."""
+    if answer.BlockLocations is not None:
+        return [
+            (block.length, _hosts((*block.hosts, *map(_address, block.names))))
+            for block in answer.BlockLocations.BlockLocation
+        ]
+    if answer.LocatedBlocks is not None:
+        return [
+            (
+                each.block.numBytes,
+                _hosts(
+                    name for one in each.locations for name in (one.hostName, one.ipAddr or _address(one.name)) if name
+                ),
+            )
+            for each in answer.LocatedBlocks.locatedBlocks
+        ]
+    raise ValueError("no blocks are told")
+
+
+def shares(blocks: Iterable[tuple[int, frozenset[str]]]) -> Places:
+    """Per host its bytes / all bytes in thousandths, at least 1, most first; nothing of nothing."""
+    total, held = 0, dict[str, int]()
+    for length, hosts in blocks:
+        total += length
+        for host in hosts if length else ():
+            held[host] = held.get(host, 0) + length
+    best = sorted(held.items(), key=lambda each: (-each[1], each[0]))[:MOST_PLACES]
+    return tuple((host, max(1, WHOLE * size // total)) for host, size in best)
+
+
+def _hosts(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name for name in names if _HOST.fullmatch(name))
+
+
+def _address(name: str) -> str:
+    """``10.0.0.1`` of ``10.0.0.1:9866``, ``::1`` of ``[::1]:9866``."""
+    return name.rpartition(":")[0].strip("[]") or name
