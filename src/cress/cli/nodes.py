@@ -43,6 +43,8 @@ TASKS = (
     Column("STARTED"),
     Column("PORTS", gives=True),
 )
+# Dimensions that stay in the table however narrow it is.
+ALWAYS = ("cpu", "memory")
 # Tasks of a node that are shown of more.
 MOST_TASKS = 100
 
@@ -176,7 +178,7 @@ def table(nodes: Sequence[NodeView]) -> tuple[list[Column], list[list[Cell]]]:
     """Columns and rows: a column of ``used/offered`` for every dimension that some node offers, one of loads if there are."""
     names = list(dict.fromkeys(name for node in nodes for name in node.capacity))
     columns = [Column("NAME", gives=True), Column("STATE"), Column("RACK", gives=True), Column("TASKS", right=True)]
-    columns += [Column(name.upper(), right=True) for name in names]
+    columns += [Column(name.upper(), right=True, goes=name not in ALWAYS) for name in names]
     loads = any(node.load is not None for node in nodes)
     columns += [*[Column("LOAD", right=True)] * loads, Column("REASON", gives=True)]
     rows: list[list[Cell]] = []
@@ -204,7 +206,7 @@ def about(node: NodeView) -> list[tuple[str, Cell]]:
         ("Data", devices.data(node.data)),
         ("Ports", _ports(node)),
         ("Not limited", "; ".join(node.unlimited)),
-        *((name, shown(value)) for name, value in node.attributes.items()),
+        *((name, shown(value)) for name, value in node.attributes.items() if not (node.disks and name == "Disks")),
     ]
 
 
