@@ -16,6 +16,7 @@ from cress.lifecycle.inputs import (
     Drain,
     Hold,
     Input,
+    LoadReported,
     NodeJoined,
     NodeLeft,
     Ports,
@@ -28,6 +29,7 @@ from cress.lifecycle.inputs import (
 )
 from cress.lifecycle.machine import Machine
 from cress.model.job import Condition, Job
+from cress.model.node import Load
 from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Cause, Report
@@ -127,6 +129,8 @@ class Executors:
         if roll < 0.56 and name in self.connected:
             self.strangers[name] = set(random.sample((80, 20_000, 20_001), random.randint(0, 2)))
             return self.look(name)
+        if 0.56 <= roll < 0.58:
+            return LoadReported(name=name, load=Load(cpu=random.choice((0, 850, 1000)), free_memory=2**40))
         if roll < 0.6 and name in self.connected:
             self.connected.discard(name)
             return NodeLeft(name=name)
@@ -281,6 +285,9 @@ def settle(world: World, executors: Executors) -> None:
         executors.obey(world)
     for number in [number for number, live in world.machine.jobs.items() if live.held and not live.ending]:
         world.hold(number, held=False)
+        executors.obey(world)
+    for name in world.machine.nodes:
+        world.step(LoadReported(name=name, load=None))
         executors.obey(world)
     for _ in range(400):
         if not world.machine.jobs:

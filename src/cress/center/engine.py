@@ -26,7 +26,7 @@ from cress.lifecycle.inputs import Input, Record, Reported, Update, encode_recor
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
-from cress.model.node import Node
+from cress.model.node import Load, Node
 from cress.model.plan import Database, Service
 from cress.model.run import Run
 from cress.model.times import SECOND
@@ -102,6 +102,8 @@ class Engine:
         self._runs: OrderedDict[int, Run] = OrderedDict()
         self._queue: list[_Call] = []
         self._wake = asyncio.Event()
+        # What was measured last on the nodes that are connected; the machine is told only what is news.
+        self.loads: dict[str, Load] = {}
         self.events = Events()
         self.log = EventLog(settings.data / "events", zone=str(settings.zone))
         self.past = Past(settings.data, settings.history)

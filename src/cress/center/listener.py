@@ -18,7 +18,8 @@ from cress.center.engine import Engine, Reply
 from cress.center.local import Locals, recognise
 from cress.center.offers import data_of, node_of
 from cress.center.topology import Topology
-from cress.lifecycle.inputs import DataFound, NodeJoined, NodeLeft, Ports, Reported, SetRacks
+from cress.lifecycle.inputs import DataFound, LoadReported, NodeJoined, NodeLeft, Ports, Reported, SetRacks
+from cress.lifecycle.load import is_news, sane
 from cress.model.errors import InputError, NotAccepted
 from cress.model.node import Node
 from cress.model.reports import Ended, Report
@@ -232,6 +233,10 @@ class Listener:
             self._reported(connection, message.reports)
         elif isinstance(message, messages.Ports):
             engine.post(Ports(name=connection.name, ports=message.ports))
+        elif isinstance(message, messages.Load):
+            load = engine.loads[connection.name] = sane(message.load)
+            if is_news(engine.machine, connection.name, load):
+                engine.post(LoadReported(name=connection.name, load=load))
         elif isinstance(message, Data):
             engine.post(DataFound(name=connection.name, data=data_of(connection.name, message.data)))
         elif isinstance(message, LogData):
@@ -259,6 +264,7 @@ class Listener:
         if self._sockets.get(name) is wire:
             del self._sockets[name]
             engine = self._engine
+            engine.loads.pop(name, None)
             if connection is not None and engine.dispatcher.connections.get(name) is connection:
                 del engine.dispatcher.connections[name]
             # Even if it was never welcomed: its NodeJoined may be on its way.

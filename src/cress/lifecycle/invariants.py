@@ -78,6 +78,8 @@ def _nodes(machine: Machine) -> Iterator[str]:
     for name, node in machine.nodes.items():
         if node.closed != (cluster.cordoned[cluster.index[name]] is not None):
             yield f"nodes: {name} takes tasks here or in the scheduler, not in both"
+        if machine.core.loads.seen.get(cluster.index[name]) != node.load or (node.load and not node.connected):
+            yield f"nodes: {name} has another load here than in the scheduler, or one although it is away"
         if node.draining and not node.cordoned:
             yield f"nodes: {name} is to get empty and takes tasks"
     for attempt in machine.attempts.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cress.lifecycle import cordons, databases, ports
+from cress.lifecycle import cordons, databases, outside, ports
 from cress.lifecycle.attempts import lost, reported
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.inputs import NodeDead, NodeJoined, NodeLeft, Ports
@@ -143,5 +143,6 @@ def _away(machine: Machine, name: str) -> None:
     if node.connected:
         node.away_since = machine.now
     node.connected = False
+    outside.forget_load(machine, node)
     cordons.tell(machine, name)
     databases.node_changed(machine, name)

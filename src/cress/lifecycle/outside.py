@@ -8,6 +8,7 @@ import msgspec
 
 from cress.lifecycle import cordons
 from cress.lifecycle.inputs import DataFound, LoadReported, LocateData, SetLicences
+from cress.lifecycle.live import LiveNode
 from cress.model.events import DataLocated, LicencesSet, LoadSeen, NodeChanged
 
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ def take(machine: Machine, word: LoadReported | LocateData | DataFound | SetLice
     match word:
         case LoadReported():
             node = cordons.node_of(machine, word.name)
-            if node.load != word.load:
+            if word.load is None:
+                forget_load(machine, node)
+            elif node.connected:
+                # The same load too: what its tasks were promised may be other than before.
                 node.load = word.load
                 machine.observe(LoadSeen(word.name, word.load))
         case LocateData():
@@ -31,3 +35,10 @@ def take(machine: Machine, word: LoadReported | LocateData | DataFound | SetLice
                 machine.observe(NodeChanged(node.node))
         case SetLicences():
             machine.observe(LicencesSet(word.counts))
+
+
+def forget_load(machine: Machine, node: LiveNode) -> None:
+    """Nobody measures the node any more."""
+    if node.load is not None:
+        node.load = None
+        machine.observe(LoadSeen(node.node.name, None))

@@ -1,0 +1,59 @@
+"""Which reports of load the machine is told: those that say something new (design note 0007).
+
+Executors report every few seconds, and every input of the machine is logged and replayed. So a report comes in only when
+one of its parts is in another tenth than what the machine knows, and not just beyond the border; or when the node would be
+overloaded by it and is not, or the other way round. Which is so at exactly the thresholds of ``core.overload``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cress.core import overload
+from cress.model.node import Load
+
+if TYPE_CHECKING:
+    from cress.lifecycle.machine import Machine
+
+# In thousandths: parts of the same width, and how far beyond the border of one a value is in the next.
+WIDTH, BEYOND = 100, 25
+WHOLE = 1000
+MOST_BYTES = 2**50 - 1
+
+
+def is_news(machine: Machine, name: str, load: Load) -> bool:
+    """Whether the machine should be told that this is measured on the node ``name``."""
+    node = machine.nodes.get(name)
+    if node is None or not node.connected:
+        return False
+    return node.load is None or differs(node.load, load) or turns(machine, name, load)
+
+
+def differs(known: Load, load: Load) -> bool:
+    """Whether some share is in another tenth, and far enough."""
+    shares = (
+        (known.cpu, load.cpu),
+        (known.memory, load.memory),
+        (known.network, load.network),
+        (known.disk, load.disk),
+    )
+    return any(_elsewhere(before, now) for before, now in shares)
+
+
+def _elsewhere(known: int, now: int) -> bool:
+    # What uses all of it is in the last tenth.
+    tenth = min(known, WHOLE - 1) // WIDTH
+    return now < tenth * WIDTH - BEYOND or (now >= (tenth + 1) * WIDTH + BEYOND and tenth < WHOLE // WIDTH - 1)
+
+
+def turns(machine: Machine, name: str, load: Load) -> bool:
+    """Whether the node would be overloaded by this load and is not, or is and would be no more."""
+    core = machine.core
+    f = core.cluster.index.get(name)
+    return f is not None and overload.over_with(core, f, load) != core.loads.over.get(f, overload.NOT)
+
+
+def sane(load: Load) -> Load:
+    """The report within its bounds, whatever an executor said."""
+    cpu, memory, network, disk = (max(0, min(WHOLE, each)) for each in (load.cpu, load.memory, load.network, load.disk))
+    return Load(cpu, memory, network, disk, max(0, min(MOST_BYTES, load.free_memory)))
