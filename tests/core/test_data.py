@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.core.locations import Locations
+from cress.core.moment import remarks_on, tried_out
 from cress.core.scheduler import Scheduler
 from cress.model.events import DataLocated
 from cress.model.node import Node
@@ -133,6 +134,19 @@ def test_a_blocked_job_of_a_queue_does_not_hold_up_others() -> None:
     world = three().submit(near("etl"), job("other"))
     world.decide()
     assert world.nodes_of("other") != []
+
+
+def test_people_see_it_among_what_is_required_and_what_each_node_says() -> None:
+    world = three().submit(near("etl", tail=" && CPU > 1"))
+    located(world, ("n2", 300))
+    moment = world.core.constraints(world.ids["etl"])
+    assert moment is not None
+    assert moment.requirement == f'DataLocality = "{LOGS}" && CPU > 1 && Resource = <1>'
+    fits = tried_out(world.core, f'DataLocality = "{LOGS}"', f'2 × (DataLocality = "{LOGS}")')
+    assert [(fit.node, fit.satisfied, round(fit.score, 3)) for fit in fits] == [
+        ("n1", False, 0), ("n2", True, 0.6), ("n3", False, 0),
+    ]  # fmt: skip
+    assert remarks_on(world.core, 'DataLocality = "/none"', "") == ("no node has /none",)
 
 
 # --- on nodes ----------------------------------------------------------------------------------------------------

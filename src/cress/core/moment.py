@@ -64,7 +64,7 @@ def moment_of(core: Ledger, job: JobState) -> Moment:
     matching = core.cluster.matching
     texts: list[tuple[Kind, str]] = []
     for clause in wants.hard:
-        kind = Kind.CONDITION if clause.kind is Kind.NODES else clause.kind
+        kind = Kind.CONDITION if clause.kind in (Kind.NODES, Kind.DATA) else clause.kind
         by_expression = clause.kind in BY_EXPRESSION
         texts.append((kind, str(clause) if by_expression else matching.predicate(clause, wants).shown()))
     if any(request):
