@@ -90,7 +90,7 @@ def test_iv_and_vi_a_rank_on_a_node_of_eight_cores(rank: str, text: str) -> None
 
 
 def test_vii_job_b_waits_for_job_a_and_goes_where_it_runs() -> None:
-    there = [server(f"n{i}", f"192.168.1.{i}") for i in (119, 120)]
+    there = [server(f"n{i}", f"192.168.1.{i}", Disks=2) for i in (119, 120)]
     made = World(group("g", 99, "BackFill"), nodes=there)
     made.submit(b("JobDependency = A")).decide()
     assert now(made, "B")[0].endswith('&& ExclusiveDisk = True && JobDependency = "A"')
@@ -111,11 +111,11 @@ def test_vii_as_it_is_printed() -> None:
 
 
 def test_viii_both_start_again_together() -> None:
-    made = World(group("g", 99), nodes=[server("n1")])
+    made = World(group("g", 99), nodes=[server("n1", Disks=2)])
     made.run(a(), b("JobDependency = A"))
-    small = server("n2").cpu(4)
+    small = server("n2", Disks=2).cpu(4)
     made.add_node(small)
-    made.add_node(server("n3", Disks=1))
+    made.add_node(server("n3", Disks=2))
     made.cordon("n3").lose_node("n1").decide()
     static = "OSKernel >= 2.6.32 && Java >= 1.5 && GCC >= 4.5"
     moving = "Resource = <5,10G,600M,100M> && NetworkAdjacent = True && Port = 80 && ExclusiveDisk = True"

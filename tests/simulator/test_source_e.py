@@ -9,12 +9,12 @@ import pytest
 
 from tests.simulator.test_cli import cress
 
-GOOD = "OSKernel: 2.6.32, Java: 1.7.0, GCC: 4.8.5, Disks: 1"
+GOOD = "OSKernel: 2.6.32, Java: 1.7.0, GCC: 4.8.5, Disks: 2"
 # The nodes of the source, 192.168.1.120 and .121; old and new come up when A and B run.
 CLUSTER = f"""\
 nodes:
   - {{name: e, count: 2, rack: r1, resource: '<8,16G,1G,100M>', address: 192.168.1.120, attributes: {{{GOOD}}}}}
-  - {{name: old, rack: r1, resource: '<8,16G,1G,100M>', attributes: {{OSKernel: 2.6.32, Java: 1.7.0, GCC: 4.1.2, Disks: 1}}}}
+  - {{name: old, rack: r1, resource: '<8,16G,1G,100M>', attributes: {{OSKernel: 2.6.32, Java: 1.7.0, GCC: 4.1.2, Disks: 2}}}}
   - {{name: new, rack: r1, resource: '<8,16G,1G,100M>', attributes: {{{GOOD}}}}}
 outages:
   - {{node: old, from: 0s, to: 50s}}
@@ -65,11 +65,11 @@ def test_a_and_b_of_a_failed_node_move_together_to_a_node_that_holds_both(tmp_pa
 
 @pytest.mark.parametrize(
     ("disks", "start"),
-    [("Disks: 1", "5"), ("Disks: 0", "305.000001")],
+    [("Disks: 2", "5"), ("Disks: 0", "305.000001")],
     ids=["a disk is free", "none is: after five minutes it is only a wish"],
 )
 def test_b_takes_a_disk_of_its_own_or_waits_for_five_minutes(tmp_path: Path, disks: str, start: str) -> None:
-    cluster = CLUSTER.replace("Disks: 1", disks)
+    cluster = CLUSTER.replace("Disks: 2", disks)
     found = {task: begun for task, _, begun, _ in _attempts(tmp_path, cluster)}
     assert found == {"A0": "1", "A1": "1", "B0": start, "B1": start}
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.system.cluster import Cluster, wait_until
 
-GOOD = {"OSKernel": "2.6.32", "Java": "1.7.0", "GCC": "4.8.5", "Disks": "1"}
+GOOD = {"OSKernel": "2.6.32", "Java": "1.7.0", "GCC": "4.8.5", "Disks": "2"}
 JOB_A = """
 Name: A
 Command: [sleep, "600"]

@@ -9,6 +9,7 @@ import msgspec
 from cress.center.engine import Engine
 from cress.center.lookup import AnyJob, Task, id_of, state_of
 from cress.center.past import PastJob
+from cress.center.showdevices import device_views, held, held_then, load_view, overload
 from cress.center.showfamily import (
     counts_of,
     cron_view,
@@ -29,6 +30,7 @@ from cress.lifecycle.names import Place, ports_of
 from cress.model.errors import InputError
 from cress.model.job import JobType
 from cress.model.jobports import DYNAMIC
+from cress.model.node import DISK_KIND
 from cress.model.quotatext import SCALE, format_resource_quota
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.resources import Dimensions, ResourceVector
@@ -192,6 +194,7 @@ def _finished(record: AttemptRecord, names: list[str]) -> AttemptView:
         cpu=record.cpu / SECOND,
         memory=record.memory,
         ports=_ports(names, record.ports),
+        devices=held_then(record.devices),
     )
 
 
@@ -203,13 +206,15 @@ def _running(attempt: LiveAttempt, names: list[str]) -> AttemptView:
         placed=attempt.placed / SECOND,
         started=moment(attempt.started),
         ports=_ports(names, attempt.ports),
+        devices=held(attempt.devices),
     )
 
 
 def place_view(place: Place) -> PlaceView:
     """Where a task runs."""
     values = msgspec.structs.asdict(place)
-    return PlaceView(**values | {"ports": dict(place.ports), "since": place.since / SECOND})
+    shown = {"ports": dict(place.ports), "since": place.since / SECOND, "devices": held(place.devices)}
+    return PlaceView(**values | shown)
 
 
 def node_views(engine: Engine, nodes: list[LiveNode]) -> tuple[NodeView, ...]:
@@ -225,25 +230,18 @@ def whole_node_view(engine: Engine, node: LiveNode) -> NodeView:
     (view,) = node_views(engine, [node])
     name = node.node.name
     there = sorted((each for each in engine.machine.attempts.values() if each.node == name), key=lambda each: each.id)
-    disks, free = _disks(engine, name)
+    devices = device_views(engine.machine, node)
+    disks = [each for each in devices if each.kind == DISK_KIND]
     return msgspec.structs.replace(
         view,
         tasks=tuple(_node_task(engine, each) for each in there[:MOST_NODE_TASKS]),
         ports_seen=node.ports,
-        disks=disks,
-        disks_free=free,
+        disks=len(disks),
+        disks_free=sum(each.state == "free" for each in disks),
         unlimited=node.node.unlimited,
+        devices=devices,
+        data=node.node.data,
     )
-
-
-def _disks(engine: Engine, name: str) -> tuple[int, int]:
-    """The whole disks of a node, and how many of them no task has."""
-    core = engine.machine.core
-    f, relations = core.cluster.index.get(name), core.relations
-    if f is None or f >= len(relations.disks):
-        return 0, 0
-    disks = int(relations.disks[f])
-    return disks, disks - int(relations.disks_taken[f])
 
 
 def match_views(engine: Engine, where: str, rank: str) -> dict[str, MatchView]:
@@ -283,6 +281,7 @@ def _node_task(engine: Engine, attempt: LiveAttempt) -> NodeTask:
         name=job.job.name,
         started=moment(attempt.started),
         ports=dict(ports_of(job, attempt)),
+        devices=held(attempt.devices),
     )
 
 
@@ -303,7 +302,8 @@ def used_of(engine: Engine, node: LiveNode) -> ResourceVector:
 def _node(engine: Engine, node: LiveNode, running: int) -> NodeView:
     dimensions = engine.machine.core.dimensions
     used = used_of(engine, node)
-    state, why = "up", ""
+    why = overload(engine.machine.core, node.node.name)
+    state = "overloaded" if why else "up"
     if node.closed:
         state, why = "cordoned", node.why
     if not is_up(engine, node):
@@ -318,6 +318,9 @@ def _node(engine: Engine, node: LiveNode, running: int) -> NodeView:
         running=running,
         address=node.node.address,
         attributes=dict(node.node.attributes),
+        # What was measured last; the machine is told only what is news.
+        load=load_view(engine.loads.get(node.node.name, node.load)),
+        judged=node.node.judged,
         capacity_amounts=dict(zip(dimensions.names, node.node.capacity, strict=True)),
         used_amounts=dict(zip(dimensions.names, used, strict=True)),
     )

@@ -13,11 +13,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from cress.core import devices
 from cress.core.constraints import NO_WANTS, Wants
 from cress.core.gangs import by_racks, gang_room, holds_together
 from cress.core.kernels import holding
 from cress.core.kernels.balance import WIDTHS
 from cress.core.kernels.choice import set_aside
+from cress.core.kernels.devices import ASKS, PARTS, mask_at
 from cress.core.kernels.holding import (
     AMOUNTS,
     BOOKED,
@@ -41,8 +43,9 @@ from cress.core.kernels.holding import (
     USABLE,
 )
 from cress.core.matching import Match, Matching
+from cress.model.devices import devices_of
 from cress.model.errors import InputError
-from cress.model.node import Node
+from cress.model.node import Device, Node
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import NEVER
 
@@ -80,12 +83,13 @@ class Shape:
     """
 
     __slots__ = (
-        "early", "match", "reach", "request", "request_array", "row", "seen", "size", "used_at", "waiting", "wants",
+        "ask", "early", "match", "reach", "request", "request_array", "row", "seen", "size", "used_at", "waiting", "wants",
     )  # fmt: skip
 
     def __init__(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> None:
         self.request = request
         self.request_array = np.array(request, np.int64)
+        self.ask = devices.ask_of(request, wants)
         self.size = size
         self.wants = wants
         self.match: Match | None = None
@@ -131,19 +135,21 @@ class Cluster:
         # How often a node was added, lost, cordoned or came back.
         self.usable_changes = 0
         self.nodes: Ints = np.zeros((1, FREE + 2 * k), np.int64)
+        # The devices of each node; no node is known to have one as long as ``nodes`` has no columns for them.
+        self.devices: list[tuple[Device, ...]] = []
         self.width = width
         self.columns: Floats = np.zeros((2 * width + 2, 1), np.float32)
         # The weights under which the last column, y before placing, was worked out.
         self.then: Floats = np.zeros(width, np.float32)
         self.blocked: npt.NDArray[np.int32] = np.zeros(1, np.int32)
         self.totals: Ints = np.zeros(TOTAL_USED + 2 * k, np.int64)
-        self.leases: Ints = np.zeros((16, AMOUNTS + k), np.int64)
+        self.leases: Ints = np.zeros((16, AMOUNTS + k + 2), np.int64)
         self.leases[:, NODE] = NONE
         self.free_slots: list[int] = list(range(15, -1, -1))
         self.lease_count = 0
         # Leases without a known end.
         self.endless = 0
-        self.rows: Ints = np.zeros((8, REQUEST + 2 * k), np.int64)
+        self.rows: Ints = np.zeros((8, REQUEST + 2 * k + PARTS + k), np.int64)
         self.lack: npt.NDArray[np.int32] = np.zeros((8, 1), np.int32)
         self.row_shapes: list[Shape | None] = [None] * 8
         self.row_count = 0
@@ -168,6 +174,7 @@ class Cluster:
             self.names.append(node.name)
             self.index[node.name] = f
             self.specs.append(node)
+            self.devices.append(())
             self.cordoned.append(None)
             self.overloaded.append(None)
             self.lost.append(True)
@@ -178,6 +185,7 @@ class Cluster:
         k = self.k_count
         self.specs[f] = node
         self.lost[f] = False
+        devices.set_node(self, f, devices_of(node, self.dimensions))
         self.nodes[f, FREE : FREE + k] = node.capacity
         self.nodes[f, FREE + k : FREE + 2 * k] = node.capacity
         self.totals[TOTAL_USED + k :] += np.array(node.capacity, np.int64)
@@ -200,6 +208,7 @@ class Cluster:
         k = self.k_count
         self.totals[TOTAL_USED + k :] -= self.nodes[f, FREE + k : FREE + 2 * k]
         self.nodes[f, FREE : FREE + 2 * k] = 0
+        devices.set_node(self, f, ())
         self.lost[f] = True
         self._set_usable(f)
         self.matching.change(f)
@@ -259,7 +268,7 @@ class Cluster:
 
     def capacity_of(self, f: int) -> ResourceVector:
         """What node ``f`` offers (zeros while it is lost)."""
-        return tuple(int(x) for x in self.nodes[f, FREE + self.k_count :])
+        return tuple(int(x) for x in self.nodes[f, FREE + self.k_count : FREE + 2 * self.k_count])
 
     @property
     def starved(self) -> bool:
@@ -282,9 +291,13 @@ class Cluster:
 
     # --- leases --------------------------------------------------------------------------------------------
 
-    def hold(self, f: int, shape: Shape, end: int) -> int:
-        """Hold one copy of ``shape`` on node ``f`` until ``end``; returns the slot. The shape must have a row."""
+    def hold(self, f: int, shape: Shape, end: int, mask: int = 0, alone: int = 0) -> int:
+        """Hold one copy of ``shape`` on node ``f`` until ``end``; returns the slot. The shape must have a row.
+
+        With a ``mask`` it has these devices there, its disks ``alone`` (1) or with others (0).
+        """
         slot = self.take_slot(end)
+        self.leases[slot, mask_at(self.k_count) :] = mask, alone
         holding.hold(
             slot, f, end, shape.row, self.nodes, self.leases, self.totals, self.columns, self.then, self.dims, self.rows,
             self.row_count, self.lack,
@@ -371,6 +384,7 @@ class Cluster:
         shape.row = r
         self.row_shapes[r] = shape
         self.rows[r, REQUEST : REQUEST + self.k_count] = shape.request
+        self.rows[r, REQUEST + 2 * self.k_count :] = shape.ask
         self.lack[r, self.node_count :] = UNUSABLE
         self._fill(shape)
 
@@ -423,8 +437,18 @@ class Cluster:
         return any(self.lack[shape.row, f] & EXCLUDED for f, _ in nodes)
 
     def caps(self, shape: Shape) -> Ints:
-        """Per node, how many copies of the shape may start there together beside what room allows; empty: any number."""
-        return NO_CAPS if shape.match is None else shape.match.caps()
+        """Per node, how many copies of the shape may ever start there together beside what amounts allow; empty: any number."""
+        caps = NO_CAPS if shape.match is None else shape.match.caps()
+        return self._capped(caps, shape, empty=True) if shape.size > 1 and devices.cares(self, shape) else caps
+
+    def caps_now(self, shape: Shape) -> Ints:
+        """The same at this moment, with the devices that are free."""
+        caps = NO_CAPS if shape.match is None else shape.match.caps()
+        return self._capped(caps, shape, empty=False) if devices.cares(self, shape) else caps
+
+    def _capped(self, caps: Ints, shape: Shape, *, empty: bool) -> Ints:
+        copies = devices.copies(self, shape.ask, empty=empty)
+        return np.minimum(copies, caps[: self.node_count]) if len(caps) else copies
 
     def _free_row(self) -> int:
         if self.row_count < len(self.rows) and self.row_count < WARM_ROWS:
@@ -481,24 +505,28 @@ class Cluster:
 
     def ever_fits(self, request: ResourceVector, wants: Wants = NO_WANTS) -> bool:
         """Whether some node that is there, cordoned or not, is large enough when empty and all that ``wants`` asks of it."""
-        return bool(np.any(self._large(request) & self.matching.ever(wants)))
+        return bool(np.any(self._large(request, wants) & self.matching.ever(wants)))
 
-    def _large(self, request: ResourceVector) -> npt.NDArray[np.bool_]:
+    def _large(self, request: ResourceVector, wants: Wants) -> npt.NDArray[np.bool_]:
         k = self.k_count
         capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
         large: npt.NDArray[np.bool_] = np.all(capacity >= np.array(request, np.int64), axis=1)
+        if devices.any_devices(self):
+            large &= devices.copies(self, devices.ask_of(request, wants), empty=True) > 0
         return large
 
-    def _copies_when_empty(self, request: Ints, most: int) -> Ints:
+    def _copies_when_empty(self, request: Ints, ask: Ints, most: int) -> Ints:
         k = self.k_count
         capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
         asked = request > 0
         copies: Ints = (capacity[:, asked] // request[asked]).min(axis=1, initial=most)
+        if ask[ASKS] and devices.any_devices(self):
+            copies = np.minimum(copies, devices.copies(self, ask, empty=True))
         return copies
 
     def room_when_empty(self, shape: Shape) -> Ints:
         """Copies of a gang's shape per node if nothing ran there, where it may go at this moment, by its caps."""
-        copies = self._copies_when_empty(shape.request_array, shape.size)
+        copies = self._copies_when_empty(shape.request_array, shape.ask, shape.size)
         copies[self.excluded(shape) | (self.nodes[: self.node_count, USABLE] == 0)] = 0
         caps = self.caps(shape)
         return np.minimum(copies, caps[: self.node_count]) if len(caps) else copies
@@ -528,11 +556,12 @@ class Cluster:
         return self._would_do(shape, clauses=True) != NONE
 
     def _is_large(self, f: int, shape: Shape) -> bool:
-        return bool(np.all(self.nodes[f, FREE + self.k_count : FREE + 2 * self.k_count] >= shape.request_array))
+        large = np.all(self.nodes[f, FREE + self.k_count : FREE + 2 * self.k_count] >= shape.request_array)
+        return bool(large) and devices.copies_on(self, shape.ask, f, empty=True) > 0
 
     def _would_do(self, shape: Shape, *, clauses: bool) -> int:
         """The first such node; NONE if there is none, or if all of them together are too small for a gang."""
-        copies = self._copies_when_empty(shape.request_array, shape.size)
+        copies = self._copies_when_empty(shape.request_array, shape.ask, shape.size)
         if clauses:
             copies[self.excluded(shape)] = 0
             caps = self.caps(shape)
@@ -547,7 +576,7 @@ class Cluster:
         asked = shape.request_array > 0
         copies = np.zeros(self.node_count, np.int64)
         copies[may] = (free[:, asked] // shape.request_array[asked]).min(axis=1, initial=2**31)
-        caps = self.caps(shape)
+        caps = self.caps_now(shape)
         if len(caps):
             copies = np.minimum(copies, caps[: self.node_count])
         if by_racks(shape) and gang_room(self, shape, copies) is None:
@@ -556,7 +585,7 @@ class Cluster:
 
     def has_room(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
         """Whether so many copies of ``shape`` fit into what is free on each of these nodes, and no clause excludes one."""
-        caps = self.caps(shape)
+        caps = self.caps_now(shape)
         return all(
             self.nodes[f, USABLE]
             and not self.lack[shape.row, f] & EXCLUDED
@@ -567,7 +596,7 @@ class Cluster:
 
     def holds_when_empty(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> bool:
         """Whether the nodes that are there, and are as ``wants`` asks, hold ``size`` copies together when they are empty."""
-        copies = self._copies_when_empty(np.array(request, np.int64), size)
+        copies = self._copies_when_empty(np.array(request, np.int64), devices.ask_of(request, wants), size)
         if wants is not NO_WANTS:
             copies[~self.matching.ever(wants)] = 0
             caps = self.matching.caps_when_empty(wants)

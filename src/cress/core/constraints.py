@@ -14,6 +14,7 @@ from cress.language.clauses import Clause, Kind, Rank, Requirement, Term
 from cress.language.parser import parse_rank, parse_requirement
 from cress.model.errors import InputError
 from cress.model.job import Job
+from cress.model.resources import ResourceVector
 from cress.model.times import NEVER
 
 NOBODY = -1
@@ -29,7 +30,7 @@ class Wants:
     ``ports`` are the numbers that a task asks for, 0 for a dynamic one; at most ``per_node`` and ``per_rack`` tasks of
     the job run together (0: any number). ``owner`` is the id of the job where the outcome depends on its own tasks,
     ``group`` the name of its group where names of other jobs are meant within it. ``parts`` are the wants of the members
-    of a unit of several jobs, in which ``hard`` has been joined from theirs. ``apart``: before anything else, nodes with
+    of a unit of several jobs, in which ``hard`` has been joined from theirs, ``members`` their requests. ``apart``: before anything else, nodes with
     fewer tasks of the owner are better. ``licences`` are those that all tasks of the unit take together.
     """
 
@@ -43,6 +44,7 @@ class Wants:
     parts: tuple[Wants, ...] = ()
     apart: bool = False
     licences: Amounts = ()
+    members: tuple[ResourceVector, ...] = ()
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __hash__(self) -> int:
@@ -58,6 +60,7 @@ class Wants:
                 self.parts,
                 self.apart,
                 self.licences,
+                self.members,
             )
             object.__setattr__(self, "_hash", hash(parts))
         return self._hash

@@ -6,8 +6,20 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from cress.core.constraints import NO_WANTS
+from cress.core.devices import allocated, device_use, mask_of
+from cress.core.kernels.devices import (
+    ASKS,
+    DISK_AMOUNTS,
+    DISK_AT,
+    EACH,
+    MUST,
+    PARTS,
+    SHARED,
+    WHOLE,
+)
 from cress.core.kernels.holding import (
     AMOUNTS,
     CLAUSE_BIT,
@@ -17,6 +29,7 @@ from cress.core.kernels.holding import (
     FREE,
     HEAD,
     IN_USE,
+    NARROW,
     NEXT,
     NODE,
     NONE,
@@ -28,9 +41,12 @@ from cress.core.kernels.holding import (
 )
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE, B_START
 from cress.core.matching import Match
+from cress.model.node import DISK_KIND
 from cress.model.times import NEVER
 
 if TYPE_CHECKING:
+    from cress.core.cluster import Cluster
+    from cress.core.jobs import Attempt
     from cress.core.scheduler import Scheduler
 
 
@@ -44,15 +60,54 @@ def _capacity(core: Scheduler) -> Iterator[str]:
     k = cluster.k_count
     held = np.zeros((cluster.node_count, k), np.int64)
     for attempt in core.attempts.values():
-        held[attempt.node] += np.array(attempt.job.job.request)
+        held[attempt.node] += cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + k]
     for f in range(cluster.node_count):
         node = cluster.nodes[f]
         if np.any(node[FREE : FREE + k] < 0):
             yield f"node {cluster.names[f]} holds more than it has"
-        if not np.array_equal(node[FREE : FREE + k] + held[f], node[FREE + k :]):
+        if not np.array_equal(node[FREE : FREE + k] + held[f], node[FREE + k : FREE + 2 * k]):
             yield f"free and held amounts of node {cluster.names[f]} do not add up to its capacity"
     if not np.array_equal(cluster.totals[TOTAL_USED : TOTAL_USED + k], held.sum(axis=0)):
         yield "the cluster's used amounts are not the sum of what is held"
+
+
+def _is_request(cluster: Cluster, attempt: Attempt) -> bool:
+    """Whether a lease is what its task requests; of disks that it has alone it holds all."""
+    lease = cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + cluster.k_count].tolist()
+    alone = mask_of(cluster, attempt.slot)[1]
+    disk = range(DISK_AT, DISK_AT + DISK_AMOUNTS)
+    return all(
+        held >= asked if alone and k in disk else held == asked
+        for k, (held, asked) in enumerate(zip(lease, attempt.job.job.request, strict=True))
+    )
+
+
+def _without_devices(cluster: Cluster, r: int, *, empty: bool) -> npt.NDArray[np.bool_]:
+    """Node × dimension: whether no devices have what the row asks, as things are or were the node empty."""
+    k, n = cluster.k_count, cluster.node_count
+    lacks = np.zeros((n, k), np.bool_)
+    ask = cluster.rows[r, REQUEST + 2 * k :].tolist()
+    if not ask[ASKS]:
+        return lacks
+    must, shared, each = ask[MUST], ask[SHARED:EACH], ask[EACH:PARTS]
+    for f in range(n):
+        use = device_use(cluster, f)
+        for name, dimension in cluster.dimensions.index.items():
+            amount = ask[PARTS + dimension]
+            left = [WHOLE if empty else left[0] for device, left, _ in use if device.kind == name]
+            if amount and left:
+                whole = left.count(WHOLE) * WHOLE >= amount and amount % WHOLE == 0
+                lacks[f, dimension] = not (whole if amount >= WHOLE else max(left) >= amount)
+        disks = [(device.bandwidth, device.bandwidth if empty else left, empty or not users)
+                 for device, left, users in use if device.kind == DISK_KIND]  # fmt: skip
+        if not disks or not (must or any(shared)):
+            continue
+        alone = [unused and all(map(int.__ge__, has, each)) for has, _, unused in disks]
+        open_ = [all(map(int.__ge__, left, shared)) for _, left, _ in disks]
+        if not (sum(alone) >= must if must else any(open_)):
+            missing = [i for i in range(DISK_AMOUNTS) if shared[i] or each[i]] or [0]
+            lacks[f, [DISK_AT + i for i in missing]] = True
+    return lacks
 
 
 def _leases(core: Scheduler) -> Iterator[str]:
@@ -69,7 +124,7 @@ def _leases(core: Scheduler) -> Iterator[str]:
         yield f"{seen} leases, {len(core.attempts)} attempts, {cluster.lease_count} counted"
     for attempt in core.attempts.values():
         lease = cluster.leases[attempt.slot]
-        if lease[NODE] != attempt.node or tuple(lease[AMOUNTS:].tolist()) != attempt.job.job.request:
+        if lease[NODE] != attempt.node or not _is_request(cluster, attempt):
             yield f"attempt {attempt.id} does not hold what its task requests"
     endless = sum(int(cluster.leases[attempt.slot, END]) >= NEVER for attempt in core.attempts.values())
     if endless != cluster.endless:
@@ -85,9 +140,12 @@ def _fit_rows(core: Scheduler) -> Iterator[str]:
             continue
         request = cluster.rows[r, REQUEST : REQUEST + k]
         short = cluster.nodes[:n, FREE : FREE + k] < request
+        short |= _without_devices(cluster, r, empty=False)
+        narrow = _without_devices(cluster, r, empty=True).any(axis=1)
         excluded = cluster.lack[r, :n] & EXCLUDED
         short[excluded != 0] = False
         bits = (short * (1 << np.arange(k))).sum(axis=1)
+        bits[narrow & (excluded == 0)] |= NARROW
         bits[cluster.nodes[:n, USABLE] == 0] = UNUSABLE
         bits |= excluded
         if not np.array_equal(bits, cluster.lack[r, :n]):
@@ -95,7 +153,7 @@ def _fit_rows(core: Scheduler) -> Iterator[str]:
         if cluster.rows[r, FITTING] != np.count_nonzero(bits == 0):
             yield f"row {r} counts {cluster.rows[r, FITTING]} fitting nodes"
         short[cluster.nodes[:n, USABLE] == 0] = False
-        if not np.array_equal(short.sum(axis=0), cluster.rows[r, REQUEST + k :]):
+        if not np.array_equal(short.sum(axis=0), cluster.rows[r, REQUEST + k : REQUEST + 2 * k]):
             yield f"row {r} miscounts the nodes that lack something"
         starved += not cluster.rows[r, FITTING]
     if starved != cluster.starved_rows:
@@ -189,18 +247,46 @@ def _units(core: Scheduler) -> Iterator[str]:
         yield f"{carried} are with others, {led} are led"
 
 
-def _ports_and_disks(core: Scheduler) -> Iterator[str]:
+def _ports(core: Scheduler) -> Iterator[str]:
     relations = core.relations
     ports: dict[int, list[int]] = {}
-    disks = [0] * core.cluster.node_count
     for attempt in core.attempts.values():
         ports.setdefault(attempt.node, []).extend(attempt.ports)
-        disks[attempt.node] += attempt.disks
     for f, name in enumerate(core.cluster.names):
         if sorted(ports.get(f, ())) != list(relations.ports.given(f)):
             yield f"ports {ports.get(f)} of node {name} are in use, {relations.ports.given(f)} were given"
-        if disks[f] != relations.disks_taken[f]:
-            yield f"{disks[f]} disks of node {name} are in use, {relations.disks_taken[f]} counted"
+
+
+def _devices(core: Scheduler) -> Iterator[str]:
+    cluster = core.cluster
+    held: dict[tuple[int, str, str], list[tuple[int, ...]]] = {}
+    for attempt in core.attempts.values():
+        f = attempt.node
+        disk = tuple(cluster.leases[attempt.slot, AMOUNTS + DISK_AT : AMOUNTS + DISK_AT + DISK_AMOUNTS].tolist())
+        of = {(device.kind, device.id): device for device in cluster.devices[f]}
+        for each in allocated(cluster, attempt.slot, f):
+            part: tuple[int, ...] = (each.amount,)
+            if each.kind == DISK_KIND:
+                part = of[each.kind, each.id].bandwidth if each.amount else disk
+            held.setdefault((f, each.kind, each.id), []).append(part)
+            if (
+                each.kind == DISK_KIND
+                and each.amount
+                and sum(
+                    x.node == f
+                    and x is not attempt
+                    and (each.kind, each.id) in {(y.kind, y.id) for y in allocated(cluster, x.slot, f)}
+                    for x in core.attempts.values()
+                )
+            ):
+                yield f"disk {each.id} of node {cluster.names[f]} belongs to one task alone, and to another"
+    for f, name in enumerate(cluster.names):
+        for device, left, users in device_use(cluster, f):
+            parts = held.get((f, device.kind, device.id), [])
+            has = device.bandwidth if device.kind == DISK_KIND else (WHOLE,)
+            expected = tuple(amount - sum(part[i] for part in parts) for i, amount in enumerate(has))
+            if expected != left or users != len(parts) or min(left) < 0:
+                yield f"{device.kind} {device.id} of node {name} has {left} left of {users}, not {expected} of {len(parts)}"
 
 
 def _licences(core: Scheduler) -> Iterator[str]:
@@ -244,7 +330,7 @@ def _claims(core: Scheduler) -> Iterator[str]:
     coming = cluster.nodes[: cluster.node_count, FREE : FREE + k].copy()
     for attempt in core.attempts.values():
         if cluster.leases[attempt.slot, END] < NEVER:
-            coming[attempt.node] += np.array(attempt.job.job.request)
+            coming[attempt.node] += cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + k]
     for f in np.flatnonzero(np.any(promised > coming, axis=1)).tolist():
         yield f"claims on node {cluster.names[f]} exceed what will be free there"
 
@@ -265,7 +351,8 @@ INVARIANTS: dict[str, Callable[[Scheduler], Iterator[str]]] = {
     "a group's used is what it holds": _usage,
     "a task is waiting, claimed or running, once": _tasks,
     "units of several jobs wait with their leaders": _units,
-    "ports and disks are somebody's, once": _ports_and_disks,
+    "ports are somebody's, once": _ports,
+    "devices are what their tasks leave of them": _devices,
     "licences are counted by who has them": _licences,
     "nodes of jobs are counted right": _counts,
     "groups and queues are in order": _order,

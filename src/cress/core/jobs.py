@@ -148,7 +148,7 @@ class JobState:
 class Attempt:
     """One try to run a task on one node, inside the lease in ``slot``; ``charge`` is what its group pays for it."""
 
-    __slots__ = ("charge", "disks", "id", "job", "node", "ports", "slot", "start", "stopping", "task")
+    __slots__ = ("charge", "id", "job", "node", "ports", "slot", "start", "stopping", "task")
 
     def __init__(
         self, id: int, job: JobState, task: int, node: int, slot: int, start: int, charge: tuple[int, ...]
@@ -160,7 +160,6 @@ class Attempt:
         self.slot = slot
         self.start = start
         self.charge = charge
-        # Ports of the node that are its own, and how many whole disks.
+        # Ports of the node that are its own.
         self.ports: tuple[int, ...] = ()
-        self.disks = 0
         self.stopping = False

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
 from heapq import heapify, heappop, heappush
 
-from cress.core import licensed, located, overload
+from cress.core import devices, licensed, located, overload
 from cress.core.admission import check_events
 from cress.core.balance import Balance
 from cress.core.cluster import Cluster, Shape
@@ -14,7 +14,7 @@ from cress.core.constraints import NO_WANTS, Constraints, Wants, constraints_of,
 from cress.core.groups import Groups, GroupState
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import END, USABLE
-from cress.core.placement import all_ports, disks_for, relation_of
+from cress.core.placement import all_ports, relation_of
 from cress.core.plans import Plans
 from cress.core.preemption import Claim
 from cress.core.relaxing import Relaxing
@@ -490,21 +490,20 @@ class Ledger:
         group.attempts[number] = attempt
         group.add_used(job, charge)
         if job.constraints is not None:
-            self._take_ports_and_disks(attempt)
+            self._take_ports(attempt)
         if self._live or self._counts:
             self.cluster.matching.moved(job, f, 1)
         name = self.cluster.names[f]
-        if not attempt.ports:
+        has = devices.allocated(self.cluster, slot, f) if self.cluster.devices[f] else ()
+        if not attempt.ports and not has:
             return Start(number, job.job.id, task, name)
-        return Start(number, job.job.id, task, name, attempt.ports[: len(job.job.ports)])
+        return Start(number, job.job.id, task, name, attempt.ports[: len(job.job.ports)], devices=has)
 
-    def _take_ports_and_disks(self, attempt: Attempt) -> None:
+    def _take_ports(self, attempt: Attempt) -> None:
         job, f = attempt.job, attempt.node
         assert job.constraints is not None
         wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
         attempt.ports = self.relations.ports.give(f, all_ports(wants))
-        attempt.disks = disks_for(self.relations, wants, f)
-        self.relations.disks_taken[f] += attempt.disks
         if job.job.licences:
             licensed.take(self, job.job.licences)
 
@@ -517,7 +516,6 @@ class Ledger:
         del group.attempts[attempt.id]
         if job.constraints is not None:
             self.relations.ports.give_back(attempt.node, attempt.ports)
-            self.relations.disks_taken[attempt.node] -= attempt.disks
             if job.job.licences:
                 licensed.give_back(self, job.job.licences)
         self.cluster.release(attempt.slot)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cress.core import devices
 from cress.core.constraints import NOBODY, Constraints, Wants
 from cress.core.dependencies import Key, Relation, key_of
 from cress.core.matching import CLAUSES, EXTRAS, Bools, Matching, Predicate
@@ -94,23 +95,45 @@ class DynamicPorts(Placed):
 
 
 class WholeDisks(Placed):
-    """So many whole disks are free."""
+    """So many disks are there that nobody uses."""
 
-    def __init__(self, relations: Relations, number: int, text: str) -> None:
-        super().__init__(relations, text)
+    def __init__(self, matching: Matching, number: int, text: str) -> None:
+        super().__init__(matching.relations, text)
+        self._cluster = matching.cluster
         self._number = number
 
     def excludes(self, places: Ints) -> Bools:
-        return np.asarray(self.relations.free_disks(places) < self._number, np.bool_)
+        return np.asarray(devices.disks_on(self._cluster, places, free=True) < self._number, np.bool_)
 
     def never(self, places: Ints) -> Bools:
-        return np.asarray(self.relations.disks[places] < self._number, np.bool_)
+        return np.asarray(devices.disks_on(self._cluster, places, free=False) < self._number, np.bool_)
 
     def caps(self) -> Ints | None:
-        return np.asarray(self.relations.free_disks(self.nodes) // self._number, np.int64)
+        return np.asarray(devices.disks_on(self._cluster, self.nodes, free=True) // self._number, np.int64)
 
     def caps_when_empty(self) -> Ints | None:
-        return np.asarray(self.relations.disks[self.nodes] // self._number, np.int64)
+        return np.asarray(devices.disks_on(self._cluster, self.nodes, free=False) // self._number, np.int64)
+
+
+class UnitDevices(Placed):
+    """All members of a unit of several jobs find their devices on the node."""
+
+    def __init__(self, matching: Matching, wants: Wants) -> None:
+        super().__init__(matching.relations, "devices for all of them")
+        self._cluster = matching.cluster
+        self._members = [
+            (request, devices.ask_of(request, part)) for request, part in zip(wants.members, wants.parts, strict=True)
+        ]
+
+    def excludes(self, places: Ints) -> Bools:
+        return self._fail(places, empty=False)
+
+    def never(self, places: Ints) -> Bools:
+        return self._fail(places, empty=True)
+
+    def _fail(self, places: Ints, *, empty: bool) -> Bools:
+        fits = (devices.unit_fits(self._cluster, self._members, f, empty=empty) for f in places.tolist())
+        return ~np.fromiter(fits, np.bool_, len(places))
 
 
 class Adjacent(Placed):
@@ -267,7 +290,7 @@ def _number(clause: Clause) -> int:
 def _disks(matching: Matching, clause: Clause, wants: Wants) -> Predicate:
     # A clause that is there twice asks for two.
     number = sum(_number(each) for each in wants.hard if each.kind is Kind.DISK) if clause in wants.hard else 0
-    return WholeDisks(matching.relations, number or _number(clause), str(clause))
+    return WholeDisks(matching, number or _number(clause), str(clause))
 
 
 def _beside_clauses(matching: Matching, wants: Wants) -> Iterable[Predicate]:
@@ -282,6 +305,8 @@ def _beside_clauses(matching: Matching, wants: Wants) -> Iterable[Predicate]:
             yield FixedPort(relations, port)
     if DYNAMIC in asked:
         yield DynamicPorts(relations, tuple(asked))
+    if wants.parts and devices.any_devices(matching.cluster):
+        yield UnitDevices(matching, wants)
     members = parts_of(wants)
     for part in dict.fromkeys(members):
         if part.per_node:
@@ -294,18 +319,6 @@ def all_ports(wants: Wants) -> tuple[int, ...]:
     """The ports that a task takes: those of the job in their order, then those of hard clauses beside."""
     more = (_number(clause) for clause in wants.hard if clause.kind is Kind.PORT)
     return (*wants.ports, *(port for port in dict.fromkeys(more) if port not in wants.ports))
-
-
-def disks_for(relations: Relations, wants: Wants, f: int) -> int:
-    """How many whole disks a task takes on node ``f``: those that it must have, else one that it would like if it is free."""
-    hard = sum(_number(clause) for clause in wants.hard if clause.kind is Kind.DISK)
-    if hard:
-        return hard
-    free = relations.free_disks_on(f)
-    for term in wants.terms:
-        if isinstance(term.what, Clause) and term.what.kind is Kind.DISK and term.weight > 0:
-            return _number(term.what) if free >= _number(term.what) else 0
-    return 0
 
 
 def is_adjacent(wants: Wants) -> bool:

@@ -15,7 +15,7 @@ from cress.core.cluster import Ints
 from cress.core.gangs import by_racks, caps_by_racks
 from cress.core.groups import GroupState
 from cress.core.jobs import Attempt, JobState
-from cress.core.kernels.holding import FREE, NODE, NONE
+from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
 from cress.core.kernels.victims import (
     JOB,
@@ -95,7 +95,7 @@ class _Search:
         # Claims own what leaving tasks will free: count both, so that nothing is promised twice.
         stopping = np.zeros(len(cluster.leases), np.bool_)
         for attempt in core.leaving.values():
-            self.levels[attempt.node] += np.array(attempt.job.job.request, np.int64)
+            self.levels[attempt.node] += self._held(attempt)
             stopping[attempt.slot] = True
         for claim in core.claims:
             for row in claim.reservation.rows:
@@ -195,4 +195,8 @@ class _Search:
     def _free(self, v: int, sign: int) -> None:
         """Count what a victim frees on its nodes, or count it no more."""
         for attempt in self._tasks(v):
-            self.levels[attempt.node] += sign * np.array(attempt.job.job.request, np.int64)
+            self.levels[attempt.node] += sign * self._held(attempt)
+
+    def _held(self, attempt: Attempt) -> Ints:
+        held: Ints = self.cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + self.cluster.k_count]
+        return held

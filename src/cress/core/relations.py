@@ -1,4 +1,4 @@
-"""What runs where, as far as somebody's constraints ask: ports, whole disks, racks, and the nodes of jobs.
+"""What runs where, as far as somebody's constraints ask: ports, racks, and the nodes of jobs.
 
 Nodes of jobs are counted by *whose* tasks they are: of one job, of all jobs of an application, of all jobs of a name.
 Counts are made when they are first asked for, and kept up to date from then on.
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
-import numpy as np
-
 from cress.core.constraints import data_of
 from cress.core.dependencies import Dependencies, Key, Relation
 from cress.core.licences import Licence, Licences
@@ -20,10 +18,8 @@ from cress.core.racks import Racks
 from cress.model.node import Node
 
 if TYPE_CHECKING:
-    from cress.core.cluster import Ints, Shape
+    from cress.core.cluster import Shape
     from cress.core.jobs import JobState
-
-DISKS = "disks"
 
 _T = TypeVar("_T")
 
@@ -64,9 +60,6 @@ class Relations:
             lambda: ((number, Key(job.group.name, job.job.name)) for number, job in self.jobs.items())
         )
         self.node_count = 0
-        # Per node: whole disks, and how many of them tasks have.
-        self.disks: Ints = np.zeros(0, np.int64)
-        self.disks_taken: Ints = np.zeros(0, np.int64)
         self.counts: dict[Whose, dict[int, int]] = {}
         self._applications: dict[Application, dict[int, None]] = {}
         self._families: dict[int, dict[int, None]] = {}
@@ -81,22 +74,8 @@ class Relations:
         self.racks.put(f, node.rack)
         self.ports.set_range(f, node.ports)
         self.locations.set_node(f, node)
-        if f >= len(self.disks):
-            more = np.zeros(max(16, f + 1 - len(self.disks), len(self.disks)), np.int64)
-            self.disks = np.concatenate([self.disks, more])
-            self.disks_taken = np.concatenate([self.disks_taken, more])
-        self.disks[f] = disks_of(node)
         self.node_count = max(self.node_count, f + 1)
         return moved
-
-    def free_disks(self, places: Ints) -> Ints:
-        """Per node of ``places``, the whole disks that no task has; a node may have lost some that tasks have."""
-        free: Ints = np.maximum(0, self.disks[places] - self.disks_taken[places])
-        return free
-
-    def free_disks_on(self, f: int) -> int:
-        """The same of one node."""
-        return max(0, int(self.disks[f] - self.disks_taken[f]))
 
     # --- jobs ----------------------------------------------------------------------------------------------
 
@@ -228,11 +207,3 @@ class Relations:
                 else:
                     del counts[f]
         return [shape for each in whose for shape in self._watchers.get(each, ())]
-
-
-def disks_of(node: Node) -> int:
-    """How many whole disks a node has: its attribute ``Disks``, 0 without one."""
-    for name, value in node.attributes:
-        if name.lower().replace("_", "").replace("-", "") == DISKS:
-            return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-    return 0

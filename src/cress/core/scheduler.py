@@ -11,6 +11,8 @@ from datetime import UTC, tzinfo
 import msgspec
 import numpy as np
 
+from cress.core import devices
+from cress.core.constraints import NO_WANTS
 from cress.core.explain import why_waiting
 from cress.core.gangs import Room, gang_room
 from cress.core.groups import GroupState
@@ -263,16 +265,30 @@ class Scheduler(Ledger):
     def _start_together(self, job: JobState, f: int) -> None:
         """Start the next task of a job and its companions on one node."""
         companions = job.companions.pop(job.again[0])
-        for member, task in ((job, job.take()), *companions):
+        members = [(job, job.take()), *companions]
+        for member, task in members:
             member.carried.pop(task, None)
-            shape = self.cluster.shape(member.job.request, 1)
-            self.cluster.want(shape)
-            slot = self.cluster.hold(f, shape, self.end_of(member))
-            self.cluster.unwant(shape)
+        slots = self._hold_members([member for member, _ in members], f)
+        for (member, task), slot in zip(members, slots, strict=True):
             start = self.start(member, task, f, slot)
             self.decided.append(start if member is job else msgspec.structs.replace(start, leader=job.job.id))
             if member.group.key is not None:
                 self.groups.reorder(member.group)
+
+    def _hold_members(self, members: list[JobState], f: int) -> list[int]:
+        """A lease for each of these on one node; who has a disk alone chooses first."""
+        shapes = []
+        for member in members:
+            wants = NO_WANTS
+            if member.constraints is not None:
+                wants = member.constraints.wants(member.soft, member.job.counted_as, member.group.name)
+            shapes.append(self.cluster.shape(member.job.request, 1, wants))
+        slots = [0] * len(members)
+        for i in devices.in_turn([shape.ask for shape in shapes]):
+            self.cluster.want(shapes[i])
+            slots[i] = self.cluster.hold(f, shapes[i], self.end_of(members[i]))
+            self.cluster.unwant(shapes[i])
+        return slots
 
     def _place_all(self, job: JobState) -> None:
         """Start all waiting tasks of a gang that is known to fit, one after the other, each on the best node."""

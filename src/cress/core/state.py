@@ -15,6 +15,7 @@ import msgspec
 
 from cress.core import overload
 from cress.core.constraints import constraints_of
+from cress.core.devices import mask_of
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import END
 from cress.core.kernels.timeline import B_END
@@ -250,7 +251,7 @@ def _attempt(core: Scheduler, attempt: Attempt) -> State:
         "start": attempt.start,
         "charge": list(attempt.charge),
         "ports": list(attempt.ports),
-        "disks": attempt.disks,
+        "devices": list(mask_of(core.cluster, attempt.slot)),
         "stopping": attempt.stopping,
         "end": int(core.cluster.leases[attempt.slot, END]),
     }
@@ -262,13 +263,12 @@ def _restore_attempt(core: Scheduler, entry: State) -> None:
     # What it holds counts, not what it wants of nodes.
     shape = cluster.shape(job.job.request, job.shape.size)
     cluster.want(shape)
-    slot = cluster.hold(entry["node"], shape, entry["end"])
+    slot = cluster.hold(entry["node"], shape, entry["end"], *entry["devices"])
     cluster.unwant(shape)
     charge = tuple(entry["charge"])
     attempt = Attempt(entry["id"], job, entry["task"], entry["node"], slot, entry["start"], charge)
-    attempt.ports, attempt.disks = tuple(entry["ports"]), entry["disks"]
+    attempt.ports = tuple(entry["ports"])
     core.relations.ports.take(attempt.node, attempt.ports)
-    core.relations.disks_taken[attempt.node] += attempt.disks
     core.relations.licences.hold(job.job.licences)
     core.attempts[attempt.id] = attempt
     job.attempts[attempt.id] = attempt

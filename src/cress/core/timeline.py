@@ -153,13 +153,15 @@ class Timeline:
         return self._all_copies(shape, now, duration, now)
 
     def _all_copies(self, shape: Shape, t: int, duration: int, now: int) -> Ints:
-        n, caps = self.cluster.node_count, self.cluster.caps(shape)
+        n = self.cluster.node_count
+        caps = self.cluster.caps_now(shape) if t == now else self.cluster.caps(shape)
         each = np.minimum(caps, shape.size) if len(caps) else np.full(n, shape.size, np.int64)
         return self._copies(shape, t, duration, n * shape.size, now, each)
 
     def _copies(self, shape: Shape, t: int, duration: int, most: int, now: int, caps: Ints | None = None) -> Ints:
         cluster = self.cluster
-        caps = cluster.caps(shape) if caps is None else caps
+        if caps is None:
+            caps = cluster.caps_now(shape) if t == now else cluster.caps(shape)
         out = np.zeros(cluster.node_count, np.int64)
         loops.total_copies_at(
             t, shape.request_array, cluster.lack[shape.row], caps, duration, most, now, cluster.nodes,

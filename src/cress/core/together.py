@@ -99,7 +99,9 @@ def combination(
 
     parts: list[Wants] = []
     for member in members:
-        if member.constraints is not None:
+        if member.constraints is None:
+            parts.append(NO_WANTS)
+        else:
             soft = member.constraints.soft_now(core.now - job.since, load)
             wants = member.constraints.wants(soft, member.job.counted_as, member.group.name)
             if lasting:
@@ -113,6 +115,7 @@ def combination(
         ports=tuple(port for part in parts for port in part.ports),
         owner=job.job.counted_as,
         parts=tuple(parts),
+        members=tuple(member.job.request for member in members),
         licences=added(part.licences for part in parts),
     )
     return request, together

@@ -3,13 +3,15 @@
 Tables (int64, C-contiguous, one row per node, lease or shape):
 
 * ``nodes``: head and tail of the node's leases in the order of their ends, head of its bookings, the stamp of
-  its last change, whether it takes tasks, the first end of its leases, then K free amounts, then K capacities.
-* ``leases``: node, end, next, previous, then K amounts.
+  its last change, whether it takes tasks, the first end of its leases, then K free amounts, then K capacities, then its
+  devices.
+* ``leases``: node, end, next, previous, then K amounts, then which devices it has.
 * ``rows``: number of nodes that fit, whether the row is in use, then K amounts of the shape, then per dimension
-  the number of usable nodes that lack it.
+  the number of usable nodes that lack it, then what it asks of devices.
 * ``totals``: the stamp, the number of rows in use that fit nowhere, then K amounts in use, then K capacities of the cluster.
 
-``lack`` (int32, shape × node) has bit k set where the node lacks dimension k, ``UNUSABLE`` where it takes nothing. Its
+``lack`` (int32, shape × node) has bit k set where the node lacks dimension k, as an amount or on its devices, ``UNUSABLE``
+where it takes nothing, ``NARROW`` where its devices would not do were it empty. Its
 bits ``EXCLUDED`` are 1 + the place of the first hard clause that keeps the shape off the node, 0 if there is none; only
 ``exclude`` changes them, and what the node lacks beside that is neither kept nor counted.
 """
@@ -18,6 +20,16 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+from cress.core.kernels.devices import (
+    ASKS,
+    choose_devices,
+    device_bits,
+    first_device,
+    give_devices,
+    mask_at,
+    widen,
+)
 
 HEAD, TAIL, BOOKED, STAMP, USABLE, FIRST_END, FREE = range(7)
 NODE, END, NEXT, PREVIOUS, AMOUNTS = range(5)
@@ -28,6 +40,9 @@ UNUSABLE = 1 << 30
 CLAUSE_BIT = 24
 CLAUSE = 1 << CLAUSE_BIT
 EXCLUDED = 31 * CLAUSE
+NARROW = 1 << 29
+# No time changes that the node is out of the question.
+OUT = EXCLUDED | NARROW
 NEVER = 2**61
 
 
@@ -41,6 +56,11 @@ def _lack_bits(nodes, f, rows, r, k_count, excluded):
     for k in range(k_count):
         if nodes[f, FREE + k] < rows[r, REQUEST + k]:
             bits |= 1 << k
+    asks = REQUEST + 2 * k_count
+    if rows[r, asks + ASKS] != 0 and nodes.shape[1] > first_device(k_count):
+        if device_bits(nodes[f], rows[r, asks:], k_count, True) != 0:
+            bits |= NARROW
+        bits |= device_bits(nodes[f], rows[r, asks:], k_count, False)
     return np.int32(bits)
 
 
@@ -48,7 +68,7 @@ def _lack_bits(nodes, f, rows, r, k_count, excluded):
 def _count(rows, r, bits, sign, k_count):
     if bits == 0:
         rows[r, FITTING] += sign
-    elif bits < CLAUSE:
+    elif bits & (EXCLUDED | UNUSABLE) == 0:
         for k in range(k_count):
             if bits & (1 << k):
                 rows[r, REQUEST + k_count + k] += sign
@@ -180,13 +200,24 @@ def unlink_lease(slot, f, nodes, leases):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def hold(slot, f, end, r, nodes, leases, totals, columns, then, dims, rows, row_count, lack):
-    """A new lease in ``slot`` on node ``f`` until ``end``, of the amounts of row ``r``."""
+    """A new lease in ``slot`` on node ``f`` until ``end``, of the amounts of row ``r``.
+
+    A slot that says already which devices it has gets these, and no others.
+    """
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     leases[slot, NODE] = f
     leases[slot, END] = end
     for k in range(k_count):
-        amount = rows[r, REQUEST + k]
-        leases[slot, AMOUNTS + k] = amount
+        leases[slot, AMOUNTS + k] = rows[r, REQUEST + k]
+    if nodes.shape[1] > first_device(k_count):
+        asks = REQUEST + 2 * k_count
+        if leases[slot, mask_at(k_count)] == 0 and rows[r, asks + ASKS] != 0:
+            choose_devices(slot, nodes[f], rows[r, asks:], leases, k_count)
+        if leases[slot, mask_at(k_count) + 1] != 0:
+            widen(slot, nodes[f], leases, k_count)
+        give_devices(slot, nodes[f], -1, leases, k_count)
+    for k in range(k_count):
+        amount = leases[slot, AMOUNTS + k]
         nodes[f, FREE + k] -= amount
         totals[TOTAL_USED + k] += amount
     link_lease(slot, f, nodes, leases)
@@ -198,6 +229,9 @@ def release(slot, nodes, leases, totals, columns, then, dims, rows, row_count, l
     """The lease in ``slot`` is over; what it held is free again."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     f = leases[slot, NODE]
+    if leases[slot, mask_at(k_count)] != 0:
+        give_devices(slot, nodes[f], 1, leases, k_count)
+        leases[slot, mask_at(k_count) :] = 0
     for k in range(k_count):
         amount = leases[slot, AMOUNTS + k]
         nodes[f, FREE + k] += amount

@@ -19,13 +19,13 @@ from cress.core.kernels.holding import (
     AMOUNTS,
     BOOKED,
     END,
-    EXCLUDED,
     FIRST_END,
     FREE,
     HEAD,
     NEVER,
     NEXT,
     NONE,
+    OUT,
     STAMP,
     USABLE,
 )
@@ -192,7 +192,7 @@ def earliest_one(request, lack, duration, now, nodes, node_count, leases, bookin
     for f in range(node_count):
         if nodes[f, STAMP] > seen:
             early[f] = UNKNOWN
-        if lack[f] & EXCLUDED != 0:
+        if lack[f] & OUT != 0:
             continue
         t = early[f]
         if t == UNKNOWN:
@@ -224,7 +224,7 @@ def earliest_among(places, request, lack, duration, now, nodes, leases, bookings
     best = np.int64(NEVER)
     node = np.int64(-1)
     for i in range(places.shape[0]):
-        if lack[places[i]] & EXCLUDED != 0:
+        if lack[places[i]] & OUT != 0:
             continue
         t = sweep(places[i], request, duration, now, nodes, leases, bookings, view, k_count)
         if t < best:
@@ -264,7 +264,7 @@ def copies_at(f, t, request, lack, duration, most, now, nodes, leases, bookings,
 
     ``level`` is room for K amounts.
     """
-    if nodes[f, USABLE] == 0 or lack[f] & EXCLUDED != 0:
+    if nodes[f, USABLE] == 0 or lack[f] & OUT != 0:
         return 0
     if nodes[f, BOOKED] == NONE:
         _level_at(f, t, now, nodes, leases, k_count, level)
@@ -302,7 +302,7 @@ def copies_at(f, t, request, lack, duration, most, now, nodes, leases, bookings,
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _most(f, most, lack, caps):
-    if lack[f] & EXCLUDED != 0:
+    if lack[f] & OUT != 0:
         return 0
     return min(most, caps[f]) if caps.shape[0] > 0 else most
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cress.core.kernels.holding import AMOUNTS, EXCLUDED, HEAD, NEXT, NODE, NONE, USABLE
+from cress.core.kernels.holding import AMOUNTS, HEAD, NEXT, NODE, NONE, OUT, USABLE
 
 # ``running``: the attempt, when it started, its job, the job's priority, the position of its group by name, how it
 # yields, how many tasks of the job must stay.
@@ -220,7 +220,7 @@ def cheapest_node(request, lack, caps, placed, levels, nodes, leases, victims, t
     found = np.empty(leases.shape[0], np.int64)
     amounts = np.empty((leases.shape[0], k_count), np.int64)
     for f in range(levels.shape[0]):
-        if nodes[f, USABLE] == 0 or lack[f] & EXCLUDED != 0:
+        if nodes[f, USABLE] == 0 or lack[f] & OUT != 0:
             continue
         if caps.shape[0] > 0 and placed[f] >= caps[f]:
             continue

@@ -1,0 +1,278 @@
+"""Devices in the tables of ``holding``: what of each is left, who has which, and whether a shape gets what it asks.
+
+Beyond its amounts a row of ``nodes`` has a block of ``WIDTH`` columns for each device: its kind (the dimension that it
+counts for, ``DISK``, or ``NONE``: there is none), how many leases have some of it, four amounts that are left, four that
+it has. A device of a dimension uses the first of each four, in thousandths; a disk those of ``DISK_DIMENSIONS``.
+
+A lease has a mask of its devices, and whether its disks are its ``ALONE``: then it holds all of their bandwidth. Of each
+device of a dimension it has an equal part of its amount.
+
+What a shape asks of devices (``ask``, behind its counts in ``rows``): whether anything, how many disks it must have and would like
+to have alone, what it takes of a shared disk, what a disk of its own must have at least, then per dimension a part of one
+device, or thousandths of whole ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+FREE_AT = 6
+LEASE_AT = 4
+KIND, USERS, LEFT, ALL = 0, 1, 2, 6
+WIDTH = 10
+DISK = -2
+NOTHING = -1
+WHOLE = 1000
+# The disk's dimensions follow cpu, memory and network.
+DISK_AT = 3
+DISK_AMOUNTS = 4
+ASKS, MUST, LIKES, SHARED, EACH, PARTS = 0, 1, 2, 3, 7, 11
+# More copies than any node takes.
+MANY = 2**31
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def first_device(k_count):
+    """The column of ``nodes`` at which the devices begin."""
+    return FREE_AT + 2 * k_count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def mask_at(k_count):
+    """The column of ``leases`` with the mask of devices; the next one says whether disks are the lease's alone."""
+    return LEASE_AT + k_count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _disk_holds(node, at, amounts, first, left):
+    """Whether the disk at column ``at`` has four amounts from ``first`` on: left of it now, or at all."""
+    for i in range(DISK_AMOUNTS):
+        if node[at + left + i] < amounts[first + i]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _asks_disk(ask, first):
+    for i in range(DISK_AMOUNTS):
+        if ask[first + i] > 0:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _alone(node, at, ask, empty):
+    """Whether a task may have the disk alone: nobody uses it, and it is fast enough."""
+    return (empty or node[at + USERS] == 0) and _disk_holds(node, at, ask, EACH, ALL)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _copies_of(node, ask, k_count, k, empty):
+    """Copies of what is asked of the devices of dimension ``k``; MANY if the node knows none one by one."""
+    amount = ask[PARTS + k]
+    known = False
+    copies = 0
+    whole = 0
+    for at in range(first_device(k_count), node.shape[0], WIDTH):
+        if node[at + KIND] == k:
+            known = True
+            left = node[at + (ALL if empty else LEFT)]
+            copies += left // amount
+            whole += np.int64(left == WHOLE)
+    if not known:
+        return MANY
+    if amount < WHOLE:
+        return copies
+    return whole * WHOLE // amount if amount % WHOLE == 0 else 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _copies_of_disks(node, ask, k_count, empty):
+    """The same of disks."""
+    left = ALL if empty else LEFT
+    known = False
+    alone = 0
+    copies = 0
+    for at in range(first_device(k_count), node.shape[0], WIDTH):
+        if node[at + KIND] != DISK:
+            continue
+        known = True
+        alone += np.int64(_alone(node, at, ask, empty))
+        if ask[MUST] == 0 and _disk_holds(node, at, ask, SHARED, left):
+            here = MANY
+            for i in range(DISK_AMOUNTS):
+                if ask[SHARED + i] > 0:
+                    here = min(here, node[at + left + i] // ask[SHARED + i])
+            copies += here
+    if not known:
+        return MANY
+    return alone // ask[MUST] if ask[MUST] > 0 else copies
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def device_copies(node, ask, k_count, empty):
+    """How many copies of a shape that asks this find their devices on a node (its row), as it is or were it empty."""
+    copies = MANY
+    for k in range(k_count):
+        if ask[PARTS + k] > 0:
+            copies = min(copies, _copies_of(node, ask, k_count, k, empty))
+    if ask[MUST] > 0 or _asks_disk(ask, SHARED):
+        copies = min(copies, _copies_of_disks(node, ask, k_count, empty))
+    return copies
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def device_bits(node, ask, k_count, empty):
+    """The dimensions of which no devices of a node have what is asked, as bits."""
+    bits = 0
+    for k in range(k_count):
+        if ask[PARTS + k] > 0 and _copies_of(node, ask, k_count, k, empty) == 0:
+            bits |= 1 << k
+    if (ask[MUST] > 0 or _asks_disk(ask, SHARED)) and _copies_of_disks(node, ask, k_count, empty) == 0:
+        missing = 0
+        for i in range(DISK_AMOUNTS):
+            if ask[SHARED + i] > 0 or ask[EACH + i] > 0:
+                missing |= 1 << (DISK_AT + i)
+        bits |= missing if missing != 0 else 1 << DISK_AT
+    return bits
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def all_copies(nodes, node_count, ask, k_count, empty, out):
+    """``device_copies`` of every node, into ``out``."""
+    for f in range(node_count):
+        out[f] = device_copies(nodes[f], ask, k_count, empty)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_disks(nodes, places, k_count, free, out):
+    """How many disks each of the nodes ``places`` has, or how many of them nobody uses, into ``out``."""
+    for i in range(places.shape[0]):
+        node = nodes[places[i]]
+        out[i] = 0
+        for at in range(first_device(k_count), node.shape[0], WIDTH):
+            if node[at + KIND] == DISK and (not free or node[at + USERS] == 0):
+                out[i] += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _best_part(node, k, amount, k_count):
+    """Of the devices that have so much left the one with least; its number."""
+    best = -1
+    least = np.int64(MANY)
+    for d in range((node.shape[0] - first_device(k_count)) // WIDTH):
+        at = first_device(k_count) + d * WIDTH
+        if node[at + KIND] == k and amount <= node[at + LEFT] < least:
+            best = d
+            least = node[at + LEFT]
+    return best
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _widest_disk(node, ask, k_count):
+    """Of the disks with room for the shared part the one with most left of what is asked for first; its number."""
+    by = 0
+    while by < DISK_AMOUNTS - 1 and ask[SHARED + by] == 0:
+        by += 1
+    best = -1
+    most = np.int64(-1)
+    for d in range((node.shape[0] - first_device(k_count)) // WIDTH):
+        at = first_device(k_count) + d * WIDTH
+        if node[at + KIND] == DISK and node[at + LEFT + by] > most and _disk_holds(node, at, ask, SHARED, LEFT):
+            best = d
+            most = node[at + LEFT + by]
+    return best
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _disks_alone(node, ask, k_count, number):
+    """The mask of so many disks that nobody uses, those with least bandwidth that will do; 0 if there are not as many."""
+    mask = np.int64(0)
+    for _ in range(number):
+        best = -1
+        least = np.int64(2**62)
+        for d in range((node.shape[0] - first_device(k_count)) // WIDTH):
+            at = first_device(k_count) + d * WIDTH
+            taken = mask >> d & 1
+            if node[at + KIND] == DISK and not taken and node[at + ALL] < least and _alone(node, at, ask, False):
+                best = d
+                least = node[at + ALL]
+        if best < 0:
+            return np.int64(0)
+        mask |= np.int64(1) << best
+    return mask
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def choose_devices(slot, node, ask, leases, k_count):
+    """Write into the lease which devices of the node (its row) it has; whoever asks fits."""
+    mask = np.int64(0)
+    alone = np.int64(0)
+    for k in range(k_count):
+        amount = ask[PARTS + k]
+        if amount == 0:
+            continue
+        if amount < WHOLE:
+            best = _best_part(node, k, amount, k_count)
+            if best >= 0:
+                mask |= np.int64(1) << best
+            continue
+        left = amount // WHOLE
+        for d in range((node.shape[0] - first_device(k_count)) // WIDTH):
+            at = first_device(k_count) + d * WIDTH
+            if left > 0 and node[at + KIND] == k and node[at + LEFT] == WHOLE:
+                mask |= np.int64(1) << d
+                left -= 1
+    disks = np.int64(0)
+    if ask[MUST] > 0 or ask[LIKES] > 0:
+        disks = _disks_alone(node, ask, k_count, max(ask[MUST], ask[LIKES]))
+        alone = np.int64(disks != 0)
+    if disks == 0 and _asks_disk(ask, SHARED):
+        best = _widest_disk(node, ask, k_count)
+        if best >= 0:
+            disks = np.int64(1) << best
+    leases[slot, mask_at(k_count)] = mask | disks
+    leases[slot, mask_at(k_count) + 1] = alone
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def widen(slot, node, leases, k_count):
+    """Make the disk amounts of a lease those of the disks that it has alone."""
+    mask = leases[slot, mask_at(k_count)]
+    for i in range(DISK_AMOUNTS):
+        leases[slot, LEASE_AT + DISK_AT + i] = 0
+    for d in range((node.shape[0] - first_device(k_count)) // WIDTH):
+        at = first_device(k_count) + d * WIDTH
+        if mask >> d & 1 and node[at + KIND] == DISK:
+            for i in range(DISK_AMOUNTS):
+                leases[slot, LEASE_AT + DISK_AT + i] += node[at + ALL + i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def part_of(slot, node, k, leases, k_count):
+    """What the lease has of each of its devices of dimension ``k``."""
+    mask = leases[slot, mask_at(k_count)]
+    count = 0
+    for d in range((node.shape[0] - first_device(k_count)) // WIDTH):
+        if mask >> d & 1 and node[first_device(k_count) + d * WIDTH + KIND] == k:
+            count += 1
+    return leases[slot, LEASE_AT + k] // max(1, count)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def give_devices(slot, node, sign, leases, k_count):
+    """The node (its row) gets back what the lease has of its devices (1), or gives it (-1)."""
+    mask = leases[slot, mask_at(k_count)]
+    alone = leases[slot, mask_at(k_count) + 1]
+    for d in range((node.shape[0] - first_device(k_count)) // WIDTH):
+        if not mask >> d & 1:
+            continue
+        at = first_device(k_count) + d * WIDTH
+        node[at + USERS] -= sign
+        if node[at + KIND] == DISK:
+            for i in range(DISK_AMOUNTS):
+                held = node[at + ALL + i] if alone else leases[slot, LEASE_AT + DISK_AT + i]
+                node[at + LEFT + i] += sign * held
+        elif node[at + KIND] >= 0:
+            node[at + LEFT] += sign * part_of(slot, node, node[at + KIND], leases, k_count)
