@@ -131,11 +131,11 @@ def test_of_a_folder_with_very_many_files_the_largest_count(monkeypatch: pytest.
 
 
 def test_a_folder_in_itself_without_end_is_left_at_some_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hdfs, "MOST_FOLDERS", 20)
-    deep = "/logs" + "/a" * 50
+    monkeypatch.setattr(hdfs, "MOST_FOLDERS", 8)
+    deep = "/logs" + "/a" * 20
     with Namenode({f"{deep}/file": [(1, ("n1",))], "/logs/b": [(1, ("n2",))]}) as namenode:
         assert places(namenode) == (("n2", 1000),)
-        assert namenode.questions("LISTSTATUS") == 20
+        assert namenode.questions("LISTSTATUS") == 8
 
 
 @pytest.mark.parametrize(

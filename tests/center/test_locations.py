@@ -136,6 +136,7 @@ def test_what_is_old_is_looked_up_again_while_a_job_waits_for_it_and_only_then(t
     asyncio.run(check())
 
 
+@pytest.mark.long
 def test_what_was_known_counts_while_the_namenode_is_away_but_not_when_the_file_is_gone(tmp_path: Path) -> None:
     async def check() -> None:
         with located("n1") as namenode:
@@ -171,6 +172,7 @@ def test_a_namenode_that_hangs_holds_up_nobody_else(tmp_path: Path) -> None:
     asyncio.run(check())
 
 
+@pytest.mark.long
 def test_a_new_center_looks_everything_up_again_and_forgets_what_nobody_names(tmp_path: Path) -> None:
     async def check() -> None:
         with located("elsewhere") as namenode:
@@ -184,6 +186,7 @@ def test_a_new_center_looks_everything_up_again_and_forgets_what_nobody_names(tm
     asyncio.run(check())
 
 
+@pytest.mark.long
 def test_what_could_not_be_stored_is_told_again(tmp_path: Path) -> None:
     async def check() -> None:
         with located("n1") as namenode:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.center.namenode import Namenode
 from tests.system.cluster import Cluster, wait_until
 
 WAITS = """
@@ -193,3 +194,9 @@ def test_watching_a_name_goes_on_over_a_restart_of_the_center(own: Cluster) -> N
         assert wait_until(lambda: own.cress("cancel", job).returncode == 0, "the cancel")
         # The task was there before and after: only its end is news.
         assert watching.stdout.readline().split()[:3] == ["-", f"{job}.0", "n1"]
+
+
+def test_a_job_runs_where_its_data_is(home: Cluster) -> None:
+    with Namenode({"/logs/a": [(100, ("node2", "elsewhere"))]}) as namenode:
+        url = f"webhdfs://127.0.0.1:{namenode.port}/logs"
+        assert ran_on(home, submitted(home, f'command: "true"\ndata_locality: {url}\n')) == "node2"
