@@ -93,17 +93,21 @@ def executor(
     ] = None,
     data_path: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Paths that jobs may want to be near, such as '/data/sets/*' (docs/data.md)."),
+        typer.Option(
+            metavar="PATTERN", help="Paths that jobs may want to be near, such as '/data/sets/*' (docs/data.md)."
+        ),
     ] = None,
     no_discovery: Annotated[
         bool, typer.Option("--no-discovery", help="No disks and GPUs but those that --devices names.")
     ] = False,
+    load_pace: Annotated[float, typer.Option("--load-pace", hidden=True)] = 1.0,
     parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
 ) -> None:
     """Run an executor until it is stopped."""
     with told("executor", "executor"):
         from cress.client.config import TOKEN_FILE, data_directory, read_token
         from cress.executor import Settings, run
+        from cress.executor.settings import LOAD_EVERY, LOAD_HALF_LIFE
 
         labels, dynamic = labels_of(label), ports_of(ports)
         if not center.startswith(("ws://", "wss://")):
@@ -138,6 +142,9 @@ def executor(
             log_size=size_of(log_size, "--log-size"),
             egress=egress,
             judged=not no_overload,
+            # For trials: so many times as fast as documented.
+            load_every=LOAD_EVERY / load_pace,
+            load_half_life=LOAD_HALF_LIFE / load_pace,
             devices=configured.devices,
             told=configured.told,
             data=tuple(dict.fromkeys((*configured.data, *(data_pattern_of(each) for each in data_path or ())))),

@@ -34,6 +34,7 @@ from cress.executor.execs import Execs
 from cress.executor.folder import FolderInUseError, Lock, make
 from cress.executor.frames import FrameError
 from cress.executor.link import Link, SupervisorError, Supervisors
+from cress.executor.load import Sampler, Teller
 from cress.executor.settings import Settings
 from cress.executor.strangers import Strangers, stood_in_the_way
 from cress.executor.versions import versions
@@ -53,6 +54,7 @@ from cress.protocol.messages import (
     Hello,
     Inventory,
     Launches,
+    Load,
     Ports,
     ReadLog,
     Refused,
@@ -110,6 +112,7 @@ class Agent:
         self.checks = Checks(self.directory / "checks", self.doors)
         self.unconfirmed: set[int] = set()  # attempts that ended, and the center has not said that it knows
         self.strangers = Strangers()
+        self.sampler = Sampler(settings.resource, settings.load_every, settings.load_half_life)
         self.datasets = Datasets(settings.data, self._say)
         self.versions: dict[str, str] = {}  # of compilers, as far as they have said them
         self.asking: asyncio.Future[dict[str, str]] | None = None
@@ -128,6 +131,7 @@ class Agent:
         session: asyncio.Task[bool] | None = None
         leaving = asyncio.create_task(self.leaving.wait())
         tidying = asyncio.create_task(self._tidy())
+        sampling = asyncio.create_task(self.sampler.run())
         try:
             while not self.leaving.is_set():
                 session = asyncio.create_task(self._session())
@@ -148,14 +152,14 @@ class Agent:
                 retry = min(2 * retry, self.settings.retry_most)
             return OK if self.keep else await self._shut_down(session)
         finally:
-            await _cancel(leaving, session, tidying, *self._jobs)
+            await _cancel(leaving, session, tidying, sampling, *self._jobs)
             self.checks.close()
             self.doors.close()
 
     async def _session(self) -> bool:
         """Connect to both sides and hand on until one is gone; whether the center took us."""
         if self.devices is None:
-            self.devices = await asyncio.to_thread(self._devices)
+            self.devices = self.sampler.devices = await asyncio.to_thread(self._devices)
         if self.asking is None or self.asking.done():
             self.asking = _in_background(partial(versions, self.directory))
         link = await self.supervisors.connect()
@@ -230,6 +234,7 @@ class Agent:
                     self._beat(center, answer.term),
                     self._watch_ports(center),
                     self._watch_data(center, data),
+                    self._tell_load(center),
                     self._tell_checks(center),
                     self._late_versions(known),
                 )
@@ -288,6 +293,17 @@ class Agent:
         """Return when other versions are known than the center was told: the next session tells them."""
         if await self._versions(None) == told:
             await asyncio.Event().wait()
+
+    async def _tell_load(self, center: ClientConnection) -> None:
+        """Tell the center how busy the machine is: at first, and when that is noticeably otherwise."""
+        teller = Teller()
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                load = self.sampler.load
+                if teller.news(load, time.monotonic()):
+                    assert load is not None
+                    await center.send(encode(Load(load=load)))
+                await self.sampler.fresh()
 
     async def _watch_ports(self, center: ClientConnection) -> None:
         """Tell the center when strangers begin or cease to listen."""

@@ -10,6 +10,8 @@ from cress.model.node import DYNAMIC_PORTS, Device, Value
 
 # Of each stream of an attempt, in bytes.
 LOG_SIZE = 64 * 2**20
+# Seconds between two samples of the load, and those in which half of a change is taken in.
+LOAD_EVERY, LOAD_HALF_LIFE = 2.0, 10.0
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +28,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     attempt the last ``log_size`` bytes, where its job does not say. ``judged``: the node takes no new tasks while it is
     overloaded (docs/load.md). ``devices`` are those that the node has by its file, which speaks of the kinds ``told`` and names ``data``,
     patterns of paths that are looked at every ``data_look`` seconds;
-    of other kinds those that are found count, if ``discover`` (docs/devices.md).
+    of other kinds those that are found count, if ``discover`` (docs/devices.md). Load is measured every ``load_every``
+    seconds, and half of a change counts after ``load_half_life``.
     """
 
     name: str
@@ -52,6 +55,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep_logs_size: int = 2**30
     log_size: int = LOG_SIZE
     judged: bool = True
+    load_every: float = LOAD_EVERY
+    load_half_life: float = LOAD_HALF_LIFE
     devices: tuple[Device, ...] = ()
     told: tuple[str, ...] = ()
     data: tuple[str, ...] = ()

@@ -1,0 +1,264 @@
+"""How busy the machine is (docs/load.md): what the kernel counts, as shares of what there is, and smoothed.
+
+Of the processors count those that this program may run on, so that an executor that is pinned to a part of the machine tells
+of that part. Everything is read from ``/proc`` and ``/sys``; ``smoothed`` and ``differs`` only calculate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil  # type: ignore[import-untyped]
+
+from cress.executor.settings import LOAD_EVERY, LOAD_HALF_LIFE
+from cress.model.errors import InputError
+from cress.model.node import DISK_KIND, Device, Load
+from cress.model.resources import Dimensions
+from cress.model.vectors import parse_vector
+
+# What is no news: less than a point of a share, and so many bytes.
+POINT, BYTES = 10, 32 * 2**20
+# Seconds after which the center is told again all the same: what it judges by has other parts too.
+AGAIN = 15.0
+# Seconds after which it is looked again which disks and interfaces there are.
+LOOK = 60.0
+# Assumed of an interface that does not tell its speed, in bit/s.
+NETWORK = 10**9
+WHOLE = 1000
+
+
+class Counted(NamedTuple):
+    """What the kernel has counted until a moment: busy and all ticks of processors, bytes sent, busy ms of each disk."""
+
+    at: float
+    busy: dict[int, int]
+    ticks: dict[int, int]
+    sent: int
+    disks: dict[str, int]
+
+
+class Sample(NamedTuple):
+    """Shares between two moments (0 … 1), and what is free at the second, in bytes."""
+
+    cpu: float
+    memory: float
+    network: float
+    disk: float
+    free_memory: float
+
+
+class Machine(NamedTuple):
+    """Where the kernel tells, and what the node offers of the network in bit/s (0: what its interfaces can)."""
+
+    network: int = 0
+    proc: Path = Path("/proc")
+    sys: Path = Path("/sys")
+
+
+def smoothed(before: Sample | None, sample: Sample, elapsed: float, half_life: float = LOAD_HALF_LIFE) -> Sample:
+    """``before`` moved towards ``sample``, of the ``elapsed`` seconds since: by half of the way in a half-life.
+
+    Two steps at the same sample are as one of both lengths, so it does not matter how regularly it is sampled.
+    """
+    if before is None:
+        return sample
+    weight = 1.0 - 2.0 ** (-max(0.0, elapsed) / half_life)
+    return Sample(*(x + weight * (y - x) for x, y in zip(before, sample, strict=True)))
+
+
+def between(first: Counted, second: Counted, bits: int, memory: tuple[int, int]) -> Sample:
+    """The shares between two counts; ``bits``/s is all that can be sent, ``memory`` the total and what is available.
+
+    A processor or disk that is in one of the counts only, or was counted anew meanwhile, says nothing.
+    """
+    elapsed = max(1e-3, second.at - first.at)
+    cpus = first.ticks.keys() & second.ticks.keys()
+    ticks = sum(second.ticks[each] - first.ticks[each] for each in cpus)
+    busy = sum(second.busy[each] - first.busy[each] for each in cpus)
+    disks = [
+        _share((second.disks[each] - first.disks[each]) / 1e3 / elapsed)
+        for each in first.disks.keys() & second.disks.keys()
+    ]
+    total, available = memory
+    return Sample(
+        cpu=_share(busy / ticks) if ticks > 0 else 0.0,
+        memory=_share(1.0 - available / total) if total else 0.0,
+        network=_share(8 * (second.sent - first.sent) / elapsed / bits) if bits else 0.0,
+        disk=sum(disks) / len(disks) if disks else 0.0,
+        free_memory=float(available),
+    )
+
+
+def _share(value: float) -> float:
+    return max(0.0, min(1.0, value))
+
+
+def load_of(sample: Sample) -> Load:
+    """The smoothed sample as it is sent."""
+    cpu, memory, network, disk = (round(WHOLE * each) for each in sample[:4])
+    return Load(cpu, memory, network, disk, int(sample.free_memory))
+
+
+def differs(told: Load, load: Load) -> bool:
+    """Whether a load is noticeably another one."""
+    shares = ((told.cpu, load.cpu), (told.memory, load.memory), (told.network, load.network), (told.disk, load.disk))
+    return any(abs(x - y) >= POINT for x, y in shares) or abs(told.free_memory - load.free_memory) >= BYTES
+
+
+# --- reading ---------------------------------------------------------------------------------------------------
+
+
+def processors(machine: Machine, allowed: Iterable[int]) -> tuple[dict[int, int], dict[int, int]]:
+    """Busy ticks, and all ticks, of each of these processors that is there. Waiting for a disk is idle; stolen time busy."""
+    busy: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    wanted = set(allowed)
+    with (machine.proc / "stat").open() as lines:
+        for line in lines:
+            if not line.startswith("cpu"):
+                break
+            name, *rest = line.split()
+            if name == "cpu" or int(name[3:]) not in wanted:
+                continue
+            # user nice system idle iowait irq softirq steal; what follows is part of the first two.
+            counts = [int(each) for each in rest[:8]]
+            number = int(name[3:])
+            ticks[number] = sum(counts)
+            busy[number] = ticks[number] - counts[3] - counts[4]
+    return busy, ticks
+
+
+def interfaces(machine: Machine) -> list[Path]:
+    """The interfaces that are of hardware; where there are none (in some containers) all but the loopback."""
+    try:
+        there = [each for each in sorted((machine.sys / "class/net").iterdir()) if each.name != "lo"]
+    except OSError:
+        return []
+    return [each for each in there if (each / "device").exists()] or there
+
+
+def speed(found: Iterable[Path]) -> int:
+    """What these interfaces can send together, in bit/s, as far as they tell."""
+    total = 0
+    for each in found:
+        with contextlib.suppress(OSError, ValueError):
+            total += max(0, int((each / "speed").read_text())) * 10**6
+    return total or NETWORK
+
+
+def disks(machine: Machine, devices: Iterable[Device]) -> list[Path]:
+    """The block devices of these disks, else all that are of hardware."""
+    blocks: dict[Path, None] = {}
+    for each in devices:
+        with contextlib.suppress(OSError):
+            number = Path(each.path).stat().st_dev
+            block = machine.sys / "dev/block" / f"{os.major(number)}:{os.minor(number)}"
+            if each.kind == DISK_KIND and block.exists():
+                blocks[block.resolve()] = None
+    if blocks:
+        return list(blocks)
+    with contextlib.suppress(OSError):
+        return [each for each in sorted((machine.sys / "block").iterdir()) if (each / "device").exists()]
+    return []
+
+
+class Sampler:
+    """Samples the machine as long as the agent lives; ``load`` is what is known now, None before the second look."""
+
+    def __init__(
+        self,
+        resource: str = "",
+        every: float = LOAD_EVERY,
+        half_life: float = LOAD_HALF_LIFE,
+        machine: Machine | None = None,
+    ) -> None:
+        self.machine = machine or Machine(offered_network(resource))
+        self.devices: tuple[Device, ...] = ()
+        self.load: Load | None = None
+        self._every, self._half_life = every, half_life
+        self._smooth: Sample | None = None
+        self._last: Counted | None = None
+        self._looked = -LOOK
+        self._disks: list[Path] = []
+        self._interfaces: list[Path] = []
+        self._bits = NETWORK
+        self._fresh = asyncio.Event()
+
+    async def run(self) -> None:
+        """Sample for ever; what cannot be read is tried again at the next time."""
+        while True:
+            with contextlib.suppress(OSError, ValueError):
+                await asyncio.to_thread(self.sample)
+            self._fresh.set()
+            self._fresh.clear()
+            await asyncio.sleep(self._every)
+
+    async def fresh(self) -> None:
+        """Return when there is another sample."""
+        await self._fresh.wait()
+
+    def sample(self) -> None:
+        """Look once; what it costs is in docs/load.md."""
+        now = time.monotonic()
+        if now - self._looked >= LOOK:
+            self._look(now)
+        busy, ticks = processors(self.machine, os.sched_getaffinity(0))
+        counted = Counted(now, busy, ticks, self._sent(), self._busy())
+        memory = psutil.virtual_memory()
+        if self._last is not None:
+            sample = between(self._last, counted, self._bits, (int(memory.total), int(memory.available)))
+            self._smooth = smoothed(self._smooth, sample, now - self._last.at, self._half_life)
+            self.load = load_of(self._smooth)
+        self._last = counted
+
+    def _look(self, now: float) -> None:
+        self._looked = now
+        self._interfaces = interfaces(self.machine)
+        self._bits = self.machine.network or speed(self._interfaces)
+        self._disks = disks(self.machine, self.devices)
+
+    def _sent(self) -> int:
+        total = 0
+        for each in self._interfaces:
+            with contextlib.suppress(OSError, ValueError):
+                total += int((each / "statistics/tx_bytes").read_text())
+        return total
+
+    def _busy(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for each in self._disks:
+            # The tenth number: milliseconds in which something was under way.
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                found[each.name] = int((each / "stat").read_text().split()[9])
+        return found
+
+
+class Teller:
+    """What one center has been told."""
+
+    def __init__(self) -> None:
+        self._told: Load | None = None
+        self._at = 0.0
+
+    def news(self, load: Load | None, now: float) -> bool:
+        """Whether it is to be told this load at ``now`` (seconds); then it counts as told."""
+        if load is None or (self._told is not None and not differs(self._told, load) and now < self._at + AGAIN):
+            return False
+        self._told, self._at = load, now
+        return True
+
+
+def offered_network(resource: str) -> int:
+    """What an operator says that a node offers of the network, in bit/s; 0: nothing."""
+    dimensions = Dimensions()
+    try:
+        return parse_vector(resource, dimensions)[dimensions.index["network"]] if resource else 0
+    except InputError:
+        # Dimensions that only the center knows.
+        return 0
