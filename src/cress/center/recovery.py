@@ -161,9 +161,9 @@ def _said(error: Exception) -> str:
 
 
 def _check_dimensions(machine: Machine, settings: Settings) -> None:
-    """Raise InputError if dimensions were asked for that are others in this data directory."""
+    """Raise InputError if dimensions were asked for that are not in this data directory; it may have more."""
     asked, stored = settings.dimensions.custom, machine.core.dimensions.custom
-    if asked and asked != stored:
+    if not set(asked) <= set(stored):
         raise InputError(
             f"this data directory has the dimensions {', '.join(machine.core.dimensions.names)}",
             hint="they are declared when it is new",

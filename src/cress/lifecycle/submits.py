@@ -20,6 +20,7 @@ from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Submit
 from cress.lifecycle.jobs import cancel
 from cress.lifecycle.live import LiveJob
+from cress.model.devices import WHOLE
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import JobSubmitted
 from cress.model.group import DEFAULT_GROUP
@@ -27,8 +28,9 @@ from cress.model.job import Job
 from cress.model.jobspec import below
 from cress.model.plan import Dag
 from cress.model.records import JobState
+from cress.model.resources import DISK_DIMENSIONS, Measure
 from cress.model.times import DAY
-from cress.model.units import one_of
+from cress.model.units import format_amount, one_of
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine
@@ -187,12 +189,38 @@ def check_job(machine: Machine, job: Job) -> None:
         raise _never(machine, job)
 
 
+def _by_devices(machine: Machine, job: Job) -> tuple[str, str] | None:
+    """Why no node could ever hold the task although one offers the amounts: it asks of devices what none can give."""
+    dimensions = machine.core.dimensions
+    large = [
+        node.node
+        for node in machine.nodes.values()
+        if all(amount <= there for amount, there in zip(job.request, node.node.capacity, strict=True))
+    ]
+    if not large:
+        return None
+    for name in dimensions.custom:
+        amount = job.request[dimensions.index[name]]
+        if amount > WHOLE and amount % WHOLE:
+            text = format_amount(amount, Measure.MILLI)
+            hint = f"less than one, or whole ones: {name}={amount // WHOLE}, {name}={amount // WHOLE + 1}"
+            return (
+                f"{name}={text} is more than one and no whole number, and each {name} of the nodes stands alone",
+                hint,
+            )
+    if any(job.request[dimensions.index[name]] for name in DISK_DIMENSIONS):
+        return "a task has one disk, and no disk of a node that is large enough is that fast", "see `cress nodes NAME`"
+    return None
+
+
 def _never(machine: Machine, job: Job) -> NotAccepted:
     """Why no node that is there could ever hold a task of the job, or not all of them its gang."""
     cluster, wants = machine.core.cluster, lasting_wants(job)
     hint, field = "see `cress nodes` for what the nodes offer", "resource"
     if not cluster.ever_fits(job.request):
         what = "one task is larger than every node"
+        if by_devices := _by_devices(machine, job):
+            what, hint = by_devices
     elif few := machine.core.relations.licences.never(wants.licences):
         what, field = too_few(few, never=True), "licences"
         hint = "see `cress licences` for how many there are"
