@@ -68,7 +68,7 @@ class Hdfs:
     def _client(self) -> httpx.AsyncClient:
         """Made when it is first needed: reading certificates takes a while."""
         if self._made is None:
-            limits = httpx.Limits(max_connections=64)
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=32)
             timeout = httpx.Timeout(self._patience)
             self._made = httpx.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False, limits=limits)
         return self._made

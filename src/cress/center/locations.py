@@ -20,6 +20,8 @@ RETRY, LONGEST_RETRY = 1.0, 30.0
 LOOK, PAUSE = 1.0, 0.05
 # Questions about different data to one place at a time: one that hangs keeps nobody from the others.
 AT_ONCE = 4
+# And to all places together, so that the connections of the center are enough for it.
+AT_ONCE_IN_ALL = 32
 
 _log = logging.getLogger("cress.center")
 
@@ -46,6 +48,7 @@ class Locator:
         self._age = age / SECOND
         self._entries: dict[str, _Entry] = {}
         self._gates: dict[str, asyncio.Semaphore] = {}
+        self._gate = asyncio.Semaphore(AT_ONCE_IN_ALL)
         # What was synchronised with: the core may be another one after a while.
         self._seen: tuple[Locations | None, int] = (None, 0)
         self._next = 0.0
@@ -119,7 +122,7 @@ class Locator:
         loop = asyncio.get_running_loop()
         try:
             name = parse_data_name(data)
-            async with self._gates.setdefault(name.place, asyncio.Semaphore(AT_ONCE)):
+            async with self._gates.setdefault(name.place, asyncio.Semaphore(AT_ONCE)), self._gate:
                 entry.found = await self._hdfs.places(name), ""
         except (UnlocatedError, InputError) as error:
             self._failed(data, entry, str(error), lasting=getattr(error, "lasting", True))

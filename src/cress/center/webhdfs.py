@@ -119,7 +119,7 @@ def shares(blocks: Iterable[tuple[int, frozenset[str]]]) -> Places:
 
 
 def _hosts(names: Iterable[str]) -> frozenset[str]:
-    return frozenset(name for name in names if _HOST.fullmatch(name))
+    return frozenset(name.lower() for name in names if _HOST.fullmatch(name))
 
 
 def _address(name: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cress.core.locations import WHOLE, DataOf, is_local
+from cress.core.locations import WHOLE, DataOf, Places, is_local
 from cress.core.matching import CLAUSES, Bools, Matching, Predicate
 from cress.language.addresses import parse_address
 from cress.language.clauses import Kind
@@ -25,6 +25,8 @@ class Lies(Predicate):
         self._matching = matching
         self._data = data
         self.watches = (DataOf(data),)
+        # The shares by host, made from these places.
+        self._shares: tuple[Places, dict[object, int]] = (), {}
 
     def shares(self, places: Ints) -> Ints:
         """Per node of ``places``, how much of the data it has, in thousandths."""
@@ -32,9 +34,12 @@ class Lies(Predicate):
         if is_local(self._data):
             has = known.holders(self._data)
             return np.array([WHOLE if f in has else 0 for f in places.tolist()], np.int64)
-        shares = {_host(host): share for host, share in known.places.get(self._data, ())}
-        if not shares:
+        told = known.places.get(self._data, ())
+        if not told:
             return np.zeros(len(places), np.int64)
+        if self._shares[0] is not told:
+            self._shares = told, {_host(host): share for host, share in reversed(told)}
+        shares = self._shares[1]
         nodes = self._matching.columns.attributes
         return np.array([_share(shares, nodes[f]) for f in places.tolist()], np.int64)
 
