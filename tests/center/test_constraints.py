@@ -90,8 +90,11 @@ def test_a_node_shows_what_it_is_and_who_has_its_ports(center: Center) -> None:
         assert node["ports_seen"] == [22, 5432]
         assert (node["disks"], node["disks_free"]) == (3, 2)
         assert node["tasks"] == [
-            {"job": id, "task": 0, "attempt": launch.attempt, "name": "web", "started": None, "ports": {"port": 8080}}
-        ]
+            {
+                "job": id, "task": 0, "attempt": launch.attempt, "name": "web", "started": None,
+                "ports": {"port": 8080}, "devices": [{"kind": "disk", "id": "disk0", "amount": 1000}],
+            }
+        ]  # fmt: skip
 
 
 def test_nodes_say_whether_they_satisfy_a_text_and_what_they_are_worth(center: Center) -> None:
