@@ -131,6 +131,7 @@ def test_an_attempt_has_a_folder_of_its_own_on_its_disk_until_it_is_over(
     until(lambda: not folders(place), "the folder to be gone")
 
 
+@pytest.mark.long
 def test_folders_are_gone_although_the_supervisor_was_killed(tmp_path: Path, parent: SupervisorProcess) -> None:
     place = tmp_path / "disk"
     client = parent.start()

@@ -209,6 +209,7 @@ class Supervisor:
                 os.kill(pid, SIGKILL)
         if self.container is not None:
             self.container.cgroups.close()
+        self.scratch.close()
         self.listener.close()
         self.folder.socket.unlink(missing_ok=True)
         self.journal.compact()

@@ -84,7 +84,7 @@ def _blame(machine: Machine, name: str, job: LiveJob) -> None:
 
 def no_room(machine: Machine, attempt: LiveAttempt, error: str) -> None:
     """A node had no room for an attempt: it rests, longer each time, and is never closed for that."""
-    _rest(machine, attempt.node, f"it rests for a moment, since it had no room for a program: {error}")
+    _rest(machine, attempt.node, f"it rests for a moment, since it could not start a program: {error}")
     cordons.tell(machine, attempt.node)
 
 
