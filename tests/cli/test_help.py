@@ -39,13 +39,14 @@ Commands:
   resume    Run what did not succeed of a dag again.
   groups    List groups, or change them.
   nodes     List nodes, or keep tasks off them.
+  licences  List the licences of the cluster.
   status    Show the cluster in a few lines.
   events    Show what happens on the cluster.
   usage     Show what groups used over time.
 """
 VERBS = (
     "submit", "run", "apply", "validate", "schema", "jobs", "job", "logs", "exec", "resolve", "cancel", "hold", "release", "scale", "resume", "groups", "groups list", "groups show", "groups apply", "nodes",
-    "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "nodes drain", "status", "events", "usage", "up", "center", "executor", "store", "store check", "store backup",
+    "nodes list", "nodes cordon", "nodes uncordon", "nodes forget", "nodes drain", "licences", "status", "events", "usage", "up", "center", "executor", "store", "store check", "store backup",
     "store restore", "simulate",
 )  # fmt: skip
 

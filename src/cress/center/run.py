@@ -22,6 +22,7 @@ from cress.center.auth import ensure_token, owner
 from cress.center.datadir import STORE, Address, DataDirectory
 from cress.center.engine import Engine
 from cress.center.hdfs import Hdfs
+from cress.center.licencefile import read_licences, set_licences
 from cress.center.listener import Listener
 from cress.center.locations import Locator
 from cress.center.mover import Mover
@@ -32,6 +33,7 @@ from cress.center.settings import Settings
 from cress.center.topology import Topology, read_topology
 from cress.core.warm import warm_up
 from cress.model.errors import InputError
+from cress.model.joblicences import Licences
 from cress.store.base import StoreError
 from cress.store.sqlite import SqliteStore
 
@@ -58,14 +60,14 @@ def run_center(settings: Settings) -> int:
     allow_files()
     try:
         _check_host(settings)
-        topology = _topology(settings)
+        topology, licences = _topology(settings), _licences(settings)
         directory = DataDirectory(settings.data)
     except InputError as error:
         _say(error)
         return BAD_INPUT
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(settings, directory, topology))
+            runner.run(_run(settings, directory, topology, licences))
     except InputError as error:
         _say(error)
         return BAD_INPUT
@@ -81,7 +83,7 @@ def _say(error: Exception | str) -> None:
     sys.stderr.write(f"cress center: {error}\n")
 
 
-async def _run(settings: Settings, directory: DataDirectory, topology: Topology) -> None:
+async def _run(settings: Settings, directory: DataDirectory, topology: Topology, licences: Licences | None) -> None:
     namenodes = Namenodes(settings.webhdfs)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -118,8 +120,9 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology)
         gc.collect()
         gc.freeze()
         listener.arrange(topology)
-        if settings.topology is not None:
-            loop.add_signal_handler(signal.SIGHUP, partial(_arrange_anew, settings, listener))
+        set_licences(engine, licences)
+        if settings.topology is not None or settings.licences is not None:
+            loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, engine))
         await listener.start(doors[1])
         serving = asyncio.create_task(server.serve(sockets=[doors[0]]))
         while not server.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way
@@ -150,13 +153,25 @@ def _topology(settings: Settings) -> Topology:
     return Topology() if settings.topology is None else read_topology(settings.topology)
 
 
-def _arrange_anew(settings: Settings, listener: Listener) -> None:
-    """At SIGHUP the topology is read again; one with a mistake changes nothing."""
+def _licences(settings: Settings) -> Licences | None:
+    """How many there are of each; None: as many as there were."""
+    if settings.licences is not None:
+        return read_licences(settings.licences)
+    return settings.licence or None
+
+
+def _read_anew(settings: Settings, listener: Listener, engine: Engine) -> None:
+    """At SIGHUP the topology and the licences are read again; a file with a mistake changes nothing."""
     try:
         listener.arrange(_topology(settings))
     except InputError as error:
         _say(error)
         _say("the racks stay as they were")
+    try:
+        set_licences(engine, _licences(settings))
+    except InputError as error:
+        _say(error)
+        _say("the licences stay as they were")
 
 
 async def _warm_up(engine: Engine) -> None:

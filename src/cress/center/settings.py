@@ -21,7 +21,8 @@ class Settings:
     ``dimensions`` count when it is new. ``history`` is the address of a database, empty: a file in ``data``.
     Finished work stays in it for ``keep_history``, usage by the hour for ``keep_usage``, files of the event log for
     ``keep_events``, and at most ``keep_events_size`` bytes of them; durations are microseconds. ``topology`` is the file
-    with the racks. ``run_as`` are the accounts of nodes that everybody may have tasks run as.
+    with the racks, ``licences`` the one with the licences; without it, and without ``licence``, there are those that there were.
+    ``run_as`` are the accounts of nodes that everybody may have tasks run as.
     ``webhdfs`` says where namenodes are asked (``namenodes.Namenodes``), ``data_age`` how old (µs) what is known of data may be
     while a job waits for it.
     """
@@ -43,6 +44,8 @@ class Settings:
     keep_events: int = 30 * DAY
     keep_events_size: int = 2**30
     topology: Path | None = None
+    licences: Path | None = None
+    licence: tuple[tuple[str, int], ...] = ()
     run_as: tuple[str, ...] = ()
     webhdfs: tuple[str, ...] = ()
     data_age: int = 10 * MINUTE

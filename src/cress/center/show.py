@@ -105,6 +105,7 @@ def job_view(engine: Engine, job: AnyJob) -> JobView:
         max_running=spec.max_running,
         max_per_node=spec.max_per_node,
         max_per_rack=spec.max_per_rack,
+        licences=dict(spec.licences),
         job_failure=spec.job_failure,
     )
 
@@ -124,6 +125,7 @@ def _family(engine: Engine, family: Family) -> JobView:
         max_running=spec.max_running,
         max_per_node=spec.max_per_node,
         max_per_rack=spec.max_per_rack,
+        licences=dict(spec.licences),
         job_failure=spec.job_failure,
         service=service_view(engine, family),
         cron=cron_view(engine, family),

@@ -9,16 +9,15 @@ from typing import Any
 
 import msgspec
 
+from cress.center.yamlfile import document, is_empty, is_kind, read_text
 from cress.model.errors import InputError, InputErrors
 from cress.model.units import closest
 
 HINT = "racks: with a name for each rack (docs/executor.md)"
 KEYS = ("neighbours", "nodes")
-MOST_BYTES = 16 * 2**20
 MOST_NODES = 1_000_000
 MAX_NAME = 128
 
-_TAG = "tag:yaml.org,2002:"
 _RANGE = re.compile(r"([^\[\],\s]*)\[([0-9]+)-([0-9]+)\]([^\[\],\s]*)")
 _PLAIN = re.compile(r"[^\[\],\s]+")
 
@@ -32,22 +31,13 @@ class Topology(msgspec.Struct, frozen=True):
 
 def read_topology(path: Path) -> Topology:
     """Read a file. Raises InputError, or InputErrors with all mistakes, each with file, line and field."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from None
-    if len(data) > MOST_BYTES:
-        raise InputError("is too large for a topology", hint="at most 16 MB", file=str(path))
-    try:
-        return parse_topology(data.decode("utf-8-sig"), str(path))
-    except UnicodeDecodeError:
-        raise InputError("is no text", hint="YAML in UTF-8", file=str(path)) from None
+    return parse_topology(read_text(path, "a topology"), str(path))
 
 
 def parse_topology(text: str, file: str) -> Topology:
     """The same of a text that was read."""
     reader = _Reader(file)
-    reader.read(_document(text, file))
+    reader.read(document(text, file, HINT))
     if reader.errors:
         raise reader.errors[0] if len(reader.errors) == 1 else InputErrors(reader.errors)
     return Topology(tuple(sorted(reader.pairs)), reader.racks)
@@ -66,28 +56,28 @@ class _Reader:
         line = int(node.start_mark.line) + 1
         self.errors.append(InputError(what, hint=hint, file=self.file, line=line, field=field))
 
-    def read(self, document: Any) -> None:
-        if document is None:
+    def read(self, whole: Any) -> None:
+        if whole is None:
             self.errors.append(InputError("there are no racks in it", hint=HINT, file=self.file))
             return
-        if not _is(document, "map"):
-            self.wrong(document, "", "is no mapping", HINT)
+        if not is_kind(whole, "map"):
+            self.wrong(whole, "", "is no mapping", HINT)
             return
         racks: dict[str, Any] = {}
         seen = False
-        for key, value in document.value:
+        for key, value in whole.value:
             if key.value != "racks" or seen:
                 self.wrong(
                     key, str(key.value), "is given twice" if seen and key.value == "racks" else "is not known", HINT
                 )
-            elif not _is(value, "map"):
+            elif not is_kind(value, "map"):
                 self.wrong(value, "racks", "is no mapping", "a name for each rack, such as r1: {neighbours: r2}")
                 return
             else:
                 seen = True
                 racks = self._names(value)
         if not seen:
-            self.wrong(document, "racks", "is missing", HINT)
+            self.wrong(whole, "racks", "is missing", HINT)
         for name, value in racks.items():
             self._rack(name, value, racks)
 
@@ -106,10 +96,10 @@ class _Reader:
         return found
 
     def _rack(self, name: str, value: Any, known: dict[str, Any]) -> None:
-        if _empty(value):
+        if is_empty(value):
             return
         field = f"racks.{name}"
-        if not _is(value, "map"):
+        if not is_kind(value, "map"):
             self.wrong(value, field, "is no mapping", "neighbours: and nodes:, both may be left out")
             return
         for key, listed in value.value:
@@ -126,9 +116,9 @@ class _Reader:
 
     def _texts(self, value: Any, field: str) -> Iterator[tuple[str, Any]]:
         """The names in a list, or in one text with commas, each with the place where it stands."""
-        if _empty(value):
+        if is_empty(value):
             return
-        for each in value.value if _is(value, "seq") else [value]:
+        for each in value.value if is_kind(value, "seq") else [value]:
             if not isinstance(each.value, str):
                 self.wrong(each, field, "is no name", "a list of names, such as [r2, r3]")
                 continue
@@ -171,32 +161,3 @@ class _Reader:
         other = self.racks.setdefault(name, rack)
         if other != rack:
             self.wrong(place, field, f"node {name} stands in rack {other} already", "each node in one rack")
-
-
-def _document(text: str, file: str) -> Any:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
-    try:
-        documents = list(YAML(typ="safe", pure=True).compose_all(text))
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        what = f"is no YAML: {error.problem or error.context}"
-        raise InputError(what, hint=HINT, file=file, line=mark.line + 1 if mark else 0) from None
-    except (YAMLError, ValueError) as error:
-        raise InputError(f"is no YAML: {str(error).splitlines()[0]}", hint=HINT, file=file) from None
-    except RecursionError:
-        raise InputError("has too many levels", hint=HINT, file=file) from None
-    documents = [each for each in documents if each is not None and not _empty(each)]
-    if len(documents) > 1:
-        line = int(documents[1].start_mark.line) + 1
-        raise InputError("has more than one document", hint="one mapping with racks:", file=file, line=line)
-    return documents[0] if documents else None
-
-
-def _is(node: Any, kind: str) -> bool:
-    return str(node.tag) == _TAG + kind and isinstance(node.value, list)
-
-
-def _empty(node: Any) -> bool:
-    return not isinstance(node.value, list) and str(node.tag) == _TAG + "null"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cress.cli.common import duration_of, names_of, size_of
+from cress.cli.common import duration_of, licences_of, names_of, size_of
 from cress.cli.errors import told
 
 EPILOG = """\
@@ -48,6 +48,17 @@ def center(
     topology: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Racks, which are neighbours, and their nodes; read again at SIGHUP."),
+    ] = None,
+    licences: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The licences of the cluster (docs/licences.md); read again at SIGHUP."),
+    ] = None,
+    licence: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=N",
+            help="A licence of the cluster and how many there are, instead of a file; may be given several times.",
+        ),
     ] = None,
     history: Annotated[
         str, typer.Option(metavar="URL", help="Database for finished work (docs/history.md). Default: a file.")
@@ -92,6 +103,8 @@ def center(
             dimensions=Dimensions(tuple(dimension or ())),
             parent_pipe=parent_pipe,
             topology=topology,
+            licences=licences,
+            licence=licences_of(licence, licences),
             history=history,
             keep_history=duration_of(keep_history, "--keep-history"),
             keep_usage=duration_of(keep_usage, "--keep-usage"),

@@ -28,6 +28,12 @@ Data = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the API's JSON.")]
+Licence = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME[=N]", help="A licence that each task takes, or several of it; may be given several times."
+    ),
+]
 
 # A center that restarts is back within seconds; nobody waits in vain for much longer.
 PATIENCE = 60.0
@@ -180,3 +186,17 @@ def patiently(ask: Callable[[], _T], verb: str) -> _T:
             elif time.monotonic() - since > PATIENCE:
                 raise
             time.sleep(AGAIN)
+
+
+def licences_of(texts: list[str] | None, file: Path | None) -> tuple[tuple[str, int], ...]:
+    """The values of ``--licence``: how many the cluster has of each."""
+    if not texts:
+        return ()
+    if file is not None:
+        raise InputError("is given beside --licences", hint="one of both", field="--licence")
+    from cress.model.joblicences import totals
+
+    try:
+        return totals(pairs(texts, "--licence", "NAME=N"))
+    except InputError as error:
+        raise InputError(error.what, hint=error.hint or "a whole number", field="--licence") from None

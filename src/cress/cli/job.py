@@ -104,7 +104,7 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
     numbers = ("waiting", "running", "succeeded", "failed", "cancelled")
     parts = [f"{getattr(tasks, word):,} {word}" for word in numbers if getattr(tasks, word)]
     # What a job asks for by its resource alone stands there already.
-    asks = view.requirement or view.ports or view.max_per_node or view.max_per_rack
+    asks = view.requirement or view.ports or view.licences or view.max_per_node or view.max_per_rack
     times = moment(view.started)
     if view.started is not None:
         times += f", for {duration((view.ended or now) - view.started)}"
@@ -129,6 +129,7 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
         ("Application", view.application),
         ("Ports", ports_of(view.ports) if view.ports else ""),
         ("Spread", _spread(view)),
+        ("Licences", ", ".join(f"{number} {name}" for name, number in view.licences.items())),
         ("Node lost", "" if view.job_failure else "its tasks do not run again"),
         ("Requirement", view.requirement),
         ("Required now", view.requirement_now if asks and tasks.waiting else ""),

@@ -69,6 +69,8 @@ class Plan:
     racks: Sequence[str] = ()
     labels: Sequence[str] = ()
     topology: Path | None = None
+    licences: Path | None = None
+    licence: Sequence[str] = ()
     runtime: str = "process"
     writable: Sequence[str] = ()
     run_as: str = ""
@@ -185,6 +187,10 @@ class LocalCluster:
             command += ["--dimension", each]
         if plan.topology is not None:
             command += ["--topology", str(plan.topology)]
+        if plan.licences is not None:
+            command += ["--licences", str(plan.licences)]
+        for each in plan.licence:
+            command += ["--licence", each]
         if plan.run_as:
             command += ["--run-as", plan.run_as]
         return command

@@ -22,6 +22,7 @@ from cress.cli import (
     hold,
     job,
     jobs,
+    licences,
     logs,
     nodes,
     resolve,
@@ -45,7 +46,7 @@ class InOrder(TyperGroup):
 
     order = (
         "submit run apply validate schema jobs job logs exec resolve cancel hold release scale resume groups nodes "
-        "status events usage up center executor store demo simulate".split()
+        "licences status events usage up center executor store demo simulate".split()
     )  # a verb that is not in it comes last
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -96,6 +97,7 @@ app.command(epilog=scale.SCALE)(scale.scale)
 app.command(epilog=scale.RESUME)(scale.resume)
 app.add_typer(groups.app, name="groups")
 app.add_typer(nodes.app, name="nodes")
+app.command(epilog=licences.EPILOG)(licences.licences)
 app.command(epilog=status.EPILOG)(status.status)
 app.command(epilog=events.EPILOG)(events.events)
 app.command(epilog=usage.EPILOG)(usage.usage)

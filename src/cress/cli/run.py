@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import Data, connect, pairs
+from cress.cli.common import Data, Licence, connect, pairs
 from cress.cli.errors import INTERRUPTED, told
 from cress.cli.tables import clean
 from cress.model.errors import InputError, InputErrors, NotAccepted
@@ -40,7 +40,7 @@ Exit codes: the task's own, 128 + n after signal n, the highest of several tasks
 TELL_AFTER = 1.0
 CANNOT_START, SIGNALLED, FAILED = 127, 128, 1
 # Keys of a job file whose options are called otherwise.
-OPTIONS = {"environment": "--env", "requirement": "--require", "ports": "--port"}
+OPTIONS = {"environment": "--env", "requirement": "--require", "ports": "--port", "licences": "--licence"}
 
 
 def run(
@@ -71,6 +71,7 @@ def run(
         list[str] | None,
         typer.Option(metavar="[NAME=]PORT", help="A number or `dynamic`; several, each with a name."),
     ] = None,
+    licence: Licence = None,
     data: Data = None,
 ) -> None:
     """Run a command on the cluster and show what it writes."""
@@ -96,6 +97,7 @@ def run(
             "requirement": require or None,
             "rank": rank,
             "ports": _ports(port),
+            "licences": licence or None,
         }
         job = in_directory({key: value for key, value in given.items() if value is not None})
         with connect(data) as client:

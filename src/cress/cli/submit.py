@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import STANDARD_INPUT, Data, Json, connect, print_json
+from cress.cli.common import STANDARD_INPUT, Data, Json, Licence, connect, print_json
 from cress.cli.errors import Interrupted, told
 from cress.cli.tables import clean
 from cress.model.errors import InputError, InputErrors, NotAccepted
@@ -35,6 +35,7 @@ The least job file, and one that says more (all keys: docs/commands.md):
 Examples:
   cress submit sweep.yaml
   cress submit --wait prepare.yaml sweep.yaml
+  cress submit --licence matlab=2 sweep.yaml
   cress submit --dry-run sweep.yaml     can it ever run? nothing is submitted
   echo 'command: echo hello' | cress submit -
 
@@ -53,6 +54,7 @@ def submit(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Job files in YAML or JSON; - is standard input.")],
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the jobs are over.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be said, and submit nothing.")] = False,
+    licence: Licence = None,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -61,7 +63,7 @@ def submit(
         from cress.cli.jobfile import read_jobs
 
         entries = read_jobs(files)
-        mappings = [in_directory_of(entry) for entry in entries]
+        mappings = [with_licences(in_directory_of(entry), licence) for entry in entries]
         with connect(data) as client:
             from cress.client import Refused
 
@@ -94,6 +96,22 @@ def _tell_tried(page: SubmittedPage, as_json: bool) -> None:
         return
     for job in page.jobs:
         print(f"{clean(job.name)} would be submitted{f'; {clean(job.note)}' if job.note else ''}")
+
+
+def with_licences(mapping: dict[str, object], texts: list[str] | None) -> dict[str, object]:
+    """The job with these licences, instead of those that it names."""
+    if not texts:
+        return mapping
+    from cress.model.jobkeys import ALIASES
+    from cress.model.joblicences import licences
+    from cress.model.jobreader import plain
+
+    try:
+        licences(texts)
+    except InputError as error:
+        raise InputError(error.what, hint=error.hint, field="--licence") from None
+    spellings = {plain(key) for key, name in ALIASES.items() if name == "licences"} | {"licences"}
+    return {**{key: value for key, value in mapping.items() if plain(key) not in spellings}, "licences": texts}
 
 
 def in_directory_of(entry: Entry) -> dict[str, object]:

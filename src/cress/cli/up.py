@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from cress.cli.common import labels_of, names_of
+from cress.cli.common import labels_of, licences_of, names_of
 from cress.cli.errors import told
 from cress.cli.executor import folder_of, runtime_of
 from cress.cli.local import LocalCluster, NotStarted, Plan
@@ -62,6 +62,17 @@ def up(
     topology: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Racks and which are neighbours (docs/executor.md).")
     ] = None,
+    licences: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The licences of the cluster (docs/licences.md)."),
+    ] = None,
+    licence: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=N",
+            help="A licence of the cluster and how many there are, instead of a file; may be given several times.",
+        ),
+    ] = None,
     option: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s.")
     ] = None,
@@ -109,6 +120,11 @@ def up(
             from cress.center.topology import read_topology
 
             read_topology(topology)
+        licences_of(licence, licences)
+        if licences is not None:
+            from cress.center.licencefile import read_licences
+
+            read_licences(licences)
         plan = Plan(
             data=data_directory(data),
             host=host,
@@ -121,6 +137,8 @@ def up(
             racks=_racks(racks, executors),
             labels=_labels(label),
             topology=topology,
+            licences=licences,
+            licence=tuple(licence or ()),
             runtime=runtime_of(runtime),
             writable=tuple(folder_of(each) for each in writable or ()),
             run_as=",".join(names_of(run_as, "--run-as")),

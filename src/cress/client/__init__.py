@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cress.client.errors import Broken, ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
     from cress.client.http import Client
     from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
+    from cress.protocol.licenceviews import LicencesPage, LicenceUse, LicenceView
     from cress.protocol.views import (
         Applied,
         AppliedJob,
@@ -65,6 +66,9 @@ __all__ = [
     "HeldDevice",
     "JobView",
     "JobsPage",
+    "LicenceUse",
+    "LicenceView",
+    "LicencesPage",
     "LoadView",
     "MatchView",
     "NoCenter",
@@ -98,6 +102,7 @@ _PLACES = (
     "cress.client.http",
     "cress.protocol.views",
     "cress.protocol.familyviews",
+    "cress.protocol.licenceviews",
 )
 
 

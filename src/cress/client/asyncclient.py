@@ -17,6 +17,7 @@ from cress.client.flow import Patience, aiterate, arun, patiently
 from cress.client.http import ANSWER_SECONDS
 from cress.client.jobkeys import CallKeys
 from cress.client.jobs import JobFile
+from cress.protocol.licenceviews import LicenceView
 from cress.protocol.views import AppliedJob, JobView, NodeView, PlaceView, StateView, Submitted
 
 R = TypeVar("R")
@@ -151,6 +152,10 @@ class AsyncClient:
     async def nodes(self, where: str = "", rank: str = "") -> list[NodeView]:
         """The nodes, each with how it stands to a requirement and a rank if these are given (docs/constraints.md)."""
         return await arun(doings.nodes(where, rank, self.patience), self.http)
+
+    async def licences(self) -> tuple[LicenceView, ...]:
+        """The licences of the cluster: how many there are, which jobs have some, which wait (docs/licences.md)."""
+        return (await arun(patiently(calls.licences(), self.patience), self.http)).licences
 
     async def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
         """Where the running (of a service: ready) tasks of the jobs of a name are, in one group or in all."""

@@ -16,6 +16,7 @@ import msgspec
 
 import cress
 from cress.client.errors import ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
+from cress.protocol.licenceviews import LicencesPage
 from cress.protocol.logs import Parts, Piece, Shown
 from cress.protocol.views import (
     AppliedJobs,
@@ -165,6 +166,11 @@ def nodes(where: str = "", rank: str = "", after: str = "") -> Call[NodesPage]:
 def node(name: str) -> Call[NodeView]:
     """One node."""
     return Call(NodeView, "GET", f"/v1/nodes/{quote(name, safe='')}")
+
+
+def licences() -> Call[LicencesPage]:
+    """The licences of the cluster."""
+    return Call(LicencesPage, "GET", "/v1/licences")
 
 
 def usage(**query: object) -> Call[UsagePage]:

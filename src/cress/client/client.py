@@ -19,6 +19,7 @@ from cress.client.jobkeys import CallKeys
 from cress.client.jobs import JobFile
 from cress.client.mapping import Results
 from cress.model.errors import InputError
+from cress.protocol.licenceviews import LicenceView
 from cress.protocol.views import AppliedJob, JobView, NodeView, PlaceView, StateView, Submitted
 
 R = TypeVar("R")
@@ -183,6 +184,10 @@ class Client:
     def nodes(self, where: str = "", rank: str = "") -> list[NodeView]:
         """The nodes, each with how it stands to a requirement and a rank if these are given (docs/constraints.md)."""
         return run(doings.nodes(where, rank, self.patience), self.http)
+
+    def licences(self) -> tuple[LicenceView, ...]:
+        """The licences of the cluster: how many there are, which jobs have some, which wait (docs/licences.md)."""
+        return run(patiently(calls.licences(), self.patience), self.http).licences
 
     def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
         """Where the running (of a service: ready) tasks of the jobs of a name are, in one group or in all."""

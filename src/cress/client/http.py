@@ -14,6 +14,7 @@ from cress.client import calls
 from cress.client.calls import Call
 from cress.client.config import Address, address_again
 from cress.client.errors import Broken, ClientError, Unreachable
+from cress.protocol.licenceviews import LicencesPage
 from cress.protocol.logs import Piece
 from cress.protocol.views import (
     Applied,
@@ -257,6 +258,10 @@ class Client:
     ) -> UsagePage:
         """What groups used, by ``hour`` or ``day``; the ``next`` of a page is ``since`` of the following one."""
         return self.ask(calls.usage(group=group, since=since, until=until, by=by))
+
+    def licences(self) -> LicencesPage:
+        """The licences of the cluster, and who has some."""
+        return self.ask(calls.licences())
 
     def state(self) -> StateView:
         """The cluster in a few numbers."""

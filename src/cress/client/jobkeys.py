@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Duration: TypeAlias = str | float | timedelta
 Resource: TypeAlias = str | Mapping[str, str | float]
 Path: TypeAlias = str | PathLike[str]
+Licences: TypeAlias = str | Sequence[str] | Mapping[str, int]
 Check: TypeAlias = Mapping[str, Any]
 # One: an id, a name, a handle or a step.
 Behind: TypeAlias = "int | str | Named | Step"
@@ -35,7 +36,7 @@ class TaskKeys(TypedDict, total=False):
 
     ``resource``: what each needs (``"<2, 4G>"`` or ``{"cpu": 2, "memory": "4G"}``). ``environment``: variables.
     ``directory``: where they start; the current directory if it is not given. ``requirement`` and ``rank``: of nodes
-    (docs/constraints.md). ``runtime``: process or container. ``files`` are brought before the start, ``outputs`` saved
+    (docs/constraints.md). ``licences``: those that each takes (``"matlab"``, ``{"matlab": 2}``). ``runtime``: process or container. ``files`` are brought before the start, ``outputs`` saved
     after success (docs/files.md).
     """
 
@@ -56,6 +57,7 @@ class TaskKeys(TypedDict, total=False):
     exclusive_disk: Any
     max_per_node: int
     max_per_rack: int
+    licences: Licences
     application: str
     runtime: str
     root: Path

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from cress.model import jobchecks, jobfiles
+from cress.model import jobchecks, jobfiles, joblicences
 from cress.model.errors import InputError
 from cress.model.job import Condition, JobType, OnPartition
 from cress.model.jobplans import MAX_MOMENTS, TIMETABLE_KEYS
@@ -48,6 +48,9 @@ ALIASES = {
     "dir": "directory",
     "port": "ports",
     "depended_job": "job_dependency",
+    "licence": "licences",
+    "license": "licences",
+    "licenses": "licences",
 }
 
 
@@ -142,6 +145,18 @@ PORTS: Schema = {
         },
     ]
 }
+LICENCES: Schema = {
+    "anyOf": [
+        *TEXTS["anyOf"],
+        {
+            "type": "object",
+            "propertyNames": {"pattern": f"^{joblicences.NAME}$"},
+            "additionalProperties": count(1, joblicences.MOST),
+            "minProperties": 1,
+            "maxProperties": joblicences.MAX_LICENCES,
+        },
+    ]
+}
 _CHECK_VALUES = {
     "port": TEXT,
     "url": {"type": "string", "pattern": "^\\s*/"},
@@ -206,6 +221,7 @@ TABLE = (
     Key("dynamic_port", "The same as `ports: dynamic`.", TRUTH),
     Key("max_per_node", "At most so many tasks on one node.", count(1, MAX_TASKS)),
     Key("max_per_rack", "At most so many tasks on one rack.", count(1, MAX_TASKS)),
+    Key("licences", "Licences of the cluster that each task takes: `{matlab: 1}`, or a text.", LICENCES),
     Key("application", "Jobs of one group with the same belong together.", {"type": ["string", "integer"], "maxLength": MAX_NAME_LENGTH}),
     Key("job_failure", "A task that is lost with its node runs again.", TRUTH, ENDING),
     Key("runtime", "In what the tasks run.", words(*RUNTIMES)),

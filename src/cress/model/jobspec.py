@@ -19,6 +19,7 @@ from cress.model.job import Condition, Job, JobType, OnPartition
 from cress.model.jobchecks import check, port_of_check
 from cress.model.jobclauses import CLAUSES, ClauseText
 from cress.model.jobkeys import ALIASES, KEPT, KEYS, misplaced
+from cress.model.joblicences import Licences, licences
 from cress.model.jobplans import plan
 from cress.model.jobports import UNNAMED, Ports, ports
 from cress.model.jobreader import Reader, below
@@ -40,6 +41,7 @@ _NO_COMMAND: tuple[str, ...] = ()
 _NO_VARIABLES: tuple[tuple[str, str], ...] = ()
 _NO_JOBS: tuple[tuple[int | str, Condition], ...] = ()
 _NO_PORTS: Ports = ()
+_NO_LICENCES: Licences = ()
 _NO_FILES: tuple[File, ...] = ()
 
 
@@ -230,6 +232,7 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         application=reader.read("application", values.name, ""),
         job_failure=reader.read("job_failure", lambda value: values.truth(value, _FAILURE), True),
         plan=plan_,
+        licences=reader.read("licences", licences, _NO_LICENCES),
     )
     run = Run(
         job=0,

@@ -75,6 +75,7 @@ class JobView(View, frozen=True):
     max_running: int = 0
     max_per_node: int = 0
     max_per_rack: int = 0
+    licences: dict[str, int] = {}
     application: str = ""
     job_failure: bool = True
     family: int | None = None

@@ -11,6 +11,7 @@ from fastapi.openapi.utils import get_openapi
 
 import cress
 from cress.center.api.bodies import ApplyBody, CordonBody, DrainBody, GroupsBody, ScaleBody, SignalBody, SubmitBody
+from cress.protocol.licenceviews import LicencesPage
 from cress.protocol.views import (
     Applied,
     AppliedJobs,
@@ -65,6 +66,7 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("post", "/v1/nodes/{name}/forget"): (None, NodeView),
     ("get", "/v1/names/{name}"): (None, PlacesPage),
     ("get", "/v1/names/{name}/watch"): (None, PlacesChange),
+    ("get", "/v1/licences"): (None, LicencesPage),
     ("get", "/v1/usage"): (None, UsagePage),
     ("get", "/v1/events"): (None, EventView),
     ("get", "/v1/state"): (None, StateView),

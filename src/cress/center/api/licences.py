@@ -1,0 +1,17 @@
+"""Calls about licences."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from cress.center.api.bodies import reply
+from cress.center.api.context import engine_of
+from cress.center.showlicences import licences_page
+
+router = APIRouter(prefix="/v1")
+
+
+@router.get("/licences")
+async def licences(request: Request) -> Response:
+    """The licences of the cluster: how many there are, which jobs have some, which wait for some."""
+    return reply(licences_page(engine_of(request)))

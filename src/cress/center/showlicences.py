@@ -1,0 +1,57 @@
+"""Licences as people see them: how many there are, who has some, who waits for some."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cress.protocol.licenceviews import LicencesPage, LicenceUse, LicenceView
+
+if TYPE_CHECKING:
+    from cress.center.engine import Engine
+    from cress.core.jobs import JobState
+
+# Jobs that are named of those that have some, and of those that wait.
+MOST_JOBS = 100
+
+
+def licences_page(engine: Engine) -> LicencesPage:
+    """All licences of the cluster, and others that jobs want, by name."""
+    core = engine.machine.core
+    known = core.relations.licences
+    having: dict[str, dict[int, LicenceUse]] = {}
+    waiting: dict[str, dict[int, LicenceUse]] = {}
+    for job in core.jobs.values():
+        for name, number in job.job.licences:
+            if job.attempts:
+                _count(engine, having.setdefault(name, {}), job, number * len(job.attempts))
+            if job.queued and (short := known.short(job.shape.wants.licences)):
+                wanted = {each.name: each.wanted for each in short}
+                if name in wanted:
+                    _count(engine, waiting.setdefault(name, {}), job, wanted[name])
+    names = sorted({*known.counts, *known.taken, *waiting})
+    return LicencesPage(
+        licences=tuple(
+            LicenceView(
+                name=name,
+                total=known.counts.get(name, 0),
+                in_use=known.taken.get(name, 0),
+                free=max(0, known.free(name)),
+                having=len(having.get(name, ())),
+                waiting=len(waiting.get(name, ())),
+                jobs=tuple(list(having.get(name, {}).values())[:MOST_JOBS]),
+                waiters=tuple(list(waiting.get(name, {}).values())[:MOST_JOBS]),
+            )
+            for name in names
+        )
+    )
+
+
+def _count(engine: Engine, uses: dict[int, LicenceUse], job: JobState, number: int) -> None:
+    """Tasks of a service or database count as one job."""
+    shown = job.job.counted_as
+    before = uses.get(shown)
+    machine = engine.machine
+    name = machine.families[shown].job.name if shown in machine.families else job.job.name
+    uses[shown] = LicenceUse(
+        job=shown, name=name, group=job.group.name, number=number + (before.number if before else 0)
+    )

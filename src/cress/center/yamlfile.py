@@ -1,0 +1,58 @@
+"""YAML files of the center as nodes that know their lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cress.model.errors import InputError
+
+MOST_BYTES = 16 * 2**20
+
+_TAG = "tag:yaml.org,2002:"
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of a file. Raises InputError, which calls it ``what``."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from None
+    if len(data) > MOST_BYTES:
+        raise InputError(f"is too large for {what}", hint="at most 16 MB", file=str(path))
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("is no text", hint="YAML in UTF-8", file=str(path)) from None
+
+
+def document(text: str, file: str, hint: str) -> Any:
+    """The one document of a text, as nodes; None if there is nothing in it. ``hint`` says what should be."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        documents = list(YAML(typ="safe", pure=True).compose_all(text))
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = f"is no YAML: {error.problem or error.context}"
+        raise InputError(what, hint=hint, file=file, line=mark.line + 1 if mark else 0) from None
+    except (YAMLError, ValueError) as error:
+        raise InputError(f"is no YAML: {str(error).splitlines()[0]}", hint=hint, file=file) from None
+    except RecursionError:
+        raise InputError("has too many levels", hint=hint, file=file) from None
+    documents = [each for each in documents if each is not None and not is_empty(each)]
+    if len(documents) > 1:
+        line = int(documents[1].start_mark.line) + 1
+        raise InputError("has more than one document", hint=hint, file=file, line=line)
+    return documents[0] if documents else None
+
+
+def is_kind(node: Any, kind: str) -> bool:
+    """Whether a node is a ``map`` or a ``seq``."""
+    return str(node.tag) == _TAG + kind and isinstance(node.value, list)
+
+
+def is_empty(node: Any) -> bool:
+    """Whether nothing is written there."""
+    return not isinstance(node.value, list) and str(node.tag) == _TAG + "null"

@@ -1,0 +1,67 @@
+"""``cress licences``: how many there are, who has some, who waits for some."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cress.cli.common import Data, Json, connect, print_json
+from cress.cli.errors import told
+from cress.cli.tables import Column, clean, show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cress.client import LicenceUse
+
+EPILOG = """\
+\b
+A job takes some with `licences: {matlab: 1}` in its file, or `cress submit --licence matlab`. How many there are stands
+in a file of the center (docs/licences.md). Of a job that has several or waits for several, their number is behind it.
+Exit codes: 0 done, 3 no center could be asked.
+"""
+
+COLUMNS = (
+    Column("NAME"),
+    Column("TOTAL", right=True),
+    Column("IN USE", right=True),
+    Column("FREE", right=True),
+    Column("JOBS", gives=True),
+    Column("WAITING", gives=True),
+)
+# Jobs that are named in one cell.
+MOST_SHOWN = 5
+
+
+def licences(as_json: Json = False, data: Data = None) -> None:
+    """List the licences of the cluster."""
+    with told("licences"):
+        with connect(data) as client:
+            page = client.licences()
+        if as_json:
+            print_json(page)
+            return
+        if not page.licences:
+            print("this cluster has no licences (docs/licences.md)")
+            return
+        rows = [
+            [
+                clean(each.name),
+                f"{each.total:,}",
+                f"{each.in_use:,}",
+                f"{each.free:,}",
+                _jobs(each.jobs, each.having),
+                _jobs(each.waiters, each.waiting),
+            ]
+            for each in page.licences
+        ]
+        show(COLUMNS, rows)
+
+
+def _jobs(uses: Sequence[LicenceUse], total: int) -> str:
+    """``12 (sweep), 14 (fit) ×3, 20 more``."""
+    parts = [
+        f"{each.job} ({clean(each.name)})" + (f" ×{each.number:,}" if each.number > 1 else "")
+        for each in uses[:MOST_SHOWN]
+    ]
+    more = total - len(parts)
+    return ", ".join([*parts, *([f"{more:,} more"] if more else [])]) or "-"

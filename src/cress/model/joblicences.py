@@ -1,0 +1,80 @@
+"""Licences as people write them: ``{matlab: 1}``, ``matlab``, ``matlab=2``, or a list of such texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from cress.model.errors import InputError
+from cress.model.jobvalues import as_number, mistakes, raise_all, shown
+from cress.model.units import parse_count
+
+# Names and how many, by name.
+Licences: TypeAlias = tuple[tuple[str, int], ...]
+
+MAX_LICENCES = 64
+MAX_NAME = 64
+MOST = 1_000_000_000
+NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
+
+_NAME = re.compile(NAME)
+_HINT = "matlab, matlab=2, or {matlab: 2, ansys: 1}"
+
+
+def licences(value: object) -> Licences:
+    """Those that each task takes."""
+    if isinstance(value, Mapping):
+        return _amounts(list(value.items()), least=1)
+    texts = [each for text in (value if isinstance(value, (list, tuple)) else [value]) for each in _texts(text)]
+    pairs: list[tuple[object, object]] = []
+    for each in texts:
+        name, equals, number = each.partition("=")
+        pairs.append((name.strip(), number.strip() if equals else 1))
+    return _amounts(pairs, least=1)
+
+
+def totals(value: object) -> Licences:
+    """How many there are of each in a cluster."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"{shown(value)} is no mapping", hint="how many there are of each: {matlab: 5}")
+    return _amounts(list(value.items()), least=0) if value else ()
+
+
+def _texts(value: object) -> list[str]:
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{shown(value)} is no licence", hint=_HINT)
+    return value.split(",")
+
+
+def _amounts(pairs: list[tuple[object, object]], *, least: int) -> Licences:
+    if not pairs:
+        raise InputError("is empty", hint=_HINT)
+    found: dict[str, int] = {}
+    errors: list[InputError] = []
+    for written, value in pairs:
+        try:
+            name, number = named(written), amount(value, least=least)
+        except InputError as error:
+            errors += (each.at(field=shown(written).strip("'\"")) for each in mistakes(error))
+            continue
+        if name in found:
+            errors.append(InputError(f"licence {name} is given twice", hint="each once"))
+        found[name] = number
+    if len(pairs) > MAX_LICENCES and least:
+        errors = [InputError(f"{len(pairs)} licences are too many", hint=f"at most {MAX_LICENCES}")]
+    raise_all(errors)
+    return tuple(sorted(found.items()))
+
+
+def named(value: object) -> str:
+    """The name of a licence."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        hint = f"letters, digits, `_` and `-`, at most {MAX_NAME}, beginning with a letter or digit"
+        raise InputError(f"{shown(value)} is no name of a licence", hint=hint)
+    return value
+
+
+def amount(value: object, *, least: int) -> int:
+    """How many of one."""
+    return parse_count(as_number(value), least=least, most=MOST)
