@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cress.core import located as located_nodes
 from cress.core.locations import Locations
 from cress.core.moment import remarks_on, tried_out
 from cress.core.scheduler import Scheduler
@@ -219,11 +220,22 @@ words = st.one_of(
 )  # fmt: skip
 
 
-@given(st.lists(words, max_size=25))
+@pytest.mark.parametrize("few", [0, located_nodes.FEW], ids=["by hosts", "by nodes"])
 def test_tasks_start_only_where_their_data_is_said_to_lie_also_after_a_restore(
-    story: list[tuple[str, str, object]],
+    few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against a plain account of what was said last; every job fits everywhere, so it also starts if it may."""
+    monkeypatch.setattr(located_nodes, "FEW", few)
+
+    @settings(max_examples=60)
+    @given(st.lists(words, max_size=25))
+    def check(story: list[tuple[str, str, object]]) -> None:
+        _told(story)
+
+    check()
+
+
+def _told(story: list[tuple[str, str, object]]) -> None:
     world = World(nodes=[holder(f"n{f}", cpu=100).at(f"10.0.0.{f}") for f in (1, 2, 3)])
     places: dict[str, dict[str, int]] = {}
     paths: dict[str, tuple[str, ...]] = {}

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cress.core.locations import WHOLE, DataOf, Places, is_local
+from cress.core.locations import WHOLE, DataOf, Host, Places, host, is_local
 from cress.core.matching import CLAUSES, Bools, Matching, Predicate
-from cress.language.addresses import parse_address
 from cress.language.clauses import Kind
 from cress.model.events import DataLocated
 
 if TYPE_CHECKING:
     from cress.core.cluster import Floats, Ints
     from cress.core.ledger import Ledger
+
+
+# Of so few nodes each is looked up by its names; of more, each host among the nodes.
+FEW = 8
 
 
 class Lies(Predicate):
@@ -26,22 +29,28 @@ class Lies(Predicate):
         self._data = data
         self.watches = (DataOf(data),)
         # The shares by host, made from these places.
-        self._shares: tuple[Places, dict[object, int]] = (), {}
+        self._shares: tuple[Places, dict[Host, int]] = (), {}
 
     def shares(self, places: Ints) -> Ints:
         """Per node of ``places``, how much of the data it has, in thousandths."""
         known = self._matching.relations.locations
+        out = np.zeros(self._matching.cluster.node_count, np.int64)
         if is_local(self._data):
-            has = known.holders(self._data)
-            return np.array([WHOLE if f in has else 0 for f in places.tolist()], np.int64)
+            out[list(known.holders(self._data))] = WHOLE
+            return out[places]
         told = known.places.get(self._data, ())
-        if not told:
-            return np.zeros(len(places), np.int64)
         if self._shares[0] is not told:
-            self._shares = told, {_host(host): share for host, share in reversed(told)}
+            # Two names may be told of one host; the first has most.
+            self._shares = told, {host(name): share for name, share in reversed(told)}
         shares = self._shares[1]
-        nodes = self._matching.columns.attributes
-        return np.array([_share(shares, nodes[f]) for f in places.tolist()], np.int64)
+        if len(places) < FEW:
+            return np.array(
+                [max((shares.get(name, 0) for name in known.names[f]), default=0) for f in places.tolist()], np.int64
+            )
+        for name, share in shares.items():
+            for f in known.nodes.get(name, ()):
+                out[f] = max(out[f], share)
+        return out[places]
 
     def excludes(self, places: Ints) -> Bools:
         return np.asarray(self.shares(places) == 0, np.bool_)
@@ -52,17 +61,6 @@ class Lies(Predicate):
 
     def suits(self, places: Ints) -> Floats:
         return (self.shares(places) / WHOLE).astype(np.float32)
-
-
-def _share(shares: dict[object, int], has: dict[str, object]) -> int:
-    """What a node has under any of its names: two of them may be told of one host."""
-    names = (has.get(key) for key in ("name", "hostname", "address"))
-    return max(shares.get(_host(name), 0) if isinstance(name, str) else 0 for name in names)
-
-
-def _host(name: str) -> object:
-    """A host as it is compared: an address as a number, since it is written in several ways."""
-    return (parse_address(name) if "0" <= name[:1] <= "9" or ":" in name else None) or name.casefold()
 
 
 def see(core: Ledger, event: DataLocated) -> None:

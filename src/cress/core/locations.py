@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from collections.abc import Hashable, Iterable
+from typing import NamedTuple, TypeAlias, TypeVar
 
+from cress.language.addresses import Address, parse_address
+from cress.language.columns import attributes_of
 from cress.model.datanames import within
 from cress.model.node import Node
 
@@ -12,6 +14,9 @@ from cress.model.node import Node
 WHOLE = 1000
 
 Places: TypeAlias = tuple[tuple[str, int], ...]
+# A host as it is compared: an address as a number, since it is written in several ways.
+Host: TypeAlias = str | Address
+_T = TypeVar("_T", bound=Hashable)
 
 
 class DataOf(NamedTuple):
@@ -23,6 +28,11 @@ class DataOf(NamedTuple):
 def is_local(data: str) -> bool:
     """Whether it is a path of nodes, which they know themselves; of all other data events tell."""
     return data.startswith("/")
+
+
+def host(name: str) -> Host:
+    """The host of this name or address."""
+    return (parse_address(name) if "0" <= name[:1] <= "9" or ":" in name else None) or name.casefold()
 
 
 class Locations:
@@ -37,22 +47,18 @@ class Locations:
         self.wanted: dict[str, int] = {}
         # Grows with every new name and every one that is gone, so that whoever looks things up knows to look.
         self.stamp = 0
+        # Of each node its names as hosts, and the nodes of each such name; the same of paths.
+        self.names: dict[int, tuple[Host, ...]] = {}
+        self.nodes: dict[Host, dict[int, None]] = {}
         self._had: dict[int, tuple[str, ...]] = {}
         self._holders: dict[str, dict[int, None]] = {}
 
     def set_node(self, f: int, node: Node) -> None:
-        """Node ``f`` has these paths, and no others."""
-        if self._had.get(f, ()) == node.data:
-            return
-        for path in self._had.pop(f, ()):
-            holders = self._holders[path]
-            del holders[f]
-            if not holders:
-                del self._holders[path]
-        for path in node.data:
-            self._holders.setdefault(path, {})[f] = None
-        if node.data:
-            self._had[f] = node.data
+        """Node ``f`` has these names and paths, and no others."""
+        has = attributes_of(node)
+        names = (name for key in ("name", "hostname", "address") if isinstance(name := has.get(key), str))
+        _put(f, tuple(dict.fromkeys(map(host, names))), self.names, self.nodes)
+        _put(f, node.data, self._had, self._holders)
 
     def name(self, data: Iterable[str], change: int) -> None:
         """A live job names this data (1), or does no more (-1)."""
@@ -81,3 +87,17 @@ class Locations:
         """What events said, for ``told``."""
         problems = [(data, None, problem) for data, problem in self.problems.items()]
         return [*((data, places, "") for data, places in self.places.items()), *problems]
+
+
+def _put(f: int, has: tuple[_T, ...], had: dict[int, tuple[_T, ...]], holders: dict[_T, dict[int, None]]) -> None:
+    """Node ``f`` has these and nothing that it had before."""
+    if had.get(f, ()) == has:
+        return
+    for each in had.pop(f, ()):
+        del holders[each][f]
+        if not holders[each]:
+            del holders[each]
+    for each in has:
+        holders.setdefault(each, {})[f] = None
+    if has:
+        had[f] = has
