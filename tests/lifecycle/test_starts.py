@@ -243,7 +243,7 @@ def test_a_node_without_room_rests_longer_and_longer_and_no_job_is_blamed() -> N
         live = list(world.machine.attempts)
         step = world.report("n1", *(ended(each, None, Cause.NODE, ran=False) for each in live))
         assert [(each.outcome, each.final) for each in step.attempts] == [(Outcome.LOST, False)] * 2
-        assert "no room" in world.machine.nodes["n1"].rest
+        assert "could not start a program" in world.machine.nodes["n1"].rest
         assert not world.last.launches
         before = world.now
         while not world.last.launches:
