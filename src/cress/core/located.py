@@ -47,9 +47,10 @@ class Lies(Predicate):
             return np.array(
                 [max((shares.get(name, 0) for name in known.names[f]), default=0) for f in places.tolist()], np.int64
             )
-        for name, share in shares.items():
-            for f in known.nodes.get(name, ()):
-                out[f] = max(out[f], share)
+        pairs = [(f, share) for name, share in shares.items() for f in known.nodes.get(name, ())]
+        if pairs:
+            nodes, parts = np.array(pairs, np.int64).T
+            np.maximum.at(out, nodes, parts)
         return out[places]
 
     def excludes(self, places: Ints) -> Bools:
