@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cress.core.locations import WHOLE, DataOf, Host, Places, host, is_local
+from cress.core.locations import WHOLE, DataOf, is_local
 from cress.core.matching import CLAUSES, Bools, Matching, Predicate
 from cress.language.clauses import Kind
 from cress.model.events import DataLocated
@@ -28,8 +28,6 @@ class Lies(Predicate):
         self._matching = matching
         self._data = data
         self.watches = (DataOf(data),)
-        # The shares by host, made from these places.
-        self._shares: tuple[Places, dict[Host, int]] = (), {}
 
     def shares(self, places: Ints) -> Ints:
         """Per node of ``places``, how much of the data it has, in thousandths."""
@@ -38,11 +36,7 @@ class Lies(Predicate):
         if is_local(self._data):
             out[list(known.holders(self._data))] = WHOLE
             return out[places]
-        told = known.places.get(self._data, ())
-        if self._shares[0] is not told:
-            # Two names may be told of one host; the first has most.
-            self._shares = told, {host(name): share for name, share in reversed(told)}
-        shares = self._shares[1]
+        shares = known.shares.get(self._data, {})
         if len(places) < FEW:
             return np.array(
                 [max((shares.get(name, 0) for name in known.names[f]), default=0) for f in places.tolist()], np.int64

@@ -44,6 +44,8 @@ class Locations:
     def __init__(self) -> None:
         self.places: dict[str, Places] = {}
         self.problems: dict[str, str] = {}
+        # The places again, by host as it is compared.
+        self.shares: dict[str, dict[Host, int]] = {}
         self.wanted: dict[str, int] = {}
         # Grows with every new name and every one that is gone, so that whoever looks things up knows to look.
         self.stamp = 0
@@ -73,11 +75,15 @@ class Locations:
     def told(self, data: str, places: Places | None, problem: str) -> None:
         """What is known of it from now on."""
         self.places.pop(data, None)
+        self.shares.pop(data, None)
         self.problems.pop(data, None)
         if problem:
             self.problems[data] = problem
         elif places is not None:
             self.places[data] = places
+            shares = self.shares[data] = {}
+            for name, share in places:
+                shares[host(name)] = max(share, shares.get(host(name), 0))
 
     def holders(self, path: str) -> set[int]:
         """The nodes that have the path, or a folder that it is in."""
