@@ -88,7 +88,8 @@ class Cluster:
             self.executors[name] = process
             wait_until(
                 lambda: (
-                    any(node.name == name and node.state == "up" for node in client.nodes()) or self._ended(process)
+                    any(node.name == name and node.state in ("up", "overloaded") for node in client.nodes())
+                    or self._ended(process)
                 ),
                 f"{name} being up",
             )
