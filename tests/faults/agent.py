@@ -166,6 +166,8 @@ class Session:
             bound=known.bound,
             epoch=known.epoch,
             cluster=known.cluster,
+            devices=self.node.devices,
+            data=self.node.data,
         )
         self.up.send(encode(hello))
         self._after(OPEN_TIMEOUT, self._unanswered)

@@ -13,6 +13,7 @@ import msgspec
 
 from cress.center.clock import Clock
 from cress.center.dispatch import Connection, Dispatcher
+from cress.center.offers import node_of
 from cress.center.recovery import Opened, begin_epoch, encode_number, load_machine
 from cress.center.runs import run_of as resolved
 from cress.center.runs import template_of
@@ -25,7 +26,6 @@ from cress.model.node import Node
 from cress.model.reports import Ended, Report
 from cress.model.run import Run
 from cress.model.times import MILLISECOND, SECOND
-from cress.model.vectors import parse_vector
 from cress.protocol import messages
 from cress.protocol.messages import Beat, Durable, Hello, Refused, Reports, Term, Welcome, decode_from_agent, encode
 from cress.store.base import Batch, StoreError
@@ -42,6 +42,8 @@ Then = Callable[[Reply], None]
 RETRY = SECOND
 HELLO_TIMEOUT = 10 * SECOND
 ALIVE_TIMEOUT = 2 * SECOND
+# Of the steps, those that a machine that was restored right before does too.
+TWINS = 0.02
 PING_EVERY, LEAST_PING = 20 * SECOND, 2 * SECOND
 
 _encode_run = msgspec.msgpack.Encoder().encode
@@ -66,7 +68,7 @@ class Center(Mortal):
         self.host = cluster.host
         self.doom = doom
         self.store = Access(cluster.store, self)
-        self.settings = Settings(data=Path("/center"), options=cluster.options)
+        self.settings = Settings(data=Path("/center"), options=cluster.options, dimensions=cluster.dimensions)
         self.clock = Clock(self.host.boot, boottime=self.host.boottime, wall=self.host.wall)
         self.dispatcher = Dispatcher(self.run_of, self.node_of)
         self.conversations: dict[str, Conversation] = {}
@@ -132,7 +134,10 @@ class Center(Mortal):
         calls, self.queue = self.queue, []
         now, utc = self.clock.now(), self.clock.utc()
         inputs = tuple(call.input for call in calls)
+        twin = Machine.restore(self.machine.export()) if self.world.aside.random() < TWINS else None
         step = self.machine.step(now, utc, inputs)
+        if twin is not None:
+            self.cluster.truth.check_twin(step, twin.step(now, utc, inputs))
         self.steps += 1
         for attempt in step.launches:
             self.cluster.truth.decided(attempt, self.machine.jobs[attempt.job], self.machine.families)
@@ -248,6 +253,7 @@ class Center(Mortal):
 
     def _take_over(self, opened: Opened) -> None:
         self.machine = opened.machine
+        self.cluster.outside.forgets_load()
         self.epoch = opened.epoch
         self._log_count = opened.log_count
         self._number = opened.number
@@ -318,6 +324,7 @@ class Conversation:
         elif isinstance(message, Reports):
             if message.leaving:
                 self.leaving = True
+                self.center.cluster.outside.forgets_load(self.name)
                 self.center.post(NodeLeft(name=self.name, granted=self.granted))
             self._reported(message.reports)
 
@@ -356,8 +363,7 @@ class Conversation:
             return
         self.name = hello.name
         assert center.machine is not None
-        capacity = parse_vector(hello.resource, center.machine.core.dimensions)
-        node = Node(name=hello.name, capacity=capacity, rack=hello.rack)
+        node = node_of(hello, center.machine.core.dimensions, {})
         connection = self.connection = _Connection(self)
         center.conversations[self.name] = self
 
@@ -371,6 +377,7 @@ class Conversation:
                 connection.put(Welcome(epoch=center.epoch, cluster="one", sent=hello.sent, term=term))
                 self._durable(hello.reports)
 
+        center.cluster.outside.forgets_load(self.name)
         joining = NodeJoined(
             node=node, boot=hello.boot, reports=hello.reports, terms=hello.bound, ports=hello.listening
         )
@@ -458,6 +465,7 @@ class Conversation:
             del center.conversations[self.name]
             if center.dispatcher.connections.get(self.name) is self.connection:
                 del center.dispatcher.connections[self.name]
+            center.cluster.outside.forgets_load(self.name)
             # Even if it was never welcomed: its NodeJoined may be on its way.
             center.post(NodeLeft(name=self.name, granted=self.granted))
 

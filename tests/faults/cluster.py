@@ -11,9 +11,11 @@ from cress.model.resources import Dimensions
 from cress.model.times import MILLISECOND, SECOND
 from tests.faults.agent import Agent
 from tests.faults.center import Center, Conversation
+from tests.faults.given import Given
 from tests.faults.host import Host
 from tests.faults.network import End, connect
 from tests.faults.node import Node
+from tests.faults.outside import GPU, Outside
 from tests.faults.owners import Owner
 from tests.faults.people import Person
 from tests.faults.rules import Rules
@@ -39,8 +41,8 @@ class Cluster:
         random = world.random
         self.world = world
         self.rules = rules
-        self.truth = Truth(world)
-        self.dimensions = Dimensions()
+        self.dimensions = Dimensions((GPU,))
+        self.truth = Truth(world, Given(world, self.dimensions))
         self.options = (*OPTIONS, *random.choice(TERMS))
         self.parsed_options = parse_assignments(self.options, Options())
         self.most_records = random.choice((5, 20, 60))
@@ -50,6 +52,7 @@ class Cluster:
         self.loses_calls = True
         self.disturbed = True
         self.jobs_made = 0
+        self.outside = Outside(self)
         self.wishes = world.chance(0.6)  # whether jobs say something about their nodes
         self.sent: set[int] = set()  # attempts that were ordered, for a rule that is broken
         self.store = SimulatedStore()
@@ -71,6 +74,7 @@ class Cluster:
     def _node(self, number: int) -> Node:
         cpus = self.world.random.choice((2, 3, 4))
         node = Node(self.world, f"n{number}", cpus, self.truth, self.rules)
+        node.devices, node.data = self.outside.fit_out(node.name)
         self.truth.capacity[node.name] = cpus
         node.dial_center = self._dial
         return node

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cress.executor.journal import JournalError
+from cress.model.node import Device
 from cress.model.times import MILLISECOND, SECOND
 from tests.faults.agent import Agent
 from tests.faults.host import Host
@@ -27,6 +28,8 @@ class Node:
         self.name = name
         self.cpus = cpus
         self.resource = f"<{cpus}, {2 * cpus}G>"
+        self.devices: tuple[Device, ...] = ()
+        self.data: tuple[str, ...] = ()
         self.rules = rules
         self.host = Host(world, name, truth)
         self.cable = Cable(world, world.between(100, 50 * MILLISECOND))

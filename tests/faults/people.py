@@ -111,6 +111,7 @@ class Person(Mortal):
         )
         if self.cluster.wishes:
             job = msgspec.structs.replace(job, **self._wishes(job))
+        job = msgspec.structs.replace(job, **self.cluster.outside.wishes(job))
         command = NO_SUCH_PROGRAM if self.world.chance(0.05) else ("work",)
         grace = self.world.between(MILLISECOND, 2 * SECOND)
         run = Run(job=0, command=command, name=name, tasks=tasks, time_limit=limit, stop_grace=grace, on_partition=keep)

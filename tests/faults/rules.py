@@ -9,12 +9,17 @@ from unittest.mock import patch
 
 import msgspec
 
+from cress.core import devices, overload
+from cress.core.cluster import Cluster
+from cress.core.licences import Licences
+from cress.core.locations import Locations, Places
 from cress.executor.keeper import Hands, Keeper
 from cress.executor.records import Known
 from cress.lifecycle import crons, databases, dependencies
 from cress.lifecycle.effects import Launch
 from cress.lifecycle.family import Clockwork, Family, Kept
 from cress.lifecycle.machine import Machine
+from cress.model.node import Allocated
 
 # Far above the numbers of attempts of any history.
 RENAMED = 1_000_000
@@ -33,6 +38,10 @@ class Rules:
     hasty_lives: bool = False  # a database task whose node is away is begun elsewhere before it is known to be gone
     any_condition: bool = False  # what comes after a job starts however that ended
     moments_twice: bool = False  # a cron job makes two runs for a moment
+    same_device: bool = False  # everybody has the first device of a kind
+    too_many_licences: bool = False  # whoever wants a licence has one
+    busy_nodes: bool = False  # measured load does not matter
+    stale_places: bool = False  # where data was said to lie first, it lies for ever
     no_deadline: bool = False  # a supervisor does not care for terms
 
     @contextmanager
@@ -47,6 +56,16 @@ class Rules:
                 patches.enter_context(patch.object(dependencies, "holds", lambda _condition, _state: True))
             if self.moments_twice:
                 patches.enter_context(patch.object(crons, "_run", _twice(crons._run)))
+            if self.same_device:
+                patches.enter_context(patch.object(devices, "allocated", _same(devices.allocated)))
+                patches.enter_context(patch.object(Machine, "validate", lambda _self: []))
+            if self.too_many_licences:
+                patches.enter_context(patch.object(Licences, "free", lambda _self, _name: PLACES))
+                patches.enter_context(patch.object(Machine, "validate", lambda _self: []))
+            if self.busy_nodes:
+                patches.enter_context(patch.object(overload, "judged", lambda *_: overload.NOT))
+            if self.stale_places:
+                patches.enter_context(patch.object(Locations, "told", _first(Locations.told)))
             yield
 
     def renamed(self, launch: Launch, sent: set[int], cores: dict[int, int]) -> Launch:
@@ -79,6 +98,22 @@ def _hasty(tend: Callable[[Machine, Family], None]) -> Callable[[Machine, Family
                 family.members[member.index] = family.members.pop(index)
                 family.state.nodes.pop(index, None)
         tend(machine, family)
+
+    return broken
+
+
+def _same(allocated: Callable[[Cluster, int, int], tuple[Allocated, ...]]) -> Callable[..., tuple[Allocated, ...]]:
+    def broken(cluster: Cluster, slot: int, f: int) -> tuple[Allocated, ...]:
+        first = {each.kind: each.id for each in reversed(cluster.devices[f])}
+        return tuple(Allocated(each.kind, first[each.kind], each.amount) for each in allocated(cluster, slot, f))
+
+    return broken
+
+
+def _first(told: Callable[[Locations, str, Places | None, str], None]) -> Callable[..., None]:
+    def broken(locations: Locations, data: str, places: Places | None, problem: str) -> None:
+        if data not in locations.places:
+            told(locations, data, places, problem)
 
     return broken
 

@@ -21,6 +21,11 @@ BROKEN = {
 FAMILIES = {
     "a database task is begun anew before it is known to be gone": (Rules(hasty_lives=True), "has two lives"),
     "a step begins however those before it ended": (Rules(any_condition=True), "begins after job"),
+    "everybody has the same GPU": (Rules(same_device=True), "is given more than once"),
+    "everybody has the same disk": (Rules(same_device=True), "is one attempt's own"),
+    "there are as many licences as anybody wants": (Rules(too_many_licences=True), "licences"),
+    "busy nodes get tasks": (Rules(busy_nodes=True), "which is overloaded"),
+    "data lies where it was": (Rules(stale_places=True), "wants hdfs://"),
     "a moment makes two runs": (Rules(moments_twice=True), "made 2 runs"),
 }
 
@@ -31,7 +36,7 @@ def test_a_broken_rule_is_noticed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_broken_rule_of_families_is_noticed(name: str) -> None:
+def test_a_broken_rule_is_noticed_by_what_happens(name: str) -> None:
     rules, said = FAMILIES[name]
     assert any(said in play(seed, rules).violation for seed in range(SEEDS))
 

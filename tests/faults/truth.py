@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from cress.lifecycle.conditions import holds
-from cress.lifecycle.effects import Launch
+from cress.lifecycle.effects import Launch, Step
 from cress.lifecycle.family import Clockwork, Family
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.machine import Machine
@@ -15,6 +15,7 @@ from cress.model.events import Outcome
 from cress.model.job import Condition, JobType
 from cress.model.plan import Cron, Database, Overlap
 from cress.model.records import AttemptRecord, JobRecord, JobState
+from tests.faults.given import Given
 from tests.faults.world import Violation, World
 
 if TYPE_CHECKING:
@@ -27,12 +28,13 @@ Key = tuple[int, int]  # job, task
 class Truth:
     """Sees every process of every task, every acknowledgement, every state of the center."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, given: Given) -> None:
         self.world = world
         self.alive: dict[Key, list[Process]] = {}
         self.started_attempts: dict[int, Key] = {}
         self.where: dict[int, str] = {}  # nodes by attempt
         self.cores: dict[int, int] = {}  # by attempt
+        self.given = given
         self.ports: dict[int, tuple[int, ...]] = {}  # by attempt
         self.spread: dict[int, tuple[int, int]] = {}  # by attempt: its job, how many of it may run on one node, 0: any
         self.capacity: dict[str, int] = {}  # cores by node
@@ -55,6 +57,7 @@ class Truth:
     def decided(self, launch: Launch, live: LiveJob, families: dict[int, Family]) -> None:
         """The center has chosen a node for an attempt."""
         job = live.job
+        self.given.decided(launch, job)
         self.after[launch.attempt] = job.after
         family = families.get(job.family)
         plan = family.job.plan if family is not None else None
@@ -70,6 +73,13 @@ class Truth:
         for (_, wanted), port in zip(job.ports, launch.ports, strict=True):
             if wanted not in (0, port) or not port:
                 raise Violation(f"attempt {launch.attempt} wants port {wanted}, and is given {port}")
+
+    def check_twin(self, step: Step, twins: Step) -> None:
+        """A machine that was restored from an export decides the same, devices and all."""
+        for name in ("launches", "halts"):
+            ours, theirs = getattr(step, name), getattr(twins, name)
+            if ours != theirs:
+                raise Violation(f"restored, the center would order {theirs}, not {ours}")
 
     # --- processes -------------------------------------------------------------------------------------------
 
@@ -93,6 +103,9 @@ class Truth:
             self.where[process.attempt] = process.host.name
             self.starts += 1
             self._check_capacity(process.host)
+            on_node = {each.attempt for each in process.host.processes.values()}
+            everywhere = {each.attempt for lives in self.alive.values() for each in lives if not each.gone}
+            self.given.begun(process.attempt, on_node, everywhere)
 
     def _check_alone(self, process: Process) -> None:
         """One life of a database task at a time, on whatever computers; one run of a cron job that does not allow more."""

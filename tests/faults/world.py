@@ -71,6 +71,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
+        self.aside = Random(f"aside {seed}")  # for what came later: histories without it stay as they were
         self.now = 0
         self.story: list[tuple[int, str, tuple[object, ...]]] = []
         self._events: list[tuple[int, int, Mortal | None, Callable[..., object], tuple[Any, ...]]] = []
