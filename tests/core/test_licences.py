@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cress.core.scheduler import Scheduler
 from cress.core.vetoes import Verdict
@@ -162,3 +166,34 @@ def test_what_makes_no_sense_is_refused(licences: tuple[tuple[str, int], ...]) -
     wrong = job("a").group("g")._set(licences=licences).build(1, Dimensions())
     with pytest.raises(InputError, match="licence"):
         w.core.observe(0, [JobSubmitted(wrong)])
+
+
+@settings(max_examples=12)
+@given(st.integers(0, 2**32), st.sampled_from(["FIFO", "Priority", "Capacity", "BackFill"]))
+def test_never_more_than_there_are_and_nobody_waits_for_what_is_free(seed: int, policy: str) -> None:
+    # Licences are all that is scarce: there is room for everything.
+    rng = Random(seed)
+    w = world(cpu=10_000, policy=policy, a=3, b=2)
+    counts = {"a": 3, "b": 2}
+    for step in range(25):
+        before = dict(w.core.relations.licences.taken)
+        what = rng.random()
+        if what < 0.5:
+            wanted = {name: rng.randint(1, 2) for name in counts if rng.random() < 0.6}
+            each = job(f"j{step}").licences(**wanted).tasks(rng.choice((1, 1, 2, 3))).group("g")
+            w.submit(each.gang() if rng.random() < 0.4 else each)
+        elif what < 0.8 and w.running:
+            w.end([rng.choice(list(w.running.values()))], rng.choice(list(Outcome)), again=rng.random() < 0.4)
+        elif what < 0.9:
+            counts = {name: rng.randint(0, 5) for name in counts}
+            w.licences(**counts)
+        else:
+            w.log.calls.clear()
+            w.core = Scheduler.restore(w.core.export())
+        w.decide()
+        known = w.core.relations.licences
+        for name, number in known.taken.items():
+            # More than there are only where there were more before: they were given back since, none was taken.
+            assert number <= counts[name] or number <= before.get(name, 0)
+        for state in w.core.jobs.values():
+            assert not state.queued or known.short(state.shape.wants.licences), f"{state} waits for nothing"

@@ -193,6 +193,30 @@ def test_what_a_job_wants_of_its_nodes_is_in_a_table(tmp_path: Path, cluster: Cl
     assert note.startswith("4 × malformed line: left out (lines 4, 5, 6, 7) [ports: ")
 
 
+def test_licences_of_the_cluster_and_of_jobs(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("licences: {matlab: 2, ansys: 1}\nnodes:\n- {name: n1, resource: <4>}\n")
+    cluster = load_cluster(file)
+    assert cluster.licences == (("ansys", 1), ("matlab", 2))
+    (tmp_path / "jobs.csv").write_text(
+        "job,submit,run,cpu,licences\na,0,1,1,matlab=2 ansys\nb,0,1,1,\nc,0,1,1,matlap\nd,0,1,1,matlab=many\n"
+    )
+    work = load_workload(str(tmp_path / "jobs.csv"), cluster, 1)
+    assert work.placement(0) == Placement(licences=(("ansys", 1), ("matlab", 2)))
+    assert work.placement(1) == Placement()
+    assert work.notes.sentences() == [
+        "2 × malformed line: left out (lines 4, 5) [licences: there is no licence 'matlap']"
+    ]
+
+
+def test_mistakes_in_licences_of_a_cluster_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("licences:\n  matlab: 2\n  ansys: many\nnodes:\n- {name: n1, resource: <4>}\n")
+    with pytest.raises(InputError) as caught:
+        load_cluster(file)
+    assert str(caught.value).startswith(f"{file}:3: licences.ansys: 'many' is no whole number")
+
+
 def test_all_mistakes_of_a_cluster_file_are_told(tmp_path: Path) -> None:
     path = tmp_path / "c.csv"
     path.write_text("name,cpu\na,1\nb,x\nc,1,2\n")

@@ -54,6 +54,7 @@ class Builder:
         self._names: dict[str, int] = {}
         self.neighbours: list[tuple[str, str]] = []
         self.outages: list[Outage] = []
+        self.licences: tuple[tuple[str, int], ...] = ()
 
     def add(self, line: int, name: str, count: str, node: Node) -> None:
         """Nodes like ``node`` called ``name``, or ``name-1`` … ``name-count`` with a count, at addresses one by one."""
@@ -107,7 +108,7 @@ class Builder:
             raise InputErrors(self.errors)
         if not self.nodes:
             raise InputError("no nodes in it", hint="at least one under nodes:", file=self.file, field="nodes")
-        return Cluster(self.dimensions, tuple(self.nodes), tuple(self.neighbours), tuple(self.outages))
+        return Cluster(self.dimensions, tuple(self.nodes), tuple(self.neighbours), tuple(self.outages), self.licences)
 
 
 def _from_csv(text: str, file: str) -> Cluster:

@@ -10,6 +10,7 @@ from cress.model import devicefile
 from cress.model.attributes import plain
 from cress.model.devices import capacity_with, check_devices, facts_of
 from cress.model.errors import InputError
+from cress.model.joblicences import totals
 from cress.model.jobreader import below
 from cress.model.jobvalues import mistakes
 from cress.model.node import DYNAMIC_PORTS, Device, Node, Value
@@ -19,7 +20,7 @@ from cress.model.vectors import parse_vector
 from cress.simulator.clusterfile import Builder
 from cress.simulator.workload import Cluster, Outage
 
-TOP_KEYS = ("dimensions", "nodes", "neighbours", "outages")
+TOP_KEYS = ("dimensions", "nodes", "neighbours", "outages", "licences")
 NODE_KEYS = ("name", "count", "rack", "resource", "address", "ports", "attributes", *devicefile.KEYS)
 OUTAGE_KEYS = ("node", "from", "to")
 
@@ -47,6 +48,7 @@ def read(text: str, file: str) -> Cluster:
         _add_yaml_node(builder, entry)
     _neighbours(builder, document)
     _outages(builder, document)
+    _licences(builder, document)
     return builder.cluster()
 
 
@@ -197,6 +199,21 @@ def _neighbours(builder: Builder, document: Any) -> None:
             line = _line(document, "neighbours")
             builder.wrong(InputError("is no list of pairs", hint="[[r1, r2], [r2, r3]]", line=line, field="neighbours"))
             return
+
+
+def _licences(builder: Builder, document: Any) -> None:
+    """How many there are of each."""
+    given = document.get("licences")
+    if given is None:
+        return
+    try:
+        builder.licences = totals(given)
+    except InputError as error:
+        for each in mistakes(error):
+            line = _line(given, each.field) if isinstance(given, Mapping) else 0
+            field = f"licences.{each.field}" if each.field else "licences"
+            line = line or _line(document, "licences")
+            builder.wrong(InputError(each.what, hint=each.hint, line=line, field=field))
 
 
 def _outages(builder: Builder, document: Any) -> None:

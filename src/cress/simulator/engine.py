@@ -308,6 +308,7 @@ class Engine:
                 max_per_node=wish.max_per_node,
                 max_per_rack=wish.max_per_rack,
                 application=wish.application,
+                licences=wish.licences,
             ),
             behind,
         )

@@ -13,7 +13,7 @@ import numpy as np
 
 from cress.core.scheduler import Scheduler
 from cress.model.errors import InputError
-from cress.model.events import ClockSet, GroupsApplied, NodeAdded, RacksSet
+from cress.model.events import ClockSet, GroupsApplied, LicencesSet, NodeAdded, RacksSet
 from cress.model.job import Job
 from cress.model.optionparse import format_option, parse_assignments
 from cress.model.options import Options
@@ -129,6 +129,7 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
             ClockSet(workload.utc + begin),
             *(NodeAdded(node) for node in workload.cluster.nodes),
             *([RacksSet(workload.cluster.neighbours)] if workload.cluster.neighbours else []),
+            *([LicencesSet(workload.cluster.licences)] if workload.cluster.licences else []),
             GroupsApplied(groups),
         ],
     )
@@ -195,6 +196,7 @@ def _never_fit(
             ports=placement.ports,
             max_per_node=placement.max_per_node,
             max_per_rack=placement.max_per_rack,
+            licences=placement.licences,
         )
         never[k] = bool(scheduler.never_fits(job))
     return np.asarray(never[where] & admitted)

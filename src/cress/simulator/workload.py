@@ -37,12 +37,13 @@ class Outage:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The nodes to simulate, with the dimensions in which they are measured; racks that are neighbours; outages."""
+    """The nodes to simulate, with the dimensions in which they are measured; racks that are neighbours; outages; licences."""
 
     dimensions: Dimensions
     nodes: tuple[Node, ...]
     neighbours: tuple[tuple[str, str], ...] = ()
     outages: tuple[Outage, ...] = ()
+    licences: tuple[tuple[str, int], ...] = ()
 
     def total(self) -> ResourceVector:
         """The amounts of all nodes together."""
@@ -59,6 +60,7 @@ class Placement:
     max_per_node: int = 0
     max_per_rack: int = 0
     application: str = ""
+    licences: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,6 +17,8 @@ import numpy as np
 from cress.core.constraints import check_constraints
 from cress.model.errors import InputError
 from cress.model.job import Condition
+from cress.model.joblicences import licences as read_licences
+from cress.model.jobvalues import mistakes
 from cress.model.resources import Dimensions
 from cress.model.times import DAY
 from cress.model.units import closest, parse_count, parse_dimension, parse_duration
@@ -28,7 +30,7 @@ Cell: TypeAlias = str | int | float | bool | None
 Columns: TypeAlias = dict[str, Sequence[Cell]]
 
 REQUIRED = ("job", "submit", "run")
-WISHES = ("requirement", "rank", "ports", "max_per_node", "max_per_rack", "application")
+WISHES = ("requirement", "rank", "ports", "max_per_node", "max_per_rack", "application", "licences")
 OPTIONAL = ("time_limit", "group", "user", "priority", "tasks", "gang", "after", "family", *WISHES)
 MOST_TASKS = 10_000_000
 HOW = {condition.value: condition for condition in Condition}
@@ -218,7 +220,7 @@ def workload_of(path: Path, columns: Columns, lines: list[int], cluster: Cluster
     amounts = np.zeros((len(ids), len(dimensions)), dtype=np.int64)
     for k, name in enumerate(dimensions.names):
         amounts[:, k] = rows.integers(name, _amount(name, dimensions), 0)
-    placements, placement_index = _placements(rows)
+    placements, placement_index = _placements(rows, cluster)
     after = _after(ids, rows)
     families, family_index = np.unique(np.array(rows.texts("family"), dtype=object), return_inverse=True)
     rows.drop("unknown submit time", np.flatnonzero(submit < 0))
@@ -293,7 +295,7 @@ def _after(ids: list[str], rows: _Rows) -> After | None:
     return tuple(found)
 
 
-def _placements(rows: _Rows) -> tuple[tuple[Placement, ...], Ints | None]:
+def _placements(rows: _Rows, cluster: Cluster) -> tuple[tuple[Placement, ...], Ints | None]:
     """What the jobs say about their nodes: the distinct wishes, and which one each row has."""
     if not any(name in rows.columns for name in WISHES):
         return (Placement(),), None
@@ -305,7 +307,7 @@ def _placements(rows: _Rows) -> tuple[tuple[Placement, ...], Ints | None]:
     for i, cells in enumerate(zip(*(rows.texts(name) for name in WISHES), strict=True)):
         if cells not in known:
             try:
-                found.append(_placement(*cells))
+                found.append(_placement(dict(cluster.licences), *cells))
                 known[cells] = len(found) - 1
             except InputError as error:
                 known[cells] = -1
@@ -317,7 +319,16 @@ def _placements(rows: _Rows) -> tuple[tuple[Placement, ...], Ints | None]:
     return tuple(found) or (Placement(),), index
 
 
-def _placement(requirement: str, rank: str, ports: str, node: str, rack: str, application: str) -> Placement:
+def _placement(
+    known: Mapping[str, int],
+    requirement: str,
+    rank: str,
+    ports: str,
+    node: str,
+    rack: str,
+    application: str,
+    licences: str,
+) -> Placement:
     check_constraints(requirement, rank)
     return Placement(
         requirement=requirement,
@@ -326,6 +337,7 @@ def _placement(requirement: str, rank: str, ports: str, node: str, rack: str, ap
         max_per_node=_bound("max_per_node", node),
         max_per_rack=_bound("max_per_rack", rack),
         application=application,
+        licences=_licences(licences, known),
     )
 
 
@@ -334,6 +346,20 @@ def _bound(name: str, text: str) -> int:
         return parse_count(text, least=0, most=MOST_TASKS) if text else 0
     except InputError as error:
         raise error.at(field=name) from error
+
+
+def _licences(text: str, known: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """``matlab``, or several with spaces or commas between: ``matlab=2 ansys``; ``known`` are those of the cluster."""
+    if not text:
+        return ()
+    try:
+        found = read_licences(text.replace(",", " ").split())
+    except InputError as error:
+        raise InputError(str(mistakes(error)[0]), field="licences") from error
+    unknown = [name for name, _ in found if known and name not in known]
+    if unknown:
+        raise InputError(f"there is no licence {unknown[0]!r}", field="licences")
+    return found
 
 
 def _ports(text: str) -> tuple[tuple[str, int], ...]:
