@@ -165,6 +165,8 @@ def test_what_is_found_out_beside_tasks_is_told(tmp_path: Path) -> None:
         await engine.submit(LoadReported(name="n1", load=busy))
         # It is gone, and takes its load with it; that it left is told.
         await engine.submit(NodeLeft(name="n1"))
+        # As one does that is refused whenever it comes back.
+        await engine.submit(NodeLeft(name="n1"))
         await engine.submit(LoadReported(name="n1", load=None))
         await engine.submit(SetLicences(counts=(("matlab", 5), ("ansys", 2))))
         await engine.submit(SetLicences(counts=()))

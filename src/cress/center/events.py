@@ -12,6 +12,7 @@ from itertools import islice
 
 import msgspec
 
+from cress.center.outsideevents import of_data, of_licences, of_loads, overloaded, problems_of
 from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import (
     ApplyGroups,
@@ -65,9 +66,11 @@ class Before:
         due = machine.timers.next()
         quiet = all(isinstance(each, Submit) for each in inputs) and (due is None or due > now)
         self.cordons = None if quiet else _cordons(machine)
-        self.overloaded: frozenset[str] = frozenset() if quiet else _overloaded(machine)
-        known = machine.core.relations.locations.problems
-        self.problems = {each.data: known.get(each.data, "") for each in inputs if isinstance(each, LocateData)}
+        self.overloaded: frozenset[str] = frozenset() if quiet else overloaded(machine)
+        # Who is refused again and again leaves each time, without having been there.
+        left = {each.name for each in inputs if isinstance(each, NodeLeft)}
+        self.here = {name for name in left if name in machine.nodes and machine.nodes[name].connected}
+        self.problems = problems_of(machine, (each.data for each in inputs if isinstance(each, LocateData)))
 
 
 # Members of such families are their tasks.
@@ -153,23 +156,6 @@ def _cordons(machine: Machine) -> dict[str, tuple[bool, str]]:
     }
 
 
-def _overloaded(machine: Machine) -> frozenset[str]:
-    """The nodes whose measured load is too high for new tasks."""
-    cluster = machine.core.cluster
-    return frozenset(cluster.names[f] for f, what in enumerate(cluster.overloaded) if what is not None)
-
-
-def _of_loads(machine: Machine, before: frozenset[str]) -> Iterator[EventView]:
-    at, cluster = machine.utc / SECOND, machine.core.cluster
-    now = _overloaded(machine)
-    for name in sorted(now - before):
-        yield EventView(at=at, kind="node.overloaded", node=name, text=cluster.overloaded[cluster.index[name]] or "")
-    for name in sorted(before - now):
-        # One that is gone has taken its load with it: that it left is told.
-        if name in machine.nodes and machine.nodes[name].connected:
-            yield EventView(at=at, kind="node.recovered", node=name)
-
-
 class _Groups:
     """The groups of jobs behind a step."""
 
@@ -191,7 +177,12 @@ def _derived(machine: Machine, inputs: Sequence[Input], step: Step, before: Befo
     groups = _Groups(machine, step)
     for place, (each, reply) in enumerate(zip(inputs, step.replies, strict=True)):
         if not isinstance(reply, Exception) and place not in step.repeated:
-            yield from _of_input(machine, each, reply or (), groups)
+            if isinstance(each, NodeJoined):
+                before.here.add(each.node.name)
+            if not isinstance(each, NodeLeft) or each.name in before.here:
+                yield from _of_input(machine, each, reply or (), groups)
+            if isinstance(each, NodeLeft):
+                before.here.discard(each.name)
             if isinstance(each, (Reported, NodeJoined)):
                 yield from _started(machine, each.reports, before, groups, step)
     at = machine.utc / SECOND
@@ -200,12 +191,8 @@ def _derived(machine: Machine, inputs: Sequence[Input], step: Step, before: Befo
             if before.cordons.get(name, (False, "")) != now:
                 kind = "node.cordoned" if now[0] else "node.uncordoned"
                 yield EventView(at=at, kind=kind, node=name, text=now[1])
-        yield from _of_loads(machine, before.overloaded)
-    for data, problem in before.problems.items():
-        now_known = machine.core.relations.locations.problems.get(data, "")
-        if now_known and now_known != problem:
-            # It is looked up again and again as long as somebody waits for it: told once.
-            yield EventView(at=at, kind="data.missing", text=f"{data}: {now_known}")
+        yield from of_loads(machine, before.overloaded)
+    yield from of_data(machine, before.problems)
     yield from _of_tasks(machine, step, groups)
     for job in step.jobs:
         if job.family and job.type in _TASKS:
@@ -232,8 +219,7 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
         case ApplyGroups():
             yield EventView(at=at, kind="groups.applied")
         case SetLicences():
-            told = ", ".join(f"{name} {count}" for name, count in each.counts)
-            yield EventView(at=at, kind="licences.changed", text=told or "none")
+            yield of_licences(machine, each.counts)
         case NodeJoined():
             yield EventView(at=at, kind="node.joined", node=each.node.name)
         case NodeLeft():
