@@ -21,6 +21,7 @@ from cress.core.invariants import INVARIANTS
 from cress.core.scheduler import Scheduler
 from cress.core.vetoes import Verdict
 from cress.model.decisions import Decision, Preempt, Start, Stop
+from cress.model.devices import capacity_with
 from cress.model.events import (
     ClockSet,
     Event,
@@ -41,7 +42,7 @@ from cress.model.events import (
 )
 from cress.model.group import Group, PreemptivePolicy, Quota, QuotaWindow, SchedPolicy
 from cress.model.job import Job, JobType
-from cress.model.node import Load, Node, Value
+from cress.model.node import Device, Load, Node, Value
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
@@ -111,15 +112,35 @@ def random_node(
     rack, judged = rng.choice(("", "r1", "r2")), rng.random() < 0.9
     node = Node(name=f"n{number:03}", capacity=dimensions.vector(**amounts), rack=rack, judged=judged)
     if placed:
-        disks = (("Disks", rng.choice((1, 2))),) if rng.random() < 0.6 else ()
+        disks = (("Disks", rng.choice((1, 2))),) if rng.random() < 0.4 else ()
         rack = rng.choice(RACKS)
         node = msgspec.structs.replace(node, rack=rack, attributes=disks, ports=(100, 100 + rng.choice((0, 2, 5))))
+        if not disks:
+            node = with_devices(node, rng, dimensions)
     return described(node, rng) if constrained else node
+
+
+def with_devices(node: Node, rng: Random, dimensions: Dimensions) -> Node:
+    """The node with disks, and with what it has of custom dimensions, known one by one; or only some of it."""
+    devices = [
+        Device(kind=name, id=str(i))
+        for name in dimensions.custom
+        if name != "slots" and rng.random() < 0.8
+        for i in range(node.capacity[dimensions.index[name]] // 1000)
+    ]
+    if rng.random() < 0.7:
+        speeds = (rng.choice((10, 25, 50)) for _ in range(rng.choice((1, 2, 3))))
+        devices += [Device(kind="disk", id=f"sd{i}", bandwidth=(speed, 0, 0, 0)) for i, speed in enumerate(speeds)]
+        bare = list(node.capacity)
+        bare[dimensions.index["disk_read"]] = 0
+        node = msgspec.structs.replace(node, capacity=tuple(bare))
+    capacity = capacity_with(node.capacity, devices, dimensions)
+    return msgspec.structs.replace(node, devices=tuple(devices), capacity=capacity)
 
 
 def described(node: Node, rng: Random) -> Node:
     """The node with other attributes and another rack."""
-    attributes: list[tuple[str, Value]] = []
+    attributes: list[tuple[str, Value]] = [each for each in node.attributes if each[0] == "Disks"]
     if rng.random() < 0.8:
         attributes.append(("GCC", rng.choice(("4.4", "4.5", "4.10"))))
     if rng.random() < 0.7:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from cress.language.clauses import Clause, Kind
 from cress.language.parser import parse_requirement
 from cress.model.decisions import Decision, Start
+from cress.model.devices import devices_of
 from cress.model.group import Group, Quota, SchedPolicy
 from cress.model.job import Job
-from cress.model.node import Node
+from cress.model.node import Allocated, Node
 from cress.model.resources import Dimensions
 from tests.core.stories import (
     GROUPS,
@@ -43,6 +44,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.ports: dict[int, tuple[int, ...]] = {}
+        self.devices: dict[int, tuple[Allocated, ...]] = {}
         self.seen: Counter[str] = Counter()
 
     def __call__(self, player: Player, items: list[Decision]) -> Callable[[], None]:
@@ -52,10 +54,12 @@ class Watch:
         running |= {start.attempt: (start.job, start.node) for start in starts}
         self.ports = {attempt: got for attempt, got in self.ports.items() if attempt in running}
         self.ports |= {start.attempt: start.ports for start in starts}
+        self.devices = {attempt: got for attempt, got in self.devices.items() if attempt in running}
+        self.devices |= {start.attempt: start.devices for start in starts}
         for start in starts:
             job = account.jobs[start.job]
             self.check_ports(player, running, start, job)
-            self.check_disks(player, running, start, job)
+            self.check_devices(player, running, start, job)
             self.check_racks(player, running, start, job)
             self.check_spread(player, running, start, job)
             self.check_dependencies(player, running, start, job)
@@ -72,13 +76,34 @@ class Watch:
             assert others == [start.attempt]
             self.seen["ports"] += 1
 
-    def check_disks(self, player: Player, running: dict[int, tuple[int, str]], start: Start, job: Job) -> None:
-        if hard(job, Kind.DISK):
-            jobs = [player.account.jobs[number] for number, name in running.values() if name == start.node]
-            there = dict(player.account.nodes[start.node].attributes)["Disks"]
-            assert isinstance(there, int)
-            assert sum(bool(hard(each, Kind.DISK)) for each in jobs) <= there
-            self.seen["disks"] += 1
+    def check_devices(self, player: Player, running: dict[int, tuple[int, str]], start: Start, job: Job) -> None:
+        """Which devices the tasks on the node have: what they asked for, and no device more than it is."""
+        dimensions = player.core.dimensions
+        devices = devices_of(player.account.nodes[start.node], dimensions)
+        asked = dict(zip(dimensions.names, job.request, strict=True))
+        for kind in {device.kind for device in devices if device.kind != "disk"}:
+            amounts = [each.amount for each in start.devices if each.kind == kind]
+            assert sum(amounts) == asked[kind], start
+            assert len(amounts) <= 1 or set(amounts) == {1000}, start
+            self.seen["parts" if 0 < asked[kind] < 1000 else "whole"] += bool(amounts)
+        disks = [each for each in start.devices if each.kind == "disk"]
+        if any(device.kind == "disk" for device in devices):
+            alone = bool(hard(job, Kind.DISK))
+            assert len(disks) == (1 if disks or alone or asked["disk_read"] else 0), start
+            assert not alone or disks[0].amount == 1000, start
+            self.seen["disks"] += alone
+            self.seen["shared disks"] += bool(disks and not disks[0].amount)
+        for device in devices:
+            users = [(number, each) for number, (_, name) in running.items() if name == start.node
+                     for each in self.devices[number] if (each.kind, each.id) == (device.kind, device.id)]  # fmt: skip
+            if device.kind != "disk":
+                assert sum(each.amount for _, each in users) <= 1000, (device, users)
+            elif any(each.amount for _, each in users):
+                assert len(users) == 1, (device, users)
+            else:
+                at = dimensions.index["disk_read"]
+                reading = sum(player.account.jobs[running[number][0]].request[at] for number, _ in users)
+                assert reading <= device.bandwidth[0], (device, users)
 
     def check_racks(self, player: Player, running: dict[int, tuple[int, str]], start: Start, job: Job) -> None:
         if not hard(job, Kind.ADJACENT):
@@ -125,11 +150,23 @@ def test_long_stories_come_by_everything() -> None:
     watch = Watch()
     for seed in range(8):
         watch.ports.clear()
+        watch.devices.clear()
         setting = seeded_setting(
             seed, placed=True, group_count=1, limits="none", node_order="first", balance_gate="off"
         )
         Player(setting, budget=1, watch=watch).play(seeded_operations(seed, 150, PLACED))
-    wanted = {"ports", "disks", "racks", "neighbours", "per node", "per rack", "dependencies"}
+    wanted = {
+        "ports",
+        "disks",
+        "shared disks",
+        "parts",
+        "whole",
+        "racks",
+        "neighbours",
+        "per node",
+        "per rack",
+        "dependencies",
+    }
     assert wanted == {what for what, number in watch.seen.items() if number}, watch.seen
 
 
@@ -138,6 +175,7 @@ def test_chains_of_jobs_on_nodes_that_fail_are_restarted_together_and_nothing_is
     for seed in range(12):
         rng = Random(seed)
         watch.ports.clear()
+        watch.devices.clear()
         nodes = tuple(Node(name=f"n{i}", capacity=Dimensions().vector(cpu=8000)) for i in range(4))
         groups = tuple(Group(name=name, quota=Quota(scalar=9000), policy=SchedPolicy.BACKFILL) for name in GROUPS[:2])
         player = Player(Setting(groups=groups, nodes=nodes), budget=1, watch=watch)

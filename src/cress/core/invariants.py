@@ -91,6 +91,8 @@ def _without_devices(cluster: Cluster, r: int, *, empty: bool) -> npt.NDArray[np
         return lacks
     must, shared, each = ask[MUST], ask[SHARED:EACH], ask[EACH:PARTS]
     for f in range(n):
+        if not cluster.devices[f]:
+            continue
         use = device_use(cluster, f)
         for name, dimension in cluster.dimensions.index.items():
             amount = ask[PARTS + dimension]
@@ -260,33 +262,25 @@ def _ports(core: Scheduler) -> Iterator[str]:
 def _devices(core: Scheduler) -> Iterator[str]:
     cluster = core.cluster
     held: dict[tuple[int, str, str], list[tuple[int, ...]]] = {}
+    alone: set[tuple[int, str, str]] = set()
     for attempt in core.attempts.values():
         f = attempt.node
-        disk = tuple(cluster.leases[attempt.slot, AMOUNTS + DISK_AT : AMOUNTS + DISK_AT + DISK_AMOUNTS].tolist())
-        of = {(device.kind, device.id): device for device in cluster.devices[f]}
-        for each in allocated(cluster, attempt.slot, f):
-            part: tuple[int, ...] = (each.amount,)
+        disk = cluster.leases[attempt.slot, AMOUNTS + DISK_AT : AMOUNTS + DISK_AT + DISK_AMOUNTS]
+        of = {device.id: device.bandwidth for device in cluster.devices[f] if device.kind == DISK_KIND}
+        for each in allocated(cluster, attempt.slot, f) if cluster.devices[f] else ():
+            key, part = (f, each.kind, each.id), (each.amount,)
             if each.kind == DISK_KIND:
-                part = of[each.kind, each.id].bandwidth if each.amount else disk
-            held.setdefault((f, each.kind, each.id), []).append(part)
-            if (
-                each.kind == DISK_KIND
-                and each.amount
-                and sum(
-                    x.node == f
-                    and x is not attempt
-                    and (each.kind, each.id) in {(y.kind, y.id) for y in allocated(cluster, x.slot, f)}
-                    for x in core.attempts.values()
-                )
-            ):
-                yield f"disk {each.id} of node {cluster.names[f]} belongs to one task alone, and to another"
+                part = of[each.id] if each.amount else tuple(disk.tolist())
+                alone |= {key} if each.amount else set()
+            held.setdefault(key, []).append(part)
     for f, name in enumerate(cluster.names):
         for device, left, users in device_use(cluster, f):
-            parts = held.get((f, device.kind, device.id), [])
+            key = (f, device.kind, device.id)
+            parts = held.get(key, [])
             has = device.bandwidth if device.kind == DISK_KIND else (WHOLE,)
             expected = tuple(amount - sum(part[i] for part in parts) for i, amount in enumerate(has))
-            if expected != left or users != len(parts) or min(left) < 0:
-                yield f"{device.kind} {device.id} of node {name} has {left} left of {users}, not {expected} of {len(parts)}"
+            if expected != left or users != len(parts) or min(left) < 0 or (key in alone and users > 1):
+                yield f"{device.kind} {device.id} of {name} has {left} left by {users}, not {expected} by {len(parts)}"
 
 
 def _licences(core: Scheduler) -> Iterator[str]:
