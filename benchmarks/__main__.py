@@ -8,7 +8,19 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import bottleneck, containers, core, disks, families, generated, live, matching, python, simulator
+from benchmarks import (
+    bottleneck,
+    containers,
+    core,
+    disks,
+    families,
+    generated,
+    live,
+    matching,
+    openb,
+    python,
+    simulator,
+)
 from benchmarks.result import Result
 
 PARTS: dict[str, Callable[[], Iterator[Result]]] = {
@@ -21,6 +33,7 @@ PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "simulator": simulator.results,
     "generated": generated.results,
     "bottleneck": bottleneck.results,
+    "openb": openb.results,
     "disks": disks.results,
 }
 

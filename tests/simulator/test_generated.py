@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cress.model.devices import capacity_with, check_devices
 from cress.model.errors import InputError
 from cress.simulator.traces import load_workload
 from cress.simulator.traces.generated import Parameters, parse
@@ -58,6 +59,24 @@ def test_constrained_jobs_change_nothing_else() -> None:
     assert all(not gang for wish, gang in zip(wishes, work.gang.tolist(), strict=True) if wish.ports)
     assert dict(work.cluster.nodes[0].attributes)["OSKernel"]
     assert not plain.cluster.nodes[0].attributes
+
+
+def test_nodes_may_know_their_devices_and_nothing_else_changes() -> None:
+    plain, some, every = (
+        load_workload(f"{SMALL},constrained=0.5{more}", None, 5) for more in ("", ",devices=0.5", ",devices=1")
+    )
+    for work in (some, every):
+        assert [node.capacity for node in work.cluster.nodes] == [node.capacity for node in plain.cluster.nodes]
+        assert work.submit.tolist() == plain.submit.tolist()
+        assert work.placements == plain.placements
+    known = [bool(node.devices) for node in some.cluster.nodes]
+    assert sum(known) == round(len(known) / 2)
+    for node in every.cluster.nodes:
+        check_devices(node.devices, every.cluster.dimensions)
+        assert capacity_with(node.capacity, node.devices, every.cluster.dimensions) == node.capacity
+        facts = dict(node.attributes)
+        assert (facts["Disks"], facts.get("GPUs", 0) * 1000) == (2, node.capacity[-1])
+        assert "OSKernel" in facts
 
 
 def test_quotas_share_the_cores() -> None:

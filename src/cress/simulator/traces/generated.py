@@ -20,7 +20,7 @@ from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import DAY, SECOND
 from cress.model.units import closest
 from cress.simulator.notes import Notes
-from cress.simulator.traces.wishes import wishes, with_attributes
+from cress.simulator.traces.wishes import wishes, with_attributes, with_devices
 from cress.simulator.workload import Cluster, Workload, tidy
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -63,9 +63,10 @@ class Parameters:
     gangs: float = 0.02
     gpu: float = 0.15  # share of the shapes that need GPUs
     constrained: float = 0.0  # share of the jobs that say something about their nodes
+    devices: float = 0.0  # share of the nodes that know their GPUs and disks one by one
 
 
-SHARES = {"arrays", "gangs", "gpu", "constrained"}
+SHARES = {"arrays", "gangs", "gpu", "constrained", "devices"}
 
 
 def parse(text: str) -> Parameters:
@@ -100,7 +101,7 @@ def load(text: str, cluster: Cluster | None, seed: int) -> Workload:
     """The workload of these parameters; ``cluster`` replaces the generated one."""
     chosen = parse(text)
     rng = np.random.default_rng(seed)
-    own = _cluster(chosen.nodes)
+    own = with_devices(_cluster(chosen.nodes), chosen.devices)
     cluster = cluster or own
     requests = _shapes(rng, chosen, cluster)
     n = chosen.jobs

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import pairwise
 
 import numpy as np
+from msgspec.structs import replace
 
-from cress.model.node import Node, Value
+from cress.model.devices import WHOLE, facts_of
+from cress.model.node import DISK_KIND, Device, Value
 from cress.simulator.workload import Cluster, Ints, Placement
 
 KERNELS = ("2.6.32", "3.10.0", "4.18.0", "5.10.0")
@@ -38,6 +41,7 @@ _GANGS = (
     Placement(requirement="OSKernel >= 3.10 && NetworkAdjacent = True && f(x) = (Waittime > 1h)", max_per_node=4),
 )
 NEAR_DATA = 'Rack = "{rack}" && f(x) = (Waittime > 5min)'
+DISKS = 2  # of a node that knows its disks one by one
 RACKS = 24  # racks that have data which somebody wants to be near to
 
 
@@ -50,9 +54,21 @@ def with_attributes(rng: np.random.Generator, cluster: Cluster) -> Cluster:
     for node, kernel, compiler, java, fast in zip(cluster.nodes, *ages, ssd, strict=True):
         found: dict[str, Value] = {"OSKernel": KERNELS[kernel], "GCC": COMPILERS[compiler], "Java": JAVAS[java]}
         attributes = tuple((found | {"SSD": fast}).items())
-        nodes.append(Node(name=node.name, capacity=node.capacity, rack=node.rack, attributes=attributes))
+        nodes.append(replace(node, attributes=(*node.attributes, *attributes)))
     racks = list(dict.fromkeys(node.rack for node in nodes))
     return Cluster(cluster.dimensions, tuple(nodes), tuple(pairwise(racks)))
+
+
+def with_devices(cluster: Cluster, share: float) -> Cluster:
+    """The cluster with the GPUs and the disks of a share of its nodes one by one: each of these has two equal disks."""
+    nodes = list(cluster.nodes)
+    for i in range(round(share * len(nodes)) if share else 0):
+        have = dict(zip(cluster.dimensions.names, nodes[i].capacity, strict=True))
+        bandwidth = (have["disk_read"] // DISKS, have["disk_write"] // DISKS, 0, 0)
+        devices = [Device(kind=DISK_KIND, id=f"disk{d}", bandwidth=bandwidth) for d in range(DISKS)]
+        devices += [Device(kind="gpu", id=str(d)) for d in range(have["gpu"] // WHOLE)]
+        nodes[i] = replace(nodes[i], devices=tuple(devices), attributes=tuple(facts_of(devices).items()))
+    return dataclasses.replace(cluster, nodes=tuple(nodes))
 
 
 def wishes(
