@@ -139,7 +139,8 @@ class Center(Mortal):
         if twin is not None:
             self.cluster.truth.check_twin(step, twin.step(now, utc, inputs))
         self.steps += 1
-        for attempt in step.launches:
+        # What one decides that has been replaced is never stored; its numbers may be those of attempts of the other one.
+        for attempt in () if self.store.replaced else step.launches:
             self.cluster.truth.decided(attempt, self.machine.jobs[attempt.job], self.machine.families)
         runs = _runs_of(calls, step)
         batch = Batch(
