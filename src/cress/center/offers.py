@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from cress.model.attributes import are_ports, check_attributes, with_labels
-from cress.model.devices import MOST_DEVICES, capacity_with, check_devices, facts_of
+from cress.model.devices import capacity_with, check_devices, facts_of
 from cress.model.errors import InputError
 from cress.model.node import DISK_KIND, Device, Node, Value
 from cress.model.resources import DISK_DIMENSIONS, Dimensions, ResourceVector
@@ -74,7 +74,7 @@ def _devices(hello: Hello, dimensions: Dimensions) -> tuple[Device, ...]:
         told = ", ".join(repr(kind[:MOST_NAME]) for kind in other[:MOST_TOLD])
         _log.warning("node %s has devices of kinds that the cluster does not know; left out: %s", hello.name, told)
     devices = tuple(device for device in hello.devices if device.kind in known)
-    check_devices(devices[: MOST_DEVICES + 1], dimensions)
+    check_devices(devices, dimensions)
     for device in devices:
         _check(device)
     return devices
