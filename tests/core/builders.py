@@ -24,6 +24,7 @@ from cress.core.groups import GroupState
 from cress.core.scheduler import Scheduler
 from cress.core.vetoes import Veto
 from cress.model.decisions import Decision, Decisions, Preempt, Start, Stop, WouldPreempt
+from cress.model.devices import capacity_with, facts_of
 from cress.model.events import (
     ClockSet,
     Event,
@@ -45,7 +46,7 @@ from cress.model.events import (
 )
 from cress.model.group import Group, PreemptivePolicy, Quota, SchedPolicy
 from cress.model.job import Job, JobType
-from cress.model.node import DYNAMIC_PORTS, Load, Node, Value
+from cress.model.node import DYNAMIC_PORTS, Device, Load, Node, Value
 from cress.model.options import Options
 from cress.model.quotatext import SCALE, parse_resource_quota
 from cress.model.resources import Dimensions, Measure
@@ -164,6 +165,7 @@ class NodeBuilder(_Amounts):
     attributes: tuple[tuple[str, Value], ...] = ()
     dynamic: tuple[int, int] = DYNAMIC_PORTS
     judged: bool = True
+    devices: tuple[Device, ...] = ()
 
     def offers(self, **amounts: object) -> NodeBuilder:
         made: NodeBuilder = self.has(**amounts)
@@ -188,6 +190,19 @@ class NodeBuilder(_Amounts):
     def dynamic_ports(self, first: int, last: int) -> NodeBuilder:
         return replace(self, dynamic=(first, last))
 
+    def gpus(self, count: int, kind: str = "gpu", model: str = "") -> NodeBuilder:
+        """Devices of a kind, known one by one; their amount with them."""
+        more = tuple(Device(kind=kind, id=str(i), model=model) for i in range(count))
+        return replace(self, devices=(*self.devices, *more)).where(**facts_of(more))
+
+    def disks(self, *bandwidths: str) -> NodeBuilder:
+        """Disks sda, sdb …, each with its bandwidth to read and to write."""
+        more = (
+            Device(kind="disk", id=f"sd{chr(97 + i)}", bandwidth=(read, read, 0, 0))
+            for i, read in enumerate(parse_vector({"disk_read": each}, Dimensions())[3] for each in bandwidths)
+        )
+        return replace(self, devices=(*self.devices, *more))
+
     def not_judged(self) -> NodeBuilder:
         """It takes tasks whatever its load."""
         return replace(self, judged=False)
@@ -195,7 +210,8 @@ class NodeBuilder(_Amounts):
     def build(self, dimensions: Dimensions) -> Node:
         return Node(
             name=self.name,
-            capacity=self.vector(dimensions),
+            capacity=capacity_with(self.vector(dimensions), self.devices, dimensions),
+            devices=self.devices,
             rack=self.in_rack,
             address=self.address,
             attributes=self.attributes,

@@ -476,7 +476,8 @@ class Player:
             fits = self.account.nodes_with_room(job.job.request)
             assert veto.kind not in (Verdict.UNVISITED, Verdict.PLACED), veto
             if veto.kind is Verdict.NO_ROOM:
-                assert not fits or job.companions, veto
+                by_device = any(node.devices for node in self.account.nodes.values())
+                assert not fits or job.companions or by_device, veto
             if veto.kind is Verdict.RESERVED:
                 assert fits, veto
                 assert veto.behind is not None, veto

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from cress.core import devices
 from cress.core.cluster import Ints
 from cress.core.gangs import by_racks, caps_by_racks
 from cress.core.groups import GroupState
@@ -30,6 +31,7 @@ from cress.core.kernels.victims import (
     RANK,
     WHOLE,
     cheapest_node,
+    devices_hold,
     name_victims,
 )
 from cress.core.timeline import Reservation
@@ -97,8 +99,11 @@ class _Search:
         for attempt in core.leaving.values():
             self.levels[attempt.node] += self._held(attempt)
             stopping[attempt.slot] = True
+        self.stopping = stopping
+        self.claimed = np.zeros(len(self.levels), np.bool_)
         for claim in core.claims:
             for row in claim.reservation.rows:
+                self.claimed[core.timeline.table[row, B_NODE]] = True
                 self.levels[core.timeline.table[row, B_NODE]] -= core.timeline.table[row, B_AMOUNTS:]
         core.running.refresh(core)
         self.attempts = core.running.attempts
@@ -162,7 +167,7 @@ class _Search:
         for _ in range(shape.size):
             f, count = cheapest_node(
                 request, lack, caps, placed, self.levels, self.cluster.nodes, self.cluster.leases, self.victims, taken,
-                self.spare, self.left, lost, gone, chosen,
+                self.spare, self.left, lost, gone, chosen, shape.ask, self.stopping, self.claimed,
             )  # fmt: skip
             if f == NO_NODE:
                 return None
@@ -180,12 +185,24 @@ class _Search:
         needed = request * placed[nodes, None]
         for v in reversed(order.copy()):
             self._free(v, -1)
-            if np.all(self.levels[nodes] >= needed):
+            taken[v] = False
+            if np.all(self.levels[nodes] >= needed) and self._devices_hold(nodes, placed, taken):
                 order.remove(v)
             else:
                 self._free(v, 1)
+                taken[v] = True
         attempts = [attempt for v in order for attempt in self._tasks(v)]
         return Plan(attempts, [(f, int(placed[f])) for f in nodes.tolist()]) if attempts else None
+
+    def _devices_hold(self, nodes: Ints, placed: Ints, taken: npt.NDArray[np.bool_]) -> bool:
+        """Whether the copies placed on these nodes find their devices when those taken are gone."""
+        cluster, shape = self.cluster, self.job.shape
+        return not devices.cares(cluster, shape) or all(
+            devices_hold(
+                f, int(placed[f]), shape.ask, cluster.nodes, cluster.leases, self.victims, taken, self.stopping
+            )
+            for f in nodes.tolist()
+        )
 
     def _tasks(self, v: int) -> list[Attempt]:
         attempt = self.attempts[v]

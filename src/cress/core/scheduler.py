@@ -449,11 +449,14 @@ class Scheduler(Ledger):
 
     def _start_claim(self, group: GroupState, now: int) -> bool:
         """Start a unit whose victims are gone; others, and other claims, cannot have taken what they freed."""
-        for claim in group.claims:
+        for claim in list(group.claims):
             if claim.tried == self.cluster.loosened:
                 continue
             claim.tried = self.cluster.loosened
             nodes = claim.reservation.nodes
+            if self._lost_its_devices(claim):
+                self._drop_claim(claim, again=True)
+                continue
             if not self.cluster.has_room(claim.job.shape, nodes) or not self._may_start(claim):
                 continue
             places = [f for f, count in nodes for _ in range(count)]
@@ -470,6 +473,16 @@ class Scheduler(Ledger):
             return True
         nodes = {f for f, _ in claim.reservation.nodes}
         return not any(f in nodes for other in self.claims if other is not claim for f, _ in other.reservation.nodes)
+
+    def _lost_its_devices(self, claim: Claim) -> bool:
+        """Whether the victims are gone, and others got devices that they had: bookings keep amounts only."""
+        return (
+            devices.cares(self.cluster, claim.job.shape)
+            and not any(victim in self.leaving for victim in claim.victims)
+            and any(
+                devices.copies_on(self.cluster, claim.job.shape.ask, f) < count for f, count in claim.reservation.nodes
+            )
+        )
 
     def _is_void(self, claim: Claim) -> bool:
         """Whether the victims are gone, and a clause keeps the unit off one of its nodes."""

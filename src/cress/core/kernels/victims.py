@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from cress.core.kernels.devices import ASKS, device_copies, first_device, give_devices
 from cress.core.kernels.holding import AMOUNTS, HEAD, NEXT, NODE, NONE, OUT, USABLE
 
 # ``running``: the attempt, when it started, its job, the job's priority, the position of its group by name, how it
@@ -162,8 +163,46 @@ def _may_yield(v, victims, spare, left, loss, going):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _take(order, here, amounts, level, need, victims, spare, left, loss, going, chosen):
-    """Take victims in ``order`` until ``need`` fits, then give back in reverse; their number, or -1."""
+def _devices_without(f, nodes, leases, victims, taken, stopping, node):
+    """Fill ``node`` with the row of node ``f`` as it is when all that stop and all victims that were taken are gone."""
+    node[:] = nodes[f]
+    slot = nodes[f, HEAD]
+    while slot != NONE:
+        v = victims[slot, OF]
+        if stopping[slot] or (v != NOBODY and taken[v]):
+            give_devices(slot, node, 1, leases, leases.shape[1] - AMOUNTS - 2)
+        slot = leases[slot, NEXT]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _give_victim(v, f, sign, nodes, leases, victims, node):
+    """The row ``node`` gets back what a victim has of the devices of node ``f`` (1), or loses it again (-1)."""
+    slot = nodes[f, HEAD]
+    while slot != NONE:
+        if victims[slot, OF] == v:
+            give_devices(slot, node, sign, leases, leases.shape[1] - AMOUNTS - 2)
+        slot = leases[slot, NEXT]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def devices_hold(f, copies, ask, nodes, leases, victims, taken, stopping):
+    """Whether so many copies find their devices on node ``f`` when all that stop and all victims taken are gone."""
+    k_count = leases.shape[1] - AMOUNTS - 2
+    node = np.empty(nodes.shape[1], np.int64)
+    _devices_without(f, nodes, leases, victims, taken, stopping, node)
+    return device_copies(node, ask, k_count, False) >= copies
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _take(
+    order, here, amounts, level, need, victims, spare, left, loss, going, chosen, f, copies, ask, nodes, leases, node
+):
+    """Take victims in ``order`` until ``need`` fits, then give back in reverse; their number, or -1.
+
+    ``node`` is the row of node ``f`` as it will be, if devices matter; empty: they do not.
+    """
+    k_count = need.shape[0]
+    asks = node.shape[0] > 0
     count = 0
     for i in order:
         v = here[i]
@@ -177,15 +216,22 @@ def _take(order, here, amounts, level, need, victims, spare, left, loss, going, 
             level[k] += amounts[i, k]
         chosen[count] = i
         count += 1
-        if _fits(level, need):
+        if asks:
+            _give_victim(v, f, 1, nodes, leases, victims, node)
+        if _fits(level, need) and (not asks or device_copies(node, ask, k_count, False) >= copies):
             break
-    if not _fits(level, need):
+    if not _fits(level, need) or (asks and device_copies(node, ask, k_count, False) < copies):
         return -1
     kept = count
     for c in range(count - 1, -1, -1):
         needed = False
         for k in range(need.shape[0]):
             if level[k] - amounts[chosen[c], k] < need[k]:
+                needed = True
+        if asks and not needed:
+            _give_victim(here[chosen[c]], f, -1, nodes, leases, victims, node)
+            if device_copies(node, ask, k_count, False) < copies:
+                _give_victim(here[chosen[c]], f, 1, nodes, leases, victims, node)
                 needed = True
         if not needed:
             for k in range(need.shape[0]):
@@ -201,13 +247,19 @@ def _take(order, here, amounts, level, need, victims, spare, left, loss, going, 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def cheapest_node(request, lack, caps, placed, levels, nodes, leases, victims, taken, spare, left, lost, gone, chosen):
+def cheapest_node(
+    request, lack, caps, placed, levels, nodes, leases, victims, taken, spare, left, lost, gone, chosen, ask, stopping,
+    claimed,
+):  # fmt: skip
     """The node for one copy of ``request`` more than the ``placed`` ones, at the smallest cost, the first of equals.
 
     Returns it, NO_NODE if none will do, and the number of victims beyond those ``taken``, which are in ``chosen`` in
     the order in which they are taken. ``lack`` is the row of the shape: nodes that a clause excludes are left out, and
     those that have as many copies as ``caps`` (empty: any number) allows. ``levels`` (node × K) is what is free, with what was taken. Cost: the largest
     worth, the number of tasks, the work lost; a node that has room costs nothing.
+
+    ``ask`` is what a copy asks of devices. ``stopping`` (per slot) are counted in ``levels`` as gone already; nobody knows
+    which devices those will have for whom others were told to stop on a node that is ``claimed``.
     """
     best, best_count = np.int64(NO_NODE), np.int64(0)
     best_worth, best_number, best_work = np.int64(0), np.int64(0), np.int64(0)
@@ -219,13 +271,20 @@ def cheapest_node(request, lack, caps, placed, levels, nodes, leases, victims, t
     here = np.empty(leases.shape[0], np.int64)
     found = np.empty(leases.shape[0], np.int64)
     amounts = np.empty((leases.shape[0], k_count), np.int64)
+    asks = ask[ASKS] != 0 and nodes.shape[1] > first_device(k_count)
+    node = np.empty(nodes.shape[1] if asks else 0, np.int64)
     for f in range(levels.shape[0]):
         if nodes[f, USABLE] == 0 or lack[f] & OUT != 0:
             continue
         if caps.shape[0] > 0 and placed[f] >= caps[f]:
             continue
-        need[:] = request * (placed[f] + 1)
-        if _fits(levels[f], need):
+        copies = placed[f] + 1
+        need[:] = request * copies
+        if asks:
+            if claimed[f]:
+                continue
+            _devices_without(f, nodes, leases, victims, taken, stopping, node)
+        if _fits(levels[f], need) and (not asks or device_copies(node, ask, k_count, False) >= copies):
             return np.int64(f), np.int64(0)
         level[:] = levels[f]
         _room_on(f, nodes, leases, victims, taken, level)
@@ -240,7 +299,12 @@ def cheapest_node(request, lack, caps, placed, levels, nodes, leases, victims, t
                 loss[:] = lost
                 going[:] = gone
                 order = _largest_first(n, need, amounts) if largest_first else np.arange(n)
-                count = _take(order, here, amounts, level, need, victims, spare, left, loss, going, found)
+                if asks:
+                    _devices_without(f, nodes, leases, victims, taken, stopping, node)
+                count = _take(
+                    order, here, amounts, level, need, victims, spare, left, loss, going, found, f, copies, ask, nodes,
+                    leases, node,
+                )  # fmt: skip
         if count < 0:
             continue
         worth, number, work = np.int64(-(2**62)), np.int64(0), np.int64(0)
