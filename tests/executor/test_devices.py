@@ -18,11 +18,12 @@ from cress.executor.runtimes.base import Given, Spawn
 from cress.executor.runtimes.engines import ENGINES
 from cress.model.node import Allocated, Device
 from cress.model.reports import Cause
-from cress.model.run import Run
+from cress.model.run import File, Run
 from cress.protocol.messages import Devices, Launch, Launches
 from tests.executor.harness import Client, SupervisorProcess, shell, supervisor, until
 
 COMMANDS = {"crun": "crun", "runc": "runc", "bubblewrap": "bwrap"}
+NOT_HERE = "containers need root and one of crun, runc, bubblewrap (Debian packages of these names)"
 GPUS = (Device(kind="gpu", id="0"), Device(kind="gpu", id="1", path="/dev/nvidia1"))
 NODE = (
     Device(kind="disk", id="slow", path="/data/slow", bandwidth=(1, 1, 0, 0)),
@@ -210,6 +211,23 @@ def test_a_disk_that_is_full_or_another_one_is_the_nodes_trouble(tmp_path: Path,
         subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.parametrize("runtime", ["process", "container"])
+def test_a_task_with_files_has_its_disk_as_well(tmp_path: Path, parent: SupervisorProcess, runtime: str) -> None:
+    place = tmp_path / "disk"
+    client = parent.start()
+    if runtime == "container" and not client.inventory.container:
+        pytest.skip(NOT_HERE)
+    client.send(Devices(devices=(disk(place),)))
+    (tmp_path / "source").write_text("hello")
+    files = (File(source=str(tmp_path / "source"), path="in"),)
+    run = shell('mv in "$CRESS_DISK/out" && cat "$CRESS_DISK/out"', files=files, runtime=runtime)
+    launch(client, run, 1, Allocated("disk", "d", 0))
+    end = client.wait_ended(1)
+    assert (end.code, end.error) == (0, "")
+    assert parent.output(1) == "hello"
+    until(lambda: not folders(place), "the folder to be gone")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="other accounts need root")
 def test_a_folder_belongs_to_the_account_of_its_task(tmp_path: Path, parent: SupervisorProcess) -> None:
     for each in (tmp_path, *tmp_path.parents[:-2]):
@@ -228,7 +246,6 @@ def test_a_folder_belongs_to_the_account_of_its_task(tmp_path: Path, parent: Sup
 
 # A device that machines have and containers do not.
 KERNEL = "/dev/kmsg"
-NOT_HERE = "containers need root and one of crun, runc, bubblewrap (Debian packages of these names)"
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not any(map(shutil.which, COMMANDS.values())), reason=NOT_HERE)

@@ -109,7 +109,7 @@ def test_a_full_disk_of_an_executor(bare: Cluster, small_disk: Callable[[Path, i
         wait_until(lambda: client.job(ends).state == "running" and client.job(ends).started, "a task that runs")
         fill(executor)
         waits = [client.submit([script(bare, f"waits{number}", "echo ran")]).jobs[0].id for number in range(6)]
-        wait_until(lambda: "no room" in client.nodes()[0].reason, "a node that rests")
+        wait_until(lambda: "could not start a program" in client.nodes()[0].reason, "a node that rests")
         assert "left on device" in client.nodes()[0].reason or "disk full" in client.nodes()[0].reason
         # What runs goes on, and how it ends is known.
         (bare.folder / "go").touch()
