@@ -18,8 +18,8 @@ def wants(name: str, gpu: float, cpu: float = 1) -> JobBuilder:
     return job(name).group("g").cpu(cpu).needs(gpu=gpu)
 
 
-def world(*nodes: NodeBuilder, policy: str = "FIFO", **options: object) -> World:
-    return World(group("g", 1000, policy), nodes=nodes, dimensions=GPU, **options)
+def world(*nodes: NodeBuilder, policy: str = "FIFO") -> World:
+    return World(group("g", 1000, policy), nodes=nodes, dimensions=GPU)
 
 
 def has(made: World, name: str) -> list[str]:
@@ -55,7 +55,7 @@ def test_whole_devices_and_parts(asked: list[float], given: list[str | None]) ->
     made = world(gpus("n1"))
     for i, amount in enumerate(asked):
         made.submit(wants(f"j{i}", amount)).decide()
-    assert [(has(made, f"j{i}") or [None])[0] for i in range(len(asked))] == given
+    assert [next(iter(has(made, f"j{i}")), None) for i in range(len(asked))] == given
 
 
 def test_who_waits_for_a_device_waits_for_room_and_nobody_behind_takes_it() -> None:
@@ -166,7 +166,7 @@ def test_disks_are_shared_or_somebodys_alone(asked: list[str], given: list[str |
     made = world(node("n1").cpu(8).disks("100M", "100M"))
     for i, amount in enumerate(asked):
         made.submit(reads(f"j{i}", amount.strip("!"), "!" in amount)).decide()
-    found = [(has(made, f"j{i}") or [None])[0] for i in range(len(asked))]
+    found = [next(iter(has(made, f"j{i}")), None) for i in range(len(asked))]
     assert [each and each.removeprefix("disk:") for each in found] == given
 
 

@@ -7,28 +7,28 @@ import sys
 
 _CHECK = """
 import sys
-from cress.core.kernels import balance, choice, holding, timeline, victims
+from cress.core.kernels import balance, choice, devices, holding, timeline, victims
 from cress.core.warm import warm_up
 from cress.language import machine
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from numba.core.dispatcher import Dispatcher
-from tests.core.stories import CONSTRAINED, Player, seeded_operations, seeded_setting
+from tests.core.stories import CONSTRAINED, PLACED, Player, seeded_operations, seeded_setting
 
 def compiled():
     return {
         f"{module.__name__}.{name}": set(each.signatures)
-        for module in (balance, choice, holding, machine, timeline, victims)
+        for module in (balance, choice, devices, holding, machine, timeline, victims)
         for name, each in vars(module).items()
         if isinstance(each, Dispatcher)
     }
 
 met = {}
 for seed in range(12):
-    setting = seeded_setting(seed, constrained=bool(seed % 2))
+    setting = seeded_setting(seed, constrained=seed % 3 == 1, placed=seed % 3 == 2)
     warm_up(Dimensions(setting.custom), Options(**setting.options))
     before = compiled()
-    Player(setting, check=False).play(seeded_operations(seed, 120, CONSTRAINED))
+    Player(setting, check=False).play(seeded_operations(seed, 120, PLACED if setting.placed else CONSTRAINED))
     met |= {name: seed for name, now in compiled().items() if now - before[name]}
 print("not ready:", met)
 sys.exit(bool(met))

@@ -32,7 +32,6 @@ from cress.core.kernels.devices import (
     first_device,
     give_devices,
     mask_at,
-    part_of,
 )
 from cress.language.clauses import Clause, Kind
 from cress.model.node import DISK_KIND, Allocated, Device
@@ -143,13 +142,15 @@ def disks_on(cluster: Cluster, places: Ints, *, free: bool) -> Ints:
 def allocated(cluster: Cluster, slot: int, f: int) -> tuple[Allocated, ...]:
     """The devices of node ``f`` that the lease in ``slot`` has."""
     mask, alone = mask_of(cluster, slot)
+    has = [device for d, device in enumerate(cluster.devices[f]) if mask >> d & 1]
+    kinds = [device.kind for device in has]
     found = []
-    for d, device in enumerate(cluster.devices[f]):
-        if mask >> d & 1:
-            disk = device.kind == DISK_KIND
-            k = 0 if disk else cluster.dimensions.index[device.kind]
-            part = WHOLE * alone if disk else int(part_of(slot, cluster.nodes[f], k, cluster.leases, cluster.k_count))
-            found.append(Allocated(device.kind, device.id, part))
+    for device in has:
+        amount = WHOLE * alone
+        if device.kind != DISK_KIND:
+            held = int(cluster.leases[slot, LEASE_AT + cluster.dimensions.index[device.kind]])
+            amount = held // kinds.count(device.kind)
+        found.append(Allocated(device.kind, device.id, amount))
     return tuple(found)
 
 

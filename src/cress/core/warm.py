@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cress.core import devices
+from cress.core.constraints import NO_WANTS
 from cress.core.scheduler import Scheduler
 from cress.language import warm as language
 from cress.model.decisions import Start
 from cress.model.events import GroupsApplied, JobCancelled, JobSubmitted, NodeAdded, NodeCordoned, NodeLost, TaskEnded
 from cress.model.group import Group, Quota, SchedPolicy
 from cress.model.job import Job, JobType
-from cress.model.node import Node
+from cress.model.node import DISK_KIND, Device, Node
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import MINUTE, SECOND
@@ -23,7 +25,9 @@ from cress.model.times import MINUTE, SECOND
 _CORES = 1000  # millicores
 _ROUNDS = 160
 # Static and dynamic clauses, of one node and of all; some relax.
-_REQUIREMENTS = ("", 'Rack = "r1" && IdleCPU > 1', "", 'Rack in ("r0", "r1") && f(x) = (ClusterLoad > 50%)', "")
+_REQUIREMENTS = (
+    "", 'Rack = "r1" && IdleCPU > 1', "", 'Rack in ("r0", "r1") && f(x) = (ClusterLoad > 50%)', "ExclusiveDisk = True",
+)  # fmt: skip
 _RANKS = ("", "IdleCPU", "", 'CPU + 2 × (Rack = "r1")')
 
 
@@ -54,7 +58,11 @@ def warm_up(dimensions: Dimensions, options: Options) -> None:
 def _play(dimensions: Dimensions, options: Options) -> None:
     core = Scheduler(dimensions, options)
     scale = tuple(_CORES if name == "cpu" else 1024 for name in dimensions.names)
-    nodes = [Node(name=f"n{i}", capacity=tuple(4 * each for each in scale), rack=f"r{i % 2}") for i in range(4)]
+    disks = tuple(Device(kind=DISK_KIND, id=str(i), bandwidth=(2048,) * 4) for i in range(2))
+    nodes = [
+        Node(name=f"n{i}", capacity=tuple(4 * each for each in scale), rack=f"r{i % 2}", devices=disks if i < 2 else ())
+        for i in range(4)
+    ]
     groups = [
         Group(name=policy.value, quota=Quota(scalar=(4 - i) * _CORES), policy=policy)
         for i, policy in enumerate((SchedPolicy.BACKFILL, SchedPolicy.FIFO, SchedPolicy.PRIORITY, SchedPolicy.CAPACITY))
@@ -93,7 +101,15 @@ def _play(dimensions: Dimensions, options: Options) -> None:
         for waiting in list(core.waiting())[:4]:
             core.veto(waiting.job.id)
         core.fits_now(job.request)
+        core.never_fits(job)
+    _devices(core)
     core.clone().decide(_ROUNDS * SECOND)
+
+
+def _devices(core: Scheduler) -> None:
+    """What units of several jobs and whoever asks need; seldom, so the story does not come by it."""
+    request = tuple(2048 * (k > 2) for k in range(len(core.dimensions)))
+    devices.unit_fits(core.cluster, [(request, devices.ask_of(request, NO_WANTS))], 0, empty=True)
 
 
 if __name__ == "__main__":

@@ -250,7 +250,7 @@ def widen(slot, node, leases, k_count):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def part_of(slot, node, k, leases, k_count):
+def _part_of(slot, node, k, leases, k_count):
     """What the lease has of each of its devices of dimension ``k``."""
     mask = leases[slot, mask_at(k_count)]
     count = 0
@@ -275,4 +275,4 @@ def give_devices(slot, node, sign, leases, k_count):
                 held = node[at + ALL + i] if alone else leases[slot, LEASE_AT + DISK_AT + i]
                 node[at + LEFT + i] += sign * held
         elif node[at + KIND] >= 0:
-            node[at + LEFT] += sign * part_of(slot, node, node[at + KIND], leases, k_count)
+            node[at + LEFT] += sign * _part_of(slot, node, node[at + KIND], leases, k_count)
