@@ -325,3 +325,15 @@ def test_nothing_is_remembered_of_jobs_that_are_over() -> None:
     assert not made.core.relations.counts
     kept = made.core.cluster.shapes.values()
     assert all(shape.row >= 0 for shape in kept), "shapes that nobody has waited with"
+
+
+def test_an_application_and_a_job_of_its_name_are_two() -> None:
+    made = World(group("g", 100), nodes=[node(f"n{i}").cpu(4).rack(f"r{i}") for i in range(2)])
+    made.run(job("shop").group("g"))
+    there = made.nodes_of("shop")[0]
+    made.cordon(there)
+    # Of the application nothing runs yet, so it may begin anywhere.
+    made.run(job("web").group("g").application("shop").requires("NetworkAdjacent = True"))
+    made.cordon(there, "").cordon("n1" if there == "n0" else "n0")
+    made.submit(job("after").group("g").requires("JobDependency = shop")).decide()
+    assert made.nodes_of("after") == [there]

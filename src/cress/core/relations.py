@@ -35,6 +35,8 @@ class Application(NamedTuple):
 
     group: str
     application: str
+    # Tuples are equal by what is in them, and a job may be called as an application is (``Key``).
+    kind: str = "application"
 
 
 Whose: TypeAlias = Own | Application | Key | Licence | DataOf
