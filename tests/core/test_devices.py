@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cress.model.events import Outcome
+from cress.model.times import HOUR
 from tests.core.builders import JobBuilder, NodeBuilder, World, group, job, node
 
 GPU = ("gpu",)
@@ -252,3 +253,35 @@ def test_an_end_of_any_kind_gives_the_device_back(outcome: Outcome) -> None:
     made.cancel("first").end(list(made.running.values()), outcome)
     made.run(wants("last", 1))
     assert has(made, "last") == ["gpu:0"]
+
+
+# --- plans ---------------------------------------------------------------------------------------------------
+
+
+def planned(*nodes: NodeBuilder) -> World:
+    everybody = group("g", 1000, "BackFill").with_options(backfill="conservative")
+    return World(everybody, nodes=nodes, dimensions=GPU, node_order="first")
+
+
+def test_a_plan_is_where_a_device_is_free_and_not_where_what_is_left_of_two_would_do() -> None:
+    made = planned(gpus("n1"), gpus("n2"))
+    made.run(wants("a", 0.6), wants("b", 0.6))
+    made.run(wants("half", 0.5))
+    assert made.nodes_of("half") == ["n2"]
+
+
+def test_a_plan_begins_when_a_device_is_given_back() -> None:
+    made = planned(gpus("n1"))
+    made.run(wants("a", 0.6).limit("1h"), wants("b", 0.6).limit("2h"))
+    made.submit(wants("half", 0.5).limit("1h"), wants("two", 2).limit("1h")).decide()
+    starts = [made.core.plans.planned_start(made.state(name)) for name in ("half", "two")]
+    assert starts == [1 * HOUR, 2 * HOUR]
+
+
+def test_a_planned_gang_begins_whole_or_not_at_all() -> None:
+    made = planned(gpus("n1", cpu=4), gpus("n2", 1))
+    made.run(wants("a", 0.6), wants("b", 0.6), wants("c", 0.5, cpu=3))
+    made.submit(wants("gang", 0.5).tasks(2).gang()).decide()
+    assert made.state("gang").waiting == 2
+    made.finish("a", 0)
+    assert has(made, "gang") == ["gpu:0=500", "gpu:0=500"]

@@ -154,17 +154,17 @@ class Timeline:
 
     def _all_copies(self, shape: Shape, t: int, duration: int, now: int) -> Ints:
         n = self.cluster.node_count
-        caps = self.cluster.caps_now(shape) if t == now else self.cluster.caps(shape)
+        caps = self.cluster.caps(shape)
         each = np.minimum(caps, shape.size) if len(caps) else np.full(n, shape.size, np.int64)
         return self._copies(shape, t, duration, n * shape.size, now, each)
 
     def _copies(self, shape: Shape, t: int, duration: int, most: int, now: int, caps: Ints | None = None) -> Ints:
         cluster = self.cluster
         if caps is None:
-            caps = cluster.caps_now(shape) if t == now else cluster.caps(shape)
+            caps = cluster.caps(shape)
         out = np.zeros(cluster.node_count, np.int64)
         loops.total_copies_at(
-            t, shape.request_array, cluster.lack[shape.row], caps, duration, most, now, cluster.nodes,
+            t, shape.request_array, shape.ask, cluster.lack[shape.row], caps, duration, most, now, cluster.nodes,
             cluster.node_count, cluster.leases, self.table, self.view, cluster.k_count, out,
         )  # fmt: skip
         return out
@@ -181,7 +181,7 @@ class Timeline:
             shape.early = np.full(len(cluster.nodes), loops.UNKNOWN, np.int64)
             shape.seen = -1
         time, f = loops.earliest_one(
-            shape.request_array, cluster.lack[shape.row], duration, now, cluster.nodes, cluster.node_count,
+            shape.request_array, shape.ask, cluster.lack[shape.row], duration, now, cluster.nodes, cluster.node_count,
             cluster.leases, self.table, self.view, cluster.k_count, shape.early, shape.seen,
         )  # fmt: skip
         shape.seen = cluster.stamp
@@ -191,7 +191,7 @@ class Timeline:
         """The earliest slot for one task on one of the nodes ``places``; ``None`` if no known end makes room."""
         cluster = self.cluster
         time, f = loops.earliest_among(
-            places, shape.request_array, cluster.lack[shape.row], duration, now, cluster.nodes, cluster.leases,
+            places, shape.request_array, shape.ask, cluster.lack[shape.row], duration, now, cluster.nodes, cluster.leases,
             self.table, self.view, cluster.k_count,
         )  # fmt: skip
         return None if f < 0 else Slot(time, [(f, 1)])
@@ -208,7 +208,7 @@ class Timeline:
     def _earliest_together(self, shape: Shape, duration: int, now: int, before: int) -> int:
         cluster = self.cluster
         return loops.earliest_together(  # type: ignore[no-any-return]
-            shape.request_array, cluster.lack[shape.row], cluster.caps(shape), shape.size, duration, now, before,
+            shape.request_array, shape.ask, cluster.lack[shape.row], cluster.caps(shape), shape.size, duration, now, before,
             cluster.nodes, cluster.node_count, cluster.leases, self.table, self.view, cluster.k_count,
         )  # fmt: skip
 
@@ -262,7 +262,7 @@ class Timeline:
         return all(
             cluster.node_stamp(f) <= reservation.stamp
             or loops.copies_at(
-                f, start, request, lack, duration, count, now, cluster.nodes, cluster.leases, self.table, self.view,
+                f, start, request, shape.ask, lack, duration, count, now, cluster.nodes, cluster.leases, self.table, self.view,
                 cluster.k_count, level,
             )
             >= count

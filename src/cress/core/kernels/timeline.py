@@ -3,7 +3,8 @@
 ``bookings`` (int64, one row each): node, start, end, next, previous, force, then K amounts. A booking of force 0 is
 set aside, of force 1 it counts for everyone, above that only in the view of that number.
 ``lack`` is the row of the shape that asks: a node that one of its clauses excludes is not looked at. ``caps`` (int64, per
-node) bound the copies of a gang on it; it is empty if nothing but room does.
+node) bound the copies of a gang on it; it is empty if nothing but room does. ``ask`` is what a copy asks of devices: leases
+give them back as they end, bookings keep amounts only.
 A lease that outlived its end counts as ending in the next microsecond, and a booking that is due as starting then: so
 what leases give back late is kept for the bookings that wait for it, and nothing else on the node is.
 """
@@ -15,6 +16,7 @@ from heapq import heapify, heapreplace
 import numpy as np
 from numba import njit
 
+from cress.core.kernels.devices import ASKS, MANY, device_copies, first_device, give_devices
 from cress.core.kernels.holding import (
     AMOUNTS,
     BOOKED,
@@ -107,8 +109,38 @@ def walk(f, request, nodes, leases, k_count, level):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sweep(f, request, duration, now, nodes, leases, bookings, view, k_count):
-    """Earliest t >= now such that ``request`` fits on ``f`` during [t, t + duration) beside the bookings in force."""
+def ready(f, ask, nodes, leases, k_count):
+    """Earliest end of a lease at which a copy finds its devices on ``f``: 0 = it does now, NEVER = no known end will do."""
+    if ask[ASKS] == 0 or nodes.shape[1] == first_device(k_count) or device_copies(nodes[f], ask, k_count, False) > 0:
+        return 0
+    node = nodes[f].copy()
+    slot = nodes[f, HEAD]
+    while slot != NONE and leases[slot, END] < NEVER:
+        give_devices(slot, node, 1, leases, k_count)
+        if device_copies(node, ask, k_count, False) > 0:
+            return leases[slot, END]
+        slot = leases[slot, NEXT]
+    return NEVER
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _devices_at(f, t, ask, now, nodes, leases, k_count):
+    """How many copies find their devices on ``f`` at ``t``."""
+    if ask[ASKS] == 0 or nodes.shape[1] == first_device(k_count):
+        return MANY
+    if max(nodes[f, FIRST_END], now + 1) > t:
+        return device_copies(nodes[f], ask, k_count, False)
+    node = nodes[f].copy()
+    slot = nodes[f, HEAD]
+    while slot != NONE and max(leases[slot, END], now + 1) <= t:
+        give_devices(slot, node, 1, leases, k_count)
+        slot = leases[slot, NEXT]
+    return device_copies(node, ask, k_count, False)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sweep(f, request, duration, now, after, nodes, leases, bookings, view, k_count):
+    """Earliest t >= ``after`` >= now such that ``request`` fits on ``f`` during [t, t + duration) beside the bookings in force."""
     if nodes[f, USABLE] == 0:
         return NEVER
     points = 0
@@ -147,7 +179,7 @@ def sweep(f, request, duration, now, nodes, leases, bookings, view, k_count):
     order = np.argsort(when[:n], kind="mergesort")
     level = nodes[f, FREE : FREE + k_count].copy()
     start = np.int64(-1)
-    t = now
+    t = after
     i = 0
     while True:
         while i < n and when[order[i]] <= t:
@@ -172,17 +204,17 @@ def block_booked(booked, lack_row, request, duration, now, nodes, leases, bookin
     for i in range(booked.shape[0]):
         f = booked[i]
         blocked[f] = 0
-        if lack_row[f] == 0 and sweep(f, request, duration, now, nodes, leases, bookings, view, k_count) != now:
+        if lack_row[f] == 0 and sweep(f, request, duration, now, now, nodes, leases, bookings, view, k_count) != now:
             blocked[f] = 1
             count += 1
     return count
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def earliest_one(request, lack, duration, now, nodes, node_count, leases, bookings, view, k_count, early, seen):
+def earliest_one(request, ask, lack, duration, now, nodes, node_count, leases, bookings, view, k_count, early, seen):
     """Node and time at which one copy of ``request`` fits first; the first registered node among equals.
 
-    ``early`` caches ``walk`` per node, right up to stamp ``seen``, UNKNOWN where it was not needed yet: nothing gets
+    ``early`` caches ``walk`` and ``ready`` per node, right up to stamp ``seen``, UNKNOWN where it was not needed yet: nothing gets
     free on a node before its first end, so most nodes need no walk. Returns (time, node), (NEVER, -1) if no known end
     will do.
     """
@@ -202,7 +234,7 @@ def earliest_one(request, lack, duration, now, nodes, node_count, leases, bookin
                     fits = False
             if not fits and max(nodes[f, FIRST_END], now + 1) >= best:
                 continue
-            t = walk(f, request, nodes, leases, k_count, level)
+            t = max(walk(f, request, nodes, leases, k_count, level), ready(f, ask, nodes, leases, k_count))
             early[f] = t
         if t == 0:
             t = now
@@ -211,7 +243,7 @@ def earliest_one(request, lack, duration, now, nodes, node_count, leases, bookin
         if t >= best:
             continue
         if nodes[f, BOOKED] != NONE:
-            t = sweep(f, request, duration, now, nodes, leases, bookings, view, k_count)
+            t = sweep(f, request, duration, now, t, nodes, leases, bookings, view, k_count)
         if t < best:
             best = t
             node = f
@@ -219,14 +251,18 @@ def earliest_one(request, lack, duration, now, nodes, node_count, leases, bookin
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def earliest_among(places, request, lack, duration, now, nodes, leases, bookings, view, k_count):
+def earliest_among(places, request, ask, lack, duration, now, nodes, leases, bookings, view, k_count):
     """As ``earliest_one``, over the nodes ``places`` only, without a cache."""
     best = np.int64(NEVER)
     node = np.int64(-1)
     for i in range(places.shape[0]):
         if lack[places[i]] & OUT != 0:
             continue
-        t = sweep(places[i], request, duration, now, nodes, leases, bookings, view, k_count)
+        t = ready(places[i], ask, nodes, leases, k_count)
+        if t >= best:
+            continue
+        t = now if t == 0 else max(t, now + 1)
+        t = sweep(places[i], request, duration, now, t, nodes, leases, bookings, view, k_count)
         if t < best:
             best = t
             node = places[i]
@@ -259,13 +295,14 @@ def _level_at(f, t, now, nodes, leases, k_count, level):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def copies_at(f, t, request, lack, duration, most, now, nodes, leases, bookings, view, k_count, level):
+def copies_at(f, t, request, ask, lack, duration, most, now, nodes, leases, bookings, view, k_count, level):
     """How many copies of ``request`` fit on ``f`` during all of [t, t + duration), at most ``most``.
 
     ``level`` is room for K amounts.
     """
     if nodes[f, USABLE] == 0 or lack[f] & OUT != 0:
         return 0
+    most = min(most, _devices_at(f, t, ask, now, nodes, leases, k_count))
     if nodes[f, BOOKED] == NONE:
         _level_at(f, t, now, nodes, leases, k_count, level)
         return _copies_of(level, request, k_count, most)
@@ -335,7 +372,7 @@ def _next_change(f, t, duration, now, nodes, leases, bookings, view):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def earliest_together(
-    request, lack, caps, size, duration, now, before, nodes, node_count, leases, bookings, view, k_count
+    request, ask, lack, caps, size, duration, now, before, nodes, node_count, leases, bookings, view, k_count
 ):
     """Earliest time in [now, before) at which ``size`` copies of ``request`` fit for ``duration``; NEVER if there is none.
 
@@ -357,7 +394,7 @@ def earliest_together(
                 room = False
         if large and room:
             copies[f] = copies_at(
-                f, now, request, lack, duration, most, now, nodes, leases, bookings, view, k_count, level
+                f, now, request, ask, lack, duration, most, now, nodes, leases, bookings, view, k_count, level
             )
             total += copies[f]
         if large:
@@ -371,7 +408,7 @@ def earliest_together(
             total -= copies[f]
             most = _most(f, size, lack, caps)
             copies[f] = copies_at(
-                f, t, request, lack, duration, most, now, nodes, leases, bookings, view, k_count, level
+                f, t, request, ask, lack, duration, most, now, nodes, leases, bookings, view, k_count, level
             )
             total += copies[f]
             heapreplace(changes, (_next_change(f, t, duration, now, nodes, leases, bookings, view), f))
@@ -380,7 +417,7 @@ def earliest_together(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def total_copies_at(
-    t, request, lack, caps, duration, most, now, nodes, node_count, leases, bookings, view, k_count, out
+    t, request, ask, lack, caps, duration, most, now, nodes, node_count, leases, bookings, view, k_count, out
 ):
     """Copies of ``request`` per node during [t, t + duration) into ``out``, until ``most``; their sum, at most that."""
     level = np.empty(k_count, np.int64)
@@ -395,6 +432,8 @@ def total_copies_at(
                     possible = False
         if possible and total < most:
             left = _most(f, most - total, lack, caps)
-            out[f] = copies_at(f, t, request, lack, duration, left, now, nodes, leases, bookings, view, k_count, level)
+            out[f] = copies_at(
+                f, t, request, ask, lack, duration, left, now, nodes, leases, bookings, view, k_count, level
+            )
             total += out[f]
     return total
