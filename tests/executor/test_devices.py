@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from cress.executor import processes
 from cress.executor.environment import variables
 from cress.executor.outfit import Outfit, Outfits
-from cress.executor.runtimes.base import Given, Spawn
+from cress.executor.runtimes.base import Given, Spawn, StartError
 from cress.executor.runtimes.engines import ENGINES
+from cress.executor.scratch import Scratch
 from cress.model.node import Allocated, Device
 from cress.model.reports import Cause
 from cress.model.run import File, Run
@@ -209,6 +211,11 @@ def test_a_disk_that_is_full_or_another_one_is_the_nodes_trouble(tmp_path: Path,
         assert (end.cause, end.error) == (Cause.NODE, f"disk d ({place}) is full")
     finally:
         subprocess.run(["umount", str(place)], check=True)
+    # Nothing is mounted there any more, and the agent comes back: what is below is not the disk.
+    client.send(Devices(devices=(disk(place),)))
+    launch(client, shell("true"), 4, Allocated("disk", "d", 0))
+    end = client.wait_ended(4)
+    assert (end.cause, end.error) == (Cause.NODE, f"disk d ({place}) {why}")
 
 
 @pytest.mark.parametrize("runtime", ["process", "container"])
@@ -240,6 +247,68 @@ def test_a_folder_belongs_to_the_account_of_its_task(tmp_path: Path, parent: Sup
     end = client.wait_ended(1)
     assert (end.code, end.error) == (0, "")
     assert parent.output(1) == f"{pwd.getpwnam('nobody').pw_name}:700\n"
+
+
+# --- folders, without a supervisor -----------------------------------------------------------------------------------
+
+
+def scratch_on(place: Path) -> tuple[Scratch, Outfits, Path]:
+    """The folders of attempts on one disk, and where they are."""
+    outfits = Outfits("k", (disk(place),))
+    return Scratch(print), outfits, Path(outfits.base(disk(place)))
+
+
+def removed(scratch: Scratch) -> None:
+    """Remove what is to go, and wait for the children that do it."""
+    before = processes.children(os.getpid())
+    scratch.remove()
+    for pid in processes.children(os.getpid()) - before:
+        assert os.waitpid(pid, 0)[1] == 0
+        assert scratch.ended(pid)
+
+
+def test_a_number_that_was_used_before_has_a_new_folder_that_stays(tmp_path: Path) -> None:
+    """What is left of that number is removed, in the same turn, and though something of the like is still being removed."""
+    scratch, outfits, base = scratch_on(tmp_path)
+    for name in ("7", "7.old"):
+        (base / name).mkdir(parents=True)
+        (base / name / "file").touch()
+    scratch.fit(outfits, (disk(tmp_path),))
+    scratch.make(7, outfits.of(7, (Allocated("disk", "d", 0),)), None)
+    (base / "7" / "mine").touch()
+    removed(scratch)
+    assert [str(each.relative_to(base)) for each in sorted(base.rglob("*"))] == ["7", "7/mine"]
+
+
+def test_a_link_in_the_place_of_the_executors_folder_is_not_followed(tmp_path: Path) -> None:
+    scratch, outfits, base = scratch_on(tmp_path / "disk")
+    other = tmp_path / "other"
+    (other / "7").mkdir(parents=True)
+    (other / "7" / "file").touch()
+    base.symlink_to(other)
+    scratch.fit(outfits, (disk(tmp_path / "disk"),))
+    outfit = outfits.of(7, (Allocated("disk", "d", 0),))
+    with pytest.raises(StartError, match="is somebody else's"):
+        scratch.make(7, outfit, None)
+    # It was its own when the task began.
+    scratch.over(7)
+    removed(scratch)
+    assert (other / "7" / "file").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_what_a_task_has_mounted_in_its_folder_is_not_removed(tmp_path: Path) -> None:
+    scratch, outfits, base = scratch_on(tmp_path / "disk")
+    scratch.fit(outfits, (disk(tmp_path / "disk"),))
+    scratch.make(7, outfits.of(7, (Allocated("disk", "d", 0),)), None)
+    for each in (tmp_path / "precious", base / "7" / "a b"):
+        each.mkdir()
+    (tmp_path / "precious" / "file").touch()
+    subprocess.run(["mount", "--bind", str(tmp_path / "precious"), str(base / "7" / "a b")], check=True)
+    scratch.over(7)
+    removed(scratch)
+    assert (tmp_path / "precious" / "file").exists()
+    assert not (base / "7").exists()
 
 
 # --- containers ------------------------------------------------------------------------------------------------------

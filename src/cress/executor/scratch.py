@@ -2,6 +2,9 @@
 
 ``<disk>/cress-<executor>/<attempt>``, for the account of the task alone. What an earlier supervisor left is removed as soon as
 the disks are known. Removing may take long, so a child does it; one child for all folders of a turn.
+
+The disk may be somebody's who renames what is on it at any moment. So the folder of the executor is opened, seen to be its own, and
+what is in it, where nobody else may write, is reached from there.
 """
 
 from __future__ import annotations
@@ -12,10 +15,13 @@ import os
 import resource
 import shutil
 import signal
-from collections.abc import Callable, Collection, Iterable, Sequence
+import stat
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from cress.executor import tidy
 from cress.executor.outfit import Outfit, Outfits
+from cress.executor.runtimes import linux
 from cress.executor.runtimes.base import StartError
 from cress.model.node import DISK_KIND, Device
 
@@ -35,6 +41,7 @@ class Scratch:
 
     def fit(self, outfits: Outfits, devices: Iterable[Device]) -> None:
         """These are the devices of the node from now on; what nobody needs any more of what is on its disks is removed."""
+        before = self._systems
         self._names, self._systems = {}, {}
         living = {folder for folders in self._known.values() for folder in folders}
         for disk in devices:
@@ -43,11 +50,16 @@ class Scratch:
             base = outfits.base(disk)
             self._names[base] = f"disk {disk.id} ({disk.path})"
             with contextlib.suppress(OSError):
-                self._systems[base] = os.stat(disk.path).st_dev  # noqa: PTH116
-            with contextlib.suppress(OSError):
-                if os.lstat(base).st_uid == os.geteuid():
-                    found = (f"{base}/{name}" for name in os.listdir(base))  # noqa: PTH208
-                    self._gone += [each for each in found if each not in living]
+                system = os.stat(disk.path).st_dev  # noqa: PTH116
+                if base not in before or system != os.stat(f"{disk.path}/..").st_dev:  # noqa: PTH116
+                    self._systems[base] = system
+                else:
+                    # Nothing is mounted there: if it was, it still is to be.
+                    self._systems[base] = before[base]
+            with contextlib.suppress(OSError), _opened(base) as place:
+                for name in os.listdir(place):  # noqa: PTH208
+                    if f"{base}/{name}" not in living:
+                        self._set_aside(base, name, place)
 
     def keep(self, attempt: int, folders: tuple[str, ...]) -> None:
         """The attempt has, or is to have, these folders until it is over."""
@@ -79,15 +91,20 @@ class Scratch:
             raise OSError(errno.ENOSPC, "full")
         with contextlib.suppress(FileExistsError):
             os.mkdir(base, 0o711)  # noqa: PTH102
-        if os.lstat(base).st_uid != os.geteuid() or os.path.islink(base):  # noqa: PTH114
-            raise OSError(errno.EPERM, f"{base} is somebody else's")
-        with contextlib.suppress(FileNotFoundError):
-            # Of an attempt of this number that nobody knows any more.
-            os.rename(folder, f"{folder}.old")  # noqa: PTH104
-            self._gone.append(f"{folder}.old")
-        os.mkdir(folder, 0o700)  # noqa: PTH102
-        if account is not None:
-            os.chown(folder, *account)
+        name = folder.rpartition("/")[2]
+        with _opened(base) as place:
+            with contextlib.suppress(FileNotFoundError):
+                # Of an attempt of this number that nobody knows any more.
+                self._set_aside(base, name, place)
+            os.mkdir(name, 0o700, dir_fd=place)
+            if account is not None:
+                os.chown(name, *account, dir_fd=place, follow_symlinks=False)
+
+    def _set_aside(self, base: str, name: str, place: int) -> None:
+        """Have it removed, by another name: an attempt may get this one meanwhile."""
+        aside = f"old-{time.monotonic_ns()}"
+        os.rename(name, aside, src_dir_fd=place, dst_dir_fd=place)
+        self._gone.append(f"{base}/{aside}")
 
     def over(self, attempt: int) -> None:
         """Nothing of the attempt runs any more."""
@@ -129,10 +146,27 @@ class Scratch:
         return self._removing & set(pids)
 
 
+@contextlib.contextmanager
+def _opened(base: str) -> Iterator[int]:
+    """A descriptor of the executor's folder on a disk. Raises OSError, also for one that is somebody else's."""
+    try:
+        place = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except NotADirectoryError:
+        raise OSError(errno.EPERM, f"{base} is somebody else's") from None
+    try:
+        if os.fstat(place).st_uid != os.geteuid():
+            raise OSError(errno.EPERM, f"{base} is somebody else's")
+        yield place
+    finally:
+        os.close(place)
+
+
 def _empty(folder: str) -> bool:
     """Remove a folder with nothing in it; False: there is something in it."""
+    base, _, name = folder.rpartition("/")
     try:
-        os.rmdir(folder)  # noqa: PTH106
+        with _opened(base) as place:
+            os.rmdir(name, dir_fd=place)
     except FileNotFoundError:
         return True
     except OSError:
@@ -149,10 +183,21 @@ def _remove(folders: Sequence[str]) -> None:
         # The lock of the executor's folder, above all.
         os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         for folder in folders:
-            if os.path.islink(folder) or not os.path.isdir(folder):  # noqa: PTH114, PTH112
-                with contextlib.suppress(OSError):
-                    os.unlink(folder)  # noqa: PTH108
-            else:
-                shutil.rmtree(folder, onerror=tidy.in_spite)
+            base, _, name = folder.rpartition("/")
+            with contextlib.suppress(OSError):
+                with _opened(base) as place:
+                    os.fchdir(place)
+                _unmount(f"{os.getcwd()}/{name}")  # noqa: PTH109
+                if stat.S_ISDIR(os.lstat(name).st_mode):
+                    shutil.rmtree(name, onerror=tidy.in_spite)
+                else:
+                    os.unlink(name)  # noqa: PTH108
     finally:
         os._exit(0)
+
+
+def _unmount(folder: str) -> None:
+    """Take away what a task has mounted in its folder: what is there is not its own. Raises OSError."""
+    for place in reversed(linux.mounted()):
+        if place == folder or place.startswith(f"{folder}/"):
+            linux.unmount(place)

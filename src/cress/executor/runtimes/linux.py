@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Iterable
 
 NEWNS, NEWUTS, NEWIPC, NEWPID = 0x0002_0000, 0x0400_0000, 0x0800_0000, 0x2000_0000
@@ -17,11 +18,15 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVA
     1 << 14,
     1 << 18,
 )
+MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
 
 _PDEATHSIG, _CAPBSET_READ, _CAPBSET_DROP, _SUBREAPER, _NO_NEW_PRIVS, _AMBIENT = 1, 23, 24, 36, 38, 47
 _AMBIENT_CLEAR = 4
 _CAPABILITY_VERSION = 0x2008_0522
 _CAPABILITIES = 64  # more than there are; reading one that is not there says so
+
+# The kernel writes ``\040`` for a space in a path.
+_OCTAL = re.compile(rb"\\([0-7]{3})")
 
 # Loaded before anybody forks.
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -42,6 +47,17 @@ def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> No
     texts = (source or "none", target, kind, data)
     first, second, third, last = (os.fsencode(each) or None for each in texts)
     _check(_libc.mount(first, second, third, ctypes.c_ulong(flags), last), f"mount {target}")
+
+
+def unmount(target: str) -> None:
+    """Unmount now, and in the kernel as soon as nobody uses it; a link is not followed."""
+    _check(_libc.umount2(os.fsencode(target), MNT_DETACH | UMOUNT_NOFOLLOW), f"umount {target}")
+
+
+def mounted() -> list[str]:
+    """Where something is mounted, in the order in which it was."""
+    with open("/proc/self/mountinfo", "rb") as lines:  # noqa: PTH123
+        return [os.fsdecode(_OCTAL.sub(_octal, line.split(b" ")[4])) for line in lines]
 
 
 def private_mounts() -> None:
@@ -81,6 +97,10 @@ def set_capabilities(kept: Iterable[int]) -> None:
     low, high = mask & 0xFFFF_FFFF, mask >> 32
     data = (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)  # effective, permitted, inheritable
     _check(_libc.capset(header, data), "capset")
+
+
+def _octal(match: re.Match[bytes]) -> bytes:
+    return bytes([int(match[1], 8)])
 
 
 def _check(result: int, what: str) -> None:
