@@ -202,3 +202,22 @@ def test_a_real_machine_is_looked_at_without_trouble(tmp_path: Path) -> None:
     for each in devices.disks(tmp_path, Machine()):
         assert Path(each.path).is_dir()
         assert min(each.bandwidth) > 0
+
+
+def test_file_systems_that_are_on_no_disk_are_not_asked(
+    sysfs: Sysfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of another machine, which is away, would answer never; and one may say of itself nothing at all."""
+    sysfs.disk("sdb", "8:16")
+    sysfs.mount("8:16", tmp_path / "b")
+    sysfs.mount("0:45", tmp_path / "away", "server:/export", kind="nfs")
+    sysfs.mount("0:46", tmp_path / "unnamed", "", kind="tmpfs")
+    asked: list[str] = []
+
+    def is_folder(path: str) -> bool:
+        asked.append(path)
+        return True
+
+    monkeypatch.setattr(os.path, "isdir", is_folder)
+    assert [path for _, path, _ in found(sysfs, tmp_path)] == [str(tmp_path / "b")]
+    assert asked == [str(tmp_path / "b")]

@@ -95,15 +95,16 @@ def _mounted(machine: Machine) -> Iterable[_Mounted]:
         return
     for line in lines:
         left, _, right = line.partition(" - ")
-        fields, (kind, source, options) = left.split(), right.split()[:3]
+        fields, (kind, source, options) = left.split(), right.split(" ")[:3]
         number, root, place, own = fields[2], fields[3], _unescaped(fields[4]), fields[5].split(",")
         # A part of a file system that is mounted again elsewhere is no other one; but of btrfs people mount parts.
         if (root != "/" and kind != "btrfs") or "ro" in own or "ro" in options.split(","):
             continue
-        if place.startswith(_BOOT) or not os.path.isdir(place):  # noqa: PTH112
-            continue
         disk = _whole(number, _unescaped(source), machine)
-        if not disk or _NO_DISKS.fullmatch(disk):
+        if place.startswith(_BOOT) or not disk or _NO_DISKS.fullmatch(disk):
+            continue
+        # Only now is the file system asked: one of another machine may not answer.
+        if not os.path.isdir(place):  # noqa: PTH112
             continue
         with contextlib.suppress(OSError):
             room = os.statvfs(place)

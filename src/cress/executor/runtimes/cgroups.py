@@ -307,7 +307,7 @@ def _mounts() -> list[tuple[str, str, list[str]]]:
     for line in _read("/proc/self/mountinfo").splitlines():
         left, _, right = line.partition(" - ")
         place = left.split()[4].replace("\\040", " ")
-        kind, _, options = right.split()[:3]
+        kind, _, options = right.split(" ")[:3]  # the second may be empty
         if kind.startswith("cgroup"):
             found.append((place, kind, options.split(",")))
     return found
