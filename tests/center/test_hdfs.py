@@ -151,10 +151,25 @@ def test_a_folder_in_itself_without_end_is_left_at_some_point(monkeypatch: pytes
         ("swebhdfs://nn/a", (), ["https://nn:9871"]),
         ("http://gw/webhdfs/v1/a", ("gw=http://x:1",), ["http://gw"]),
         ("https://gw:14000/webhdfs/v1/a", (), ["https://gw:14000"]),
+        ("https://gw:14000/webhdfs/v1/a", ("nn=https://gw:14000",), ["https://gw:14000"]),
     ],
 )
 def test_who_is_asked(data: str, told: tuple[str, ...], urls: list[str]) -> None:
-    assert [gateway.url for gateway in Namenodes(told).of(parse_data_name(data))] == urls
+    assert [gateway.url for gateway in Namenodes((*told, "any")).of(parse_data_name(data))] == urls
+    # Whoever submits a job cannot have the center ask hosts that its operator did not name.
+    named = [gateway.url for gateway in Namenodes(told).of(parse_data_name(data))]
+    assert named == (urls if any(url in text.lower() for url in urls for text in told) else [])
+
+
+def test_a_host_that_nobody_named_is_not_asked() -> None:
+    async def ask(name: str) -> Places:
+        return await Hdfs(Namenodes(["nn=http://x"])).places(parse_data_name(name))
+
+    with Namenode(FILES) as namenode, pytest.raises(UnlocatedError) as caught:
+        asyncio.run(ask(f"{namenode.url}/webhdfs/v1/one"))
+    assert str(caught.value) == f"127.0.0.1:{namenode.port} is none that the center may ask (--webhdfs)"
+    assert caught.value.lasting
+    assert not namenode.asked
 
 
 def test_as_whom() -> None:

@@ -40,7 +40,7 @@ class Located(Inside):
         self, data: Path, namenode: Namenode, *, age: int = HOUR, patience: float = 10, **settings: Any
     ) -> None:
         super().__init__(data, **settings)
-        hdfs = Hdfs(Namenodes([f"nn:8020={namenode.url}"]), patience=patience)
+        hdfs = Hdfs(Namenodes([f"nn:8020={namenode.url}", "any"]), patience=patience)
         self.locator = Locator(self.engine, hdfs, age)
         self.task: asyncio.Task[None] | None = None
 

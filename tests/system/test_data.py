@@ -35,7 +35,7 @@ def home(namenode: Namenode) -> Iterator[Cluster]:
     sets = cluster.folder / "sets"
     (sets / "a").mkdir(parents=True)
     try:
-        cluster.start_center("--webhdfs", f"nn:8020={namenode.url}")
+        cluster.start_center("--webhdfs", f"nn:8020={namenode.url}", "--webhdfs", "any")
         cluster.start_executor("node1", "<2, 2G>")
         cluster.start_executor(
             "node2",

@@ -97,7 +97,7 @@ class Hdfs:
                 problem = UnlocatedError(f"the namenode at {gateway.url} cannot be reached")
             except (msgspec.MsgspecError, httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
                 problem = UnlocatedError(f"what {gateway.url} answers is not WebHDFS")
-        raise problem or UnlocatedError("nobody is known who could say where it lies")
+        raise problem or UnlocatedError(f"{data.place} is none that the center may ask (--webhdfs)", lasting=True)
 
     async def _places(self, gateway: Gateway, path: str) -> Places:
         status = (await self._ask(gateway, path, "GETFILESTATUS", FileStatus)).FileStatus

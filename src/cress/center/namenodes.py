@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from cress.model.datanames import SCHEMES, DataName
@@ -14,6 +14,8 @@ from cress.model.errors import InputError
 # Where namenodes of Hadoop 3 listen for HTTP and for HTTPS.
 HTTP_PORT, HTTPS_PORT = 9870, 9871
 HINT = "nn:8020=http://nn:9870, or a name for several: logs=http://nn1:9870,http://nn2:9870"
+# Instead of a name with addresses: whoever submits a job may have any host asked.
+ANY = "any"
 
 _NAME = re.compile(r"[A-Za-z0-9_.:\[\]-]+")
 _URL = re.compile(r"(https?)://(?:([A-Za-z0-9_.-]+)@)?([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?/?")
@@ -27,11 +29,19 @@ class Gateway(NamedTuple):
 
 
 class Namenodes:
-    """What the operator said of namenodes, ``NAME[:PORT]=URL[,URL]`` each. Raises InputError with the field --webhdfs."""
+    """What the operator said of namenodes, ``NAME[:PORT]=URL[,URL]`` each, or ``any``. Raises InputError with the field --webhdfs.
+
+    Names come from those who submit jobs, and may be of any host that the center reaches: others than those that the operator
+    named are asked only after the word ``any``.
+    """
 
     def __init__(self, told: Iterable[str] = ()) -> None:
         self._told: dict[str, tuple[Gateway, ...]] = {}
+        self._any = False
         for text in told:
+            if text.strip() == ANY:
+                self._any = True
+                continue
             name, _, urls = text.partition("=")
             name = name.strip().lower()
             if not _NAME.fullmatch(name) or not urls.strip():
@@ -41,7 +51,7 @@ class Namenodes:
             self._told[name] = tuple(_gateway(url.strip()) for url in urls.split(","))
 
     def of(self, data: DataName) -> tuple[Gateway, ...]:
-        """Whom to ask about this data, one after the other until one is in charge."""
+        """Whom to ask about this data, one after the other until one is in charge; nobody: the operator does not say."""
         told = self._told.get(data.place) or self._told.get(data.host)
         if told and data.scheme not in ("http", "https"):
             return told
@@ -50,12 +60,10 @@ class Namenodes:
         if data.scheme == "hdfs" or (not port and data.scheme in ("webhdfs", "swebhdfs")):
             # The port of an hdfs:// URL is that of another protocol.
             port = HTTPS_PORT if scheme == "https" else HTTP_PORT
-        return (Gateway(f"{scheme}://{data.host}{f':{port}' if port else ''}", myself()),)
-
-    @property
-    def told(self) -> Mapping[str, tuple[Gateway, ...]]:
-        """By name."""
-        return self._told
+        url = f"{scheme}://{data.host}{f':{port}' if port else ''}"
+        known = (each for gateways in self._told.values() for each in gateways if each.url == url)
+        gateway = next(known, Gateway(url, myself()) if self._any else None)
+        return () if gateway is None else (gateway,)
 
 
 def myself() -> str:

@@ -79,7 +79,8 @@ def center(
     webhdfs: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAMENODE=URL", help="Where WebHDFS of hdfs://NAMENODE is asked (docs/data.md); several times."
+            metavar="NAMENODE=URL",
+            help="Where WebHDFS of hdfs://NAMENODE is asked (docs/data.md); several times. any: others are asked too.",
         ),
     ] = None,
     data_age: Annotated[

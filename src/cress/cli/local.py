@@ -179,7 +179,8 @@ class LocalCluster:
             # The executors and clients know where it listened.
             urls = urlsplit(self.endpoint.url), urlsplit(self.endpoint.executor_url)
             ports = [url.port or 0 for url in urls]
-        command = ["center", "--data", str(plan.data), "--host", plan.host]
+        # Who submits here is whose machine this is: any namenode may be asked.
+        command = ["center", "--data", str(plan.data), "--host", plan.host, "--webhdfs", "any"]
         command += ["--port", str(ports[0]), "--executor-port", str(ports[1])]
         for each in plan.options:
             command += ["--option", each]
