@@ -85,7 +85,7 @@ def test_all_that_is_sent_is_within_its_bounds(first: Sample, story: list[tuple[
 def counted(
     at: float, busy: dict[int, int], ticks: dict[int, int], sent: int = 0, blocks: dict[str, int] | None = None
 ) -> Counted:
-    return Counted(at, busy, ticks, sent, blocks or {})
+    return Counted(at, busy, ticks, {"eth0": sent}, blocks or {})
 
 
 def test_shares_between_two_counts() -> None:
@@ -93,6 +93,13 @@ def test_shares_between_two_counts() -> None:
     second = counted(12.0, {0: 300, 1: 50}, {0: 1200, 1: 1200}, 5_000 + 25_000_000, {"sda": 2_100, "sdb": 1_000})
     sample = between(first, second, 10**9, (8 * 2**30, 2 * 2**30))
     assert sample == pytest.approx((250 / 400, 0.75, 0.1, 0.75, 2 * 2**30))
+
+
+def test_an_interface_that_comes_has_not_sent_all_that_it_ever_has_just_now() -> None:
+    first, second = counted(0.0, {}, {}, 1_000), counted(1.0, {}, {}, 12_501_000)
+    second.sent["eth1"] = 10**12
+    assert between(first, second, 10**9, (0, 0)).network == pytest.approx(0.1)
+    assert between(second, first, 10**9, (0, 0)).network == 0
 
 
 def test_a_processor_or_disk_that_comes_or_goes_says_nothing() -> None:

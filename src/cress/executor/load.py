@@ -34,12 +34,12 @@ WHOLE = 1000
 
 
 class Counted(NamedTuple):
-    """What the kernel has counted until a moment: busy and all ticks of processors, bytes sent, busy ms of each disk."""
+    """What the kernel has counted until a moment: of each processor busy and all ticks, bytes sent, busy ms of each disk."""
 
     at: float
     busy: dict[int, int]
     ticks: dict[int, int]
-    sent: int
+    sent: dict[str, int]
     disks: dict[str, int]
 
 
@@ -75,12 +75,13 @@ def smoothed(before: Sample | None, sample: Sample, elapsed: float, half_life: f
 def between(first: Counted, second: Counted, bits: int, memory: tuple[int, int]) -> Sample:
     """The shares between two counts; ``bits``/s is all that can be sent, ``memory`` the total and what is available.
 
-    A processor or disk that is in one of the counts only, or was counted anew meanwhile, says nothing.
+    A processor, interface or disk that is in one of the counts only, or was counted anew meanwhile, says nothing.
     """
     elapsed = max(1e-3, second.at - first.at)
     cpus = first.ticks.keys() & second.ticks.keys()
     ticks = sum(second.ticks[each] - first.ticks[each] for each in cpus)
     busy = sum(second.busy[each] - first.busy[each] for each in cpus)
+    sent = sum(max(0, second.sent[each] - first.sent[each]) for each in first.sent.keys() & second.sent.keys())
     disks = [
         _share((second.disks[each] - first.disks[each]) / 1e3 / elapsed)
         for each in first.disks.keys() & second.disks.keys()
@@ -89,7 +90,7 @@ def between(first: Counted, second: Counted, bits: int, memory: tuple[int, int])
     return Sample(
         cpu=_share(busy / ticks) if ticks > 0 else 0.0,
         memory=_share(1.0 - available / total) if total else 0.0,
-        network=_share(8 * (second.sent - first.sent) / elapsed / bits) if bits else 0.0,
+        network=_share(8 * sent / elapsed / bits) if bits else 0.0,
         disk=sum(disks) / len(disks) if disks else 0.0,
         free_memory=float(available),
     )
@@ -223,12 +224,12 @@ class Sampler:
         self._bits = self.machine.network or speed(self._interfaces)
         self._disks = disks(self.machine, self.devices)
 
-    def _sent(self) -> int:
-        total = 0
+    def _sent(self) -> dict[str, int]:
+        found: dict[str, int] = {}
         for each in self._interfaces:
             with contextlib.suppress(OSError, ValueError):
-                total += int((each / "statistics/tx_bytes").read_text())
-        return total
+                found[each.name] = int((each / "statistics/tx_bytes").read_text())
+        return found
 
     def _busy(self) -> dict[str, int]:
         found: dict[str, int] = {}
