@@ -68,7 +68,7 @@ def test_amounts_are_read(name: str, text: str, amount: int) -> None:
 REFUSED = [
     ("cpu", "", "nothing is given (a number such as 4, 2.5 or 500m)"),
     ("cpu", "-1", "'-1' is negative (a number such as 4, 2.5 or 500m)"),
-    ("cpu", "0.0005", "'0.0005' is finer than thousandths (thousandths, for instance 0)"),
+    ("cpu", "0.0005", "'0.0005' is finer than thousandths (thousandths, for instance 1m)"),
     ("cpu", "500M", "'500M' has an unknown unit 'M' (did you mean 500m? a number such as 4, 2.5 or 500m)"),
     (
         "cpu",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.model.errors import InputError
+from cress.model.errors import InputError, InputErrors
 from cress.model.node import Device
 from cress.simulator.clusterfile import load_cluster
 from cress.simulator.traces import load_workload
@@ -123,6 +123,22 @@ def test_a_mistake_in_the_list_of_nodes_is_told_with_its_line(tmp_path: Path, ro
 def test_pods_need_a_cluster(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a list of pods says nothing of the cluster"):
         pods(tmp_path, None)
+
+
+def test_pods_are_no_cluster(tmp_path: Path) -> None:
+    """Told in a sentence, not by what is wrong with every cell."""
+    (tmp_path / "pods.csv").write_text(PODS)
+    with pytest.raises(InputError) as caught:
+        load_cluster(tmp_path / "pods.csv")
+    assert str(caught.value).startswith(f"{tmp_path / 'pods.csv'}: a list of pods is no cluster (cress simulate ")
+
+
+@pytest.mark.parametrize("header", ["sn,cpu_milli,memory_mib,gpu,model", "name,cpu,memory,network,disk_read"])
+def test_of_a_file_full_of_mistakes_the_first_hundred_are_told(tmp_path: Path, header: str) -> None:
+    (tmp_path / "nodes.csv").write_text("\n".join([header, *["n,x,1,1,1"] * 300]))
+    with pytest.raises(InputErrors) as caught:
+        load_cluster(tmp_path / "nodes.csv")
+    assert len(caught.value.errors) == 100
 
 
 def test_a_pod_that_wants_a_model_waits_for_it(tmp_path: Path) -> None:

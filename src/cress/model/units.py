@@ -114,7 +114,7 @@ def parse_amount(text: str, measure: Measure, *, words: tuple[str, ...] = ()) ->
         raise InputError(f"{text!r} is in bytes, network is in bits", hint=f"did you mean {bits}bit/s?")
     value, rest = divmod(digits * factor, _power(10, places))
     if rest:
-        hint = f"{_FINEST[measure]}, for instance {format_amount(value, measure)}"
+        hint = f"{_FINEST[measure]}, for instance {format_amount(max(value, 1), measure)}"
         raise InputError(f"{text!r} is finer than {_FINEST[measure]}", hint=hint)
     if value >= AMOUNT_LIMIT:
         raise InputError(f"{text!r} is too large", hint=f"less than {_shortest(AMOUNT_LIMIT, measure)}")

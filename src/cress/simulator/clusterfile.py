@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from cress.model.errors import InputError, InputErrors
+from cress.model.jobvalues import MAX_ERRORS
 from cress.model.node import Node
 from cress.model.resources import BASE_DIMENSIONS, Dimensions, ResourceVector
 from cress.model.units import parse_count, parse_dimension
@@ -105,7 +106,7 @@ class Builder:
         if len(self.errors) == 1:
             raise self.errors[0]
         if self.errors:
-            raise InputErrors(self.errors)
+            raise InputErrors(self.errors[:MAX_ERRORS])
         if not self.nodes:
             raise InputError("no nodes in it", hint="at least one under nodes:", file=self.file, field="nodes")
         return Cluster(self.dimensions, tuple(self.nodes), tuple(self.neighbours), tuple(self.outages), self.licences)
@@ -114,12 +115,14 @@ class Builder:
 def _from_csv(text: str, file: str) -> Cluster:
     reader = csv.reader(text.splitlines())
     header = [cell.strip() for cell in next(reader, [])]
-    if "sn" in header:
-        # Only who gives that list pays for its reader.
+    if "sn" in header or "num_gpu" in header:
+        # Only who gives such a list pays for its reader.
         from cress.simulator.traces import openb
 
         if openb.is_nodes(header):
             return openb.load_nodes(text, file)
+        if openb.is_pods(header):
+            raise InputError("a list of pods is no cluster", hint=openb.HOW, file=file)
     if "name" not in header:
         raise InputError(
             "the first line names no column `name`", hint="name,count,rack,cpu,memory,…", file=file, line=1

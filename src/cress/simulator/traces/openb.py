@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cress.model.devices import MOST_DEVICES, facts_of
 from cress.model.errors import InputError, InputErrors
+from cress.model.jobvalues import MAX_ERRORS
 from cress.model.node import Device, Node
 from cress.model.resources import Dimensions
 from cress.simulator.notes import Notes
@@ -27,6 +28,7 @@ TIMES = ("creation_time", "deletion_time")
 PRIORITIES = {"LS": "2", "Guaranteed": "2", "Burstable": "1", "BE": "0"}
 # Of a list that says nothing of time.
 STAYS = "365d"
+HOW = "cress simulate openb_pod_list_default.csv --cluster openb_node_list_gpu_node.csv"
 
 
 def is_nodes(header: Sequence[str]) -> bool:
@@ -55,7 +57,7 @@ def load_nodes(text: str, file: str) -> Cluster:
             seen.add(node.name)
             nodes.append(node)
     if errors:
-        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+        raise errors[0] if len(errors) == 1 else InputErrors(errors[:MAX_ERRORS])
     if not nodes:
         raise InputError("no nodes in it", hint="a row a node", file=file)
     return Cluster(dimensions, tuple(nodes))
@@ -89,7 +91,7 @@ def load(path: Path, cluster: Cluster | None) -> Workload:
     if cluster is None:
         raise InputError(
             "a list of pods says nothing of the cluster",
-            hint="give --cluster openb_node_list_gpu_node.csv",
+            hint=HOW,
             file=str(path),
         )
     notes = Notes()
