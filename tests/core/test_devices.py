@@ -285,3 +285,14 @@ def test_a_planned_gang_begins_whole_or_not_at_all() -> None:
     assert made.state("gang").waiting == 2
     made.finish("a", 0)
     assert has(made, "gang") == ["gpu:0=500", "gpu:0=500"]
+
+
+def test_a_disk_of_ones_own_is_not_taken_from_a_reservation_that_needs_a_part_of_it() -> None:
+    made = World(group("g", 1000, "BackFill"), nodes=[node("n1").cpu(4).disks("100M")])
+    made.run(job("first").group("g").cpu(3).limit("1h"))
+    # From then on the head has most of the cpu and some of the disk.
+    made.submit(reads("head", "60M").cpu(3).limit("1h"), reads("own", "10M", alone=True).cpu(1).limit("2h"))
+    made.submit(reads("shares", "10M").cpu(1).limit("2h")).decide()
+    assert sorted(made.jobs_running()) == ["first", "shares"]
+    made.finish("first", 0)
+    assert sorted(made.jobs_running()) == ["head", "shares"]

@@ -356,7 +356,7 @@ def check_tables(cluster: Cluster, nodes: list[PlainNode], leases: dict[int, Pla
         while slot != NONE:
             assert cluster.leases[slot, PREVIOUS] == before
             assert cluster.leases[slot, NODE] == f
-            assert tuple(cluster.leases[slot, AMOUNTS:].tolist()) == leases[slot].amounts
+            assert tuple(cluster.leases[slot, AMOUNTS : AMOUNTS + k].tolist()) == leases[slot].amounts
             chain.append(slot)
             before, slot = slot, int(cluster.leases[slot, NEXT])
         assert cluster.nodes[f, TAIL] == before
@@ -379,7 +379,7 @@ def check_tables(cluster: Cluster, nodes: list[PlainNode], leases: dict[int, Pla
         fitting = bits.count(0)
         assert cluster.rows[r, FITTING] == fitting
         counts = [sum(each[i] for each in lacks if each is not None) for i in range(k)]
-        assert cluster.rows[r, REQUEST + k :].tolist() == counts
+        assert cluster.rows[r, REQUEST + k : REQUEST + 2 * k].tolist() == counts
         starved += fitting == 0
         usable = sum(node.usable for node in nodes)
         worst = max(counts)
@@ -519,7 +519,7 @@ def test_clauses_keep_shapes_off_nodes(seed: int) -> None:
                     fitting += not short
                 assert cluster.lack[shape.row, f] == bits
             assert cluster.rows[shape.row, FITTING] == fitting
-            assert cluster.rows[shape.row, REQUEST + k_count :].tolist() == counts
+            assert cluster.rows[shape.row, REQUEST + k_count : REQUEST + 2 * k_count].tolist() == counts
             starved += not fitting
         assert cluster.starved_rows == starved
 

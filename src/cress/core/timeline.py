@@ -139,8 +139,10 @@ class Timeline:
         if not self._force_on:
             return 0
         cluster = self.cluster
+        # For a gang there is room by its requests, so these must do for each of its tasks.
+        ask = shape.ask if shape.size == 1 else np.zeros_like(shape.ask)
         return loops.block_booked(  # type: ignore[no-any-return]
-            self.booked, cluster.lack[shape.row], shape.request_array, duration, now, cluster.nodes, cluster.leases,
+            self.booked, cluster.lack[shape.row], shape.request_array, ask, duration, now, cluster.nodes, cluster.leases,
             self.table, self.view, cluster.k_count, cluster.blocked,
         )  # fmt: skip
 

@@ -237,16 +237,27 @@ def choose_devices(slot, node, ask, leases, k_count):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def widen(slot, node, leases, k_count):
-    """Make the disk amounts of a lease those of the disks that it has alone."""
-    mask = leases[slot, mask_at(k_count)]
+def widen(mask, node, amounts, k_count):
+    """Make the disk amounts among these those of the disks of the node in ``mask``."""
     for i in range(DISK_AMOUNTS):
-        leases[slot, LEASE_AT + DISK_AT + i] = 0
+        amounts[DISK_AT + i] = 0
     for d in range((node.shape[0] - first_device(k_count)) // WIDTH):
         at = first_device(k_count) + d * WIDTH
         if mask >> d & 1 and node[at + KIND] == DISK:
             for i in range(DISK_AMOUNTS):
-                leases[slot, LEASE_AT + DISK_AT + i] += node[at + ALL + i]
+                amounts[DISK_AT + i] += node[at + ALL + i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def held_on(node, request, ask, k_count):
+    """What a task would hold on a node now: its request, or all of the disks that it would have alone."""
+    number = max(ask[MUST], ask[LIKES])
+    mask = _disks_alone(node, ask, k_count, number) if number > 0 else np.int64(0)
+    if mask == 0:
+        return request
+    held = request.copy()
+    widen(mask, node, held, k_count)
+    return held
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

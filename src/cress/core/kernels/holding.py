@@ -214,7 +214,7 @@ def hold(slot, f, end, r, nodes, leases, totals, columns, then, dims, rows, row_
         if leases[slot, mask_at(k_count)] == 0 and rows[r, asks + ASKS] != 0:
             choose_devices(slot, nodes[f], rows[r, asks:], leases, k_count)
         if leases[slot, mask_at(k_count) + 1] != 0:
-            widen(slot, nodes[f], leases, k_count)
+            widen(leases[slot, mask_at(k_count)], nodes[f], leases[slot, AMOUNTS:], k_count)
         give_devices(slot, nodes[f], -1, leases, k_count)
     for k in range(k_count):
         amount = leases[slot, AMOUNTS + k]

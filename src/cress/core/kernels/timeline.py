@@ -16,7 +16,7 @@ from heapq import heapify, heapreplace
 import numpy as np
 from numba import njit
 
-from cress.core.kernels.devices import ASKS, MANY, device_copies, first_device, give_devices
+from cress.core.kernels.devices import ASKS, MANY, device_copies, first_device, give_devices, held_on
 from cress.core.kernels.holding import (
     AMOUNTS,
     BOOKED,
@@ -198,15 +198,20 @@ def sweep(f, request, duration, now, after, nodes, leases, bookings, view, k_cou
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def block_booked(booked, lack_row, request, duration, now, nodes, leases, bookings, view, k_count, blocked):
-    """Mark the booked nodes on which ``request`` fits now but would delay a booking; returns how many."""
+def block_booked(booked, lack_row, request, ask, duration, now, nodes, leases, bookings, view, k_count, blocked):
+    """Mark the booked nodes on which ``request`` fits now but would delay a booking; returns how many.
+
+    Whoever has a disk alone there delays those whose bookings need it.
+    """
     count = 0
     for i in range(booked.shape[0]):
         f = booked[i]
         blocked[f] = 0
-        if lack_row[f] == 0 and sweep(f, request, duration, now, now, nodes, leases, bookings, view, k_count) != now:
-            blocked[f] = 1
-            count += 1
+        if lack_row[f] == 0:
+            held = held_on(nodes[f], request, ask, k_count)
+            if sweep(f, held, duration, now, now, nodes, leases, bookings, view, k_count) != now:
+                blocked[f] = 1
+                count += 1
     return count
 
 
