@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -205,6 +207,26 @@ def test_what_was_told_is_never_far_from_what_is(story: list[Load]) -> None:
         if teller.news(load, at / 10):
             told = load
         assert not differs(told, load)
+
+
+def test_a_disk_that_never_answers_keeps_no_agent_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, answers, over = threading.Event(), threading.Event(), threading.Event()
+
+    def hang(_: Sampler) -> None:
+        begun.set()
+        answers.wait(20)
+        over.set()
+
+    async def work() -> None:
+        task = asyncio.create_task(Sampler().run())
+        await asyncio.sleep(0)
+        assert begun.wait(20)
+        task.cancel()
+
+    monkeypatch.setattr(Sampler, "sample", hang)
+    asyncio.run(work())
+    assert not over.is_set()
+    answers.set()
 
 
 def test_an_agent_tells_every_center_its_load(tmp_path: Path) -> None:

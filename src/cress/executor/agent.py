@@ -16,17 +16,17 @@ import os
 import random
 import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
 from cress.executor import devices, facts, logs, tidy
+from cress.executor.background import in_background
 from cress.executor.checks import Checks
 from cress.executor.datasets import Datasets
 from cress.executor.doors import Doors
@@ -85,8 +85,6 @@ VERSIONS = 1.0
 BEATS = 6
 # For trials: the machine seems to be another one than the center's, so that terms hold for its executors.
 PRETENDED_BOOT = "CRESS_PRETENDED_BOOT"
-
-_T = TypeVar("_T")
 
 
 class RefusedError(Exception):
@@ -159,9 +157,9 @@ class Agent:
     async def _session(self) -> bool:
         """Connect to both sides and hand on until one is gone; whether the center took us."""
         if self.devices is None:
-            self.devices = self.sampler.devices = await asyncio.to_thread(self._devices)
+            self.devices = self.sampler.devices = await in_background(self._devices)
         if self.asking is None or self.asking.done():
-            self.asking = _in_background(partial(versions, self.directory))
+            self.asking = in_background(partial(versions, self.directory))
         link = await self.supervisors.connect()
         try:
             async with connect(
@@ -544,20 +542,6 @@ async def _receive(center: ClientConnection) -> bytes:
     message = await center.recv(decode=False)
     assert isinstance(message, bytes)
     return message
-
-
-def _in_background(work: Callable[[], _T]) -> asyncio.Future[_T]:
-    """The result of work that nobody waits for at the end, unlike that of an executor's thread."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[_T] = loop.create_future()
-
-    def run() -> None:
-        result = work()
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(future.set_result, result)
-
-    threading.Thread(target=run, daemon=True).start()
-    return future
 
 
 async def _first_of(*jobs: Coroutine[Any, Any, None]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import glob
-import threading
 from collections.abc import Callable, Iterable
 from itertools import islice
+
+from cress.executor.background import in_background
 
 # So many paths are told at most; whoever has more of them names the folder that they are in.
 MOST_PATHS = 1_000
@@ -39,7 +40,7 @@ class Datasets:
         if not self._patterns:
             return ()
         if self._looking is None:
-            self._looking = self._begin()
+            self._looking = in_background(self._look)
         await asyncio.wait({self._looking}, timeout=PATIENCE)
         if self._looking.done():
             self.known, more = self._looking.result()
@@ -48,24 +49,8 @@ class Datasets:
                 self._say(f"more than {MOST_PATHS} paths of data; the first count: name the folder that they are in")
         return self.known
 
-    def _begin(self) -> asyncio.Future[tuple[tuple[str, ...], bool]]:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[tuple[tuple[str, ...], bool]] = loop.create_future()
-
-        def done(result: tuple[tuple[str, ...], bool]) -> None:
-            if not future.done():
-                future.set_result(result)
-
-        def work() -> None:
-            try:
-                result = found(self._patterns)
-            except OSError:
-                result = (), False
-            try:
-                loop.call_soon_threadsafe(done, result)
-            except RuntimeError:
-                return  # the loop is closed
-
-        # Not one of the pool: at the end nobody waits for a file system that is away.
-        threading.Thread(target=work, daemon=True, name="data").start()
-        return future
+    def _look(self) -> tuple[tuple[str, ...], bool]:
+        try:
+            return found(self._patterns)
+        except OSError:
+            return (), False

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import psutil  # type: ignore[import-untyped]
 
+from cress.executor.background import in_background
 from cress.executor.settings import LOAD_EVERY, LOAD_HALF_LIFE
 from cress.model.errors import InputError
 from cress.model.node import DISK_KIND, Device, Load
@@ -195,7 +196,7 @@ class Sampler:
         """Sample for ever; what cannot be read is tried again at the next time."""
         while True:
             with contextlib.suppress(OSError, ValueError):
-                await asyncio.to_thread(self.sample)
+                await in_background(self.sample)
             self._fresh.set()
             self._fresh.clear()
             await asyncio.sleep(self._every)
