@@ -96,7 +96,8 @@ def test_a_path_that_one_node_has(home: Cluster) -> None:
     job = submitted(home, f'command: "true"\ndata_locality: {sets}/a/part-0\n')
     assert ran_on(home, job) == "node2"
     none = submitted(home, f'command: "true"\nrequirement: DataLocality = "{sets}/b"\n')
-    assert reason(home, none).endswith(f"(2 of 2 nodes do not); no node has {sets}/b")
+    why = f"(2 of 2 nodes do not); no node has {sets}/b"
+    wait_until(lambda: reason(home, none).endswith(why), why)
     assert home.cress("cancel", none).returncode == 0
 
 

@@ -15,6 +15,9 @@ import pytest
 from cress.client import Client
 from tests.system.cluster import PATIENCE, Cluster, wait_until
 
+# Loads that a center is told, and those that an executor tells, are tested in short elsewhere.
+pytestmark = pytest.mark.long
+
 # Times as fast as documented, so that it takes seconds.
 PACE = 8
 
@@ -74,7 +77,6 @@ def test_a_node_with_too_little_free_memory_takes_nothing_until_there_is_enough(
         assert state_of(client, "n1") == "up"
 
 
-@pytest.mark.long
 def test_a_node_that_a_stranger_keeps_busy_gets_no_new_tasks(bare: Cluster) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("NOT TESTED: it takes two processors to keep one busy")
