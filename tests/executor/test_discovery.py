@@ -159,6 +159,14 @@ def test_what_is_configured_comes_before_what_is_found(
     assert kinds(told=("disk",)) == ["gpu:0"]
     assert kinds(told=("disk", "gpu"), devices=(Device(kind="gpu", id="a"),)) == ["gpu:a"]
     assert kinds(discover=False, devices=(Device(kind="fpga", id="a"),)) == ["fpga:a"]
+    # More than a node may have: the center would refuse it. Nor would it take a path that nobody can print.
+    for i in range(70):
+        sysfs.disk(f"sdc{i:02}", f"65:{i}")
+        sysfs.mount(f"65:{i}", tmp_path / f"c{i:02}")
+    sysfs.disk("sda", "8:0")
+    sysfs.mount("8:0", tmp_path / "a\x7f")
+    assert kinds() == ["disk:sdb", *(f"disk:sdc{i:02}" for i in range(60)), "gpu:0"]
+    assert kinds(devices=(Device(kind="fpga", id="a"),))[-2:] == ["disk:sdc58", "gpu:0"]
 
 
 def test_gpus_are_those_that_the_driver_knows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from cress.executor.settings import Settings
+from cress.model.devices import MOST_DEVICES
 from cress.model.node import DISK_KIND, Device
 
 # Bytes/s read and written, operations/s read and written, by class: what usual ones do, on the careful side.
@@ -53,11 +54,13 @@ def of_node(settings: Settings, machine: Machine | None = None) -> tuple[Device,
     found = list(settings.devices)
     if not settings.discover:
         return tuple(found)
+    told = GPU in settings.told or re.search(rf"\b{GPU}\s*=", settings.resource)
+    cards = [] if told else gpus()
     if DISK_KIND not in settings.told and not says_disk(settings.resource):
-        found += disks(settings.directory, machine or Machine())
-    if GPU not in settings.told and not re.search(rf"\b{GPU}\s*=", settings.resource):
-        found += gpus()
-    return tuple(found)
+        # A node may have so many devices; of more disks the first count.
+        room = max(0, MOST_DEVICES - len(found) - len(cards))
+        found += disks(settings.directory, machine or Machine())[:room]
+    return (*found, *cards)
 
 
 def says_disk(resource: str) -> bool:
@@ -82,7 +85,7 @@ def disks(home: Path, machine: Machine) -> list[Device]:
             if _disk_of(home, machine) != root or not _reached(home):
                 continue
             place = str(home)
-        if os.access(place, os.W_OK):
+        if os.access(place, os.W_OK) and place.isprintable():
             found.append(Device(kind=DISK_KIND, id=name, path=place, bandwidth=_bandwidth(name, machine)))
     return found
 
