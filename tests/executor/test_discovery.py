@@ -188,6 +188,9 @@ def test_gpus_are_those_that_the_driver_knows(monkeypatch: pytest.MonkeyPatch) -
     for name, value in stand_in.items():
         setattr(module, name, value)
     monkeypatch.setitem(sys.modules, "pynvml", module)
+    monkeypatch.setattr(devices, "NVML", "libnone.so.0")
+    assert devices.gpus() == [], "without the library the package is not even read"
+    monkeypatch.setattr(devices, "NVML", None)  # the program itself, which is there
     # Of several models: one of none, since all of a kind are alike.
     assert [each.model for each in devices.gpus()] == ["", "", ""]
     del names[0]

@@ -8,6 +8,7 @@ package is installed.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import stat
@@ -26,6 +27,7 @@ SOLID = (500_000_000, 400_000_000, 50_000, 30_000)
 SPINNING = (150_000_000, 150_000_000, 150, 150)
 
 GPU = "gpu"
+NVML = "libnvidia-ml.so.1"
 # No disks of their own: memory, images in files, drives for discs and floppies, network block devices.
 _NO_DISKS = re.compile(r"(ram|zram|loop|sr|fd|nbd)\d+")
 _NAMES_DISK = re.compile(r"\s*(disk|disk_read|disk_write|iops_read|iops_write)\s*=", re.IGNORECASE)
@@ -168,8 +170,10 @@ def _unescaped(text: str) -> str:
 def gpus() -> list[Device]:
     """The GPUs that NVML knows; none without its library, or its Python package ``nvidia-ml-py``."""
     try:
+        # That package takes 16 MB, which an executor without GPUs does not need.
+        ctypes.CDLL(NVML)
         import pynvml
-    except ImportError:
+    except (OSError, ImportError):
         return []
     found: list[Device] = []
     try:
