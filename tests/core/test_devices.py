@@ -296,3 +296,14 @@ def test_a_disk_of_ones_own_is_not_taken_from_a_reservation_that_needs_a_part_of
     assert sorted(made.jobs_running()) == ["first", "shares"]
     made.finish("first", 0)
     assert sorted(made.jobs_running()) == ["head", "shares"]
+
+
+def test_no_node_is_kept_free_for_whom_its_devices_would_not_do() -> None:
+    made = World(
+        group("g", 1000),
+        nodes=[node("n1").cpu(8).disks("100M", "100M"), node("n2").cpu(8).disks("200M")],
+        drain_after=0,
+    )
+    made.run(reads("a", "60M").requires("Nodes in (n1)"), reads("b", "70M").requires("Nodes in (n2)"))
+    made.submit(reads("wide", "150M"), job("behind").group("g").cpu(1)).decide()
+    assert made.state("wide").drain == [(1, 1)]

@@ -7,7 +7,7 @@ import numpy as np
 from cress.core.cluster import Cluster
 from cress.core.groups import GroupState
 from cress.core.jobs import JobState
-from cress.core.kernels.holding import FREE, USABLE
+from cress.core.kernels.holding import FREE, OUT, USABLE
 from cress.core.timeline import Reservation, Timeline
 from cress.model.times import NEVER
 
@@ -138,7 +138,8 @@ class Reservations:
         """
         cluster = self.cluster
         k_count = cluster.k_count
-        fit = (cluster.nodes[: cluster.node_count, USABLE] == 1) & ~cluster.excluded(job.shape)
+        out = cluster.lack[job.shape.row, : cluster.node_count] & OUT != 0
+        fit = (cluster.nodes[: cluster.node_count, USABLE] == 1) & ~out
         if job.drain and all(fit[f] for f, _ in job.drain):
             return job.drain
         request = job.shape.request
