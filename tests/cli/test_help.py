@@ -50,6 +50,9 @@ VERBS = (
     "store restore", "simulate",
 )  # fmt: skip
 
+# The ports that are usual may be in use.
+ANYWHERE = ("--port", "0", "--executor-port", "0")
+
 
 @pytest.fixture(autouse=True)
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,10 +117,13 @@ def test_verbs_with_verbs_below_tell_the_options_of_the_one_that_is_meant_by_its
         (["usage", "--last", "soon"], "cress usage: --last: "),
         (["nodes", "drain", "n1", "--deadline", "x"], "cress nodes drain: --deadline: "),
         (["events", "--job", "x"], "cress events: 'x' is no id of a job (a number such as 12"),
-        (["center", "--history", "x"], "cress center: --history: 'x' is no address of a database (such as postgres"),
+        (
+            ["center", *ANYWHERE, "--history", "x"],
+            "cress center: --history: 'x' is no address of a database (such as postgres",
+        ),
         (["center", "--keep-history", "x"], "cress center: --keep-history: "),
         (["executor", "--center", "http://x"], "cress executor: --center: 'http://x' is no address of a center (ws://"),
-        (["center", "--option", "grase=3s"], "cress center: "),
+        (["center", *ANYWHERE, "--option", "grase=3s"], "cress center: "),
         (
             ["executor", "--center", "ws://x", "--label", "ssd"],
             "cress executor: --label: 'ssd' is no label (NAME=VALUE",
