@@ -55,13 +55,13 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
     there: dict[str, bool] = {}
     for event in events:
         match event:
+            case JobSubmitted():
+                _check_submit(event.job, core, groups, jobs, asking)
             case TaskEnded():
                 if event.after < 0:
                     raise InputError(f"a backoff of {event.after} µs", hint="0 or more", field="after")
             case JobCancelled() | JobHeld() | JobAfter() | ClockSet() | RacksSet() | DataLocated() | LicencesSet():
                 pass
-            case JobSubmitted():
-                _check_submit(event.job, core, groups, jobs, asking)
             case NodeAdded():
                 _amounts(event.node.capacity, core.dimensions, f"capacity of node {event.node.name}")
                 if there.get(event.node.name, _is_there(core, event.node.name)):
