@@ -38,7 +38,9 @@ def arrivals(work: Workload, seed: int) -> list[int]:
     rng = np.random.default_rng(seed)
     gpu = work.cluster.dimensions.index["gpu"]
     asks = np.array(work.requests, dtype=np.int64)[work.request_index, gpu]
-    order: list[int] = rng.permutation(np.array(sorted(range(len(work)), key=work.ids.__getitem__), dtype=np.int64)).tolist()
+    order: list[int] = rng.permutation(
+        np.array(sorted(range(len(work)), key=work.ids.__getitem__), dtype=np.int64)
+    ).tolist()
     whole = ARRIVED * work.cluster.total()[gpu]
     arrived = int(asks.sum())
     while arrived < whole:

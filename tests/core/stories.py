@@ -476,7 +476,7 @@ class Player:
             fits = self.account.nodes_with_room(job.job.request)
             assert veto.kind not in (Verdict.UNVISITED, Verdict.PLACED), veto
             if veto.kind is Verdict.NO_ROOM:
-                by_device = any(node.devices for node in self.account.nodes.values())
+                by_device = any(self.core.cluster.devices)
                 assert not fits or job.companions or by_device, veto
             if veto.kind is Verdict.RESERVED:
                 assert fits, veto
