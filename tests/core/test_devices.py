@@ -196,6 +196,12 @@ def test_a_wish_for_a_disk_of_ones_own_becomes_a_share_where_none_is_free() -> N
     assert has(made, "b") == ["disk:sda shared"]
 
 
+def test_a_gang_shares_disks_that_its_tasks_would_like_alone() -> None:
+    made = world(node("n1").cpu(8).disks("100M", "100M"))
+    made.run(reads("gang", "40M").ranks("ExclusiveDisk = True").tasks(3).gang())
+    assert has(made, "gang") == ["disk:sda shared", "disk:sdb shared", "disk:sda shared"]
+
+
 def test_random_access_is_by_its_own_amounts() -> None:
     made = world(node("n1").cpu(8).disks("100M", "100M"))
     # Neither disk says how many operations it does: nobody gets any.

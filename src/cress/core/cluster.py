@@ -89,7 +89,7 @@ class Shape:
     def __init__(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> None:
         self.request = request
         self.request_array = np.array(request, np.int64)
-        self.ask = devices.ask_of(request, wants)
+        self.ask = devices.ask_of(request, wants, size)
         self.size = size
         self.wants = wants
         self.match: Match | None = None

@@ -70,11 +70,18 @@ def _alone(request: ResourceVector, must: int, likes: int) -> tuple[int, ...]:
     return (asks, must, likes, *shared, *each, *parts)
 
 
-def ask_of(request: ResourceVector, wants: Wants) -> Ints:
-    """What a shape asks of devices, as the kernels want it; a unit of several jobs is asked by ``UnitDevices`` instead."""
+def ask_of(request: ResourceVector, wants: Wants, size: int = 1) -> Ints:
+    """What ``size`` tasks that start together ask of devices, each, as the kernels want it.
+
+    A unit of several jobs is asked by ``UnitDevices`` instead.
+    """
     if wants.parts:
         return np.zeros(PARTS + len(request), np.int64)
-    return np.array(_alone(request, *disks_wanted(wants)), np.int64)
+    must, likes = disks_wanted(wants)
+    if size > 1 and any(request[DISK_AT : DISK_AT + DISK_AMOUNTS]):
+        # Whoever of a gang got a disk alone for the asking could leave the others without a share.
+        likes = 0
+    return np.array(_alone(request, must, likes), np.int64)
 
 
 def in_turn(asks: Sequence[Ints]) -> list[int]:
