@@ -102,13 +102,13 @@ def _ask(question: Question, place: Answer) -> subprocess.Popen[bytes] | None:
 
 
 def _hear(question: Question, process: subprocess.Popen[bytes] | None, deadline: float) -> str | None:
-    """The version; empty if what is said is no answer, ``None`` if it took too long."""
+    """The version; empty if what is said is no answer, ``None`` if it took too long or could not be waited for."""
     if process is None:
         return ""
     with process:
         try:
             said, _ = process.communicate(timeout=max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
+        except (subprocess.TimeoutExpired, OSError):
             process.kill()
             return None
     found = question.answer.search(said[:10_000].decode(errors="replace"))
