@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -41,13 +41,17 @@ from cress.core.kernels.holding import (
 )
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE, B_START
 from cress.core.matching import Match
-from cress.model.node import DISK_KIND
+from cress.model.node import DISK_KIND, Device
 from cress.model.times import NEVER
 
 if TYPE_CHECKING:
     from cress.core.cluster import Cluster
     from cress.core.jobs import Attempt
     from cress.core.scheduler import Scheduler
+
+
+# The devices of a node, what is left of each, how many use it.
+Use: TypeAlias = "list[tuple[Device, tuple[int, ...], int]]"
 
 
 def broken_invariants(core: Scheduler) -> list[str]:
@@ -82,31 +86,27 @@ def _is_request(cluster: Cluster, attempt: Attempt) -> bool:
     )
 
 
-def _without_devices(cluster: Cluster, r: int, *, empty: bool) -> npt.NDArray[np.bool_]:
-    """Node × dimension: whether no devices have what the row asks, as things are or were the node empty."""
-    k, n = cluster.k_count, cluster.node_count
-    lacks = np.zeros((n, k), np.bool_)
-    ask = cluster.rows[r, REQUEST + 2 * k :].tolist()
-    if not ask[ASKS]:
-        return lacks
+def _without_devices(cluster: Cluster, ask: list[int], uses: list[Use], *, empty: bool) -> npt.NDArray[np.bool_]:
+    """Node × dimension: whether no devices have what is asked, as things are (``uses``) or were the node empty."""
+    lacks = np.zeros((len(uses), cluster.k_count), np.bool_)
     must, shared, each = ask[MUST], ask[SHARED:EACH], ask[EACH:PARTS]
-    for f in range(n):
-        if not cluster.devices[f]:
-            continue
-        use = device_use(cluster, f)
-        for name, dimension in cluster.dimensions.index.items():
-            amount = ask[PARTS + dimension]
+    scalar = [(name, k) for name, k in cluster.dimensions.index.items() if ask[PARTS + k]]
+    for f, use in enumerate(uses):
+        for name, k in scalar:
+            amount = ask[PARTS + k]
             left = [WHOLE if empty else left[0] for device, left, _ in use if device.kind == name]
-            if amount and left:
+            if left:
                 whole = left.count(WHOLE) * WHOLE >= amount and amount % WHOLE == 0
-                lacks[f, dimension] = not (whole if amount >= WHOLE else max(left) >= amount)
-        disks = [(device.bandwidth, device.bandwidth if empty else left, empty or not users)
-                 for device, left, users in use if device.kind == DISK_KIND]  # fmt: skip
-        if not disks or not (must or any(shared)):
+                lacks[f, k] = not (whole if amount >= WHOLE else max(left) >= amount)
+        if not must and not any(shared):
             continue
-        alone = [unused and all(map(int.__ge__, has, each)) for has, _, unused in disks]
-        open_ = [all(map(int.__ge__, left, shared)) for _, left, _ in disks]
-        if not (sum(alone) >= must if must else any(open_)):
+        disks = [each for each in use if each[0].kind == DISK_KIND]
+        if must:
+            fast = (all(map(int.__ge__, disk.bandwidth, each)) for disk, _, users in disks if empty or not users)
+            fits = sum(fast) >= must
+        else:
+            fits = any(all(map(int.__ge__, disk.bandwidth if empty else left, shared)) for disk, left, _ in disks)
+        if disks and not fits:
             missing = [i for i in range(DISK_AMOUNTS) if shared[i] or each[i]] or [0]
             lacks[f, [DISK_AT + i for i in missing]] = True
     return lacks
@@ -137,13 +137,17 @@ def _fit_rows(core: Scheduler) -> Iterator[str]:
     cluster = core.cluster
     k, n = cluster.k_count, cluster.node_count
     starved = 0
+    uses = [device_use(cluster, f) for f in range(n)]
     for r in range(cluster.row_count):
         if not cluster.rows[r, IN_USE]:
             continue
         request = cluster.rows[r, REQUEST : REQUEST + k]
         short = cluster.nodes[:n, FREE : FREE + k] < request
-        short |= _without_devices(cluster, r, empty=False)
-        narrow = _without_devices(cluster, r, empty=True).any(axis=1)
+        narrow = np.zeros(n, np.bool_)
+        ask = cluster.rows[r, REQUEST + 2 * k :].tolist()
+        if ask[ASKS] and any(uses):
+            short |= _without_devices(cluster, ask, uses, empty=False)
+            narrow = np.asarray(np.any(_without_devices(cluster, ask, uses, empty=True), axis=1), np.bool_)
         excluded = cluster.lack[r, :n] & EXCLUDED
         short[excluded != 0] = False
         bits = (short * (1 << np.arange(k))).sum(axis=1)
