@@ -140,7 +140,7 @@ class Watch:
             self.seen["dependencies"] += 1
 
 
-@settings(max_examples=30)
+@settings(max_examples=18)
 @given(SETTINGS, operations(PLACED))
 def test_every_start_satisfies_what_its_job_asks_of_what_runs_where(setting: Setting, story: list[Operation]) -> None:
     Player(setting, budget=1, watch=Watch()).play(story)
@@ -148,7 +148,7 @@ def test_every_start_satisfies_what_its_job_asks_of_what_runs_where(setting: Set
 
 def test_long_stories_come_by_everything() -> None:
     watch = Watch()
-    for seed in range(8):
+    for seed in range(4):
         watch.ports.clear()
         watch.devices.clear()
         setting = seeded_setting(
@@ -202,7 +202,7 @@ def test_chains_of_jobs_on_nodes_that_fail_are_restarted_together_and_nothing_is
     assert watch.seen["together"] > 20
 
 
-@settings(max_examples=30)
+@settings(max_examples=18)
 @given(SETTINGS, operations(PLACED), st.booleans())
 def test_restored_at_any_moment_it_goes_on_alike(setting: Setting, story: list[Operation], often: bool) -> None:
     player = Player(setting, check=False)

@@ -54,7 +54,7 @@ def test_restored_at_any_moment_it_goes_on_alike() -> None:
     seen: Counter[str] = Counter()
 
     # Enough stories to come by everything that is listed below.
-    @settings(max_examples=100)
+    @settings(max_examples=60)
     @given(setting=settings_of_any_kind(), story=operations(EVERYTHING), gate=st.booleans())
     def check(setting: Setting, story: list[Operation], gate: bool) -> None:
         if gate:

@@ -12,7 +12,7 @@ import pytest
 from tests.faults.history import play
 
 ROOT = Path(__file__).parents[2]
-CHUNK, CHUNKS = 25, 20
+CHUNK, CHUNKS = 15, 20
 LONG_CHUNK, LONG_CHUNKS = 250, 80
 
 
@@ -23,7 +23,7 @@ def check(first: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_500_histories(chunk: int) -> None:
+def test_300_histories(chunk: int) -> None:
     check(chunk * CHUNK, CHUNK)
 
 
