@@ -14,14 +14,15 @@ import pytest
 
 from cress.executor import processes
 from cress.executor.environment import variables
-from cress.executor.outfit import Outfit, Outfits
-from cress.executor.runtimes.base import Given, Spawn, StartError
+from cress.executor.runtimes.base import Spawn
 from cress.executor.runtimes.engines import ENGINES
 from cress.executor.scratch import Scratch
 from cress.model.node import Allocated, Device
 from cress.model.reports import Cause
 from cress.model.run import File, Run
 from cress.protocol.messages import Devices, Launch, Launches
+from cress.shell.executor.node_devices import AttemptDevices, NodeDevices
+from cress.shell.executor.starting import LaunchContext, StartError
 from tests.executor.harness import Client, SupervisorProcess, shell, supervisor, until
 
 COMMANDS = {"crun": "crun", "runc": "runc", "bubblewrap": "bwrap"}
@@ -70,23 +71,25 @@ TOLD: dict[str, tuple[tuple[Allocated, ...], dict[str, str]]] = {
 @pytest.mark.parametrize("case", TOLD)
 def test_programs_are_told_which_devices_they_have(case: str) -> None:
     allocated, expected = TOLD[case]
-    assert _told(Outfits("k", NODE).of(7, allocated)) == expected | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    assert _told(NodeDevices("k", NODE).of(7, allocated)) == expected | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 
 def test_where_there_are_no_devices_nothing_is_told() -> None:
-    assert _told(Outfits("k").of(7, ())) == {}
+    assert _told(NodeDevices("k").of(7, ())) == {}
 
 
 def test_an_attempt_has_the_files_of_its_devices() -> None:
-    found = Outfits("k", NODE).of(
+    found = NodeDevices("k", NODE).of(
         7, (Allocated("gpu", "0", 1000), Allocated("gpu", "1", 500), Allocated("fpga", "a0", 1))
     )
     assert found.files == ("/dev/nvidia1", "/dev/fpga0")
     assert found.covered == ("/data/slow/cress-k", "/data/fast/cress-k")
 
 
-def _told(outfit: Outfit) -> dict[str, str]:
-    spawn = Spawn(attempt=7, task=0, run=Run(job=1, command=("true",)), folder=b"/a/7", given=Given(outfit=outfit))
+def _told(devices: AttemptDevices) -> dict[str, str]:
+    spawn = Spawn(
+        attempt=7, task=0, run=Run(job=1, command=("true",)), folder=b"/a/7", context=LaunchContext(devices=devices)
+    )
     common = ("CRESS_ATTEMPT", "CRESS_TASK_INDEX", "CRESS_DIRECTORY")
     return {name.decode(): value.decode() for name, value in variables(spawn).items() if name.decode() not in common}
 
@@ -252,10 +255,10 @@ def test_a_folder_belongs_to_the_account_of_its_task(tmp_path: Path, parent: Sup
 # --- folders, without a supervisor -----------------------------------------------------------------------------------
 
 
-def scratch_on(place: Path) -> tuple[Scratch, Outfits, Path]:
+def scratch_on(place: Path) -> tuple[Scratch, NodeDevices, Path]:
     """The folders of attempts on one disk, and where they are."""
-    outfits = Outfits("k", (disk(place),))
-    return Scratch(print), outfits, Path(outfits.base(disk(place)))
+    node_devices = NodeDevices("k", (disk(place),))
+    return Scratch(print), node_devices, Path(node_devices.base(disk(place)))
 
 
 def removed(scratch: Scratch) -> None:
@@ -269,27 +272,27 @@ def removed(scratch: Scratch) -> None:
 
 def test_a_number_that_was_used_before_has_a_new_folder_that_stays(tmp_path: Path) -> None:
     """What is left of that number is removed, in the same turn, and though something of the like is still being removed."""
-    scratch, outfits, base = scratch_on(tmp_path)
+    scratch, node_devices, base = scratch_on(tmp_path)
     for name in ("7", "7.old"):
         (base / name).mkdir(parents=True)
         (base / name / "file").touch()
-    scratch.fit(outfits, (disk(tmp_path),))
-    scratch.make(7, outfits.of(7, (Allocated("disk", "d", 0),)), None)
+    scratch.fit(node_devices, (disk(tmp_path),))
+    scratch.make(7, node_devices.of(7, (Allocated("disk", "d", 0),)), None)
     (base / "7" / "mine").touch()
     removed(scratch)
     assert [str(each.relative_to(base)) for each in sorted(base.rglob("*"))] == ["7", "7/mine"]
 
 
 def test_a_link_in_the_place_of_the_executors_folder_is_not_followed(tmp_path: Path) -> None:
-    scratch, outfits, base = scratch_on(tmp_path / "disk")
+    scratch, node_devices, base = scratch_on(tmp_path / "disk")
     other = tmp_path / "other"
     (other / "7").mkdir(parents=True)
     (other / "7" / "file").touch()
     base.symlink_to(other)
-    scratch.fit(outfits, (disk(tmp_path / "disk"),))
-    outfit = outfits.of(7, (Allocated("disk", "d", 0),))
+    scratch.fit(node_devices, (disk(tmp_path / "disk"),))
+    devices = node_devices.of(7, (Allocated("disk", "d", 0),))
     with pytest.raises(StartError, match="is somebody else's"):
-        scratch.make(7, outfit, None)
+        scratch.make(7, devices, None)
     # It was its own when the task began.
     scratch.over(7)
     removed(scratch)
@@ -298,9 +301,9 @@ def test_a_link_in_the_place_of_the_executors_folder_is_not_followed(tmp_path: P
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_what_a_task_has_mounted_in_its_folder_is_not_removed(tmp_path: Path) -> None:
-    scratch, outfits, base = scratch_on(tmp_path / "disk")
-    scratch.fit(outfits, (disk(tmp_path / "disk"),))
-    scratch.make(7, outfits.of(7, (Allocated("disk", "d", 0),)), None)
+    scratch, node_devices, base = scratch_on(tmp_path / "disk")
+    scratch.fit(node_devices, (disk(tmp_path / "disk"),))
+    scratch.make(7, node_devices.of(7, (Allocated("disk", "d", 0),)), None)
     for each in (tmp_path / "precious", base / "7" / "a b"):
         each.mkdir()
     (tmp_path / "precious" / "file").touch()

@@ -7,25 +7,26 @@ from pathlib import Path
 import pytest
 
 from cress.executor.environment import MOST_HOSTS, host_file, of_job, variables
-from cress.executor.runtimes.base import Given, Spawn
+from cress.executor.runtimes.base import Spawn
 from cress.model.job import JobType
 from cress.model.run import Host, Run
 from cress.protocol.messages import Gang
+from cress.shell.executor.starting import LaunchContext
 from tests.executor.harness import SupervisorProcess, free_port
 
 RUN = Run(job=1, command=("true",), ports=(("http", 80), ("peer", 0)))
 
 
-def told(run: Run, given: Given) -> dict[str, str]:
+def told(run: Run, context: LaunchContext) -> dict[str, str]:
     """What is told beyond what every attempt is."""
-    found = variables(Spawn(attempt=7, task=2, run=run, folder=b"/a/7", given=given))
+    found = variables(Spawn(attempt=7, task=2, run=run, folder=b"/a/7", context=context))
     common = {b"CRESS_ATTEMPT": b"7", b"CRESS_TASK_INDEX": b"2", b"CRESS_DIRECTORY": b"/a/7"}
     assert common.items() <= found.items()
     return {name.decode(): value.decode() for name, value in found.items() if name not in common}
 
 
 def test_a_task_without_wishes_is_told_nothing_more() -> None:
-    assert told(Run(job=1, command=("true",)), Given()) == {}
+    assert told(Run(job=1, command=("true",)), LaunchContext()) == {}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_tasks_of_services_and_databases_are_told_the_number_that_people_know(
 
 
 def test_ports_are_told_by_name_and_the_first_without() -> None:
-    assert told(RUN, Given(ports=(80, 20_001), address="10.0.0.2", rack="r1")) == {
+    assert told(RUN, LaunchContext(ports=(80, 20_001), address="10.0.0.2", rack="r1")) == {
         "CRESS_PORT": "80",
         "CRESS_PORT_http": "80",
         "CRESS_PORT_peer": "20001",
@@ -57,7 +58,7 @@ def test_ports_are_told_by_name_and_the_first_without() -> None:
 
 def test_a_gang_is_told_where_its_tasks_are_and_where_they_meet() -> None:
     hosts = (Host("10.0.0.2", (80, 20_001)), Host("10.0.0.1", (80, 20_007)), Host("10.0.0.2", (80, 20_002)))
-    found = told(RUN, Given(ports=(80, 20_007), hosts=hosts))
+    found = told(RUN, LaunchContext(ports=(80, 20_007), hosts=hosts))
     assert found["CRESS_HOSTS"] == "10.0.0.2,10.0.0.1,10.0.0.2"
     assert (found["CRESS_MASTER"], found["CRESS_MASTER_PORT"]) == ("10.0.0.2", "20001"), (
         "a dynamic one, if there is one"
@@ -68,13 +69,13 @@ def test_a_gang_is_told_where_its_tasks_are_and_where_they_meet() -> None:
 
 def test_a_gang_of_fixed_ports_meets_at_the_first_and_one_without_ports_at_none() -> None:
     fixed = Run(job=1, command=("true",), ports=(("a", 80), ("b", 81)))
-    assert told(fixed, Given(hosts=(Host("h", (80, 81)),)))["CRESS_MASTER_PORT"] == "80"
-    assert "CRESS_MASTER_PORT" not in told(Run(job=1, command=("true",)), Given(hosts=(Host("h"),)))
+    assert told(fixed, LaunchContext(hosts=(Host("h", (80, 81)),)))["CRESS_MASTER_PORT"] == "80"
+    assert "CRESS_MASTER_PORT" not in told(Run(job=1, command=("true",)), LaunchContext(hosts=(Host("h"),)))
 
 
 def test_more_hosts_than_a_variable_holds_are_in_the_file_only() -> None:
     hosts = tuple(Host(f"10.{i // 65536}.{i // 256 % 256}.{i % 256}") for i in range(MOST_HOSTS // 9))
-    found = told(RUN, Given(hosts=hosts))
+    found = told(RUN, LaunchContext(hosts=hosts))
     assert "CRESS_HOSTS" not in found
     assert found["CRESS_MASTER"] == "10.0.0.0"
     assert len(host_file(hosts).splitlines()) == len(hosts)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.executor.journal import HEADER, Journal, JournalError
-from cress.executor.records import REMEMBERED, Boot, End, Epoch, Forget, Intent, Known, Record, Start
 from cress.model.reports import Cause, Ended, Usage
+from cress.shell.executor.records import REMEMBERED, Boot, End, Epoch, Forget, Intent, Known, Record, Start
 
 ATTEMPTS = st.integers(1, 8)
 ENDS = st.builds(

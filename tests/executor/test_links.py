@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from cress.executor import ownlog, trouble
+from cress.executor import ownlog, stage_failure
 from cress.executor.tidy import tidy
-from cress.executor.trouble import Trouble
 from cress.model.job import JobType
 from cress.model.reports import Cause
 from cress.model.run import File
+from cress.shell.executor.starting import StageFailure
 from tests.executor.harness import Client, SupervisorProcess, shell, supervisor
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has tasks of other accounts: links were not tried")
@@ -119,10 +119,10 @@ def test_a_root_folder_is_one_that_its_account_may_see(client: Client, home: Pat
 
 
 def test_trouble_that_the_task_has_made_up_is_not_believed(home: Path) -> None:
-    trouble.write(os.fsencode(home), Trouble(Cause.NODE, "the disk is full"))
-    assert trouble.read(os.fsencode(home)) == Trouble(Cause.NODE, "the disk is full")
+    stage_failure.write(os.fsencode(home), StageFailure(Cause.NODE, "the disk is full"))
+    assert stage_failure.read(os.fsencode(home)) == StageFailure(Cause.NODE, "the disk is full")
     os.chown(home / "trouble", NOBODY, NOBODY)
-    assert trouble.read(os.fsencode(home)) is None
+    assert stage_failure.read(os.fsencode(home)) is None
 
 
 def test_a_database_of_a_name_that_another_account_had_gets_no_data_of_it(client: Client, home: Path) -> None:

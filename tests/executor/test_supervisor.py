@@ -577,7 +577,7 @@ def rewrite_journal(
 ) -> None:
     """Make the journal of a dead supervisor say something else."""
     from cress.executor.journal import Journal
-    from cress.executor.records import Boot, Intent, Start
+    from cress.shell.executor.records import Boot, Intent, Start
 
     old = Journal(directory / "journal")
     records = list(old.known.records())

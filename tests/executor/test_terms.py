@@ -12,9 +12,6 @@ import pytest
 
 from cress.executor.alarm import Alarm
 from cress.executor.journal import Journal
-from cress.executor.keeper import SIGKILL, SIGTERM, Keeper, Task
-from cress.executor.outfit import Outfits
-from cress.executor.records import Known, Record
 from cress.model.job import OnPartition
 from cress.model.node import Device
 from cress.model.reports import Cause, Ended, Report, Usage
@@ -33,6 +30,9 @@ from cress.protocol.messages import (
     Term,
     Welcome,
 )
+from cress.shell.executor.node_devices import NodeDevices
+from cress.shell.executor.records import Known, Record
+from cress.shell.executor.task_manager import SIGKILL, SIGTERM, Task, TaskManager
 from tests.executor.centers import AgentProcess, Center, center, clean_up, supervisor_pid
 from tests.executor.harness import PATIENCE, Client, SupervisorProcess, left_over, shell, until
 
@@ -40,11 +40,11 @@ TERM = 60 * SECOND
 
 
 class Scene:
-    """A keeper whose tasks run until they are killed; what was done to them, and what it said."""
+    """A manager whose tasks run until they are killed; what was done to them, and what it said."""
 
     def __init__(self, known: Known | None = None, now: int = 1000 * SECOND) -> None:
-        self.keeper = Keeper(known or Known(), self)
-        self.keeper.now = now
+        self.manager = TaskManager(known or Known(), self)
+        self.manager.now = now
         self.signals: list[tuple[int, int, int]] = []  # second, attempt, number
         self.ends: dict[int, Ended] = {}
         self.said: list[str] = []
@@ -55,28 +55,28 @@ class Scene:
         policy = OnPartition.KEEP if keep else OnPartition.STOP
         run = Run(job=attempts[0], command=("x",), stop_grace=grace * SECOND, on_partition=policy)
         launches = tuple(Launch(attempt, run.job, 0) for attempt in attempts)
-        self.keeper.obey(Launches(epoch=epoch, runs=(run,), launches=launches))
-        self.keeper.tick()
-        self.keeper.work(99)
+        self.manager.obey(Launches(epoch=epoch, runs=(run,), launches=launches))
+        self.manager.tick()
+        self.manager.work(99)
 
     def grant(self, ago: int = 0, epoch: int = 1, term: int = TERM) -> None:
-        self.keeper.obey(Term(epoch=epoch, sent=self.keeper.now - ago * SECOND, term=term))
+        self.manager.obey(Term(epoch=epoch, sent=self.manager.now - ago * SECOND, term=term))
 
     def until_nothing_is_due(self) -> None:
-        while (due := self.keeper.next_due()) is not None:
-            self.keeper.now = max(due, self.keeper.now)
-            self.keeper.tick()
+        while (due := self.manager.next_due()) is not None:
+            self.manager.now = max(due, self.manager.now)
+            self.manager.tick()
 
     def wait(self, seconds: int) -> None:
-        end = self.keeper.now + seconds * SECOND
-        while (due := self.keeper.next_due()) is not None and due <= end:
-            self.keeper.now = max(due, self.keeper.now)
-            self.keeper.tick()
-        self.keeper.now = end
+        end = self.manager.now + seconds * SECOND
+        while (due := self.manager.next_due()) is not None and due <= end:
+            self.manager.now = max(due, self.manager.now)
+            self.manager.tick()
+        self.manager.now = end
 
     @property
     def second(self) -> int:
-        return self.keeper.now // SECOND - 1000
+        return self.manager.now // SECOND - 1000
 
     # The hands.
 
@@ -88,9 +88,9 @@ class Scene:
             self.note(record)
 
     def note(self, record: Record) -> None:
-        self.keeper.known.apply(record)
+        self.manager.known.apply(record)
 
-    def fit(self, outfits: Outfits, devices: Sequence[Device]) -> None:
+    def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
         pass
 
     def spawn(self, task: Task) -> int:
@@ -99,7 +99,7 @@ class Scene:
     def signal(self, task: Task, number: int) -> None:
         self.signals.append((self.second, task.attempt, number))
         if number == SIGKILL:
-            self.keeper.exited(task.attempt, -SIGKILL, Usage())
+            self.manager.exited(task.attempt, -SIGKILL, Usage())
 
     def sweep(self, task: Task, *, kill: bool) -> bool:
         return True
@@ -114,7 +114,7 @@ class Scene:
     def running(self, *attempts: int, grace: int = 5, keep: bool = False) -> None:
         self.launch(*attempts, grace=grace, keep=keep)
         for attempt in attempts:
-            self.keeper.running(attempt, 1)
+            self.manager.running(attempt, 1)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_the_grace_of_a_task_lies_before_the_end_of_the_term(scene: Scene) -> No
     assert [scene.ends[each].error for each in (4, 1, 2)] == [
         f"the center was not heard of for {seconds} s" for seconds in (45, 55, 60)
     ]
-    assert list(scene.keeper.tasks) == [3]
+    assert list(scene.manager.tasks) == [3]
 
 
 def test_a_word_in_time_puts_it_off(scene: Scene) -> None:
@@ -169,15 +169,15 @@ def test_a_question_from_the_future_counts_from_now(scene: Scene) -> None:
 
 
 def test_without_a_term_nothing_is_ever_stopped(scene: Scene) -> None:
-    scene.keeper.obey(Welcome(epoch=1))
+    scene.manager.obey(Welcome(epoch=1))
     scene.running(1)
-    assert scene.keeper.next_due() is None
-    assert not scene.keeper.bound
+    assert scene.manager.next_due() is None
+    assert not scene.manager.bound
     scene.grant()
-    assert scene.keeper.bound
-    scene.keeper.obey(Welcome(epoch=2))  # of a center that looks by itself
-    assert scene.keeper.next_due() is None
-    assert not scene.keeper.bound
+    assert scene.manager.bound
+    scene.manager.obey(Welcome(epoch=2))  # of a center that looks by itself
+    assert scene.manager.next_due() is None
+    assert not scene.manager.bound
 
 
 def test_an_order_that_was_under_way_for_longer_than_the_term_starts_nothing(scene: Scene) -> None:
@@ -186,29 +186,29 @@ def test_an_order_that_was_under_way_for_longer_than_the_term_starts_nothing(sce
     scene.launch(2, keep=True)
     assert scene.ends[1].cause is Cause.TERM
     assert scene.ends[1].started == 0
-    assert list(scene.keeper.tasks) == [2]
+    assert list(scene.manager.tasks) == [2]
 
 
 def test_a_stop_with_a_longer_grace_is_over_at_the_end_of_the_term(scene: Scene) -> None:
     scene.grant()
     scene.running(1, grace=0)
-    scene.keeper.obey(Stops(epoch=1, stops=(Stop(1, 600 * SECOND),)))
+    scene.manager.obey(Stops(epoch=1, stops=(Stop(1, 600 * SECOND),)))
     scene.until_nothing_is_due()
     assert scene.signals == [(0, 1, SIGTERM), (60, 1, SIGKILL)]
     assert (scene.ends[1].cause, scene.ends[1].error) == (Cause.STOPPED, "")
 
 
 def test_after_a_restart_of_the_machine_no_term_holds(scene: Scene) -> None:
-    scene.keeper.resume("b1")
+    scene.manager.resume("b1")
     scene.grant()
     scene.running(1)
-    again = Scene(scene.keeper.known, now=5 * SECOND)
-    assert again.keeper.resume("b1") == [1]
-    assert again.keeper.known.until
-    again = Scene(scene.keeper.known, now=5 * SECOND)
-    assert again.keeper.resume("b2") == []
+    again = Scene(scene.manager.known, now=5 * SECOND)
+    assert again.manager.resume("b1") == [1]
+    assert again.manager.known.until
+    again = Scene(scene.manager.known, now=5 * SECOND)
+    assert again.manager.resume("b2") == []
     assert again.ends[1].cause is Cause.UNKNOWN
-    assert not again.keeper.known.until
+    assert not again.manager.known.until
 
 
 def test_a_journal_knows_cluster_epoch_and_deadline(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_journal_knows_cluster_epoch_and_deadline(tmp_path: Path) -> None:
     scene = Scene(journal.known)
     scene.write = journal.write  # type: ignore[method-assign]
     scene.note = journal.note  # type: ignore[method-assign]
-    scene.keeper.obey(Welcome(epoch=7, cluster="c", sent=scene.keeper.now, term=TERM))
+    scene.manager.obey(Welcome(epoch=7, cluster="c", sent=scene.manager.now, term=TERM))
     scene.launch(1, epoch=7, keep=True)
     scene.launch(2, epoch=7)
     for _ in range(2):
@@ -233,11 +233,11 @@ def test_a_journal_knows_cluster_epoch_and_deadline(tmp_path: Path) -> None:
 
 OLDER: dict[str, Callable[[Scene], None]] = {
     "launches": lambda scene: scene.launch(9, epoch=3),
-    "stops": lambda scene: scene.keeper.obey(Stops(epoch=3, stops=(Stop(1, 0),))),
-    "a signal": lambda scene: scene.keeper.obey(Signal(epoch=3, attempt=1, number=10)),
+    "stops": lambda scene: scene.manager.obey(Stops(epoch=3, stops=(Stop(1, 0),))),
+    "a signal": lambda scene: scene.manager.obey(Signal(epoch=3, attempt=1, number=10)),
     "a term": lambda scene: scene.grant(epoch=3),
-    "a welcome": lambda scene: scene.keeper.obey(Welcome(epoch=3, cluster="other", sent=scene.keeper.now, term=TERM)),
-    "what it has stored": lambda scene: scene.keeper.obey(Durable(epoch=3, attempts=(2,))),
+    "a welcome": lambda scene: scene.manager.obey(Welcome(epoch=3, cluster="other", sent=scene.manager.now, term=TERM)),
+    "what it has stored": lambda scene: scene.manager.obey(Durable(epoch=3, attempts=(2,))),
 }
 
 
@@ -245,36 +245,36 @@ OLDER: dict[str, Callable[[Scene], None]] = {
 @pytest.mark.parametrize("order", OLDER, ids=str)
 def test_an_older_center_is_not_obeyed(scene: Scene, order: str, restarted: bool) -> None:
     scene.running(1)
-    scene.keeper.obey(Stops(epoch=1, stops=(Stop(2, 0),)))
-    scene.keeper.obey(Welcome(epoch=4, cluster="ours"))
+    scene.manager.obey(Stops(epoch=1, stops=(Stop(2, 0),)))
+    scene.manager.obey(Welcome(epoch=4, cluster="ours"))
     if restarted:
         known = Known()
-        for record in scene.keeper.known.records():
+        for record in scene.manager.known.records():
             known.apply(record)
         scene = Scene(known)
-        for attempt in scene.keeper.resume(""):
-            scene.keeper.adopt(attempt, attempt, 1)
+        for attempt in scene.manager.resume(""):
+            scene.manager.adopt(attempt, attempt, 1)
     OLDER[order](scene)
     scene.until_nothing_is_due()
     assert scene.said == ["an order of epoch 3 was refused: the center of epoch 4 is in charge"]
     assert not scene.signals
-    assert list(scene.keeper.tasks) == [1]
-    assert list(scene.keeper.known.ends) == [2]
-    assert (scene.keeper.known.cluster, scene.keeper.known.until) == ("ours", 0)
+    assert list(scene.manager.tasks) == [1]
+    assert list(scene.manager.known.ends) == [2]
+    assert (scene.manager.known.cluster, scene.manager.known.until) == ("ours", 0)
 
 
 def test_a_new_epoch_is_durable_before_anything_is_done(scene: Scene) -> None:
-    scene.keeper.obey(Welcome(epoch=4))
+    scene.manager.obey(Welcome(epoch=4))
     assert [type(each).__name__ for each in scene.durable] == ["Epoch"]
     scene.full = True
-    scene.keeper.obey(Welcome(epoch=5))
-    assert scene.keeper.known.epoch == 5, "a full disk does not help the older center"
+    scene.manager.obey(Welcome(epoch=5))
+    assert scene.manager.known.epoch == 5, "a full disk does not help the older center"
 
 
 def test_leaving_is_nobodys_epoch(scene: Scene) -> None:
     scene.running(1)
-    scene.keeper.obey(Welcome(epoch=4))
-    scene.keeper.obey(Shutdown(grace=0))
+    scene.manager.obey(Welcome(epoch=4))
+    scene.manager.obey(Shutdown(grace=0))
     assert scene.ends[1].cause is Cause.SHUTDOWN
 
 

@@ -71,7 +71,7 @@ class Agent(Mortal):
             self.world.after(grace + 2 * SECOND, self, self.exit)
             return
         if self.node.supervisor is not None:
-            self.node.supervisor.keeper.leave(grace)
+            self.node.supervisor.manager.leave(grace)
             self.node.supervisor.wake()
         self.exit()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cress.executor.keeper import SIGKILL, SIGTERM
 from cress.model.times import MILLISECOND, SECOND
+from cress.shell.executor.task_manager import SIGKILL, SIGTERM
 from tests.faults.disk import SimulatedDisk
 from tests.faults.network import End
 from tests.faults.world import WALL, Mortal, World

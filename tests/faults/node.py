@@ -163,4 +163,4 @@ class Node:
         supervisor = self.supervisor
         if self.host.processes or supervisor is None:
             return not self.host.processes and supervisor is not None
-        return not supervisor.keeper.tasks and not supervisor.journal.known.ends
+        return not supervisor.manager.tasks and not supervisor.journal.known.ends

@@ -13,13 +13,13 @@ from cress.core import devices, overload
 from cress.core.cluster import Cluster
 from cress.core.licences import Licences
 from cress.core.locations import Locations, Places
-from cress.executor.keeper import Hands, Keeper
-from cress.executor.records import Known
 from cress.lifecycle import crons, databases, dependencies
 from cress.lifecycle.effects import Launch
 from cress.lifecycle.family import Clockwork, Family, Kept
 from cress.lifecycle.machine import Machine
 from cress.model.node import Allocated
+from cress.shell.executor.records import Known
+from cress.shell.executor.task_manager import Hands, TaskManager
 
 # Far above the numbers of attempts of any history.
 RENAMED = 1_000_000
@@ -80,11 +80,11 @@ class Rules:
         cores[again] = cores[launch.attempt]
         return msgspec.structs.replace(launch, attempt=again)
 
-    def keeper(self, known: Known, hands: Hands) -> Keeper:
-        """A supervisor's keeper."""
+    def manager(self, known: Known, hands: Hands) -> TaskManager:
+        """A supervisor's manager."""
         if self.no_fencing:
             return _Obedient(known, hands)
-        return _Careless(known, hands) if self.no_deadline else Keeper(known, hands)
+        return _Careless(known, hands) if self.no_deadline else TaskManager(known, hands)
 
 
 def _hasty(tend: Callable[[Machine, Family], None]) -> Callable[[Machine, Family], None]:
@@ -126,14 +126,14 @@ def _twice(run: Callable[[Machine, Family, Clockwork, int], None]) -> Callable[[
     return broken
 
 
-class _Obedient(Keeper):
+class _Obedient(TaskManager):
     """Takes orders from anybody."""
 
     def _accepts(self, epoch: int) -> bool:
         return True
 
 
-class _Careless(Keeper):
+class _Careless(TaskManager):
     """Stops nobody at the end of a term."""
 
     def _watch_term(self) -> None:

@@ -1,4 +1,4 @@
-"""The supervisor of a node: the real keeper and journal in a loop like that of ``cress.executor.supervisor``."""
+"""The supervisor of a node: the real manager and journal in a loop like that of ``cress.executor.supervisor``."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cress.executor.journal import Journal
-from cress.executor.keeper import Task
-from cress.executor.outfit import Outfits
-from cress.executor.records import Record
-from cress.executor.runtimes.base import StartError
 from cress.model.node import Device
 from cress.model.reports import Ended, Report, Usage
 from cress.model.times import MILLISECOND, SECOND
 from cress.protocol.messages import Inventory, Reports, decode_to_supervisor, encode
+from cress.shell.executor.node_devices import NodeDevices
+from cress.shell.executor.records import Record
+from cress.shell.executor.starting import StartError
+from cress.shell.executor.task_manager import Task
 from tests.faults.host import Host, Process
 from tests.faults.network import End
 from tests.faults.world import Died, Mortal
@@ -44,7 +44,7 @@ class Supervisor(Mortal):
         if rules.forgets_journal:
             host.disk.names.pop(JOURNAL, None)
         self.journal = Journal(JOURNAL, compact_from=COMPACT_FROM, disk=host.disk)
-        self.keeper = rules.keeper(self.journal.known, self)
+        self.manager = rules.manager(self.journal.known, self)
         self.agent: End | None = None
         self.inbox: deque[bytes] = deque()
         self.children: dict[int, Task] = {}  # by pid
@@ -77,9 +77,9 @@ class Supervisor(Mortal):
             self.host.disk.took = 0
             while self.inbox:
                 self._reap()
-                self.keeper.obey(decode_to_supervisor(self.inbox.popleft()))
+                self.manager.obey(decode_to_supervisor(self.inbox.popleft()))
             self._reap()
-            self.keeper.tick()
+            self.manager.tick()
         except Died:
             self.die()
             return
@@ -89,8 +89,8 @@ class Supervisor(Mortal):
     def _rest_of_turn(self) -> None:
         try:
             self._clock()
-            self.keeper.tick()
-            self.keeper.work(32)
+            self.manager.tick()
+            self.manager.work(32)
             self._settle()
             self._finish_turn()
         except Died:
@@ -99,10 +99,10 @@ class Supervisor(Mortal):
         self.busy = False
         if self.gone:
             return
-        if self.inbox or self.keeper.waiting:
+        if self.inbox or self.manager.waiting:
             self.wake()
             return
-        dues = [due for due in (self.keeper.next_due(), self.last_words, self.retry_at) if due is not None]
+        dues = [due for due in (self.manager.next_due(), self.last_words, self.retry_at) if due is not None]
         if dues and min(dues) != self.planned:
             self.planned = min(dues)
             self.world.after(self.planned - self.host.boottime(), self, self._due, self.planned)
@@ -113,27 +113,27 @@ class Supervisor(Mortal):
             self.wake()
 
     def _clock(self) -> None:
-        self.keeper.now = self.host.boottime()
-        self.keeper.utc = self.host.wall()
+        self.manager.now = self.host.boottime()
+        self.manager.utc = self.host.wall()
 
     def _finish_turn(self) -> None:
         self.point("before what happened is in the journal")
         complete = self.journal.flush()
         if complete and self.seen:
-            over = [attempt for attempt in self.seen if attempt not in self.keeper.tasks]
+            over = [attempt for attempt in self.seen if attempt not in self.manager.tasks]
             self.host.truth.seen({attempt: self.seen.pop(attempt) for attempt in over})
-        self.retry_at = None if complete else self.keeper.now + RETRY
+        self.retry_at = None if complete else self.manager.now + RETRY
         self.point("before what happened is told")
-        leaves = self.keeper.leaving and not self.told_that_it_leaves
+        leaves = self.manager.leaving and not self.told_that_it_leaves
         if self.reports or leaves:
             if self.agent is not None:
-                self.agent.send(encode(Reports(reports=tuple(self.reports), leaving=self.keeper.leaving)))
+                self.agent.send(encode(Reports(reports=tuple(self.reports), leaving=self.manager.leaving)))
             self.reports = []
-            self.told_that_it_leaves = self.keeper.leaving
-        if self.keeper.leaving and not self.keeper.tasks:
+            self.told_that_it_leaves = self.manager.leaving
+        if self.manager.leaving and not self.manager.tasks:
             if self.last_words is None:
-                self.last_words = self.keeper.now + LAST_WORDS
-            if not self.journal.known.ends or self.agent is None or self.keeper.now >= self.last_words:
+                self.last_words = self.manager.now + LAST_WORDS
+            if not self.journal.known.ends or self.agent is None or self.manager.now >= self.last_words:
                 self._leave()
 
     def _leave(self) -> None:
@@ -159,16 +159,16 @@ class Supervisor(Mortal):
                 continue
             if task.attempt in self.spawning:
                 self._settle_one(task.attempt)
-            if task.attempt in self.keeper.tasks:
+            if task.attempt in self.manager.tasks:
                 self.seen[process.attempt] = code
-                self.keeper.exited(task.attempt, code, Usage(cpu=1, memory=1))
+                self.manager.exited(task.attempt, code, Usage(cpu=1, memory=1))
         for attempt, process in list(self.adopted.items()):
             if process.gone:
                 del self.adopted[attempt]
-                self.keeper.exited(attempt, None, Usage())
+                self.manager.exited(attempt, None, Usage())
 
     def _resume(self) -> None:
-        attempts = self.keeper.resume(self.host.boot)
+        attempts = self.manager.resume(self.host.boot)
         leaders = {each.attempt: each for each in self.host.processes.values() if each.leader}
         for attempt in attempts:
             start = self.journal.known.running[attempt].start
@@ -179,11 +179,11 @@ class Supervisor(Mortal):
             else:
                 process = leaders.get(attempt)
             if process is None:
-                self.keeper.lost(attempt)
+                self.manager.lost(attempt)
             else:
                 self.adopted[attempt] = process
-                self.keeper.adopt(attempt, process.pid, process.ticks)
-        self.say("begins, with attempts", sorted(self.keeper.tasks))
+                self.manager.adopt(attempt, process.pid, process.ticks)
+        self.say("begins, with attempts", sorted(self.manager.tasks))
 
     def _settle(self) -> None:
         for attempt in list(self.spawning):
@@ -195,11 +195,11 @@ class Supervisor(Mortal):
     def _settle_one(self, attempt: int) -> None:
         process, _ = self.spawning.pop(attempt)
         if process is None:
-            self.keeper.failed(attempt, StartError("no such program"))
+            self.manager.failed(attempt, StartError("no such program"))
         else:
-            self.keeper.running(attempt, process.ticks)
+            self.manager.running(attempt, process.ticks)
 
-    # --- the hands of the keeper -----------------------------------------------------------------------------
+    # --- the hands of the task manager -----------------------------------------------------------------------------
 
     def write(self, records: list[Record]) -> None:
         """See ``Hands``."""
@@ -211,7 +211,7 @@ class Supervisor(Mortal):
         """See ``Hands``."""
         self.journal.note(record)
 
-    def fit(self, outfits: Outfits, devices: Sequence[Device]) -> None:
+    def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
         """See ``Hands``."""
 
     def spawn(self, task: Task) -> int:
@@ -221,7 +221,7 @@ class Supervisor(Mortal):
         world, host = self.world, self.host
         if host.breaks_starts and world.chance(0.5):
             raise StartError("no more processes", node=True)
-        for port in task.given.ports:
+        for port in task.context.ports:
             if port in host.strangers:
                 raise StartError(f"port {port} is in use on this node", port=port)
         if task.run.command == ("no-such-program",):
@@ -290,11 +290,11 @@ class Supervisor(Mortal):
         inventory = Inventory(
             boot=self.host.boot,
             pid=1,
-            reports=self.keeper.inventory(),
-            bound=self.keeper.bound,
+            reports=self.manager.inventory(),
+            bound=self.manager.bound,
             epoch=known.epoch,
             cluster=known.cluster,
-            ports=self.keeper.ports(),
+            ports=self.manager.ports(),
         )
         end.send(encode(inventory))
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from cress.executor.keeper import SIGKILL, Keeper, Task
 from cress.executor.outfit import Outfits
 from cress.executor.records import Known, Record
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cress.lifecycle.effects import Launch, Step
 from cress.lifecycle.inputs import Input, NodeDead, NodeJoined, NodeLeft, Reported, Restarted, Submit
 from cress.lifecycle.machine import Machine

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-PURE_ROOMS = ("model", "language", "core", "lifecycle")
+PURE_ROOMS = ("model", "language", "core", "lifecycle", "shell")
 
 # Of the standard library, what computes and does nothing else. Add to it what is equally harmless.
 HARMLESS = frozenset(
-    "__future__ abc array bisect calendar collections contextlib copy dataclasses datetime decimal difflib enum fractions "
+    "__future__ abc array bisect calendar collections contextlib copy dataclasses datetime decimal difflib enum errno fractions "
     "functools graphlib hashlib heapq itertools json keyword math numbers operator re statistics string struct "
-    "textwrap types typing unicodedata zoneinfo".split()
+    "textwrap types typing unicodedata zlib zoneinfo".split()
 )
 
 # Parts of harmless modules and libraries that are not.

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 
-from cress.executor.outfit import Outfit
 from cress.executor.runtimes.base import Spawn
 from cress.model.devices import WHOLE
 from cress.model.job import JobType
 from cress.model.node import DISK_KIND
 from cress.model.run import Host, Run
 from cress.model.units import format_share
+from cress.shell.executor.node_devices import AttemptDevices
 
 # The file with the hosts of a gang, in the attempt's folder.
 HOST_FILE = b"hosts"
@@ -39,7 +39,7 @@ def of_job(run: Run) -> dict[bytes, bytes]:
 
 def variables(what: Spawn) -> dict[bytes, bytes]:
     """The variables of one attempt, beyond those of its job."""
-    given = what.given
+    context = what.context
     found = {
         b"CRESS_TASK_INDEX": b"%d" % what.task,
         b"CRESS_ATTEMPT": b"%d" % what.attempt,
@@ -47,18 +47,18 @@ def variables(what: Spawn) -> dict[bytes, bytes]:
     }
     if what.data:
         found[b"CRESS_STATE"] = what.data
-    if given.address:
-        found[b"CRESS_ADDRESS"] = os.fsencode(given.address)
-    if given.rack:
-        found[b"CRESS_RACK"] = os.fsencode(given.rack)
-    if given.ports:
-        found[b"CRESS_PORT"] = b"%d" % given.ports[0]
-        for (name, _), number in zip(what.run.ports, given.ports, strict=False):
+    if context.address:
+        found[b"CRESS_ADDRESS"] = os.fsencode(context.address)
+    if context.rack:
+        found[b"CRESS_RACK"] = os.fsencode(context.rack)
+    if context.ports:
+        found[b"CRESS_PORT"] = b"%d" % context.ports[0]
+        for (name, _), number in zip(what.run.ports, context.ports, strict=False):
             if name:
                 found[b"CRESS_PORT_" + os.fsencode(name)] = b"%d" % number
-    found |= _of_devices(given.outfit)
-    if given.hosts:
-        found |= _of_gang(what.run, given.hosts)
+    found |= _of_devices(context.devices)
+    if context.hosts:
+        found |= _of_gang(what.run, context.hosts)
         found[b"CRESS_HOSTFILE"] = what.folder + b"/" + HOST_FILE
     return found
 
@@ -69,15 +69,15 @@ def host_file(hosts: Sequence[Host]) -> bytes:
     return b"".join(b"%s slots=%d\n" % (os.fsencode(address), count) for address, count in slots.items())
 
 
-def _of_devices(outfit: Outfit) -> dict[bytes, bytes]:
+def _of_devices(devices: AttemptDevices) -> dict[bytes, bytes]:
     """Which devices the attempt has; of every kind that the node has devices of, also if it has none of them."""
     found: dict[bytes, bytes] = {}
-    if outfit.folders:
-        found[b"CRESS_DISK"] = os.fsencode(outfit.folders[0])
-        found[b"CRESS_DISKS"] = b":".join(os.fsencode(folder) for folder in outfit.folders)
-    kinds = dict.fromkeys((*outfit.kinds, *(each.kind for each in outfit.devices)))
+    if devices.folders:
+        found[b"CRESS_DISK"] = os.fsencode(devices.folders[0])
+        found[b"CRESS_DISKS"] = b":".join(os.fsencode(folder) for folder in devices.folders)
+    kinds = dict.fromkeys((*devices.kinds, *(each.kind for each in devices.allocated)))
     for kind in kinds:
-        own = [each for each in outfit.devices if each.kind == kind]
+        own = [each for each in devices.allocated if each.kind == kind]
         name = b"CRESS_DEVICES_" + os.fsencode(kind.upper())
         found[name] = ids = b",".join(os.fsencode(each.id) for each in own)
         part = sum(each.amount for each in own) if kind != DISK_KIND else 0

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from cress.executor.disk import REAL_DISK, Disk
-from cress.executor.records import Known, Record, decode_records, encode_records
+from cress.shell.executor.records import Known, Record, decode_records, encode_records
 
 HEADER = b"cress journal 1\n"
 MARK = b"\xc5\x1eJ\x01"

@@ -21,8 +21,9 @@ from cress.executor.addresses import Failed, shown, with_variables
 from cress.executor.bounds import first_kept
 from cress.executor.carrier import step_down
 from cress.executor.ownlog import open_log
-from cress.executor.runtimes.base import Spawn, StartError
+from cress.executor.runtimes.base import Spawn
 from cress.model.run import File
+from cress.shell.executor.starting import StartError
 
 FOLDER = "copies"
 STREAMS = ("stdout", "stderr")

@@ -20,10 +20,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from cress.executor import tidy
-from cress.executor.outfit import Outfit, Outfits
 from cress.executor.runtimes import linux
-from cress.executor.runtimes.base import StartError
 from cress.model.node import DISK_KIND, Device
+from cress.shell.executor.node_devices import AttemptDevices, NodeDevices
+from cress.shell.executor.starting import StartError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
@@ -39,7 +39,7 @@ class Scratch:
         self._gone: list[str] = []
         self._removing: set[int] = set()
 
-    def fit(self, outfits: Outfits, devices: Iterable[Device]) -> None:
+    def fit(self, node_devices: NodeDevices, devices: Iterable[Device]) -> None:
         """These are the devices of the node from now on; what nobody needs any more of what is on its disks is removed."""
         before = self._systems
         self._names, self._systems = {}, {}
@@ -47,7 +47,7 @@ class Scratch:
         for disk in devices:
             if disk.kind != DISK_KIND or not disk.path:
                 continue
-            base = outfits.base(disk)
+            base = node_devices.base(disk)
             self._names[base] = f"disk {disk.id} ({disk.path})"
             with contextlib.suppress(OSError):
                 system = os.stat(disk.path).st_dev  # noqa: PTH116
@@ -66,13 +66,13 @@ class Scratch:
         if folders:
             self._known[attempt] = folders
 
-    def make(self, attempt: int, outfit: Outfit, account: tuple[int, int] | None) -> None:
+    def make(self, attempt: int, devices: AttemptDevices, account: tuple[int, int] | None) -> None:
         """Make the folders of an attempt, for this account, and see that its devices are there. Raises StartError."""
-        for file in outfit.files:
+        for file in devices.files:
             if not os.path.exists(file):  # noqa: PTH110
                 raise StartError(f"the device {file} is not there on this node", node=True)
-        self.keep(attempt, outfit.folders)
-        for folder in outfit.folders:
+        self.keep(attempt, devices.folders)
+        for folder in devices.folders:
             base = folder.rpartition("/")[0]
             name = self._names.get(base, base)
             try:

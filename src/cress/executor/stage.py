@@ -20,16 +20,16 @@ from types import FrameType
 
 import msgspec
 
-from cress.executor import trouble
+from cress.executor import stage_failure
 from cress.executor.addresses import Ground
 from cress.executor.carrier import step_down
 from cress.executor.runtimes import linux
 from cress.executor.runtimes.accounts import account_of
-from cress.executor.runtimes.base import Runtime, StartError, announced
+from cress.executor.runtimes.base import Runtime, announced
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import RUNS, Orders, take
-from cress.executor.trouble import Trouble
 from cress.model.reports import Cause
+from cress.shell.executor.starting import StageFailure, StartError
 
 TELLS = 3
 # Seconds for all files of an attempt together, and for all that it leaves.
@@ -71,11 +71,11 @@ class Stage:
                 return self._fail(wrong)
         if self._is_to_end():
             return self._fail(
-                Trouble(Cause.FILES, "it was told to end before its program was started"), -signal.SIGTERM
+                StageFailure(Cause.FILES, "it was told to end before its program was started"), -signal.SIGTERM
             )
         pid, why = self._start()
         if why is not None:
-            return self._fail(Trouble(Cause.NODE if why.node else Cause.FILES, str(why)))
+            return self._fail(StageFailure(Cause.NODE if why.node else Cause.FILES, str(why)))
         self._tell(RUNS)
         if self._is_to_end():
             # It may have come a moment before there was a program to hear it.
@@ -85,10 +85,10 @@ class Stage:
             # One that is stopped gets no result: it runs again, or nobody wants it any more.
             wrong = None if self._is_to_end() else self._transfer(Cause.OUTPUTS)
             if self._is_to_end():
-                wrong = Trouble(Cause.OUTPUTS, "it was told to end before its outputs were saved")
+                wrong = StageFailure(Cause.OUTPUTS, "it was told to end before its outputs were saved")
             if wrong is not None:
                 try:
-                    trouble.write(self.what.folder, wrong)
+                    stage_failure.write(self.what.folder, wrong)
                 except OSError as error:
                     # No success in any case, and said where there may be room.
                     with contextlib.suppress(OSError):
@@ -134,10 +134,10 @@ class Stage:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self._child, number)
 
-    def _fail(self, why: Trouble, code: int = 1) -> int:
+    def _fail(self, why: StageFailure, code: int = 1) -> int:
         # The file first: a supervisor that comes later reads it.
         with contextlib.suppress(OSError):
-            trouble.write(self.what.folder, why)
+            stage_failure.write(self.what.folder, why)
         self._tell(why.encode())
         return code
 
@@ -148,7 +148,7 @@ class Stage:
 
     # --- the child that brings and saves --------------------------------------------------------------------------------
 
-    def _transfer(self, kind: Cause) -> Trouble | None:
+    def _transfer(self, kind: Cause) -> StageFailure | None:
         reading, writing = os.pipe()
         signal.pthread_sigmask(signal.SIG_BLOCK, self._heard)
         try:
@@ -157,7 +157,7 @@ class Stage:
                 self._carry(kind, writing)
         except OSError as error:
             os.close(reading)
-            return Trouble(Cause.NODE, f"no new process could be made on this node: {error.strerror}")
+            return StageFailure(Cause.NODE, f"no new process could be made on this node: {error.strerror}")
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, self._heard)
             os.close(writing)
@@ -170,8 +170,8 @@ class Stage:
             return None
         doing = "bringing its files" if kind is Cause.FILES else "saving its outputs"
         if told is None:
-            return Trouble(kind, f"{doing} took more than {MOST / 3600:g} h")
-        return trouble.decode(told) or Trouble(kind, f"{doing} ended in the middle ({_ending(status)})")
+            return StageFailure(kind, f"{doing} took more than {MOST / 3600:g} h")
+        return stage_failure.decode(told) or StageFailure(kind, f"{doing} ended in the middle ({_ending(status)})")
 
     def _carry(self, kind: Cause, writing: int) -> None:
         """In the child: bring or save as the account of the task. Never returns."""
@@ -186,7 +186,7 @@ class Stage:
             os.dup2(null, 2)
             os.write(writing, self._carried(kind))
         except BaseException as error:  # noqa: BLE001 - whatever it is, the child must not go on as a stage
-            os.write(writing, Trouble(kind, f"files cannot be moved on this node: {error}").encode())
+            os.write(writing, StageFailure(kind, f"files cannot be moved on this node: {error}").encode())
         finally:
             os._exit(0)
 
@@ -194,7 +194,9 @@ class Stage:
         try:
             from cress.executor import transfer
         except ImportError as error:
-            return Trouble(kind, f"files need the Python package {error.name}, which this node does not have").encode()
+            return StageFailure(
+                kind, f"files need the Python package {error.name}, which this node does not have"
+            ).encode()
         files = self.run.files if kind is Cause.FILES else self.run.outputs
         transfer.load(files)
         walls = None
@@ -203,7 +205,7 @@ class Stage:
                 Path(each)
                 for each in (
                     *(os.fsdecode(self.what.folder), os.fsdecode(self.what.data)),
-                    *(*self.orders.writable, *self.what.given.outfit.folders),
+                    *(*self.orders.writable, *self.what.context.devices.folders),
                 )
                 if each
             )
@@ -213,7 +215,7 @@ class Stage:
             try:
                 self._enter_own(make=kind is Cause.FILES)
             except OSError as error:
-                return Trouble(kind, f"the directory of the attempt cannot be entered: {error.strerror}").encode()
+                return StageFailure(kind, f"the directory of the attempt cannot be entered: {error.strerror}").encode()
         ground = Ground(Path() if own else Path(self.run.directory), walls)
         told = step_down(self.what, self.orders.node)
         # Only now, and not before a change of account: the kernel would forget it.

@@ -7,9 +7,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from cress.executor.runtimes.accounts import account_of
-from cress.executor.runtimes.base import StartError
 from cress.model.job import JobType
 from cress.model.run import Run
+from cress.shell.executor.starting import StartError
 
 FOLDER = "data"
 

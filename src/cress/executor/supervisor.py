@@ -24,26 +24,22 @@ from types import FrameType
 
 import msgspec
 
-from cress.executor import bounds, ports, processes, state, trouble
+from cress.executor import bounds, ports, processes, stage_failure, state
 from cress.executor.alarm import Alarm
 from cress.executor.bounds import Bounds
 from cress.executor.folder import Folder, FolderInUseError, socket_path
 from cress.executor.frames import FrameError, Frames, frame
 from cress.executor.journal import Journal, JournalError
-from cress.executor.keeper import SIGKILL, Keeper, Stage, Task
 from cress.executor.logcopy import Copies
-from cress.executor.outfit import Outfits, key_of
-from cress.executor.records import Record
 from cress.executor.runtimes import choose, linux
 from cress.executor.runtimes.accounts import account_of
-from cress.executor.runtimes.base import Runtime, Spawn, StartError, announced
+from cress.executor.runtimes.base import Runtime, Spawn, announced
 from cress.executor.runtimes.container import ContainerRuntime
 from cress.executor.runtimes.engines import ENGINES, Engine
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import StagedRuntime
 from cress.executor.scratch import Scratch
 from cress.executor.settings import LOG_SIZE
-from cress.executor.trouble import Trouble
 from cress.model.node import Device
 from cress.model.reports import Cause, Ended, Report, Usage
 from cress.model.run import Run
@@ -53,6 +49,10 @@ from cress.protocol.messages import (
     decode_to_supervisor,
     encode,
 )
+from cress.shell.executor.node_devices import NodeDevices, key_of
+from cress.shell.executor.records import Record
+from cress.shell.executor.starting import StageFailure, StartError
+from cress.shell.executor.task_manager import SIGKILL, Stage, Task, TaskManager
 
 # Spawns in one turn: more make the messages larger, fewer leave less time between two looks at the socket.
 SPAWNS_PER_TURN = 32
@@ -76,7 +76,7 @@ HOPELESS = 3
 
 
 class Supervisor:
-    """The loop, and the hands of the keeper."""
+    """The loop, and the hands of the task manager."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Supervisor:
         self.unlimited = choose.unlimited(self.default, found)
         self.clearing: set[int] = set()  # attempts that did not start, and something of whose containers is left
         self.journal = Journal(folder.journal)
-        self.keeper = Keeper(self.journal.known, self, key_of(name, str(folder.path)))
+        self.manager = TaskManager(self.journal.known, self, key_of(name, str(folder.path)))
         self.attempts = os.fsencode(folder.attempts)
         self.log_size = log_size
         self.scratch = Scratch(self.say)
@@ -142,7 +142,7 @@ class Supervisor:
         """Work until told to end."""
         self._clock()
         self._resume()
-        self.copies.left(set(self.keeper.tasks))
+        self.copies.left(set(self.manager.tasks))
         self._finish_turn()
         while not self.stopped:
             for key, _ in self.selector.select(self._pause()):
@@ -151,36 +151,36 @@ class Supervisor:
             self._clock()
             if self.asked_to_leave:
                 self.asked_to_leave = False
-                self.keeper.leave(DEFAULT_GRACE)
+                self.manager.leave(DEFAULT_GRACE)
             if self.ended_children:
                 self._reap()
             self.orphans_fresh = False
-            self.keeper.tick()
-            self.keeper.work(SPAWNS_PER_TURN)
+            self.manager.tick()
+            self.manager.work(SPAWNS_PER_TURN)
             self._settle_spawns()
             self._clear()
-            self.bounds.look(self.keeper.now)
+            self.bounds.look(self.manager.now)
             self._finish_turn()
         self._close()
 
     def _clock(self) -> None:
-        self.keeper.now = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
-        self.keeper.utc = time.time_ns() // 1000
+        self.manager.now = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+        self.manager.utc = time.time_ns() // 1000
 
     def _pause(self) -> float:
         """How long the selector may wait, in seconds."""
-        self.alarm.set(self.keeper.term_due)
-        if self.keeper.waiting or self.ended_children or self.asked_to_leave:
+        self.alarm.set(self.manager.term_due)
+        if self.manager.waiting or self.ended_children or self.asked_to_leave:
             return 0.0
         if self.clearing:
             return CLEARING
         dues = [
-            due for due in (self.keeper.next_due(), self.bounds.due, self.last_words, self.retry_at) if due is not None
+            due for due in (self.manager.next_due(), self.bounds.due, self.last_words, self.retry_at) if due is not None
         ]
         if not dues:
             # Nothing is due; only the agent or a signal can bring something.
             return LONGEST_SLEEP
-        return min(max(0.0, (min(dues) - self.keeper.now) / 1e6), LONGEST_SLEEP)
+        return min(max(0.0, (min(dues) - self.manager.now) / 1e6), LONGEST_SLEEP)
 
     def _finish_turn(self) -> None:
         """Write down what happened, then tell it."""
@@ -188,17 +188,17 @@ class Supervisor:
         complete = self.journal.flush()
         if not complete and self.retry_at is None:
             self.say(f"{self.journal.path} cannot be written: {self.journal.full}; it is tried again")
-        self.retry_at = None if complete else self.keeper.now + RETRY
-        leaves = self.keeper.leaving and not self.told_that_it_leaves
+        self.retry_at = None if complete else self.manager.now + RETRY
+        leaves = self.manager.leaving and not self.told_that_it_leaves
         if self.reports or leaves:
             if self.agent is not None:
-                self._send(encode(Reports(reports=tuple(self.reports), leaving=self.keeper.leaving)))
+                self._send(encode(Reports(reports=tuple(self.reports), leaving=self.manager.leaving)))
             self.reports = []
-            self.told_that_it_leaves = self.keeper.leaving
-        if self.keeper.leaving and not self.keeper.tasks:
+            self.told_that_it_leaves = self.manager.leaving
+        if self.manager.leaving and not self.manager.tasks:
             if self.last_words is None:
-                self.last_words = self.keeper.now + LAST_WORDS
-            if not self.journal.known.ends or self.agent is None or self.keeper.now >= self.last_words:
+                self.last_words = self.manager.now + LAST_WORDS
+            if not self.journal.known.ends or self.agent is None or self.manager.now >= self.last_words:
                 self.stopped = True
 
     def _close(self) -> None:
@@ -262,9 +262,9 @@ class Supervisor:
             task = self.by_pid.pop(pid, None)
             if self.copies.ended(pid, status) or self.scratch.ended(pid) or task is None or task.pid != pid:
                 continue
-            if task.attempt in self.keeper.tasks:
+            if task.attempt in self.manager.tasks:
                 used = Usage(round((usage.ru_utime + usage.ru_stime) * 1e6), usage.ru_maxrss * 1024)
-                self.keeper.exited(task.attempt, os.waitstatus_to_exitcode(status), used, self._trouble(task))
+                self.manager.exited(task.attempt, os.waitstatus_to_exitcode(status), used, self._stage_failure(task))
 
     def _find_orphans(self) -> None:
         """See which children came to us because their parents ended, and whose they are; once for many ends."""
@@ -279,7 +279,7 @@ class Supervisor:
 
     def _resume(self) -> None:
         """Take up what an earlier supervisor left: running processes are found again, the rest is lost."""
-        attempts = self.keeper.resume(self.boot)
+        attempts = self.manager.resume(self.boot)
         self._kill_strays(set(attempts))
         if self.container is not None:
             for attempt in self.container.left().difference(attempts):
@@ -297,11 +297,11 @@ class Supervisor:
             pid, ticks = (start.pid, start.ticks) if start is not None else (leaders.get(attempt, 0), None)
             there = processes.start_ticks(pid) if pid and processes.is_alive(pid) else None
             if there is None or (ticks is not None and there != ticks) or not self._watch(attempt, pid):
-                self.keeper.lost(attempt)
+                self.manager.lost(attempt)
             else:
-                task = self.keeper.adopt(attempt, pid, there)
-                self.bounds.began(attempt, task.log_size or self.log_size, self.keeper.now)
-        self.say(f"{len(self.keeper.tasks)} attempts of an earlier supervisor taken up")
+                task = self.manager.adopt(attempt, pid, there)
+                self.bounds.began(attempt, task.log_size or self.log_size, self.manager.now)
+        self.say(f"{len(self.manager.tasks)} attempts of an earlier supervisor taken up")
 
     def _kill_strays(self, known: set[int]) -> None:
         """End what runs although the journal does not know it (it was moved away, say): it will run again elsewhere."""
@@ -330,12 +330,12 @@ class Supervisor:
         def over() -> None:
             self.selector.unregister(fd)
             os.close(fd)
-            self.keeper.exited(attempt, None, Usage(), self._trouble(self.keeper.tasks[attempt]))
+            self.manager.exited(attempt, None, Usage(), self._stage_failure(self.manager.tasks[attempt]))
 
         self.selector.register(fd, selectors.EVENT_READ, over)
         return True
 
-    # --- the hands of the keeper -----------------------------------------------------------------------------------
+    # --- the hands of the task manager -----------------------------------------------------------------------------------
 
     def write(self, records: list[Record]) -> None:
         """See ``Hands``."""
@@ -348,19 +348,19 @@ class Supervisor:
     def spawn(self, task: Task) -> int:
         """See ``Hands``."""
         assert task.run is not None
-        port = ports.taken(task.given.ports)
+        port = ports.taken(task.context.ports)
         if port:
             raise StartError(f"port {port} is in use on this node", port=port)
         folder = self.attempts + b"/%d" % task.attempt
-        if task.given.outfit.devices:
+        if task.context.devices.allocated:
             account = account_of(task.run)
-            self.scratch.make(task.attempt, task.given.outfit, (account.uid, account.gid) if account else None)
+            self.scratch.make(task.attempt, task.context.devices, (account.uid, account.gid) if account else None)
         data = state.make(self.folder.path, task.run, task.task)
-        what = Spawn(task.attempt, task.task, task.run, folder, task.given, data)
+        what = Spawn(task.attempt, task.task, task.run, folder, task.context, data)
         if task.run.log_copy:
             self.copies.order(what)
         pid, fd = self._runtime(task.run).spawn(what)
-        self.bounds.began(task.attempt, task.log_size or self.log_size, self.keeper.now)
+        self.bounds.began(task.attempt, task.log_size or self.log_size, self.manager.now)
         self.by_pid[pid] = task
         self.spawning[pid] = (fd, task, bytearray())
         return pid
@@ -376,10 +376,10 @@ class Supervisor:
             return self.staged_inside if contained else self.staged
         return self.container if contained and self.container is not None else self.runtime
 
-    def _trouble(self, task: Task) -> Trouble | None:
+    def _stage_failure(self, task: Task) -> StageFailure | None:
         """What the stage of an attempt left that says more than its end; of an adopted one nobody knows if it had a stage."""
         if task.staged or task.adopted:
-            return trouble.read(self.attempts + b"/%d" % task.attempt)
+            return stage_failure.read(self.attempts + b"/%d" % task.attempt)
         return None
 
     def signal(self, task: Task, number: int) -> None:
@@ -455,13 +455,13 @@ class Supervisor:
         """See ``Hands``."""
         self.reports.append(report)
         if isinstance(report, Ended):
-            self.bounds.over(report.attempt, self.keeper.now)
+            self.bounds.over(report.attempt, self.manager.now)
             self.copies.over(report.attempt)
             self.scratch.over(report.attempt)
 
-    def fit(self, outfits: Outfits, devices: Sequence[Device]) -> None:
+    def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
         """See ``Hands``."""
-        self.scratch.fit(outfits, devices)
+        self.scratch.fit(node_devices, devices)
 
     def say(self, sentence: str) -> None:
         """See ``Hands``."""
@@ -510,11 +510,11 @@ class Supervisor:
             task.pid = pid = program
         problem = self._runtime(task.run).problem(task.run, rest)
         if problem is not None:
-            self.keeper.failed(task.attempt, problem)
+            self.manager.failed(task.attempt, problem)
             if self._inside(task.attempt) is not None:
                 self.clearing.add(task.attempt)
         else:
-            self.keeper.running(task.attempt, processes.start_ticks(pid) or 0)
+            self.manager.running(task.attempt, processes.start_ticks(pid) or 0)
 
     def _settle_later(self, pid: int, fd: int) -> None:
         if fd not in self.selector.get_map():
@@ -552,11 +552,11 @@ class Supervisor:
                     pid=pid,
                     ticks=processes.start_ticks(pid) or 0,
                     attempts=os.fsdecode(self.attempts),
-                    reports=self.keeper.inventory(),
-                    bound=self.keeper.bound,
+                    reports=self.manager.inventory(),
+                    bound=self.manager.bound,
                     epoch=self.journal.known.epoch,
                     cluster=self.journal.known.cluster,
-                    ports=self.keeper.ports(),
+                    ports=self.manager.ports(),
                     container="" if self.container is None else self.container.engine.name,
                     unlimited=self.unlimited,
                 )
@@ -589,7 +589,7 @@ class Supervisor:
             self._reap()
         try:
             for message in self.frames.feed(data):
-                self.keeper.obey(decode_to_supervisor(message))
+                self.manager.obey(decode_to_supervisor(message))
         except (FrameError, msgspec.DecodeError) as error:
             self.say(f"the agent sent what is no message, and was cut off: {error}")
             self._drop_agent()

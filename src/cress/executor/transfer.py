@@ -25,10 +25,10 @@ from fsspec.registry import known_implementations
 from cress.executor.addresses import Failed, Ground, is_http, local_path, name_of, protocol, shown, with_variables
 from cress.executor.outputs import Leaving, leavings
 from cress.executor.runtimes.accounts import own_name
-from cress.executor.trouble import Trouble
 from cress.executor.unpack import merge, unpack
 from cress.model.reports import Cause
 from cress.model.run import File
+from cress.shell.executor.starting import StageFailure
 
 AT_ONCE = 4
 TRIES = 5
@@ -67,7 +67,7 @@ def load(files: Iterable[File]) -> None:
     "".encode("idna")
 
 
-def bring(files: Sequence[File], ground: Ground, variables: Mapping[str, str]) -> Trouble | None:
+def bring(files: Sequence[File], ground: Ground, variables: Mapping[str, str]) -> StageFailure | None:
     """Bring all the files; what went wrong."""
 
     def one(file: File) -> None:
@@ -78,7 +78,7 @@ def bring(files: Sequence[File], ground: Ground, variables: Mapping[str, str]) -
     return _all(files, one, lambda file: f"{file.path} could not be brought from {shown(file.source)}", Cause.FILES)
 
 
-def save(outputs: Sequence[File], ground: Ground, variables: Mapping[str, str]) -> Trouble | None:
+def save(outputs: Sequence[File], ground: Ground, variables: Mapping[str, str]) -> StageFailure | None:
     """Save all the outputs; what went wrong."""
 
     def one(file: File) -> None:
@@ -99,18 +99,18 @@ def copy_file(file: Path, address: str) -> None:
 
 def _all(
     files: Sequence[File], one: Callable[[File], None], what: Callable[[File], str], cause: Cause
-) -> Trouble | None:
+) -> StageFailure | None:
     """Do it for each, ``AT_ONCE`` at a time; the first that fails in the order of the list ends it."""
     gave_up = threading.Event()
 
-    def attempt(file: File) -> Trouble | None:
+    def attempt(file: File) -> StageFailure | None:
         if gave_up.is_set():
             return None
         try:
             one(file)
         except Failed as error:
             gave_up.set()
-            return Trouble(Cause.NODE if error.node and cause is Cause.FILES else cause, f"{what(file)}: {error}")
+            return StageFailure(Cause.NODE if error.node and cause is Cause.FILES else cause, f"{what(file)}: {error}")
         return None
 
     with ThreadPoolExecutor(AT_ONCE) as pool:

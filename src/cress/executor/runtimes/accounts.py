@@ -7,8 +7,8 @@ import pwd
 
 import msgspec
 
-from cress.executor.runtimes.base import StartError
 from cress.model.run import Run
+from cress.shell.executor.starting import StartError
 
 
 class Account(msgspec.Struct, frozen=True):

@@ -6,40 +6,12 @@ from typing import Protocol
 
 import msgspec
 
-from cress.executor.outfit import Outfit
 from cress.model.reports import Usage
-from cress.model.run import Host, Run
+from cress.model.run import Run
+from cress.shell.executor.starting import LaunchContext, StartError
 
 # What a runtime may do before a program runs, in the words that are told through the pipe; see ``announced``.
 PID = b"pid"
-
-
-class StartError(Exception):
-    """The program could not be started; the sentence says why, for the person whose job it is.
-
-    ``node``: it is the node that lacks something, and any other program would fare the same. ``port``: somebody else has
-    this port of the program. ``files``: a stage ran, which could not come to the program.
-    """
-
-    def __init__(self, what: str, *, node: bool = False, port: int = 0, files: bool = False) -> None:
-        super().__init__(what)
-        self.node = node
-        self.port = port
-        self.files = files
-
-
-class Given(msgspec.Struct, frozen=True):
-    """What an attempt is given beside its program.
-
-    ``ports`` are its numbers, in the order of the job's ports; ``address`` and ``rack`` those of the node; ``hosts``, of a
-    gang: where its tasks are, in their order. ``outfit`` is what it has of the node's devices.
-    """
-
-    ports: tuple[int, ...] = ()
-    address: str = ""
-    rack: str = ""
-    hosts: tuple[Host, ...] = ()
-    outfit: Outfit = Outfit()
 
 
 class Spawn(msgspec.Struct, frozen=True):
@@ -54,7 +26,7 @@ class Spawn(msgspec.Struct, frozen=True):
     task: int
     run: Run
     folder: bytes
-    given: Given = Given()
+    context: LaunchContext = LaunchContext()
     data: bytes = b""
     leads: bool = True
     tells: bool = False

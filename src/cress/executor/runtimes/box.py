@@ -10,10 +10,10 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from cress.executor.outfit import Outfit
 from cress.executor.runtimes import linux
 from cress.executor.runtimes.engines.base import Box, Mount
 from cress.executor.runtimes.enter import Ids
+from cress.shell.executor.node_devices import AttemptDevices
 
 # Memory of the container's own: what is written there counts for its memory limit.
 _OWN = (("/tmp", 0o1777), ("/run", 0o755))  # noqa: S108
@@ -26,7 +26,7 @@ _APART = (
 # Every program that uses one GPU of this maker needs these, too.
 _NVIDIA = re.compile(r"/dev/nvidia\d+")
 _NVIDIA_TOO = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
-NOTHING = Outfit()
+NOTHING = AttemptDevices()
 _KERNEL = frozenset(
     "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts devtmpfs efivarfs fusectl hugetlbfs mqueue nsfs proc "
     "pstore rpc_pipefs securityfs sysfs tracefs".split()
@@ -43,12 +43,12 @@ def make_box(
     pause: str,
     group: str,
     hidden: bool,
-    outfit: Outfit = NOTHING,
+    devices: AttemptDevices = NOTHING,
 ) -> Box:
     """The sandbox of an attempt, made in ``folder``; ``root`` is the job's own root folder, empty: the node's.
 
     ``home`` is the executor's folder, of which only ``attempt`` is seen. ``writable`` are folders of the node. ``hidden``:
-    the task is not root, and may not be able to pass through the folders above ``home``: those are made anew. ``outfit`` is what
+    the task is not root, and may not be able to pass through the folders above ``home``: those are made anew. ``devices`` is what
     the attempt has of the node's devices: of what others have on its disks nothing is seen.
     """
     mounts = [Mount(target, mode=mode) for target, mode in _OWN]
@@ -64,8 +64,8 @@ def make_box(
     if not _inside(home, [target for target, _ in _OWN]):
         mounts.append(Mount(covered or home))
     if not root:
-        mounts += [Mount(each, mode=0o711) for each in outfit.covered if os.path.isdir(each)]  # noqa: PTH112
-    mounts += [Mount(each, each, writable=True) for each in (*writable, attempt, *outfit.folders)]
+        mounts += [Mount(each, mode=0o711) for each in devices.covered if os.path.isdir(each)]  # noqa: PTH112
+    mounts += [Mount(each, each, writable=True) for each in (*writable, attempt, *devices.folders)]
     return Box(
         folder=folder,
         root=f"{folder}/root",
@@ -74,7 +74,7 @@ def make_box(
         environment=(f"CRESS_DIRECTORY={attempt}",),
         hostname=socket.gethostname(),
         group=group,
-        devices=tuple(_files(outfit.files)),
+        devices=tuple(_files(devices.files)),
     )
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import msgspec
 
 from cress.executor.runtimes import pause
-from cress.executor.runtimes.base import Spawn, StartError, announced
+from cress.executor.runtimes.base import Spawn, announced
 from cress.executor.runtimes.cgroups import Cgroups, device_of
 from cress.executor.runtimes.container import FOLDER, ContainerRuntime
 from cress.executor.runtimes.egress import CONTROLLER, Egress
 from cress.executor.runtimes.engines import ENGINES
 from cress.executor.runtimes.engines.base import Engine
 from cress.model.run import Run
+from cress.shell.executor.starting import StartError
 
 # The name of the file, among the containers, with the interface on which is limited what tasks send.
 EGRESS = "egress"

@@ -19,7 +19,7 @@ import msgspec
 
 from cress.executor import processes
 from cress.executor.runtimes import linux
-from cress.executor.runtimes.base import PID, Rest, Spawn, StartError
+from cress.executor.runtimes.base import PID, Rest, Spawn
 from cress.executor.runtimes.box import bind_root, make_box
 from cress.executor.runtimes.cgroups import Cgroups, Limits, device_of
 from cress.executor.runtimes.egress import Egress
@@ -30,6 +30,7 @@ from cress.model.reports import Usage
 from cress.model.resources import Dimensions
 from cress.model.run import Run
 from cress.model.units import describe_amount
+from cress.shell.executor.starting import StartError
 
 # Processes and threads of a task whose job does not say: enough for honest work, far from the kernel's 32,768.
 PIDS = 4096
@@ -203,10 +204,15 @@ class ContainerRuntime(ProcessRuntime):
 
     def _limits_of(self, what: Spawn) -> Limits:
         run, amounts = what.run, dict(what.run.limits)
-        outfit = what.given.outfit
-        places = [os.fsdecode(what.folder), run.root or "/", os.fsdecode(what.data), *self._writable, *outfit.folders]
+        places = [
+            os.fsdecode(what.folder),
+            run.root or "/",
+            os.fsdecode(what.data),
+            *self._writable,
+            *what.context.devices.folders,
+        ]
         # Who has a disk for itself has it whole, however little was asked for.
-        own = {device_of(each) for each in outfit.owned()}
+        own = {device_of(each) for each in what.context.devices.owned()}
         devices = [each for each in dict.fromkeys(device_of(each) for each in places if each) if each not in own]
         return Limits(
             memory=amounts.get("memory", 0) or run.memory_limit,
@@ -232,7 +238,7 @@ class ContainerRuntime(ProcessRuntime):
             pause=f"{self._folder}/pause",
             group=f"{self.cgroups.path}/{what.attempt}",
             hidden=bool(account and account[0]),
-            outfit=what.given.outfit,
+            devices=what.context.devices,
         )
         try:
             first = self._make_once(box, what.run.root, account)

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from cress.executor.environment import HOST_FILE, host_file, of_job, variables
 from cress.executor.runtimes.accounts import Account, account_of, own_name
-from cress.executor.runtimes.base import Rest, Spawn, StartError
+from cress.executor.runtimes.base import Rest, Spawn
 from cress.executor.runtimes.enter import Entrance
 from cress.executor.runtimes.programs import become, candidates
 from cress.model.run import Run
+from cress.shell.executor.starting import StartError
 
 # Plans by job: jobs with several attempts waiting are few, and a plan is made in a tenth of a millisecond.
 _MOST_PLANS = 256
@@ -72,9 +73,9 @@ class ProcessRuntime:
             why = f"the folder {os.fsdecode(folder)} could not be made: {error.strerror}"
             raise StartError(why, node=True) from None
         environment = plan.environment | variables(what)
-        if what.given.hosts:
+        if what.context.hosts:
             try:
-                Path(os.fsdecode(folder + b"/" + HOST_FILE)).write_bytes(host_file(what.given.hosts))
+                Path(os.fsdecode(folder + b"/" + HOST_FILE)).write_bytes(host_file(what.context.hosts))
             except OSError as error:
                 raise StartError(f"the file with the hosts could not be written: {error.strerror}", node=True) from None
         try:

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cress.executor import trouble
-from cress.executor.runtimes.base import Rest, Runtime, Spawn, StartError
+from cress.executor import stage_failure
+from cress.executor.runtimes.base import Rest, Runtime, Spawn
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.model.reports import Cause
 from cress.model.run import Run
+from cress.shell.executor.starting import StartError
 
 # In the attempt's folder, for a moment; for its owner only, since the environment of a job may hold what is secret.
 FILE = b"orders"
@@ -73,7 +74,7 @@ class StagedRuntime:
         """Why the program did not start; see ``Runtime``."""
         if told == RUNS:
             return None
-        said = trouble.decode(told)
+        said = stage_failure.decode(told)
         if said is not None:
             return StartError(said.error, files=True, node=said.cause is Cause.NODE)
         if told and not told.startswith(b"{"):

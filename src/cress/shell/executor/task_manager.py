@@ -12,10 +12,6 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol
 
-from cress.executor.outfit import Outfits
-from cress.executor.records import Boot, Cluster, Deadline, End, Epoch, Forget, Intent, Known, Record, Start
-from cress.executor.runtimes.base import Given, StartError
-from cress.executor.trouble import Trouble
 from cress.model.job import OnPartition
 from cress.model.node import Device
 from cress.model.reports import Cause, Ended, Report, Started, Usage
@@ -31,6 +27,9 @@ from cress.protocol.messages import (
     ToSupervisor,
     Welcome,
 )
+from cress.shell.executor.node_devices import NodeDevices
+from cress.shell.executor.records import Boot, Cluster, Deadline, End, Epoch, Forget, Intent, Known, Record, Start
+from cress.shell.executor.starting import LaunchContext, StageFailure, StartError
 
 SIGTERM, SIGKILL = 15, 9
 
@@ -56,15 +55,38 @@ class Stage(Enum):
 
 
 class Task:
-    """An attempt that is under way. Times are the keeper's clock; ``at`` is the wall clock. All in microseconds."""
+    """An attempt that is under way. Times are the task manager's clock; ``at`` is the wall clock. All in microseconds."""
 
     __slots__ = (
-        "adopted", "at", "attempt", "cause", "code", "ends_at", "error", "given", "grace", "group", "intent", "job", "keep", "kill_at", "limit",
-        "log_size", "pause", "pid", "run", "seen", "since", "stage", "task", "trouble", "usage",
+        "adopted",
+        "at",
+        "attempt",
+        "cause",
+        "code",
+        "context",
+        "ends_at",
+        "error",
+        "failure",
+        "grace",
+        "group",
+        "intent",
+        "job",
+        "keep",
+        "kill_at",
+        "limit",
+        "log_size",
+        "pause",
+        "pid",
+        "run",
+        "seen",
+        "since",
+        "stage",
+        "task",
+        "usage",
     )  # fmt: skip
 
-    def __init__(self, intent: Intent, run: Run | None, given: Given | None = None) -> None:
-        self.given = given or Given(intent.ports)
+    def __init__(self, intent: Intent, run: Run | None, context: LaunchContext | None = None) -> None:
+        self.context = context or LaunchContext(intent.ports)
         self.attempt = intent.attempt
         self.job = intent.job
         self.task = intent.task
@@ -85,7 +107,7 @@ class Task:
         self.group = True  # whether anybody may be left in its process group: afterwards its number may be another's
         self.seen = False  # whether ``code`` and ``usage`` come from the kernel
         self.code: int | None = None
-        self.trouble: Trouble | None = None  # what its stage said
+        self.failure: StageFailure | None = None  # what its stage said
         self.ends_at: int | None = None  # when its time is over
         self.usage = Usage()
         self.pause = SWEEP_FIRST
@@ -97,7 +119,7 @@ class Task:
 
 
 class Hands(Protocol):
-    """What the keeper has done for it."""
+    """What the task manager has done for it."""
 
     def write(self, records: list[Record]) -> None:
         """Make the records durable before this returns; OSError: none of them is kept."""
@@ -114,7 +136,7 @@ class Hands(Protocol):
     def sweep(self, task: Task, *, kill: bool) -> bool:
         """Look for what is left of the attempt after its first process, and kill it; True: nothing is."""
 
-    def fit(self, outfits: Outfits, devices: Sequence[Device]) -> None:
+    def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
         """The node has these devices from now on: tidy its disks."""
 
     def report(self, report: Report) -> None:
@@ -124,7 +146,7 @@ class Hands(Protocol):
         """Tell the operator."""
 
 
-class Keeper:
+class TaskManager:
     """The attempts of one executor, which is called ``key`` on its disks.
 
     ``now`` (a clock that goes on while the machine sleeps and never back) and ``utc`` (wall clock) are set before
@@ -135,7 +157,7 @@ class Keeper:
         self.known = known
         self.hands = hands
         self.key = key
-        self.outfits = Outfits(key)
+        self.node_devices = NodeDevices(key)
         self.now = 0
         self.utc = 0
         self.tasks: dict[int, Task] = {}
@@ -195,7 +217,7 @@ class Keeper:
 
     def ports(self) -> dict[int, tuple[int, ...]]:
         """Those of every attempt that has some and is not over."""
-        return {task.attempt: task.given.ports for task in self.tasks.values() if task.given.ports}
+        return {task.attempt: task.context.ports for task in self.tasks.values() if task.context.ports}
 
     @property
     def bound(self) -> bool:
@@ -219,8 +241,8 @@ class Keeper:
         elif isinstance(order, Welcome):
             self._welcome(order)
         elif isinstance(order, Devices):
-            self.outfits = Outfits(self.key, order.devices)
-            self.hands.fit(self.outfits, order.devices)
+            self.node_devices = NodeDevices(self.key, order.devices)
+            self.hands.fit(self.node_devices, order.devices)
         elif not order.keep:
             self.leave(order.grace)
 
@@ -266,11 +288,11 @@ class Keeper:
                 self._end(attempt, Cause.SHUTDOWN, None, 0, "the executor is being stopped")
             else:
                 keep = run.on_partition is OnPartition.KEEP
-                outfit = self.outfits.of(attempt, launch.devices)
+                devices = self.node_devices.of(attempt, launch.devices)
                 limits = (run.time_limit, run.stop_grace, keep)
-                intent = Intent(attempt, job, launch.task, *limits, launch.ports, run.log_size, outfit.folders)
-                given = Given(launch.ports, order.address, order.rack, hosts.get(job, ()), outfit)
-                fresh.append(Task(intent, run, given))
+                intent = Intent(attempt, job, launch.task, *limits, launch.ports, run.log_size, devices.folders)
+                context = LaunchContext(launch.ports, order.address, order.rack, hosts.get(job, ()), devices)
+                fresh.append(Task(intent, run, context))
         if not fresh:
             return
         try:
@@ -352,7 +374,7 @@ class Keeper:
         """The attempt's process is gone without having become its program; of a stage, something may still be there."""
         task = self.tasks[attempt]
         if why.files:
-            task.trouble = Trouble(Cause.NODE if why.node else Cause.FILES, str(why))
+            task.failure = StageFailure(Cause.NODE if why.node else Cause.FILES, str(why))
             self._sweep(task)
         else:
             self._not_started(task, why)
@@ -364,11 +386,11 @@ class Keeper:
             return
         self._over(task, Cause.NODE if why.node else Cause.NOT_STARTED, str(why))
 
-    def exited(self, attempt: int, code: int | None, usage: Usage, trouble: Trouble | None = None) -> None:
-        """The first process of the attempt is gone; a ``code`` of None: nobody saw how. ``trouble`` is what a stage left."""
+    def exited(self, attempt: int, code: int | None, usage: Usage, failure: StageFailure | None = None) -> None:
+        """The first process of the attempt is gone; a ``code`` of None: nobody saw how. ``failure`` is what a stage left."""
         task = self.tasks[attempt]
         task.code, task.usage, task.seen = code, usage, code is not None
-        task.trouble = task.trouble or trouble
+        task.failure = task.failure or failure
         self._sweep(task)
 
     def tick(self) -> None:
@@ -494,9 +516,9 @@ class Keeper:
         if not self.hands.sweep(task, kill=task.kill_at is None or task.kill_at <= self.now):
             self._at(self.now + task.pause, task)
             task.pause = min(2 * task.pause, SWEEP_MOST)
-        elif task.trouble is not None and task.cause is None:
-            task.code = 0 if task.trouble.cause is Cause.OUTPUTS and task.seen else None
-            self._over(task, task.trouble.cause, task.trouble.error)
+        elif task.failure is not None and task.cause is None:
+            task.code = 0 if task.failure.cause is Cause.OUTPUTS and task.seen else None
+            self._over(task, task.failure.cause, task.failure.error)
         elif task.seen:
             self._over(task, task.cause or Cause.EXITED)
         else:

@@ -9,40 +9,26 @@ import stat
 import msgspec
 
 from cress.model.reports import Cause
+from cress.shell.executor.starting import StageFailure
 
 FILE = b"trouble"
-# The longest sentence, in letters of up to four bytes; a pipe takes 4096 bytes at once.
-LONGEST = 900
 MOST = 4096
 
 
-class Trouble(msgspec.Struct, frozen=True):
-    """Why an attempt is no success, though its program does not say so. ``cause``: FILES, OUTPUTS or NODE."""
-
-    cause: Cause
-    error: str
-
-    def encode(self) -> bytes:
-        """At most so many bytes as a pipe takes at once."""
-        return msgspec.json.encode(
-            self if len(self.error) <= LONGEST else Trouble(self.cause, self.error[:LONGEST] + "…")
-        )
-
-
-def write(folder: bytes, trouble: Trouble) -> None:
+def write(folder: bytes, failure: StageFailure) -> None:
     """Leave it in the folder of the attempt, which may belong to somebody who puts links there. OSError: it could not be."""
     new = folder + b"/." + FILE
     with contextlib.suppress(FileNotFoundError):
         os.unlink(new)  # noqa: PTH108
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
     try:
-        os.write(fd, trouble.encode())
+        os.write(fd, failure.encode())
     finally:
         os.close(fd)
     os.rename(new, folder + b"/" + FILE)  # noqa: PTH104
 
 
-def read(folder: bytes) -> Trouble | None:
+def read(folder: bytes) -> StageFailure | None:
     """What was left in the folder; ``None``: nothing, or nothing that can be believed."""
     try:
         fd = os.open(folder + b"/" + FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -60,10 +46,10 @@ def read(folder: bytes) -> Trouble | None:
     return decode(data)
 
 
-def decode(data: bytes) -> Trouble | None:
+def decode(data: bytes) -> StageFailure | None:
     """The reverse of its encoding; ``None``: it is none, or one that says more than a stage may."""
     try:
-        trouble = msgspec.json.decode(data, type=Trouble)
+        failure = msgspec.json.decode(data, type=StageFailure)
     except msgspec.MsgspecError:
         return None
-    return trouble if trouble.cause in (Cause.FILES, Cause.OUTPUTS, Cause.NODE) else None
+    return failure if failure.cause in (Cause.FILES, Cause.OUTPUTS, Cause.NODE) else None

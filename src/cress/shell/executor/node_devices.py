@@ -11,14 +11,14 @@ import msgspec
 from cress.model.node import DISK_KIND, Allocated, Device
 
 
-class Outfit(msgspec.Struct, frozen=True):
-    """What one attempt has: ``devices`` as they were decided; ``kinds`` are those of which its node has devices at all.
+class AttemptDevices(msgspec.Struct, frozen=True):
+    """What one attempt has: ``allocated`` as they were decided; ``kinds`` are those of which its node has devices at all.
 
     ``folders`` are its own, on its disks; ``files`` those of its other devices; ``covered`` the folders on all disks of the
     node in which attempts have theirs.
     """
 
-    devices: tuple[Allocated, ...] = ()
+    allocated: tuple[Allocated, ...] = ()
     kinds: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class Outfit(msgspec.Struct, frozen=True):
 
     def owned(self) -> tuple[str, ...]:
         """The folders on disks that the attempt has for itself."""
-        disks = [each for each in self.devices if each.kind == DISK_KIND]
+        disks = [each for each in self.allocated if each.kind == DISK_KIND]
         return tuple(
             folder
             for folder, each in zip(self.folders, disks, strict=False)
@@ -34,7 +34,7 @@ class Outfit(msgspec.Struct, frozen=True):
         )
 
 
-class Outfits:
+class NodeDevices:
     """The devices of a node. ``key`` is the executor's own name on its disks, which it may share with other executors."""
 
     def __init__(self, key: str, devices: Sequence[Device] = ()) -> None:
@@ -47,7 +47,7 @@ class Outfits:
         """The folder on a disk in which attempts have theirs."""
         return f"{disk.path.rstrip('/')}/cress-{self._key}"
 
-    def of(self, attempt: int, allocated: Sequence[Allocated]) -> Outfit:
+    def of(self, attempt: int, allocated: Sequence[Allocated]) -> AttemptDevices:
         """What an attempt has that was given these."""
         folders: list[str] = []
         files: list[str] = []
@@ -59,7 +59,7 @@ class Outfits:
                 folders.append(f"{self.base(device)}/{attempt}")
             else:
                 files.append(device.path)
-        return Outfit(tuple(allocated), self._kinds, tuple(folders), tuple(files), self._covered)
+        return AttemptDevices(tuple(allocated), self._kinds, tuple(folders), tuple(files), self._covered)
 
 
 def key_of(name: str, folder: str) -> str:

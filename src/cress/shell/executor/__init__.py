@@ -1,0 +1,1 @@
+"""The loops of agent and supervisor, and what the supervisor decides about attempts."""

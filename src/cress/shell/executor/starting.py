@@ -1,0 +1,53 @@
+"""What a start needs beside the program, and the ways in which it can fail."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cress.model.reports import Cause
+from cress.model.run import Host
+from cress.shell.executor.node_devices import AttemptDevices
+
+# The longest sentence of a stage, in letters of up to four bytes; a pipe takes 4096 bytes at once.
+LONGEST = 900
+
+
+class StartError(Exception):
+    """The program could not be started; the sentence says why, for the person whose job it is.
+
+    ``node``: the node lacks something, and any other program would fail in the same way. ``port``: another program has
+    this port of the task. ``files``: a stage ran, and failed before the program.
+    """
+
+    def __init__(self, what: str, *, node: bool = False, port: int = 0, files: bool = False) -> None:
+        super().__init__(what)
+        self.node = node
+        self.port = port
+        self.files = files
+
+
+class StageFailure(msgspec.Struct, frozen=True):
+    """Failure of a stage, although its program does not report one. ``cause``: FILES, OUTPUTS or NODE."""
+
+    cause: Cause
+    error: str
+
+    def encode(self) -> bytes:
+        """Return it as JSON, in at most as many bytes as a pipe takes at once."""
+        return msgspec.json.encode(
+            self if len(self.error) <= LONGEST else StageFailure(self.cause, self.error[:LONGEST] + "…")
+        )
+
+
+class LaunchContext(msgspec.Struct, frozen=True):
+    """Where an attempt is placed, beside its program.
+
+    ``ports`` are its numbers, in the order of the job's ports; ``address`` and ``rack`` those of the node; ``hosts``: where
+    the tasks of its gang are, in their order; ``devices`` are its share of the node's.
+    """
+
+    ports: tuple[int, ...] = ()
+    address: str = ""
+    rack: str = ""
+    hosts: tuple[Host, ...] = ()
+    devices: AttemptDevices = AttemptDevices()
