@@ -26,7 +26,8 @@ class Spawn(msgspec.Struct, frozen=True):
     task: int
     run: Run
     folder: bytes
-    context: LaunchContext = LaunchContext()
+    # The name on the way to the stage, which may be of a newer release than the supervisor that starts it.
+    context: LaunchContext = msgspec.field(default=LaunchContext(), name="given")
     data: bytes = b""
     leads: bool = True
     tells: bool = False

@@ -18,7 +18,8 @@ class AttemptDevices(msgspec.Struct, frozen=True):
     node in which attempts have theirs.
     """
 
-    allocated: tuple[Allocated, ...] = ()
+    # The name on the way to a stage; see Spawn.
+    allocated: tuple[Allocated, ...] = msgspec.field(default=(), name="devices")
     kinds: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     files: tuple[str, ...] = ()

@@ -50,4 +50,5 @@ class LaunchContext(msgspec.Struct, frozen=True):
     address: str = ""
     rack: str = ""
     hosts: tuple[Host, ...] = ()
-    devices: AttemptDevices = AttemptDevices()
+    # The name on the way to a stage; see Spawn.
+    devices: AttemptDevices = msgspec.field(default=AttemptDevices(), name="outfit")
