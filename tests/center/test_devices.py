@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cress.center.dispatch import Connection
-from cress.core.devices import device_use
+from cress.core.tables.devices import device_use
 from cress.lifecycle.inputs import LoadReported, NodeJoined
 from cress.model.devices import capacity_with, facts_of
 from cress.model.errors import InputError

@@ -15,7 +15,7 @@ from cress.center import locations
 from cress.center.hdfs import Hdfs
 from cress.center.locations import Locator
 from cress.center.namenodes import Namenodes
-from cress.core.locations import Locations
+from cress.core.tables.data_locations import Locations
 from cress.lifecycle.inputs import DataFound
 from cress.model.times import HOUR, SECOND
 from tests.center.inside import Inside

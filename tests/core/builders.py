@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from cress.core.explain import sentence
-from cress.core.groups import GroupState
+from cress.core.diagnostics.explain import sentence
+from cress.core.groups.shares import GroupState
+from cress.core.placing.vetoes import Veto
 from cress.core.scheduler import Scheduler
-from cress.core.vetoes import Veto
 from cress.model.decisions import Decision, Decisions, Preempt, Start, Stop, WouldPreempt
 from cress.model.devices import capacity_with, facts_of
 from cress.model.events import (

@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from cress.core.invariants import INVARIANTS
+from cress.core.diagnostics.invariants import INVARIANTS
+from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
-from cress.core.vetoes import Verdict
 from cress.model.decisions import Decision, Preempt, Start, Stop
 from cress.model.devices import capacity_with
 from cress.model.events import (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cress.core.vetoes import Verdict
+from cress.core.placing.vetoes import Verdict
 from cress.model.errors import InputError
 from cress.model.events import Outcome
 from tests.core.builders import World, group, job, node, nodes

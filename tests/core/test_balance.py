@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cress.core.kernels.choice import precedence
-from cress.core.vetoes import Verdict
+from cress.core.placing.vetoes import Verdict
 from cress.model.decisions import Start
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes

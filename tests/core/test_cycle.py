@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from cress.core.vetoes import Verdict
+from cress.core.placing.vetoes import Verdict
 from cress.model.decisions import Preempt, Start
 from cress.model.times import MINUTE, SECOND
 from tests.core.builders import World, group, job, node, nodes

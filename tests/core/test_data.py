@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cress.core import located as located_nodes
-from cress.core.locations import Locations
-from cress.core.moment import remarks_on, tried_out
+from cress.core.diagnostics.match_report import remarks_on, tried_out
+from cress.core.placing import data_clauses as located_nodes
 from cress.core.scheduler import Scheduler
+from cress.core.tables.data_locations import Locations
 from cress.model.events import DataLocated
 from cress.model.node import Node
 from cress.model.resources import Dimensions

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.core.dependencies import Dependencies, Key, Relation, key_of
+from cress.core.tables.dependencies import Dependencies, Key, Relation, key_of
 from cress.model.errors import InputError
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cress.core.vetoes import Verdict, Veto
+from cress.core.placing.vetoes import Verdict, Veto
 from cress.model.events import Outcome
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes

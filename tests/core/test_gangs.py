@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.core.gangs import Room, room_for
-from cress.core.racks import Racks
+from cress.core.placing.gangs import Room, room_for
+from cress.core.tables.racks import Racks
 
 
 def racks_of(names: str, *pairs: str) -> Racks:

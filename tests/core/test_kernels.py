@@ -15,8 +15,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from cress.core.balance import Balance
-from cress.core.cluster import Cluster, Shape
+from cress.core.future.timeline import Reservation, Timeline
 from cress.core.jobs import JobState
 from cress.core.kernels.balance import WIDTHS
 from cress.core.kernels.choice import current_weights, precedence, set_aside
@@ -42,7 +41,8 @@ from cress.core.kernels.holding import (
     lacking_bits,
     next_candidate,
 )
-from cress.core.timeline import Reservation, Timeline
+from cress.core.placing.balance import Balance
+from cress.core.tables.cluster import Cluster, Shape
 from cress.model.node import Node
 from cress.model.options import Options
 from cress.model.resources import BASE_DIMENSIONS, Dimensions

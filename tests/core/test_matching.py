@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cress.core.moment import Moment
+from cress.core.diagnostics.match_report import Moment
+from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
-from cress.core.vetoes import Verdict
 from cress.model.errors import InputError
 from cress.model.events import JobSubmitted, Outcome
 from cress.model.job import Job

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cress.core.missing import remarks
-from cress.core.moment import remarks_on
+from cress.core.diagnostics.match_report import remarks_on
+from cress.core.diagnostics.unresolved_names import remarks
 from cress.model.job import Job
 from cress.model.resources import Dimensions
 from tests.core.builders import World, group, job, node

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.core.overload import NOT, Over, Promised, judged
+from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
-from cress.core.vetoes import Verdict
+from cress.core.tables.measured_load import NOT, Over, Promised, judged
 from cress.model.node import Load
 from cress.model.options import Options
 from tests.core.builders import World, group, job, node, nodes

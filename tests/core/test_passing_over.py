@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cress.core.vetoes import Verdict
+from cress.core.placing.vetoes import Verdict
 from tests.core.builders import JobBuilder, World, group, job, node
 
 POLICIES = ("FIFO", "Priority", "Capacity", "BackFill", "conservative")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cress.core.vetoes import Verdict
+from cress.core.placing.vetoes import Verdict
 from cress.model.decisions import Start
 from cress.model.errors import InputError
 from cress.model.events import Outcome

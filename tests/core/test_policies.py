@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from cress.core.vetoes import Verdict
+from cress.core.placing.vetoes import Verdict
 from cress.model.events import Outcome
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes

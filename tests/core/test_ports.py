@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.core.ports import DYNAMIC, Ports
+from cress.core.tables.ports import DYNAMIC, Ports
 from cress.model.node import DYNAMIC_PORTS
 
 NODE = np.array([0])

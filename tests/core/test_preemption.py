@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cress.core.vetoes import Verdict
+from cress.core.placing.vetoes import Verdict
 from cress.model.decisions import Preempt
 from cress.model.events import Outcome
 from cress.model.job import JobType

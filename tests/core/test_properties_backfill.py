@@ -9,8 +9,8 @@ from typing import Protocol
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
-from cress.core.vetoes import Verdict
 from cress.model.decisions import Decision, Start
 from cress.model.events import GroupsApplied, JobCancelled, JobSubmitted, NodeAdded, TaskEnded
 from cress.model.group import Group, Quota, SchedPolicy

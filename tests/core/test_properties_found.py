@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cress.core.vetoes import Verdict
+from cress.core.placing.vetoes import Verdict
 from cress.model.decisions import Start, WouldPreempt
 from cress.model.errors import InputError
 from cress.model.events import GroupsApplied, JobCancelled

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.core.racks import Pairs, Racks
+from cress.core.tables.racks import Pairs, Racks
 
 RING: Pairs = (("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"))
 ALL: Pairs = tuple(combinations("abcd", 2))

@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
-from cress.core.vetoes import Verdict
 from cress.model.decisions import Start, Stop
 from cress.model.events import JobSubmitted, Outcome
 from cress.model.job import Job

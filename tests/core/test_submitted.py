@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cress.core.submitted import constrained
+from cress.core.placing.submitted_constraints import constrained
 from cress.model.errors import InputError
 from cress.model.job import Job
 from cress.model.jobspec import parse_jobs

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
-from cress.core.vetoes import Verdict
 from cress.model.decisions import Start
 from cress.model.events import JobHeld, NodeLost, Outcome, TaskEnded
 from tests.core.builders import JobBuilder, World, group, job, node

@@ -9,10 +9,10 @@ from unittest.mock import patch
 
 import msgspec
 
-from cress.core import devices, overload
-from cress.core.cluster import Cluster
-from cress.core.licences import Licences
-from cress.core.locations import Locations, Places
+from cress.core.tables import devices, measured_load
+from cress.core.tables.cluster import Cluster
+from cress.core.tables.data_locations import Locations, Places
+from cress.core.tables.licences import Licences
 from cress.lifecycle import crons, databases, dependencies
 from cress.lifecycle.effects import Launch
 from cress.lifecycle.family import Clockwork, Family, Kept
@@ -63,7 +63,7 @@ class Rules:
                 patches.enter_context(patch.object(Licences, "free", lambda _self, _name: PLACES))
                 patches.enter_context(patch.object(Machine, "validate", lambda _self: []))
             if self.busy_nodes:
-                patches.enter_context(patch.object(overload, "judged", lambda *_: overload.NOT))
+                patches.enter_context(patch.object(measured_load, "judged", lambda *_: measured_load.NOT))
             if self.stale_places:
                 patches.enter_context(patch.object(Locations, "told", _first(Locations.told)))
             yield

@@ -39,8 +39,8 @@ def test_every_room_has_a_line() -> None:
 @pytest.mark.parametrize(
     ("importer", "imported"),
     [
-        ("cress.model.job", "cress.core.cluster"),
-        ("cress.language.parser", "cress.core.cluster"),
+        ("cress.model.job", "cress.core.tables.cluster"),
+        ("cress.language.parser", "cress.core.tables.cluster"),
         ("cress.core.scheduler", "cress.simulator.engine"),
         ("cress.core.scheduler", "cress.lifecycle.cron"),
         ("cress.core.scheduler", "cress.store.sqlite"),
@@ -73,10 +73,10 @@ def test_forbidden_imports_are_found(importer: str, imported: str) -> None:
     ("importer", "imported"),
     [
         ("cress.core.scheduler", "cress.model.job"),
-        ("cress.core.scheduler", "cress.core.cluster"),
+        ("cress.core.scheduler", "cress.core.tables.cluster"),
         ("cress.core.scheduler", "cress.language.parser"),
-        ("cress.core.cluster", "numpy"),
-        ("cress.core.cluster", "math"),
+        ("cress.core.tables.cluster", "numpy"),
+        ("cress.core.tables.cluster", "math"),
         ("cress.executor.agent", "psutil"),
         ("cress.executor.agent", "asyncio"),
         ("cress.center.api", "fastapi"),
@@ -115,11 +115,11 @@ def test_a_bad_table_is_refused(lines: list[str], said: str) -> None:
 
 def test_import_linter_reports_a_broken_table_with_lines(capsys: pytest.CaptureFixture[str]) -> None:
     contract = RoomsContract("rooms", {"root_packages": ["cress"]}, {"rooms": ["model:", "core: model"]})
-    check = contract.check(graph_of(("cress.model.job", "cress.core.cluster")), verbose=False)
+    check = contract.check(graph_of(("cress.model.job", "cress.core.jobs")), verbose=False)
     assert not check.kept
     contract.render_broken_contract(check)
     said = capsys.readouterr().out
-    assert said.split("\n")[0] == "cress.model.job -> cress.core.cluster (line 7): model may import only nothing"
+    assert said.split("\n")[0] == "cress.model.job -> cress.core.jobs (line 7): model may import only nothing"
 
 
 def test_import_linter_uses_the_contract() -> None:

@@ -35,7 +35,7 @@ CLOCKED = "import time as t\n\nt.time()\n"
         "from os import urandom\n",
     ],
 )
-@pytest.mark.parametrize("room", ["model", "language", "core", "core/policies", "lifecycle"])
+@pytest.mark.parametrize("room", ["model", "language", "core", "core/groups/policies", "lifecycle"])
 def test_banned_in_pure_rooms(source: str, room: str) -> None:
     assert codes(source, f"src/cress/{room}/example.py") == {"TID251"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from cress.core.submitted import constrained
+from cress.core.placing.submitted_constraints import constrained
 from cress.lifecycle import moments
 from cress.model.errors import InputError, InputErrors
 from cress.model.job import Job

@@ -15,7 +15,7 @@ import msgspec
 from cress.center.accept import placed
 from cress.center.engine import Engine, NotStored
 from cress.center.runs import same_run
-from cress.core.missing import remarks
+from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle import families
 from cress.lifecycle.inputs import Input, Scale, Submit, Update
 from cress.model.errors import InputError, InputErrors, NotAccepted

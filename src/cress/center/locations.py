@@ -8,7 +8,7 @@ import logging
 from cress.center.engine import Engine
 from cress.center.hdfs import Hdfs, UnlocatedError
 from cress.center.webhdfs import Places
-from cress.core.locations import DataOf, Locations, is_local
+from cress.core.tables.data_locations import DataOf, Locations, is_local
 from cress.lifecycle.inputs import LocateData
 from cress.model.datanames import parse_data_name
 from cress.model.errors import InputError

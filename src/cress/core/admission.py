@@ -6,8 +6,8 @@ import re
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
-from cress.core.constraints import asks_for_more, check_constraints, constraints_of
-from cress.core.placement import relation_of
+from cress.core.placing.constraints import asks_for_more, check_constraints, constraints_of
+from cress.core.placing.placement_clauses import relation_of
 from cress.model.errors import InputError
 from cress.model.events import (
     ClockSet,

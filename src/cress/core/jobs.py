@@ -5,13 +5,13 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from cress.core.cluster import Shape
-from cress.core.constraints import Constraints
+from cress.core.placing.constraints import Constraints
+from cress.core.tables.cluster import Shape
 from cress.model.job import Job
 from cress.model.times import NEVER
 
 if TYPE_CHECKING:
-    from cress.core.groups import GroupState
+    from cress.core.groups.shares import GroupState
     from cress.core.preemption import Claim
 
 

@@ -6,22 +6,23 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
 from heapq import heapify, heappop, heappush
 
-from cress.core import devices, licensed, located, overload
 from cress.core.admission import check_events
-from cress.core.balance import Balance
-from cress.core.cluster import Cluster, Shape
-from cress.core.constraints import NO_WANTS, Constraints, Wants, constraints_of, lasting_wants
-from cress.core.groups import Groups, GroupState
+from cress.core.combined_restarts import combination, dissolve_hopeless, leave_units
+from cress.core.future.plans import Plans
+from cress.core.future.reservations import Reservations
+from cress.core.future.timeline import Timeline
+from cress.core.groups.shares import Groups, GroupState
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import END, USABLE
-from cress.core.placement import all_ports, relation_of
-from cress.core.plans import Plans
+from cress.core.placing import data_clauses, licence_clauses
+from cress.core.placing.balance import Balance
+from cress.core.placing.constraints import NO_WANTS, Constraints, Wants, constraints_of, lasting_wants
+from cress.core.placing.placement_clauses import all_ports, relation_of
+from cress.core.placing.relaxation import Relaxing
 from cress.core.preemption import Claim
-from cress.core.relaxing import Relaxing
-from cress.core.reservations import Reservations
-from cress.core.running import Running
-from cress.core.timeline import Timeline
-from cress.core.together import combination, dissolve_hopeless, leave_units
+from cress.core.tables import devices, measured_load
+from cress.core.tables.cluster import Cluster, Shape
+from cress.core.tables.running_tasks import Running
 from cress.model.decisions import Decision, Start, Stop
 from cress.model.errors import InputError
 from cress.model.events import (
@@ -70,7 +71,7 @@ class Ledger:
         self.relations.jobs = self.jobs
         # Both are empty while nobody asks for more than amounts.
         self._live, self._counts = self.cluster.matching.live, self.relations.counts
-        self.loads = overload.Loads()
+        self.loads = measured_load.Loads()
         self.attempts: dict[int, Attempt] = {}
         self.running = Running()
         # Attempts that were told to stop and still hold their leases.
@@ -175,7 +176,7 @@ class Ledger:
         cluster = self.cluster
         match event:
             case NodeChanged():
-                overload.judge(self, cluster.change_node(event.node))
+                measured_load.judge(self, cluster.change_node(event.node))
             case PortsSeen():
                 f = cluster.index[event.name]
                 self.relations.ports.see(f, event.ports)
@@ -184,11 +185,11 @@ class Ledger:
                 self.relations.racks.set_neighbours(event.neighbours)
                 cluster.matching.redo_racks()
             case LoadSeen():
-                self.void_claims(overload.see(self, event))
+                self.void_claims(measured_load.see(self, event))
             case DataLocated():
-                located.see(self, event)
+                data_clauses.see(self, event)
             case LicencesSet():
-                licensed.set_counts(self, event)
+                licence_clauses.set_counts(self, event)
         # What a gang has room for may be more, although no clause says anything else of any node.
         cluster.loosened += 1
 
@@ -259,7 +260,7 @@ class Ledger:
                 self.lost.append((attempt.job.job.id, attempt.task, f))
             self._give_back(attempt, again)
         self.relations.ports.forget(f)
-        overload.forget(self, f)
+        measured_load.forget(self, f)
         self.cluster.lose_node(f)
         self.void_claims(f)
 
@@ -505,7 +506,7 @@ class Ledger:
         wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
         attempt.ports = self.relations.ports.give(f, all_ports(wants))
         if job.job.licences:
-            licensed.take(self, job.job.licences)
+            licence_clauses.take(self, job.job.licences)
 
     def _give_back(self, attempt: Attempt, again: bool, after: int = 0) -> None:
         """An attempt is over: its lease and charge are given back, its task is done or waits again, ``after`` µs."""
@@ -517,7 +518,7 @@ class Ledger:
         if job.constraints is not None:
             self.relations.ports.give_back(attempt.node, attempt.ports)
             if job.job.licences:
-                licensed.give_back(self, job.job.licences)
+                licence_clauses.give_back(self, job.job.licences)
         self.cluster.release(attempt.slot)
         if self._live or self._counts:
             self.cluster.matching.moved(job, attempt.node, -1)

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from cress.core import devices
-from cress.core.cluster import Ints
-from cress.core.gangs import by_racks, caps_by_racks
-from cress.core.groups import GroupState
+from cress.core.future.timeline import Reservation
+from cress.core.groups.shares import GroupState
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
@@ -34,7 +32,9 @@ from cress.core.kernels.victims import (
     devices_hold,
     name_victims,
 )
-from cress.core.timeline import Reservation
+from cress.core.placing.gangs import by_racks, caps_by_racks
+from cress.core.tables import devices
+from cress.core.tables.cluster import Ints
 from cress.model.group import PreemptivePolicy
 
 if TYPE_CHECKING:

@@ -11,22 +11,22 @@ from datetime import UTC, tzinfo
 import msgspec
 import numpy as np
 
-from cress.core import devices
-from cress.core.constraints import NO_WANTS
-from cress.core.explain import why_waiting
-from cress.core.gangs import Room, gang_room
-from cress.core.groups import GroupState
-from cress.core.invariants import broken_invariants
+from cress.core.combined_restarts import form_units
+from cress.core.diagnostics.explain import why_waiting
+from cress.core.diagnostics.invariants import broken_invariants
+from cress.core.diagnostics.match_report import Fit, Moment, moment_of, tried_out
+from cress.core.future.reservations import Ahead, drain_due
+from cress.core.future.timeline import Reservation
+from cress.core.groups.shares import GroupState
 from cress.core.jobs import JobState
 from cress.core.kernels.holding import FITTING
 from cress.core.ledger import Ledger
-from cress.core.moment import Fit, Moment, moment_of, tried_out
+from cress.core.placing.constraints import NO_WANTS
+from cress.core.placing.gangs import Room, gang_room
+from cress.core.placing.vetoes import Verdict, Veto
 from cress.core.preemption import Claim, Plan, find_plan
-from cress.core.reservations import Ahead, drain_due
 from cress.core.state import State, export_state, restored
-from cress.core.timeline import Reservation
-from cress.core.together import form_units
-from cress.core.vetoes import Verdict, Veto
+from cress.core.tables import devices
 from cress.model.decisions import Decision, Decisions, Preempt, WouldPreempt
 from cress.model.options import Options
 from cress.model.resources import Dimensions

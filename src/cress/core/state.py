@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from cress.core import overload
-from cress.core.constraints import constraints_of
-from cress.core.devices import mask_of
+from cress.core.future.timeline import ALL, Reservation
+from cress.core.groups.policies.backfill import BackfillPolicy
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import END
 from cress.core.kernels.timeline import B_END
-from cress.core.locations import Places
-from cress.core.policies.backfill import BackfillPolicy
+from cress.core.placing.constraints import constraints_of
+from cress.core.placing.vetoes import Verdict
 from cress.core.preemption import Claim
-from cress.core.timeline import ALL, Reservation
-from cress.core.vetoes import Verdict
+from cress.core.tables import measured_load
+from cress.core.tables.data_locations import Places
+from cress.core.tables.devices import mask_of
 from cress.model.decisions import Decision
 from cress.model.group import Group
 from cress.model.job import Job
@@ -33,7 +33,7 @@ from cress.model.resources import Dimensions
 from cress.model.times import NEVER
 
 if TYPE_CHECKING:
-    from cress.core.groups import GroupState
+    from cress.core.groups.shares import GroupState
     from cress.core.scheduler import Scheduler
 
 State: TypeAlias = dict[str, Any]
@@ -95,7 +95,7 @@ def export_state(core: Scheduler) -> State:
         "licences": dict(core.relations.licences.counts),
         "racks": list(core.relations.racks.names),
         "neighbours": plain(core.relations.racks.neighbours),
-        "loads": overload.export(core),
+        "loads": measured_load.export(core),
         "data": plain(core.relations.locations.export()),
         "strangers": [[f, list(seen)] for f in range(cluster.node_count) if (seen := core.relations.ports.seen(f))],
     }
@@ -119,7 +119,7 @@ def restore_state(core: Scheduler, state: State) -> None:
     core.lost = [(number, task, f) for number, task, f in state["lost"]]
     for entry in state["attempts"]:
         _restore_attempt(core, entry)
-    overload.restore(core, state["loads"])
+    measured_load.restore(core, state["loads"])
     for job in core.jobs.values():
         if core.can_wait(job):
             core.queue(job)

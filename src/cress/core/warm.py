@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cress.core import devices
-from cress.core.constraints import NO_WANTS
+from cress.core.placing.constraints import NO_WANTS
 from cress.core.scheduler import Scheduler
+from cress.core.tables import devices
 from cress.language import warm as language
 from cress.model.decisions import Start
 from cress.model.events import GroupsApplied, JobCancelled, JobSubmitted, NodeAdded, NodeCordoned, NodeLost, TaskEnded

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cress.core.dependencies import Key
+from cress.core.tables.dependencies import Key
 from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.model.group import DEFAULT_GROUP
 from cress.model.node import DISK_KIND, Allocated, Node

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cress.core.explain import sentence
-from cress.core.overload import busy, overloaded_nodes, say_busy
-from cress.core.vetoes import Verdict
+from cress.core.diagnostics.explain import sentence
+from cress.core.placing.vetoes import Verdict
+from cress.core.tables.measured_load import busy, overloaded_nodes, say_busy
 from cress.lifecycle.family import Family, Kept
 from cress.lifecycle.live import LiveJob
 from cress.model.reports import Ended

@@ -10,11 +10,11 @@ import numpy as np
 
 from cress.core.admission import check_job as check_amounts
 from cress.core.admission import check_licences
-from cress.core.constraints import constraints_of, lasting_wants
-from cress.core.explain import too_few
-from cress.core.missing import missing_in, say
-from cress.core.placement import relation_of
-from cress.core.submitted import key_for
+from cress.core.diagnostics.explain import too_few
+from cress.core.diagnostics.unresolved_names import missing_in, say
+from cress.core.placing.constraints import constraints_of, lasting_wants
+from cress.core.placing.placement_clauses import relation_of
+from cress.core.placing.submitted_constraints import key_for
 from cress.lifecycle import dependencies, families
 from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Submit

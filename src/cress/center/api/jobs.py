@@ -20,7 +20,7 @@ from cress.center.engine import Engine
 from cress.center.lookup import AnyJob, Filters, find_job, find_jobs, id_of
 from cress.center.members import attempts_of, count_of, task_of, tasks_page
 from cress.center.show import job_view, run_of, task_view, whole_job_view
-from cress.core.missing import remarks
+from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Cancel, Hold, Submit
 from cress.lifecycle.live import LiveJob

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cress.core.constraints import check_constraints
+from cress.core.placing.constraints import check_constraints
 from cress.model.errors import InputError
 from cress.model.job import Condition
 from cress.model.joblicences import licences as read_licences

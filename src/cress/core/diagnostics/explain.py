@@ -1,0 +1,270 @@
+"""Why a job waits: what filtering left behind, as a veto, and the sentence for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cress.core.diagnostics.unresolved_names import Missing, missing_in, say
+from cress.core.future.reservations import drain_due
+from cress.core.jobs import JobState
+from cress.core.kernels.holding import USABLE
+from cress.core.placing.constraints import NO_WANTS, Wants, lasting_wants
+from cress.core.placing.vetoes import Verdict, Veto
+from cress.core.tables.cluster import Cluster
+from cress.core.tables.licences import Shortage
+from cress.core.tables.measured_load import NOBODY_BUSY, Busy, busy, overloaded_nodes, say_busy
+from cress.model.resources import Dimensions
+from cress.model.times import NEVER
+
+if TYPE_CHECKING:
+    from cress.core.scheduler import Scheduler
+
+
+def why_waiting(core: Scheduler, job_id: int) -> Veto | None:
+    """The first gate of the cycle that holds the next unit of the job; ``None`` if nothing of it waits."""
+    job = core.jobs.get(job_id)
+    if job is None or not (job.waiting or job.claims or job.later or job.carried):
+        return None
+    group = job.group
+    if job.held:
+        return _veto(job, Verdict.HELD)
+    if job.behind is not None:
+        return _veto(job, Verdict.AFTER, behind=core.jobs.get(job.behind))
+    if job.carried and not (job.waiting or job.claims or job.later):
+        return _veto(job, Verdict.TOGETHER, behind=job.carried[min(job.carried)])
+    if core.never_fits(job.job):
+        return _never(core, job)
+    if job.claims:
+        claim = job.claims[0]
+        places = tuple(core.cluster.names[f] for f, _ in claim.reservation.nodes)
+        return _veto(job, Verdict.VICTIMS, until=claim.expected, places=places)
+    if job.later and not job.queued and not (job.job.gang and job.attempts):
+        times = job.later.values()
+        return _veto(job, Verdict.BACKOFF, until=max(times) if job.job.gang else min(times))
+    if not job.queued:
+        return _veto(job, Verdict.FULL if job.full else Verdict.GANG_RUNS)
+    if group.preempted_at is not None and core.now < group.cools_until():
+        return _veto(job, Verdict.COOLING, until=group.cools_until())
+    if group.visited != core.pass_number or job.arrived == core.pass_number:
+        return _unvisited(core, job)
+    return _gate(core, job) or _placement(core, job)
+
+
+def _veto(
+    job: JobState, kind: Verdict, *, never: bool = False, nodes: int = 0, lacking: tuple[tuple[str, int], ...] = (),
+    clauses: tuple[tuple[str, int], ...] = (), behind: JobState | None = None, until: int | None = None,
+    places: tuple[str, ...] = (), missing: tuple[Missing, ...] = (), bound: tuple[str, ...] = (),
+    overloaded: Busy = NOBODY_BUSY,
+    licences: tuple[Shortage, ...] = (),
+) -> Veto:  # fmt: skip
+    return Veto(
+        kind=kind,
+        job=job.job.id,
+        group=job.group.name,
+        never=never,
+        lacking=lacking,
+        clauses=clauses,
+        nodes=nodes,
+        behind=None if behind is None else behind.job.id,
+        behind_group="" if behind is None else behind.group.name,
+        until=until,
+        places=places,
+        missing=missing,
+        bound=bound,
+        overloaded=overloaded,
+        licences=licences,
+    )
+
+
+def _never(core: Scheduler, job: JobState) -> Veto:
+    """What no waiting will cure."""
+    cluster = core.cluster
+    wants = lasting_wants(job.job)
+    if not cluster.ever_fits(job.job.request):
+        return _veto(job, Verdict.NEVER, never=True, nodes=cluster.usable_count)
+    if few := core.relations.licences.never(wants.licences):
+        return _veto(job, Verdict.LICENCE, never=True, licences=few)
+    kind = Verdict.NEVER_TOGETHER if cluster.ever_fits(job.job.request, wants) else Verdict.NEVER_SATISFIED
+    there = np.flatnonzero(~np.array(cluster.lost, np.bool_))
+    clauses = cluster.matching.never(wants, there)
+    fit = there[cluster.matching.ever(wants)[there]]
+    small = np.array([cluster.capacity_of(f) for f in fit.tolist()]).reshape(len(fit), cluster.k_count) < np.array(
+        job.job.request
+    )
+    lacking = zip(core.dimensions.names, small.sum(axis=0).tolist(), strict=True)
+    return _veto(
+        job, kind, never=True, nodes=len(there), clauses=clauses, lacking=tuple(each for each in lacking if each[1]),
+        missing=_missing(core, job, wants, clauses), bound=_bound(core, job, wants),
+    )  # fmt: skip
+
+
+def _unvisited(core: Scheduler, job: JobState) -> Veto:
+    """The last pass ended before it came to the group."""
+    if core.last_blocked is not None and not job.group.below_quota:
+        return _veto(job, Verdict.QUOTA, behind=core.last_blocked)
+    return _veto(job, Verdict.UNVISITED)
+
+
+def _gate(core: Scheduler, job: JobState) -> Veto | None:
+    """What keeps the job from being offered at all: the balance gate, a user's limit, or a job before it."""
+    group = job.group
+    if group.policy.limits_users and not core.within_limit(job):
+        return _veto(job, Verdict.USER_LIMIT)
+    if job.held_since is not None and core.now < job.held_since + core.options.gate_hold:
+        return _veto(job, Verdict.GATE, until=job.held_since + core.options.gate_hold)
+    if job is group.offered or group.policy.looks_at(job) or not core.cluster.within_reach(job.shape):
+        return None
+    return _veto(job, Verdict.BEHIND, behind=group.offered or group.policy.head())
+
+
+def _placement(core: Scheduler, job: JobState) -> Veto:
+    """Why no node was taken."""
+    cluster = core.cluster
+    nodes = cluster.usable_count
+    planned = core.plans.planned_start(job)
+    if planned is not None:
+        return _veto(job, Verdict.PLANNED, until=planned)
+    if job.drain and drain_due(job, core.now):
+        return _veto(job, Verdict.DRAINING, places=tuple(cluster.names[f] for f, _ in job.drain))
+    if job is job.group.offered and job.group.verdict is Verdict.QUOTA:
+        return _veto(job, Verdict.QUOTA, behind=core.last_blocked)
+    reserved = core.reservations.of(job)
+    start = reserved.start if reserved is not None and reserved.rows else None
+    kind = None
+    clauses: tuple[tuple[str, int], ...] = ()
+    if not cluster.fitting(job.shape):
+        kind = Verdict.NO_ROOM
+    elif job.shape.size > 1 and cluster.copies_free(job.shape) < job.shape.size:
+        kind = Verdict.NO_ROOM_TOGETHER
+    if kind is not None and job.shape.match is not None:
+        clauses = cluster.matching.alone(job.shape, np.flatnonzero(cluster.nodes[: cluster.node_count, USABLE]))
+        if clauses and kind is Verdict.NO_ROOM:
+            kind = Verdict.UNSATISFIED
+        if few := core.relations.licences.short(job.shape.wants.licences):
+            return _veto(job, Verdict.LICENCE, nodes=nodes, clauses=clauses, licences=few)
+        if clauses and start is None and job.relaxes_at < NEVER:
+            start = job.relaxes_at
+    if kind is not None:
+        lacking = _lacking(cluster, core.dimensions, job)
+        wants = job.shape.wants
+        return _veto(
+            job, kind, until=start, lacking=lacking, clauses=clauses, nodes=nodes,
+            missing=_missing(core, job, wants, clauses), bound=_bound(core, job, wants), overloaded=_busy(core, job),
+        )  # fmt: skip
+    behind = next(
+        (each.job for each in core.reservations.kept if each.job is not job),
+        core.claims[0].job if core.claims else core.plans.soonest_but(job),
+    )
+    return _veto(job, Verdict.RESERVED, behind=behind, until=start, nodes=nodes)
+
+
+def _lacking(cluster: Cluster, dimensions: Dimensions, job: JobState) -> tuple[tuple[str, int], ...]:
+    counts = zip(dimensions.names, cluster.lacking(job.shape), strict=True)
+    return tuple((name, count) for name, count in counts if count)
+
+
+def _missing(core: Scheduler, job: JobState, wants: Wants, clauses: tuple[tuple[str, int], ...]) -> tuple[Missing, ...]:
+    texts = {text for text, _ in clauses}
+    return missing_in(core, (each for each in wants.hard if str(each) in texts), job.group.name) if texts else ()
+
+
+def _bound(core: Scheduler, job: JobState, wants: Wants) -> tuple[str, ...]:
+    return core.cluster.matching.binding(wants) if job.job.gang and wants is not NO_WANTS else ()
+
+
+def _busy(core: Scheduler, job: JobState) -> Busy:
+    """The overloaded nodes that are large enough, and satisfy what does not change."""
+    nodes = overloaded_nodes(core)
+    if not nodes:
+        return NOBODY_BUSY
+    may = core.cluster.matching.ever(job.shape.wants)
+    request = job.shape.request
+    large = (all(x >= y for x, y in zip(core.cluster.capacity_of(f), request, strict=True)) for f in nodes)
+    return busy(core, [f for f, fits in zip(nodes, large, strict=True) if fits and may[f]])
+
+
+def sentence(veto: Veto) -> str:
+    """The veto for a person."""
+    if not veto.nodes and veto.kind in (Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER, Verdict.UNSATISFIED):
+        return "; ".join(("no node takes tasks at the moment", *say_busy(veto.overloaded)))
+    # Of a gang, every node that lacks nothing takes a task at least.
+    none = "none lacks one dimension alone" if veto.kind is Verdict.NO_ROOM else "each has room for some of them only"
+    blocker = f"job {veto.behind} of group {veto.behind_group}" if veto.behind is not None else "an earlier unit"
+    counts = _counts(veto)
+    added = veto.clauses and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER, Verdict.LICENCE)
+    with_ = ", with {bound}" if veto.bound and veto.kind in (Verdict.NO_ROOM_TOGETHER, Verdict.NEVER_TOGETHER) else ""
+    told = (_SENTENCES[veto.kind] + with_ + " ({counts})" * bool(added)).format(
+        group=veto.group,
+        blocker=blocker,
+        places=", ".join(veto.places),
+        nodes=veto.nodes,
+        lacking=", ".join(f"{count} lack {name}" for name, count in veto.lacking) or none,
+        clauses=" and ".join(text for text, _ in veto.clauses),
+        counts=counts,
+        bound=" and ".join(veto.bound),
+        licences=too_few(veto.licences, never=veto.never),
+    )
+    return "; ".join((told, *map(say, veto.missing), *say_busy(veto.overloaded)))
+
+
+def too_few(licences: tuple[Shortage, ...], *, never: bool) -> str:
+    """What is said of licences of which too few are free, or (``never``) are there at all."""
+    if never:
+        told = (
+            f"it needs {each.wanted} of licence {each.name}, and there are {each.total}"
+            if each.total
+            else f"there is no licence {each.name}"
+            for each in licences
+        )
+    else:
+        told = (
+            f"it waits for {f'{each.wanted} of ' * (each.wanted > 1)}licence {each.name}: "
+            f"{each.taken} of {each.total} in use"
+            for each in licences
+        )
+    return "; ".join(told)
+
+
+def _counts(veto: Veto) -> str:
+    """How many nodes each clause excludes, and how many of the others lack something."""
+    lacking = ", ".join(f"{count} lack {name}" for name, count in veto.lacking)
+    named = veto.kind in (Verdict.UNSATISFIED, Verdict.NEVER_SATISFIED)
+    if named and len(veto.clauses) == 1:
+        unmet = f"{veto.clauses[0][1]} of {veto.nodes} nodes do not"
+    elif named and len(veto.clauses) <= len(_ORDINALS):
+        each = [f"{count} the {word}" for (_, count), word in zip(veto.clauses, _ORDINALS, strict=False)]
+        unmet = f"of {veto.nodes} nodes " + ", ".join(each).replace(" the", " do not satisfy the", 1)
+    else:
+        unmet = f"of {veto.nodes} nodes " + ", ".join(f"{count} do not satisfy {text}" for text, count in veto.clauses)
+    return "; ".join(part for part in (unmet, lacking) if part)
+
+
+_ORDINALS = ("first", "second", "third")
+_SENTENCES = {
+    Verdict.PLACED: "it was placed",
+    Verdict.HELD: "it is held",
+    Verdict.FULL: "as many tasks of it run as may at once",
+    Verdict.AFTER: "it comes after {blocker}, which is not over",
+    Verdict.BACKOFF: "a task of it failed and is tried again later",
+    Verdict.TOGETHER: "it starts again together with {blocker}, on one node",
+    Verdict.NEVER: "no node of this cluster is large enough for it, even when empty",
+    Verdict.NEVER_SATISFIED: "no node of this cluster could ever satisfy {clauses} ({counts})",
+    Verdict.NEVER_TOGETHER: "all nodes of this cluster together are too small for all its tasks at once",
+    Verdict.VICTIMS: "tasks of other groups are making room for it on {places}",
+    Verdict.GANG_RUNS: "some tasks of the gang still run; it starts again as a whole when they have ended",
+    Verdict.COOLING: "group {group} was preempted a short time ago and takes no part in scheduling for the moment",
+    Verdict.QUOTA: "{blocker} is blocked, and group {group} is not below its quota",
+    Verdict.UNVISITED: "no pass has come to it yet",
+    Verdict.USER_LIMIT: "its user has reached the limit of his share of group {group}",
+    Verdict.GATE: "it would unbalance every node that it fits on, while another waiting job would balance one",
+    Verdict.BEHIND: "the policy of group {group} puts {blocker} first",
+    Verdict.PLANNED: "its start is planned; starting now would delay a job planned before it",
+    Verdict.DRAINING: "no known end makes room for it, so {places} is kept free for it",
+    Verdict.LICENCE: "{licences}",
+    Verdict.UNSATISFIED: "no node satisfies {clauses} ({counts})",
+    Verdict.NO_ROOM: "no node has enough free; of {nodes} nodes {lacking}",
+    Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all its tasks; of {nodes} nodes {lacking}",
+    Verdict.RESERVED: "it fits, but would delay {blocker}",
+}

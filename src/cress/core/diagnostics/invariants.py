@@ -1,0 +1,359 @@
+"""What must always hold, one check a line of the list; tests run them after every event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from cress.core.kernels.devices import (
+    ASKS,
+    DISK_AMOUNTS,
+    DISK_AT,
+    EACH,
+    MUST,
+    PARTS,
+    SHARED,
+    WHOLE,
+)
+from cress.core.kernels.holding import (
+    AMOUNTS,
+    CLAUSE_BIT,
+    END,
+    EXCLUDED,
+    FITTING,
+    FREE,
+    HEAD,
+    IN_USE,
+    NARROW,
+    NEXT,
+    NODE,
+    NONE,
+    PREVIOUS,
+    REQUEST,
+    TOTAL_USED,
+    UNUSABLE,
+    USABLE,
+)
+from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE, B_START
+from cress.core.placing.constraints import NO_WANTS
+from cress.core.placing.matching import Match
+from cress.core.tables.devices import allocated, device_use, mask_of
+from cress.model.node import DISK_KIND, Device
+from cress.model.times import NEVER
+
+if TYPE_CHECKING:
+    from cress.core.jobs import Attempt
+    from cress.core.scheduler import Scheduler
+    from cress.core.tables.cluster import Cluster
+
+
+# The devices of a node, what is left of each, how many use it.
+Use: TypeAlias = "list[tuple[Device, tuple[int, ...], int]]"
+
+
+def broken_invariants(core: Scheduler) -> list[str]:
+    """Every invariant that does not hold, with its name and where."""
+    return [f"{name}: {what}" for name, check in INVARIANTS.items() for what in check(core)]
+
+
+def _capacity(core: Scheduler) -> Iterator[str]:
+    cluster = core.cluster
+    k = cluster.k_count
+    held = np.zeros((cluster.node_count, k), np.int64)
+    for attempt in core.attempts.values():
+        held[attempt.node] += cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + k]
+    for f in range(cluster.node_count):
+        node = cluster.nodes[f]
+        if np.any(node[FREE : FREE + k] < 0):
+            yield f"node {cluster.names[f]} holds more than it has"
+        if not np.array_equal(node[FREE : FREE + k] + held[f], node[FREE + k : FREE + 2 * k]):
+            yield f"free and held amounts of node {cluster.names[f]} do not add up to its capacity"
+    if not np.array_equal(cluster.totals[TOTAL_USED : TOTAL_USED + k], held.sum(axis=0)):
+        yield "the cluster's used amounts are not the sum of what is held"
+
+
+def _is_request(cluster: Cluster, attempt: Attempt) -> bool:
+    """Whether a lease is what its task requests; of disks that it has alone it holds all."""
+    lease = cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + cluster.k_count].tolist()
+    alone = mask_of(cluster, attempt.slot)[1]
+    disk = range(DISK_AT, DISK_AT + DISK_AMOUNTS)
+    return all(
+        held >= asked if alone and k in disk else held == asked
+        for k, (held, asked) in enumerate(zip(lease, attempt.job.job.request, strict=True))
+    )
+
+
+def _without_devices(cluster: Cluster, ask: list[int], uses: list[Use], *, empty: bool) -> npt.NDArray[np.bool_]:
+    """Node × dimension: whether no devices have what is asked, as things are (``uses``) or were the node empty."""
+    lacks = np.zeros((len(uses), cluster.k_count), np.bool_)
+    must, shared, each = ask[MUST], ask[SHARED:EACH], ask[EACH:PARTS]
+    scalar = [(name, k) for name, k in cluster.dimensions.index.items() if ask[PARTS + k]]
+    for f, use in enumerate(uses):
+        for name, k in scalar:
+            amount = ask[PARTS + k]
+            left = [WHOLE if empty else left[0] for device, left, _ in use if device.kind == name]
+            if left:
+                whole = left.count(WHOLE) * WHOLE >= amount and amount % WHOLE == 0
+                lacks[f, k] = not (whole if amount >= WHOLE else max(left) >= amount)
+        if not must and not any(shared):
+            continue
+        disks = [each for each in use if each[0].kind == DISK_KIND]
+        if must:
+            fast = (all(map(int.__ge__, disk.bandwidth, each)) for disk, _, users in disks if empty or not users)
+            fits = sum(fast) >= must
+        else:
+            fits = any(all(map(int.__ge__, disk.bandwidth if empty else left, shared)) for disk, left, _ in disks)
+        if disks and not fits:
+            missing = [i for i in range(DISK_AMOUNTS) if shared[i] or each[i]] or [0]
+            lacks[f, [DISK_AT + i for i in missing]] = True
+    return lacks
+
+
+def _leases(core: Scheduler) -> Iterator[str]:
+    cluster = core.cluster
+    seen = 0
+    for f in range(cluster.node_count):
+        slot, before, end = int(cluster.nodes[f, HEAD]), NONE, -NEVER
+        while slot != NONE:
+            lease = cluster.leases[slot]
+            if lease[NODE] != f or lease[PREVIOUS] != before or lease[END] < end:
+                yield f"the lease list of node {cluster.names[f]} is broken at slot {slot}"
+            before, end, slot, seen = slot, int(lease[END]), int(lease[NEXT]), seen + 1
+    if seen != len(core.attempts) or seen != cluster.lease_count:
+        yield f"{seen} leases, {len(core.attempts)} attempts, {cluster.lease_count} counted"
+    for attempt in core.attempts.values():
+        lease = cluster.leases[attempt.slot]
+        if lease[NODE] != attempt.node or not _is_request(cluster, attempt):
+            yield f"attempt {attempt.id} does not hold what its task requests"
+    endless = sum(int(cluster.leases[attempt.slot, END]) >= NEVER for attempt in core.attempts.values())
+    if endless != cluster.endless:
+        yield f"{endless} leases have no known end, {cluster.endless} counted"
+
+
+def _fit_rows(core: Scheduler) -> Iterator[str]:
+    cluster = core.cluster
+    k, n = cluster.k_count, cluster.node_count
+    starved = 0
+    uses = [device_use(cluster, f) for f in range(n)]
+    for r in range(cluster.row_count):
+        if not cluster.rows[r, IN_USE]:
+            continue
+        request = cluster.rows[r, REQUEST : REQUEST + k]
+        short = cluster.nodes[:n, FREE : FREE + k] < request
+        narrow = np.zeros(n, np.bool_)
+        ask = cluster.rows[r, REQUEST + 2 * k :].tolist()
+        if ask[ASKS] and any(uses):
+            short |= _without_devices(cluster, ask, uses, empty=False)
+            narrow = np.asarray(np.any(_without_devices(cluster, ask, uses, empty=True), axis=1), np.bool_)
+        excluded = cluster.lack[r, :n] & EXCLUDED
+        short[excluded != 0] = False
+        bits = (short * (1 << np.arange(k))).sum(axis=1)
+        bits[narrow & (excluded == 0)] |= NARROW
+        bits[cluster.nodes[:n, USABLE] == 0] = UNUSABLE
+        bits |= excluded
+        if not np.array_equal(bits, cluster.lack[r, :n]):
+            yield f"row {r} says something else than the nodes"
+        if cluster.rows[r, FITTING] != np.count_nonzero(bits == 0):
+            yield f"row {r} counts {cluster.rows[r, FITTING]} fitting nodes"
+        short[cluster.nodes[:n, USABLE] == 0] = False
+        if not np.array_equal(short.sum(axis=0), cluster.rows[r, REQUEST + k : REQUEST + 2 * k]):
+            yield f"row {r} miscounts the nodes that lack something"
+        starved += not cluster.rows[r, FITTING]
+    if starved != cluster.starved_rows:
+        yield f"{starved} rows fit nowhere, {cluster.starved_rows} counted"
+
+
+def _exclusions(core: Scheduler) -> Iterator[str]:
+    cluster = core.cluster
+    for shape in cluster.row_shapes[: cluster.row_count]:
+        if shape is None or (shape.wants is NO_WANTS and np.any(cluster.excluded(shape))):
+            yield from () if shape is None else ("a shape without constraints is kept off nodes",)
+        elif shape.waiting and shape.wants is not NO_WANTS:
+            first = Match(cluster.matching, shape.wants).first_from_nothing()
+            kept = (cluster.lack[shape.row, : cluster.node_count] & EXCLUDED) >> CLAUSE_BIT
+            for f in np.flatnonzero(first != kept).tolist():
+                yield f"clause {first[f]} excludes node {cluster.names[f]}, kept is {kept[f]}"
+    for shape in cluster.matching.live:
+        if not shape.waiting:
+            yield "a shape is kept up to date that nobody waits with"
+
+
+def _sides(core: Scheduler) -> Iterator[str]:
+    for job in core.jobs.values():
+        if job.constraints is not None and job.queued:
+            load = core.balance.utilisation()
+            if not job.constraints.by_load and job.soft != job.constraints.soft_now(core.now - job.since, load):
+                yield f"clauses of job {job.job.id} are on the wrong side"
+            if job.shape is not core.shape_of(job, job.shape.size):
+                yield f"job {job.job.id} waits with another shape than it has"
+
+
+def _columns(core: Scheduler) -> Iterator[str]:
+    cluster = core.cluster
+    k, n = cluster.k_count, cluster.node_count
+    for b, dimension in enumerate(cluster.balanced_indices):
+        capacity = cluster.nodes[:n, FREE + k + dimension]
+        used = capacity - cluster.nodes[:n, FREE + dimension]
+        share = np.divide(used, capacity, out=np.zeros(n), where=capacity > 0).astype(np.float32)
+        if not np.array_equal(share, cluster.columns[b, :n]):
+            yield f"the share of {cluster.balanced[b]} is not used / capacity"
+
+
+def _usage(core: Scheduler) -> Iterator[str]:
+    for group in core.groups:
+        attempts = [attempt for attempt in core.attempts.values() if attempt.job.group is group]
+        for name, kept, charges in (
+            ("uses", group.used, [attempt.charge for attempt in attempts]),
+            ("is leaving", group.leaving, [attempt.charge for attempt in attempts if attempt.stopping]),
+            ("claims", group.claimed, [claim.charge for claim in core.claims if claim.job.group is group]),
+        ):
+            total = [sum(charge[i] for charge in charges) for i in range(len(kept))]
+            if total != kept:
+                yield f"group {group.name} {name} {total}, counted {kept}"
+
+
+def _tasks(core: Scheduler) -> Iterator[str]:
+    timers = sorted((time, job.job.id, task) for job in core.jobs.values() for task, time in job.later.items())
+    if timers != sorted(core.later) or any(time <= core.now for time, _, _ in timers):
+        yield "a task that is to be queued again has no time, or one that has passed"
+    for job in core.jobs.values():
+        running = [attempt.task for attempt in job.attempts.values()]
+        claimed = [task for claim in job.claims for task in claim.tasks]
+        busy = running + claimed + job.again + list(job.later) + list(job.carried)
+        if len(set(busy)) != len(busy):
+            yield f"job {job.job.id} has a task twice"
+        fresh = 0 if job.cancelled else job.job.tasks - job.next_task
+        if not job.cancelled and job.waiting != fresh + len(job.again):
+            yield f"job {job.job.id} counts {job.waiting} waiting tasks"
+        if job.job.gang and job.queued and (running or claimed):
+            yield f"gang {job.job.id} is offered while some of it runs"
+        if job.most and len(busy) - len(job.again) - len(job.later) > job.most:
+            yield f"job {job.job.id} runs more tasks at once than it may"
+        if job.queued != core.can_wait(job):
+            yield f"job {job.job.id} is {'' if job.queued else 'not '}queued"
+        if job.over:
+            yield f"job {job.job.id} is over and still there"
+
+
+def _units(core: Scheduler) -> Iterator[str]:
+    led: dict[tuple[int, int], int] = {}
+    for job in core.jobs.values():
+        for task, others in job.companions.items():
+            if task not in job.again or not others or not job.queued:
+                yield f"a unit of job {job.job.id} does not wait"
+            for other, its_task in others:
+                if core.jobs.get(other.job.id) is not other or (other.job.id, its_task) in led:
+                    yield f"task {its_task} of job {other.job.id} is with two, or gone"
+                led[other.job.id, its_task] = job.job.id
+    carried = {(job.job.id, task): by.job.id for job in core.jobs.values() for task, by in job.carried.items()}
+    if carried != led:
+        yield f"{carried} are with others, {led} are led"
+
+
+def _ports(core: Scheduler) -> Iterator[str]:
+    relations = core.relations
+    ports: dict[int, list[int]] = {}
+    for attempt in core.attempts.values():
+        ports.setdefault(attempt.node, []).extend(attempt.ports)
+    for f, name in enumerate(core.cluster.names):
+        if sorted(ports.get(f, ())) != list(relations.ports.given(f)):
+            yield f"ports {ports.get(f)} of node {name} are in use, {relations.ports.given(f)} were given"
+
+
+def _devices(core: Scheduler) -> Iterator[str]:
+    cluster = core.cluster
+    held: dict[tuple[int, str, str], list[tuple[int, ...]]] = {}
+    alone: set[tuple[int, str, str]] = set()
+    for attempt in core.attempts.values():
+        f = attempt.node
+        disk = cluster.leases[attempt.slot, AMOUNTS + DISK_AT : AMOUNTS + DISK_AT + DISK_AMOUNTS]
+        of = {device.id: device.bandwidth for device in cluster.devices[f] if device.kind == DISK_KIND}
+        for each in allocated(cluster, attempt.slot, f) if cluster.devices[f] else ():
+            key, part = (f, each.kind, each.id), (each.amount,)
+            if each.kind == DISK_KIND:
+                part = of[each.id] if each.amount else tuple(disk.tolist())
+                alone |= {key} if each.amount else set()
+            held.setdefault(key, []).append(part)
+    for f, name in enumerate(cluster.names):
+        for device, left, users in device_use(cluster, f):
+            key = (f, device.kind, device.id)
+            parts = held.get(key, [])
+            has = device.bandwidth if device.kind == DISK_KIND else (WHOLE,)
+            expected = tuple(amount - sum(part[i] for part in parts) for i, amount in enumerate(has))
+            if expected != left or users != len(parts) or min(left) < 0 or (key in alone and users > 1):
+                yield f"{device.kind} {device.id} of {name} has {left} left by {users}, not {expected} by {len(parts)}"
+
+
+def _licences(core: Scheduler) -> Iterator[str]:
+    taken: dict[str, int] = {}
+    for attempt in core.attempts.values():
+        for name, number in attempt.job.job.licences:
+            taken[name] = taken.get(name, 0) + number
+    if taken != core.relations.licences.taken:
+        yield f"tasks have {taken}, counted {core.relations.licences.taken}"
+
+
+def _counts(core: Scheduler) -> Iterator[str]:
+    for whose, kept in core.relations.counts.items():
+        if kept != core.relations.counted(whose):
+            yield f"tasks of {whose} run on {core.relations.counted(whose)}, kept is {kept}"
+
+
+def _order(core: Scheduler) -> Iterator[str]:
+    keys = [group.order_key() for group in core.groups if len(group.policy) or group.claims]
+    if sorted(keys) != core.groups.order:
+        yield "the order of the groups is not that of used / quota"
+    for group in core.groups:
+        queued = sorted(job.job.id for job in core.jobs.values() if job.group is group and job.queued)
+        if sorted(job.job.id for job in group.policy) != queued:
+            yield f"the queue of group {group.name} does not hold its waiting jobs"
+        if group.jobs != sum(job.group is group for job in core.jobs.values()):
+            yield f"group {group.name} miscounts its jobs"
+
+
+def _claims(core: Scheduler) -> Iterator[str]:
+    cluster, table = core.cluster, core.timeline.table
+    k = cluster.k_count
+    promised = np.zeros((cluster.node_count, k), np.int64)
+    for claim in core.claims:
+        if not claim.reservation.in_force:
+            yield f"the claim of job {claim.job.job.id} is not in force"
+        for (f, _), row in zip(claim.reservation.nodes, claim.reservation.rows, strict=True):
+            promised[f] += table[row, B_AMOUNTS:]
+            if not table[row, B_FORCE] or table[row, B_START] >= table[row, B_END]:
+                yield f"the booking of job {claim.job.job.id} is broken"
+    coming = cluster.nodes[: cluster.node_count, FREE : FREE + k].copy()
+    for attempt in core.attempts.values():
+        if cluster.leases[attempt.slot, END] < NEVER:
+            coming[attempt.node] += cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + k]
+    for f in np.flatnonzero(np.any(promised > coming, axis=1)).tolist():
+        yield f"claims on node {cluster.names[f]} exceed what will be free there"
+
+
+def _vetoes(core: Scheduler) -> Iterator[str]:
+    for job in core.waiting():
+        if core.veto(job.job.id) is None:
+            yield f"job {job.job.id} waits without a reason"
+
+
+INVARIANTS: dict[str, Callable[[Scheduler], Iterator[str]]] = {
+    "capacity is never exceeded": _capacity,
+    "every attempt holds one lease": _leases,
+    "fit rows say what fits": _fit_rows,
+    "excluded is what clauses exclude": _exclusions,
+    "waiting jobs want what holds at the moment": _sides,
+    "float columns follow the amounts": _columns,
+    "a group's used is what it holds": _usage,
+    "a task is waiting, claimed or running, once": _tasks,
+    "units of several jobs wait with their leaders": _units,
+    "ports are somebody's, once": _ports,
+    "devices are what their tasks leave of them": _devices,
+    "licences are counted by who has them": _licences,
+    "nodes of jobs are counted right": _counts,
+    "groups and queues are in order": _order,
+    "what is claimed will be free": _claims,
+    "a pending unit has a veto": _vetoes,
+}

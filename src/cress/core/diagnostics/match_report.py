@@ -1,0 +1,122 @@
+"""Constraints as people read them: what a job requires at this moment (source E §3.4), and what nodes say to a text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from cress.core.diagnostics.unresolved_names import missing_in, missing_in_rank, names_in, say
+from cress.core.jobs import JobState
+from cress.core.kernels.holding import USABLE
+from cress.core.placing.constraints import BY_EXPRESSION, Constraints
+from cress.core.placing.matching import Match
+from cress.core.tables.licences import said
+from cress.language.clauses import Clause, Kind, Rank
+from cress.language.names import amount_of
+from cress.language.parser import parse_rank, parse_requirement
+from cress.language.spelled import rank_on
+from cress.model.group import DEFAULT_GROUP
+from cress.model.node import Value
+from cress.model.times import NEVER
+from cress.model.vectors import format_vector
+
+if TYPE_CHECKING:
+    from cress.core.ledger import Ledger
+
+
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for a job at this moment; ``until`` is when a clause changes sides by itself (µs), if one does."""
+
+    requirement: str
+    rank: str
+    until: int | None = None
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node says to a requirement and a rank: ``failing`` is the first clause that it does not satisfy.
+
+    ``undefined``: since it has no such attribute, or none that can be compared so. ``has`` are the attributes that the
+    clause asks for, as the node has them, None for none. ``rank`` is how ``score`` is worked out there.
+    """
+
+    node: str
+    satisfied: bool
+    failing: str = ""
+    undefined: bool = False
+    has: tuple[tuple[str, Value | None], ...] = ()
+    score: float = 0.0
+    rank: str = ""
+    usable: bool = True
+
+
+# E, (iii) to (viii): what is asked of a node itself, amounts, then what follows other tasks.
+_ORDER = (Kind.CONDITION, Kind.RESOURCE, Kind.ADJACENT, Kind.PORT, Kind.DISK, Kind.DEPENDENCY)
+
+
+def moment_of(core: Ledger, job: JobState) -> Moment:
+    """The requirement and the rank of the job's next unit as they are matched now, in E's order.
+
+    Names of jobs are the nodes on which they run, if they do. What starts again together has one requirement.
+    """
+    request, wants = core.asked_by(job)
+    matching = core.cluster.matching
+    texts: list[tuple[Kind, str]] = []
+    for clause in wants.hard:
+        kind = Kind.CONDITION if clause.kind in (Kind.NODES, Kind.DATA) else clause.kind
+        by_expression = clause.kind in BY_EXPRESSION
+        texts.append((kind, str(clause) if by_expression else matching.predicate(clause, wants).shown()))
+    if any(request):
+        texts.append((Kind.RESOURCE, f"Resource = {format_vector(request, core.dimensions)}"))
+    texts += ((Kind.PORT, f"Port = {port}" if port else "DynamicPort = True") for port in wants.ports)
+    requirement = [text for _, text in sorted(texts, key=lambda each: _ORDER.index(each[0]))]
+    if wants.per_node:
+        requirement.append(f"max_per_node = {wants.per_node}")
+    if wants.per_rack:
+        requirement.append(f"max_per_rack = {wants.per_rack}")
+    if wants.licences:
+        requirement.append(f"licences = {said(wants.licences)}")
+    until = job.relaxes_at if job.relaxes_at < NEVER else None
+    return Moment(requirement=" && ".join(requirement), rank=str(Rank(wants.terms)), until=until)
+
+
+def remarks_on(core: Ledger, requirement: str, rank: str) -> tuple[str, ...]:
+    """What these texts speak of and is not there, as sentences."""
+    found = dict.fromkeys(missing_in(core, parse_requirement(requirement).clauses, DEFAULT_GROUP))
+    found |= dict.fromkeys(missing_in_rank(core, parse_rank(rank)))
+    return tuple(map(say, found))
+
+
+def tried_out(core: Ledger, requirement: str, rank: str) -> list[Fit]:
+    """What each node that is there says; clauses with an f(x) count as hard, names of jobs are of the default group."""
+    constraints = Constraints(parse_requirement(requirement), parse_rank(rank), (), 0, 0)
+    cluster = core.cluster
+    match = Match(cluster.matching, constraints.wants(0, group=DEFAULT_GROUP))
+    first = match.first_from_nothing().tolist()
+    scores = match.score(np.arange(cluster.node_count)).tolist() if cluster.node_count else []
+    return [
+        Fit(
+            node=name,
+            satisfied=not first[f],
+            failing=match.predicates[first[f] - 1].text if first[f] else "",
+            undefined=bool(first[f]) and match.predicates[first[f] - 1].undefined(f),
+            has=_asked(core, constraints.requirement.clauses[first[f] - 1], f) if first[f] else (),
+            score=scores[f],
+            rank=rank_on(constraints.rank, cluster.capacity_of(f), core.dimensions),
+            usable=bool(cluster.nodes[f, USABLE]),
+        )
+        for f, name in enumerate(cluster.names)
+        if not cluster.lost[f]
+    ]
+
+
+def _asked(core: Ledger, clause: Clause, f: int) -> tuple[tuple[str, Value | None], ...]:
+    """The attributes that a clause asks for, and what node ``f`` has of them."""
+    if clause.kind is not Kind.CONDITION:
+        return ()
+    columns = core.cluster.matching.columns
+    names = {
+        name.key: str(name) for name in names_in(clause.expression) if not amount_of(name.key, columns.dimensions)[1]
+    }
+    return tuple((name, columns.attributes[f].get(key)) for key, name in names.items())

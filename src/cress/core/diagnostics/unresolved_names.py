@@ -1,0 +1,186 @@
+"""What constraints speak of and is not there: attributes that no node has, jobs of which no task runs.
+
+Mostly somebody mistyped a name, or left out the quotes round a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from cress.core.placing.constraints import constraints_of
+from cress.core.placing.data_clauses import Lies
+from cress.core.tables.data_locations import is_local
+from cress.core.tables.dependencies import key_of
+from cress.language.clauses import Clause, Kind, Rank
+from cress.language.names import LOADS, MOMENT, NODE_NAMES, PLACEMENT, SPELLING, amount_of
+from cress.language.tree import Compare, Defined, Expression, Name, Number, Text, Truth, parts
+from cress.model.group import DEFAULT_GROUP
+from cress.model.job import Job
+from cress.model.units import closest
+
+if TYPE_CHECKING:
+    from cress.core.ledger import Ledger
+    from cress.core.tables.cluster import Cluster
+
+# Jobs among whose names a mistyped one is looked for.
+MOST_JOBS = 1000
+
+
+class Absent(Enum):
+    """What is not there."""
+
+    ATTRIBUTE = "attribute"  # no node has it
+    TEXT = "text"  # the same, and the name stands where a text may be meant
+    JOB = "job"  # no live job is called so
+    TASK = "task"  # there is such a job, and no task of it runs
+    LOAD = "load"  # nobody measures it
+    DATA = "data"  # no node has it
+    PLACE = "place"  # where the data lies was not found out, for a reason or not yet
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """A name of something that is not there, as it was written, and the name of something there that looks like it.
+
+    ``why`` it is not known, if anybody said so.
+    """
+
+    kind: Absent
+    name: str
+    near: str = ""
+    why: str = ""
+
+
+def missing_names(cluster: Cluster, expressions: Iterable[Expression]) -> tuple[Missing, ...]:
+    """The attributes that these expressions ask for and no node has; not those that ``defined(x)`` asks about."""
+    columns = cluster.matching.columns
+    if all(cluster.lost):
+        return ()
+    expressions = tuple(expressions)
+    expected = {each.name.key for expression in expressions for each in _defined(expression)}
+    found: dict[str, Missing] = {}
+    for name, quoted in (each for expression in expressions for each in _names(expression)):
+        attribute = name.key not in PLACEMENT and name.key not in MOMENT
+        attribute = attribute and not amount_of(name.key, columns.dimensions)[1] and not columns.holders.get(name.key)
+        if not attribute or name.key in expected or name.key in found:
+            continue
+        if name.key in LOADS:
+            found[name.key] = Missing(Absent.LOAD, str(name))
+        elif quoted:
+            found[name.key] = Missing(Absent.TEXT, str(name))
+        else:
+            # Few mistype the first letter; a GPU is no CPU.
+            near = [
+                each for each in _known(cluster) if each[0].casefold() == name.key[0] and name.key not in NODE_NAMES
+            ]
+            found[name.key] = Missing(Absent.ATTRIBUTE, str(name), closest(str(name), near))
+    return tuple(found.values())
+
+
+def missing_in(core: Ledger, clauses: Iterable[Clause], group: str) -> tuple[Missing, ...]:
+    """What these clauses of a job of ``group`` ask for and is not there."""
+    clauses = tuple(clauses)
+    found = list(missing_names(core.cluster, (each.expression for each in clauses if each.kind is Kind.CONDITION)))
+    for clause in clauses:
+        if clause.kind is Kind.DATA:
+            found += _of_data(core, str(clause.value))
+        if clause.kind is Kind.DEPENDENCY:
+            key = key_of(str(clause.value), group)
+            if not core.relations.dependencies.named(key):
+                some = islice(core.jobs.values(), MOST_JOBS)
+                there = (job.job.name for job in some if job.group.name == key.group and job.job.name)
+                found.append(Missing(Absent.JOB, str(clause.value), closest(key.name, there)))
+            elif not core.relations.counted(key):
+                found.append(Missing(Absent.TASK, str(clause.value)))
+    return tuple(found)
+
+
+def _of_data(core: Ledger, data: str) -> Iterator[Missing]:
+    """What is not known of this data, or that nobody has it."""
+    cluster, known = core.cluster, core.relations.locations
+    if is_local(data):
+        there = any(not cluster.lost[f] for f in known.holders(data))
+    elif data in known.places:
+        lies = Lies(cluster.matching, data, "")
+        there = bool(np.any(lies.shares(np.flatnonzero(~np.array(cluster.lost, np.bool_)))))
+    else:
+        yield Missing(Absent.PLACE, data, why=known.problems.get(data, ""))
+        return
+    if not there:
+        yield Missing(Absent.DATA, data)
+
+
+def missing_in_rank(core: Ledger, rank: Rank) -> tuple[Missing, ...]:
+    """The attributes that a rank asks for and no node has: they add nothing."""
+    terms = (term.what for term in rank.terms)
+    return missing_names(core.cluster, (each for each in terms if not isinstance(each, Clause)))
+
+
+def remarks(core: Ledger, job: Job) -> tuple[str, ...]:
+    """What somebody who submits a job should know of its constraints, although it may run (later): likely typing errors."""
+    constraints = constraints_of(job)
+    if constraints is None:
+        return ()
+    found = dict.fromkeys(missing_in(core, constraints.requirement.clauses, job.group or DEFAULT_GROUP))
+    found |= dict.fromkeys(missing_in_rank(core, constraints.rank))
+    return tuple(say(each) for each in found if each.kind not in (Absent.TASK, Absent.PLACE))
+
+
+def say(missing: Missing) -> str:
+    """It for a person."""
+    guess = f", did you mean {missing.near}?" if missing.near else ""
+    match missing.kind:
+        case Absent.ATTRIBUTE:
+            return f"no node has an attribute {missing.name}{guess}"
+        case Absent.TEXT:
+            return f'no node has an attribute {missing.name}, a text stands in quotes: "{missing.name}"'
+        case Absent.JOB:
+            return f"there is no job {missing.name}{guess}"
+        case Absent.TASK:
+            return f"no task of {missing.name} runs"
+        case Absent.LOAD:
+            return f"nobody measures {missing.name} of a node"
+        case Absent.DATA:
+            return f"no node has {missing.name}"
+        case Absent.PLACE if missing.why:
+            return f"{missing.name}: {missing.why}"
+        case Absent.PLACE:
+            return f"where {missing.name} lies is not known yet"
+
+
+def names_in(expression: Expression) -> list[Name]:
+    """The names that an expression asks for, from left to right, those of ``defined(x)`` left out."""
+    return [name for name, _ in _names(expression)]
+
+
+def _names(expression: Expression, quoted: bool = False) -> Iterator[tuple[Name, bool]]:
+    """The names in an expression, and whether each stands on the right where a text may be meant."""
+    if isinstance(expression, Name):
+        yield expression, quoted
+    elif isinstance(expression, Compare):
+        yield from _names(expression.left)
+        yield from _names(expression.right, quoted=not isinstance(expression.left, (Number, Text, Truth)))
+    elif not isinstance(expression, Defined):
+        for each in parts(expression):
+            yield from _names(each)
+
+
+def _defined(expression: Expression) -> Iterator[Defined]:
+    if isinstance(expression, Defined):
+        yield expression
+    for each in parts(expression):
+        yield from _defined(each)
+
+
+def _known(cluster: Cluster) -> list[str]:
+    """All names that mean something, as they are written."""
+    names = dict.fromkeys((*SPELLING.values(), *cluster.matching.columns.dimensions.custom))
+    for f, node in enumerate(cluster.specs):
+        if not cluster.lost[f]:
+            names.update((name, None) for name, _ in node.attributes)
+    return list(names)

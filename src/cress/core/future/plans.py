@@ -1,0 +1,216 @@
+"""Conservative backfill: every waiting job has a planned start, made in queue order, that delays none before it.
+
+When something got freer, jobs are planned again in queue order while all other plans stay in force: a job's old place
+is still there, so none moves later. Only nodes that changed can make an earlier start possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from cress.core.future.timeline import ALL, NOBODY, Reservation, Slot, Timeline
+from cress.core.groups.shares import GroupState
+from cress.core.jobs import JobState
+from cress.core.kernels.holding import STAMP
+from cress.core.tables.cluster import Cluster, Ints
+from cress.model.times import NEVER
+
+# Tasks of one array that are planned at once; the rest is planned as these start.
+MOST_TASKS = 256
+
+
+class Freer:
+    """Nodes that got freer, also as the array that the kernels want."""
+
+    def __init__(self, nodes: Iterable[int]) -> None:
+        self._nodes = set(nodes)
+        self.places: Ints = np.array(sorted(self._nodes), np.int64)
+
+    def __contains__(self, f: int) -> bool:
+        return f in self._nodes
+
+    def __bool__(self) -> bool:
+        return bool(self._nodes)
+
+    def add(self, nodes: Iterable[int]) -> None:
+        """More nodes got freer."""
+        self._nodes.update(nodes)
+        self.places = np.array(sorted(self._nodes), np.int64)
+
+
+class GroupPlan:
+    """The planned units of one group: per job its reservations, in queue order, seen through a view of its own.
+
+    ``stamp``, ``loosened`` and ``usable`` are the cluster's when everybody was last planned again.
+    """
+
+    def __init__(self, view: int) -> None:
+        self.view = view
+        self.units: dict[int, list[Reservation]] = {}
+        self.stamp = -1
+        self.loosened = -1
+        self.usable = -1
+        # Nodes that got freer before, where ``stamp`` cannot tell.
+        self.freer: set[int] = set()
+
+
+class Plans:
+    """The plans of all groups with conservative backfill."""
+
+    def __init__(self, cluster: Cluster, timeline: Timeline) -> None:
+        self.cluster = cluster
+        self.timeline = timeline
+        self.by_group: dict[str, GroupPlan] = {}
+        self._views = 0
+
+    def keep(self, names: list[str]) -> None:
+        """Drop the plans of all groups but these."""
+        for name in [name for name in self.by_group if name not in names]:
+            for units in self.by_group.pop(name).units.values():
+                for unit in units:
+                    self.timeline.drop(unit)
+
+    def plan_of(self, name: str) -> GroupPlan:
+        """The plan of a group, empty at first."""
+        plan = self.by_group.get(name)
+        if plan is None:
+            self._views += 1
+            plan = self.by_group[name] = GroupPlan(ALL + self._views)
+        return plan
+
+    def due(self, group: GroupState, now: int) -> Reservation | None:
+        """Bring the group's plan up to date; the first unit whose start has come and that has room."""
+        plan = self.plan_of(group.name)
+        self.timeline.view = plan.view
+        try:
+            return self._due(plan, group.policy.looked_at(), now)
+        finally:
+            self.timeline.view = NOBODY
+
+    def _due(self, plan: GroupPlan, jobs: list[JobState], now: int) -> Reservation | None:
+        cluster = self.cluster
+        gone = self._match_queue(plan, jobs)
+        freer = Freer(())
+        if plan.loosened != cluster.loosened or gone:
+            # Something ended or left: once, in queue order, whoever can moves earlier.
+            freer = Freer(gone | self.changed_since(plan))
+            plan.freer.clear()
+            plan.stamp = cluster.stamp
+            plan.loosened = cluster.loosened
+        anew = plan.usable != cluster.usable_changes
+        plan.usable = cluster.usable_changes
+        for job in jobs:
+            units = plan.units.setdefault(job.job.id, [])
+            for i, unit in enumerate(units):
+                if job.constraints is not None and cluster.excludes_any(job.shape, unit.nodes):
+                    units[i] = self._moved(plan, unit, freer, now)
+                elif anew or freer:
+                    units[i] = self._better(plan, unit, freer, anew, now)
+            wanted = 1 if job.job.gang else min(job.startable, MOST_TASKS)
+            while len(units) < wanted:
+                units.append(self._reserve(plan, job, self.timeline.earliest(job.shape, job.limit, now)))
+        for job in jobs:
+            for unit in plan.units[job.job.id]:
+                if unit.start <= now and unit.nodes and cluster.has_room(job.shape, unit.nodes):
+                    return unit
+        return None
+
+    def changed_since(self, plan: GroupPlan) -> set[int]:
+        """Nodes that may have got freer since the plan was brought up to date."""
+        changed = self.cluster.nodes[: self.cluster.node_count, STAMP] > plan.stamp
+        return plan.freer.union(np.flatnonzero(changed).tolist())
+
+    def started(self, group: GroupState, unit: Reservation) -> None:
+        """A planned unit starts: its place is taken by the unit itself."""
+        self.timeline.drop(unit)
+        self.by_group[group.name].units[unit.job.job.id].remove(unit)
+
+    def forget(self, job: JobState) -> None:
+        """The job wants something else now: its units are planned anew, and what they gave back is there for others."""
+        plan = self.by_group.get(job.group.name)
+        if plan is not None:
+            for unit in plan.units.pop(job.job.id, ()):
+                plan.freer.update(f for f, _ in unit.nodes)
+                self.timeline.drop(unit)
+
+    def planned_start(self, job: JobState) -> int | None:
+        """The earliest planned start of a job's units, if one is known."""
+        plan = self.by_group.get(job.group.name)
+        starts = [unit.start for unit in plan.units.get(job.job.id, ()) if unit.rows] if plan else []
+        return min(starts, default=None)
+
+    def soonest_but(self, job: JobState) -> JobState | None:
+        """Of the other jobs in the plan of its group, the one that is to start first."""
+        plan = self.by_group.get(job.group.name)
+        units = [unit for others in plan.units.values() for unit in others] if plan else []
+        planned = ((unit.start, unit.job.job.id, unit.job) for unit in units if unit.rows and unit.job is not job)
+        return min(planned, default=(0, 0, None))[2]
+
+    def _match_queue(self, plan: GroupPlan, jobs: list[JobState]) -> set[int]:
+        """Drop the plans of units that do not wait any more; the nodes that they gave back."""
+        waiting = {job.job.id: job for job in jobs}
+        freer: set[int] = set()
+        for number in list(plan.units):
+            job = waiting.get(number)
+            units = plan.units[number]
+            if job is None or (units and units[0].job.shape is not job.shape):
+                keep = 0
+            else:
+                keep = 1 if job.job.gang else job.startable
+            while len(units) > keep:
+                gone = units.pop()
+                freer.update(f for f, _ in gone.nodes)
+                self.timeline.drop(gone)
+            if not units:
+                del plan.units[number]
+        return freer
+
+    def _better(self, plan: GroupPlan, unit: Reservation, freer: Freer, anew: bool, now: int) -> Reservation:
+        """The unit's plan, moved to an earlier start if the nodes that got freer allow one.
+
+        It is made anew if its place is not there any more: a node went, or another group took it.
+        """
+        job, timeline = unit.job, self.timeline
+        stands = bool(unit.rows) and not anew
+        single = job.shape.size == 1
+        if stands and single and unit.nodes[0][0] not in freer:
+            # Its own booking is elsewhere: it need not be set aside to ask.
+            slot = timeline.earliest_among(freer.places, job.shape, job.limit, now)
+            if _not_earlier(slot, unit):
+                return unit
+        timeline.enforce(unit, False)
+        if stands and any(f in freer for f, _ in unit.nodes):
+            stands = timeline.holds(unit, job.limit, now)
+        if not stands:
+            slot = None
+        elif single:
+            slot = timeline.earliest_among(freer.places, job.shape, job.limit, now)
+        else:
+            slot = timeline.earliest(job.shape, job.limit, now, before=unit.start + 1)
+        if stands and _not_earlier(slot, unit):
+            timeline.enforce(unit, True)
+            unit.stamp = self.cluster.stamp
+            return unit
+        timeline.drop(unit)
+        freer.add(f for f, _ in unit.nodes)
+        return self._reserve(plan, job, slot or timeline.earliest(job.shape, job.limit, now))
+
+    def _moved(self, plan: GroupPlan, unit: Reservation, freer: Freer, now: int) -> Reservation:
+        """The unit's plan made anew: a clause keeps it off one of its nodes."""
+        self.timeline.drop(unit)
+        freer.add(f for f, _ in unit.nodes)
+        return self._reserve(plan, unit.job, self.timeline.earliest(unit.job.shape, unit.job.limit, now))
+
+    def _reserve(self, plan: GroupPlan, job: JobState, slot: Slot | None) -> Reservation:
+        if slot is None:
+            return Reservation(job, NEVER, [], self.cluster.stamp, plan.view)
+        unit = Reservation(job, slot.start, slot.nodes, self.cluster.stamp, plan.view)
+        self.timeline.reserve(unit, job.limit)
+        return unit
+
+
+def _not_earlier(slot: Slot | None, unit: Reservation) -> bool:
+    # At the same start the nodes that registered first win, as if the unit were planned for the first time.
+    return slot is None or (slot.start, slot.nodes) >= (unit.start, unit.nodes)

@@ -1,0 +1,171 @@
+"""What is kept for blocked units while later ones go on: reservations, and nodes drained for units without any."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cress.core.future.timeline import Reservation, Timeline
+from cress.core.groups.shares import GroupState
+from cress.core.jobs import JobState
+from cress.core.kernels.holding import FREE, OUT, USABLE
+from cress.core.tables.cluster import Cluster
+from cress.model.times import NEVER
+
+
+class Ahead:
+    """The blocked units that a pass has met so far, in its order; ``sign`` are the ids of their jobs."""
+
+    __slots__ = ("jobs", "sign")
+
+    def __init__(self) -> None:
+        self.jobs: list[JobState] = []
+        self.sign: tuple[int, ...] = ()
+
+    def append(self, job: JobState) -> None:
+        """One more blocked unit."""
+        self.jobs.append(job)
+        self.sign = (*self.sign, job.job.id)
+
+    def beside(self, job: JobState) -> Ahead:
+        """The list with one more at its end; this one stays as it is."""
+        more = Ahead()
+        more.jobs = [*self.jobs, job]
+        more.sign = (*self.sign, job.job.id)
+        return more
+
+
+class Reservations:
+    """Reservations of blocked units, made only when a later unit could take their place.
+
+    They stand until something that may let the unit start earlier happens (``cluster.loosened``), the unit starts,
+    or the units ahead of it change.
+    """
+
+    def __init__(self, cluster: Cluster, timeline: Timeline) -> None:
+        self.cluster = cluster
+        self.timeline = timeline
+        self.kept: list[Reservation] = []
+        self.loosened = -1
+
+    def heed(self, ahead: list[JobState], now: int) -> None:
+        """Have exactly the reservations of the units ``ahead`` in force."""
+        if self.loosened != self.cluster.loosened:
+            self.forget()
+            self.loosened = self.cluster.loosened
+        kept = self.kept
+        for reservation in kept[len(ahead) :]:
+            self.timeline.enforce(reservation, False)
+        n = 0
+        for job, reservation in zip(ahead, kept, strict=False):
+            if reservation.job is not job or self._must_be_made_again(reservation, now):
+                break
+            if not reservation.in_force:
+                if not self.timeline.holds(reservation, job.limit, now):
+                    break
+                self.timeline.enforce(reservation, True)
+            reservation.stamp = self.cluster.stamp
+            n += 1
+        if n < len(ahead):
+            for reservation in kept[n:]:
+                self.timeline.drop(reservation)
+            del kept[n:]
+            for job in ahead[n:]:
+                kept.append(self._make(job, now))
+
+    def _must_be_made_again(self, reservation: Reservation, now: int) -> bool:
+        """An unknown start may have become a reason to drain nodes; a clause may keep the unit off its node by now."""
+        if reservation.job.constraints is not None and self.cluster.excludes_any(
+            reservation.job.shape, reservation.nodes
+        ):
+            return True
+        unknown = not reservation.rows and not reservation.hopeless
+        return unknown and drain_due(reservation.job, now)
+
+    def expire(self, now: int) -> None:
+        """Void what was reserved for a time that has come without its unit: something outlived its predicted end."""
+        if any(kept.rows and kept.start <= now and not kept.lasting for kept in self.kept):
+            self.forget()
+            self.cluster.loosened += 1
+
+    def forget(self) -> None:
+        """Drop everything; it is made again when it is needed."""
+        for reservation in self.kept:
+            self.timeline.drop(reservation)
+        self.kept.clear()
+
+    def unknown_below_quota(self, group: GroupState) -> bool:
+        """Whether a unit ahead has no known start although its group is below its quota.
+
+        What would delay such a unit is not known, so only groups below their quota may go on (G, step n). A unit that
+        no node is large enough for, or all together for a gang, among those that its clauses allow at the moment,
+        holds up nobody.
+        """
+        return any(
+            reservation.in_force
+            and not reservation.rows
+            and not reservation.hopeless
+            and reservation.job.group is not group
+            and reservation.job.group.below_quota
+            for reservation in self.kept
+        )
+
+    def of(self, job: JobState) -> Reservation | None:
+        """The standing reservation of a job's next unit."""
+        return next((reservation for reservation in self.kept if reservation.job is job), None)
+
+    def _make(self, job: JobState, now: int) -> Reservation:
+        slot = self.timeline.earliest(job.shape, job.limit, now)
+        if slot is not None:
+            job.drain = []
+            reservation = Reservation(job, slot.start, slot.nodes, self.cluster.stamp)
+            self.timeline.reserve(reservation, job.limit)
+        elif drain_due(job, now):
+            job.drain = self._drain(job)
+            reservation = Reservation(job, now, job.drain, self.cluster.stamp)
+            reservation.lasting = True
+            self.timeline.reserve(reservation, NEVER)
+        else:
+            reservation = Reservation(job, NEVER, [], self.cluster.stamp)
+            reservation.in_force = True
+        reservation.hopeless = slot is None and not self.cluster.could_ever_fit(job.shape)
+        return reservation
+
+    def _drain(self, job: JobState) -> list[tuple[int, int]]:
+        """Nodes to keep free for a unit that no known end will free: those that it had before, while they do.
+
+        Else the usable nodes that are large enough and that no clause excludes, those that miss the smallest share of
+        their capacity, not booked ones first; the first registered among equals.
+        """
+        cluster = self.cluster
+        k_count = cluster.k_count
+        out = cluster.lack[job.shape.row, : cluster.node_count] & OUT != 0
+        fit = (cluster.nodes[: cluster.node_count, USABLE] == 1) & ~out
+        if job.drain and all(fit[f] for f, _ in job.drain):
+            return job.drain
+        request = job.shape.request
+        booked = set(self.timeline.booked.tolist())
+        places = []
+        caps = cluster.caps(job.shape)
+        for f in np.flatnonzero(fit).tolist():
+            node = cluster.nodes[f].tolist()
+            capacity = node[FREE + k_count : FREE + 2 * k_count]
+            room = min((have // need for have, need in zip(capacity, request, strict=True) if need), default=0)
+            room = min(room, int(caps[f])) if len(caps) else room
+            if room:
+                free = node[FREE : FREE + k_count]
+                missing = max(
+                    (need - have) / total for have, need, total in zip(free, request, capacity, strict=True) if need
+                )
+                places.append((f in booked, missing, f, room))
+        chosen: list[tuple[int, int]] = []
+        wanted = job.shape.size
+        for _, _, f, room in sorted(places):
+            if wanted:
+                chosen.append((f, min(room, wanted)))
+                wanted -= chosen[-1][1]
+        return chosen if not wanted else []
+
+
+def drain_due(job: JobState, now: int) -> bool:
+    """Whether a blocked unit has waited long enough for nodes to be kept free for it."""
+    return now >= job.since + job.group.options.drain_after

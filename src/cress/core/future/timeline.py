@@ -1,0 +1,272 @@
+"""The time axis: bookings beside leases, and "the earliest time at which this fits".
+
+Reservations, backfill, conservative plans and expected starts all ask this one object.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cress.core.jobs import JobState
+from cress.core.kernels import timeline as loops
+from cress.core.kernels.holding import END, NODE, NONE
+from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE
+from cress.core.placing.gangs import by_racks, gang_room
+from cress.core.tables.cluster import Cluster, Ints, Shape, grown
+from cress.model.times import NEVER
+
+# Bookings of force ALL count for everyone; a number above is the view of one group's plan; NOBODY has no plan.
+NOBODY, ALL = 0, 1
+
+# Times at which a gang is tried whose racks are counted or compared, where halving finds none.
+MOST_TIMES = 256
+
+
+class Slot:
+    """A place in time: ``start``, and how many copies on which nodes."""
+
+    __slots__ = ("nodes", "start")
+
+    def __init__(self, start: int, nodes: list[tuple[int, int]]) -> None:
+        self.start = start
+        self.nodes = nodes
+
+
+class Reservation:
+    """A slot that is kept for a unit of a job; ``rows`` are its bookings, empty while none is known.
+
+    ``stamp`` is the cluster's at the time when it was last known to hold; ``view`` says for whom it counts.
+    """
+
+    __slots__ = ("hopeless", "in_force", "job", "lasting", "nodes", "rows", "stamp", "start", "view")
+
+    def __init__(self, job: JobState, start: int, nodes: list[tuple[int, int]], stamp: int, view: int = ALL) -> None:
+        self.job = job
+        self.start = start
+        self.nodes = nodes
+        self.rows: list[int] = []
+        self.in_force = False
+        # No node is large enough and fit by its clauses, or not all together: nothing that comes behind delays it.
+        self.hopeless = False
+        # Kept until the unit starts: nodes that are drained for it.
+        self.lasting = False
+        self.stamp = stamp
+        self.view = view
+
+
+class Timeline:
+    """Bookings on the nodes of one cluster.
+
+    ``view`` chooses which bookings count beside those that count for all: the plan of one group, or nobody's.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.table: Ints = np.zeros((16, B_AMOUNTS + cluster.k_count), np.int64)
+        self.view = NOBODY
+        self._free_rows = list(range(15, -1, -1))
+        # Per node, the bookings in force that count for all.
+        self._force_on: dict[int, int] = {}
+        self._booked: Ints | None = None
+
+    # --- bookings ------------------------------------------------------------------------------------------
+
+    def reserve(self, reservation: Reservation, duration: int) -> None:
+        """Book the reservation's nodes from its start for ``duration``, in force at once."""
+        request = reservation.job.shape.request_array
+        end = min(reservation.start + duration, NEVER)
+        for f, count in reservation.nodes:
+            amounts = request if count == 1 else request * count
+            reservation.rows.append(self._book(f, amounts, reservation.start, end))
+        self.enforce(reservation, True)
+
+    def drop(self, reservation: Reservation) -> None:
+        """The reservation is void; others may use what it kept."""
+        self.enforce(reservation, False)
+        for row in reservation.rows:
+            loops.unbook(row, self.cluster.nodes, self.table)
+            self._free_rows.append(row)
+        reservation.rows.clear()
+
+    def enforce(self, reservation: Reservation, on: bool) -> None:
+        """Heed the reservation, or not for the moment."""
+        if reservation.in_force == on:
+            return
+        reservation.in_force = on
+        for row in reservation.rows:
+            self.table[row, B_FORCE] = reservation.view if on else 0
+        if reservation.view == ALL and reservation.rows:
+            self._count(reservation.nodes, 1 if on else -1)
+
+    def _count(self, nodes: list[tuple[int, int]], change: int) -> None:
+        for f, _ in nodes:
+            count = self._force_on.get(f, 0) + change
+            if count:
+                self._force_on[f] = count
+            else:
+                del self._force_on[f]
+                self.cluster.blocked[f] = 0
+        self._booked = None
+
+    def _book(self, f: int, amounts: Ints, start: int, end: int) -> int:
+        if not self._free_rows:
+            n = len(self.table)
+            self.table = grown(self.table, 2 * n)
+            self._free_rows = list(range(2 * n - 1, n - 1, -1))
+        row = self._free_rows.pop()
+        loops.book(row, f, amounts, start, end, self.cluster.nodes, self.table)
+        return row
+
+    @property
+    def any_booked(self) -> bool:
+        """Whether some booking that counts for all is in force."""
+        return bool(self._force_on)
+
+    @property
+    def booked(self) -> Ints:
+        """Indices of the nodes with a booking in force that counts for all, ascending."""
+        if self._booked is None:
+            self._booked = np.array(sorted(self._force_on), np.int64)
+        return self._booked
+
+    # --- questions -----------------------------------------------------------------------------------------
+
+    def screen(self, shape: Shape, duration: int, now: int) -> int:
+        """Mark in ``cluster.blocked`` the nodes on which the shape fits now but would delay a booking.
+
+        Returns how many those are. The marks are right until the next change of nodes or bookings.
+        """
+        if not self._force_on:
+            return 0
+        cluster = self.cluster
+        # For a gang there is room by its requests, so these must do for each of its tasks.
+        ask = shape.ask if shape.size == 1 else np.zeros_like(shape.ask)
+        return loops.block_booked(  # type: ignore[no-any-return]
+            self.booked, cluster.lack[shape.row], shape.request_array, ask, duration, now, cluster.nodes, cluster.leases,
+            self.table, self.view, cluster.k_count, cluster.blocked,
+        )  # fmt: skip
+
+    def copies_now(self, shape: Shape, duration: int, most: int, now: int) -> Ints:
+        """Copies of the shape per node that may start now for ``duration``, up to ``most`` in all."""
+        return self._copies(shape, now, duration, most, now)
+
+    def all_copies_now(self, shape: Shape, duration: int, now: int) -> Ints:
+        """Copies of the shape per node that may start now for ``duration``, as many as each node takes of the gang."""
+        return self._all_copies(shape, now, duration, now)
+
+    def _all_copies(self, shape: Shape, t: int, duration: int, now: int) -> Ints:
+        n = self.cluster.node_count
+        caps = self.cluster.caps(shape)
+        each = np.minimum(caps, shape.size) if len(caps) else np.full(n, shape.size, np.int64)
+        return self._copies(shape, t, duration, n * shape.size, now, each)
+
+    def _copies(self, shape: Shape, t: int, duration: int, most: int, now: int, caps: Ints | None = None) -> Ints:
+        cluster = self.cluster
+        if caps is None:
+            caps = cluster.caps(shape)
+        out = np.zeros(cluster.node_count, np.int64)
+        loops.total_copies_at(
+            t, shape.request_array, shape.ask, cluster.lack[shape.row], caps, duration, most, now, cluster.nodes,
+            cluster.node_count, cluster.leases, self.table, self.view, cluster.k_count, out,
+        )  # fmt: skip
+        return out
+
+    def earliest(self, shape: Shape, duration: int, now: int, before: int = NEVER) -> Slot | None:
+        """The earliest slot for one unit of ``shape`` (all tasks of a gang together) beside the bookings in force.
+
+        ``None`` if no known end makes room earlier than ``before``.
+        """
+        if shape.size > 1:
+            return self._earliest_gang(shape, duration, now, before)
+        cluster = self.cluster
+        if shape.early is None or len(shape.early) < len(cluster.nodes):
+            shape.early = np.full(len(cluster.nodes), loops.UNKNOWN, np.int64)
+            shape.seen = -1
+        time, f = loops.earliest_one(
+            shape.request_array, shape.ask, cluster.lack[shape.row], duration, now, cluster.nodes, cluster.node_count,
+            cluster.leases, self.table, self.view, cluster.k_count, shape.early, shape.seen,
+        )  # fmt: skip
+        shape.seen = cluster.stamp
+        return None if time >= before else Slot(time, [(f, 1)])
+
+    def earliest_among(self, places: Ints, shape: Shape, duration: int, now: int) -> Slot | None:
+        """The earliest slot for one task on one of the nodes ``places``; ``None`` if no known end makes room."""
+        cluster = self.cluster
+        time, f = loops.earliest_among(
+            places, shape.request_array, shape.ask, cluster.lack[shape.row], duration, now, cluster.nodes, cluster.leases,
+            self.table, self.view, cluster.k_count,
+        )  # fmt: skip
+        return None if f < 0 else Slot(time, [(f, 1)])
+
+    def _earliest_gang(self, shape: Shape, duration: int, now: int, before: int) -> Slot | None:
+        if by_racks(shape):
+            return self._earliest_by_racks(shape, duration, now, before)
+        t = self._earliest_together(shape, duration, now, before)
+        if t >= NEVER:
+            return None
+        copies = self._copies(shape, t, duration, shape.size, now)
+        return Slot(t, [(f, int(copies[f])) for f in np.flatnonzero(copies).tolist()])
+
+    def _earliest_together(self, shape: Shape, duration: int, now: int, before: int) -> int:
+        cluster = self.cluster
+        return loops.earliest_together(  # type: ignore[no-any-return]
+            shape.request_array, shape.ask, cluster.lack[shape.row], cluster.caps(shape), shape.size, duration, now, before,
+            cluster.nodes, cluster.node_count, cluster.leases, self.table, self.view, cluster.k_count,
+        )  # fmt: skip
+
+    def _earliest_by_racks(self, shape: Shape, duration: int, now: int, before: int) -> Slot | None:
+        """The same where racks are counted or compared: at one of the known ends of leases and bookings.
+
+        Room grows as leases end, so the first end with enough of it is found by halving. A booking that begins later may
+        hide a still earlier start, and leave none at the end of all: then at most ``MOST_TIMES`` ends are looked at.
+        """
+        cluster = self.cluster
+        booked = self.table[:, B_FORCE] > 0
+        ends = np.concatenate([cluster.leases[cluster.leases[:, NODE] != NONE, END], self.table[booked, B_END]])
+        times = np.unique(np.append(np.maximum(ends, now + 1), now))
+        # Where all racks together have no room there is none.
+        at_least = self._earliest_together(shape, duration, now, before)
+        times = times[(times >= at_least) & (times < min(before, NEVER))]
+        found = self._first_by_racks(shape, times, duration, now)
+        if found is None and booked.any():
+            some = times[:: 1 + len(times) // MOST_TIMES].tolist()
+            found = next((slot for t in some if (slot := self._slot_by_racks(shape, t, duration, now))), None)
+        return found
+
+    def _first_by_racks(self, shape: Shape, times: Ints, duration: int, now: int) -> Slot | None:
+        """The slot at the first of these times at which racks have room; ``None`` if they have none at the last one."""
+        found: Slot | None = None
+        low, high = 0, len(times) - 1
+        while low <= high:
+            middle = (low + high) // 2 if found is not None else high
+            slot = self._slot_by_racks(shape, int(times[middle]), duration, now)
+            if slot is not None:
+                found, high = slot, middle - 1
+            elif found is None:
+                return None
+            else:
+                low = middle + 1
+        return found
+
+    def _slot_by_racks(self, shape: Shape, t: int, duration: int, now: int) -> Slot | None:
+        copies = self._all_copies(shape, t, duration, now)
+        room = gang_room(self.cluster, shape, copies) if copies.sum() >= shape.size else None
+        nodes = room.first(shape.size) if room is not None else None
+        return None if nodes is None else Slot(t, nodes)
+
+    def holds(self, reservation: Reservation, duration: int, now: int) -> bool:
+        """Whether a reservation that is not in force still fits where and when it was made."""
+        cluster = self.cluster
+        shape = reservation.job.shape
+        request, lack = shape.request_array, cluster.lack[shape.row]
+        level = np.empty(cluster.k_count, np.int64)
+        start = max(reservation.start, now)
+        return all(
+            cluster.node_stamp(f) <= reservation.stamp
+            or loops.copies_at(
+                f, start, request, shape.ask, lack, duration, count, now, cluster.nodes, cluster.leases, self.table, self.view,
+                cluster.k_count, level,
+            )
+            >= count
+            for f, count in reservation.nodes
+        )  # fmt: skip

@@ -1,0 +1,132 @@
+"""BackFill: FIFO, and what fits beside the reservation of the head may start now.
+
+EASY reserves for the head only; conservative plans a start for every waiting job (``plans.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cress.core.groups.policies.base import Policy
+from cress.core.jobs import JobState
+from cress.core.kernels.holding import count_lacks, next_candidate
+from cress.core.tables.cluster import Cluster, Ints, grown
+
+# A place that holds no job: longer than any bound, so that no scan stops there.
+_GAP = 2**62
+_UNBOUNDED = 2**62
+
+
+class BackfillPolicy(Policy):
+    """Everything is offered, in order.
+
+    Per shape the policy remembers a bound: a unit that would run that long or longer failed already, and running
+    longer only makes it harder to fit beside a reservation. The bounds hold as long as ``memo`` is the same.
+    """
+
+    offers_more = True
+
+    def __init__(self, cluster: Cluster, depth: int, *, conservative: bool) -> None:
+        super().__init__()
+        self.plans = conservative
+        self._cluster = cluster
+        self._depth = depth
+        self._shape: Ints = np.zeros(64, np.int64)
+        self._limit: Ints = np.full(64, _GAP, np.int64)
+        self._bound: Ints = np.zeros(0, np.int64)
+        self._memo: tuple[int, tuple[int, ...]] | None = None
+        self._reused = cluster.reused
+
+    def add(self, job: JobState) -> None:
+        job.key = self.key(job)
+        place = self.queue.add(job)
+        if place < 0:
+            self._rebuild()
+            return
+        if place >= len(self._limit):
+            n = len(self._limit)
+            self._shape = grown(self._shape, 2 * n)
+            self._limit = grown(self._limit, 2 * n)
+            self._limit[n:] = _GAP
+        self._shape[place] = job.shape.row
+        self._limit[place] = job.limit
+
+    def remove(self, job: JobState) -> None:
+        place = self.queue.remove(job)
+        if place < 0:
+            self._rebuild()
+        else:
+            self._limit[place] = _GAP
+
+    def reshaped(self, job: JobState) -> None:
+        self._shape[self.queue.position(job)] = job.shape.row
+
+    def _rebuild(self) -> None:
+        n = max(64, 2 * self.queue.end)
+        self._shape = np.zeros(n, np.int64)
+        self._limit = np.full(n, _GAP, np.int64)
+        for place in range(self.queue.first, self.queue.end):
+            job = self.queue.at(place)
+            if job is not None:
+                self._shape[place] = job.shape.row
+                self._limit[place] = job.limit
+
+    def later(self, head: JobState, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[JobState]:
+        rows = self._cluster.rows
+        if len(self._bound) != len(rows):
+            self._bound = np.full(len(rows), _UNBOUNDED, np.int64)
+        elif memo is None or memo != self._memo or self._reused != self._cluster.reused:
+            self._bound.fill(_UNBOUNDED)
+        self._memo = memo
+        self._reused = self._cluster.reused
+        last = self._last()
+        place = self.queue.first + 1
+        while True:
+            place = next_candidate(self._shape, self._limit, place, last, self._bound, rows)
+            if place < 0:
+                return
+            job = self.queue.at(place)
+            assert job is not None
+            yield job
+            # Still here: the job was not placed.
+            if memo is not None:
+                row = job.shape.row
+                self._bound[row] = min(int(self._bound[row]), job.limit)
+            place += 1
+
+    def looked_at(self) -> list[JobState]:
+        places = range(self.queue.first, self._last())
+        return [job for place in places if (job := self.queue.at(place)) is not None]
+
+    def looks_at(self, job: JobState) -> bool:
+        if not self._depth or len(self.queue) <= self._depth + 1:
+            return True
+        return job.key <= self.looked_at()[-1].key
+
+    def memory(self) -> tuple[list[object] | None, list[tuple[int, int]]]:
+        """The memo, and the bounds of rows that have one: what a copy must know to offer the same."""
+        bounds = [(row, bound) for row, bound in enumerate(self._bound.tolist()) if bound != _UNBOUNDED]
+        return (None if self._memo is None else [self._memo[0], list(self._memo[1])]), bounds
+
+    def remember(self, memo: tuple[int, tuple[int, ...]] | None, bounds: list[tuple[int, int]]) -> None:
+        """Take over the memory of a copy; rows are those of this cluster."""
+        self._memo = memo
+        self._reused = self._cluster.reused
+        self._bound = np.full(len(self._cluster.rows), _UNBOUNDED, np.int64)
+        for row, bound in bounds:
+            self._bound[row] = bound
+
+    def count_lacking(self, cluster: Cluster, counts: Ints) -> None:
+        count_lacks(
+            self._shape, self._limit, self.queue.first, self._last(), _GAP, cluster.rows, cluster.usable_count, counts
+        )
+
+    def _last(self) -> int:
+        """Position behind the last job that is looked at."""
+        if not self._depth or len(self.queue) <= self._depth + 1:
+            return self.queue.end
+        first = self.queue.first
+        jobs = np.flatnonzero(self._limit[first : self.queue.end] != _GAP)
+        return first + int(jobs[self._depth]) + 1

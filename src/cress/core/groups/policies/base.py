@@ -1,0 +1,86 @@
+"""What every policy offers to the cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cress.core.groups.policies.queue import Queue
+from cress.core.jobs import JobState
+from cress.core.tables.cluster import Cluster, Ints
+
+
+class Policy:
+    """First come, first served over one queue; the other policies change the key or offer more than the head."""
+
+    # Whether jobs behind the head are offered when the head does not fit.
+    offers_more = False
+    # Whether users have limits, so that a head may be passed over.
+    limits_users = False
+    # Whether every waiting job has a planned start.
+    plans = False
+
+    def __init__(self) -> None:
+        self.queue = Queue()
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+    def __iter__(self) -> Iterator[JobState]:
+        """The waiting jobs in their order."""
+        return iter(self.queue)
+
+    def key(self, job: JobState) -> tuple[int, int]:
+        """The place of a job in the order: it never changes while the job lives, and is unique."""
+        return (job.submitted, job.job.id)
+
+    def add(self, job: JobState) -> None:
+        """The job has a waiting task (again)."""
+        job.key = self.key(job)
+        self.queue.add(job)
+
+    def remove(self, job: JobState) -> None:
+        """The job has no waiting task left."""
+        self.queue.remove(job)
+
+    def reshaped(self, job: JobState) -> None:
+        """A waiting job has another shape now."""
+
+    def head(self) -> JobState | None:
+        """The job whose next unit is offered first."""
+        return self.queue.head()
+
+    def later(self, head: JobState, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[JobState]:
+        """What else is offered when ``head`` does not fit; only for policies with ``offers_more``.
+
+        ``memo`` tells apart situations in which what failed before may fit; as long as it stays the same, a job
+        that was offered and not placed need not come again. With ``None`` everything is offered.
+        """
+        return iter(())
+
+    def looked_at(self) -> list[JobState]:
+        """The jobs that may be offered at all, in order."""
+        head = self.head()
+        return [] if head is None else [head]
+
+    def looks_at(self, job: JobState) -> bool:
+        """Whether the job may be offered at all."""
+        return job is self.head()
+
+    def set_quota(self, quota: list[int]) -> None:
+        """What the group is guaranteed, in its measures."""
+
+    def count_lacking(self, cluster: Cluster, counts: Ints) -> None:
+        """Add to ``counts``, per dimension, the offered jobs for which no node has enough of it."""
+        head = self.head()
+        if head is not None:
+            cluster.count_lack(head.shape, counts)
+
+    def charged(self, job: JobState, change: tuple[int, ...]) -> None:
+        """The user of ``job`` holds that much more, or less."""
+
+    def forget_charges(self) -> None:
+        """Users are charged anew."""
+
+    def may_use_more(self, job: JobState, charge: tuple[int, ...], quota: list[int]) -> bool:
+        """Whether the policy's own limit lets the user of ``job`` start one more unit."""
+        return True

@@ -1,0 +1,133 @@
+"""Capacity: the users of the group share it; the user with the smallest used/weight goes first."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from fractions import Fraction
+
+from cress.core.groups.policies.base import Policy
+from cress.core.groups.policies.queue import Queue
+from cress.core.jobs import JobState
+from cress.core.tables.cluster import Cluster, Ints
+
+# Products of quota and weight stay far below 2^120, so this scale keeps different shares apart.
+_SCALE = 120
+
+
+class CapacityPolicy(Policy):
+    """FIFO inside a user; every user's head is offered.
+
+    A user's share is what he uses of the group's quota, in the measure in which that is most, by his weight; equal
+    users go by name. ``limit_factor`` > 0 bounds it: that many times his part of the quota, which is divided among
+    the users with waiting or running jobs by their weights. A user who uses nothing may always start one unit.
+    """
+
+    offers_more = True
+
+    def __init__(self, weights: dict[str, int], limit_factor: float) -> None:
+        super().__init__()
+        self._weights = weights
+        self._limit_factor = Fraction(str(limit_factor))
+        self.limits_users = limit_factor > 0
+        self._quota: list[int] = [1]
+        self._queues: dict[str, Queue] = {}
+        self._used: dict[str, list[int]] = {}
+        # The users with waiting jobs in their order, and the key under which each stands there.
+        self._order: list[tuple[int, str]] = []
+        self._keys: dict[str, tuple[int, str]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[JobState]:
+        # Users' heads first: they are what is offered.
+        yield from self.looked_at()
+        for _, user in self._order:
+            yield from (job for job in self._queues[user] if job is not self._queues[user].head())
+
+    def add(self, job: JobState) -> None:
+        job.key = self.key(job)
+        user = job.job.user
+        self._queues.setdefault(user, Queue()).add(job)
+        self._count += 1
+        self._place(user)
+
+    def remove(self, job: JobState) -> None:
+        user = job.job.user
+        self._queues[user].remove(job)
+        if not self._queues[user]:
+            del self._queues[user]
+        self._count -= 1
+        self._place(user)
+
+    def head(self) -> JobState | None:
+        return self._queues[self._order[0][1]].head() if self._order else None
+
+    def later(self, head: JobState, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[JobState]:
+        for _, user in self._order:
+            job = self._queues[user].head()
+            if job is not None and job is not head:
+                yield job
+
+    def looked_at(self) -> list[JobState]:
+        heads = (self._queues[user].head() for _, user in self._order)
+        return [head for head in heads if head is not None]
+
+    def looks_at(self, job: JobState) -> bool:
+        queue = self._queues.get(job.job.user)
+        return queue is not None and queue.head() is job
+
+    def count_lacking(self, cluster: Cluster, counts: Ints) -> None:
+        for head in self.looked_at():
+            cluster.count_lack(head.shape, counts)
+
+    def set_quota(self, quota: list[int]) -> None:
+        if quota != self._quota:
+            self._quota = quota
+            for user in list(self._queues):
+                self._place(user)
+
+    def charged(self, job: JobState, change: tuple[int, ...]) -> None:
+        user = job.job.user
+        used = self._used.setdefault(user, [0] * len(change))
+        for i, amount in enumerate(change):
+            used[i] += amount
+        if not any(used):
+            del self._used[user]
+        self._place(user)
+
+    def forget_charges(self) -> None:
+        self._used.clear()
+        for user in list(self._queues):
+            self._place(user)
+
+    def may_use_more(self, job: JobState, charge: tuple[int, ...], quota: list[int]) -> bool:
+        used = self._used.get(job.job.user)
+        if not self._limit_factor or used is None:
+            return True
+        active = {*self._queues, *self._used}
+        share = Fraction(self._weight(job.job.user), sum(self._weight(user) for user in active))
+        return all(
+            have + more <= self._limit_factor * share * limit
+            for have, more, limit in zip(used, charge, quota, strict=True)
+        )
+
+    def _weight(self, user: str) -> int:
+        return self._weights.get(user, 1)
+
+    def _place(self, user: str) -> None:
+        """Put the user where his share belongs now; nowhere without waiting jobs."""
+        old = self._keys.pop(user, None)
+        if old is not None:
+            del self._order[bisect_left(self._order, old)]
+        if user in self._queues:
+            weight = self._weight(user)
+            used = self._used.get(user, ())
+            share = max(
+                ((have << _SCALE) // (quota * weight) for have, quota in zip(used, self._quota, strict=False)),
+                default=0,
+            )
+            self._keys[user] = (share, user)
+            insort(self._order, self._keys[user])

@@ -1,0 +1,26 @@
+"""Priority: the highest job priority first, then submit time; waiting may raise the priority."""
+
+from __future__ import annotations
+
+from cress.core.groups.policies.base import Policy
+from cress.core.jobs import JobState
+from cress.model.times import HOUR
+
+# Ageing is kept in thousandths of a priority point an hour, so that keys are integers.
+_STEP = 1000
+
+
+class PriorityPolicy(Policy):
+    """Only the head is offered.
+
+    priority + ageing × (now − submitted) orders as priority − ageing × submitted at every ``now``: a static key.
+    """
+
+    def __init__(self, ageing: float) -> None:
+        super().__init__()
+        self._ageing = round(ageing * _STEP)
+
+    def key(self, job: JobState) -> tuple[int, int]:
+        rank = job.job.priority * _STEP * HOUR - self._ageing * job.submitted
+        # Two jobs of one rank go by submit time, then id: both fit into one integer behind the rank.
+        return (-rank, (job.submitted << 64) + job.job.id)

@@ -1,0 +1,1 @@
+"""Level three: which nodes a unit may take, and which of them it takes."""

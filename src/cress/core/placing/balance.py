@@ -1,0 +1,145 @@
+"""Multi-dimensional balance (source B): weights from precedence charts, the measure y, the choice of a node, the gate."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cress.core.kernels.balance import PLACE, PLACE_MANY
+from cress.core.kernels.choice import BALANCE, BEST_FIT, FIRST, SPREAD, current_weights, precedence
+from cress.core.kernels.holding import FITTING
+from cress.core.tables.cluster import Cluster, Floats, Shape
+from cress.model.errors import InputError
+from cress.model.options import INITIAL, PENDING, UTILISATION, Options
+
+_ORDERS = {"balance": BALANCE, "best_fit": BEST_FIT, "spread": SPREAD, "first": FIRST}
+
+
+class Balance:
+    """The weights of the moment and the rotation's cursor."""
+
+    def __init__(self, cluster: Cluster, options: Options) -> None:
+        self.cluster = cluster
+        self.threshold = options.balance_threshold
+        self.order = _ORDERS[options.node_order]
+        self.cursor = 0
+        self._place = PLACE[cluster.width]
+        self._place_many = PLACE_MANY[cluster.width]
+        n = len(cluster.dims)
+        given = dict(options.initial_weights)
+        unknown = sorted(set(given) - set(cluster.balanced))
+        if unknown:
+            hint = "balanced are " + ", ".join(cluster.balanced)
+            raise InputError(f"no dimension {unknown[0]!r} is balanced", hint=hint, field="initial_weights")
+        self._initial = np.array([given.get(name, 0.0) if given else 1.0 / n for name in cluster.balanced])
+        self._use_initial = INITIAL in options.balance_weights
+        self.use_pending = PENDING in options.balance_weights
+        self._use_utilisation = UTILISATION in options.balance_weights
+        self._parts = int(self._use_initial) + int(self.use_pending)
+        # B's r_i: jobs that wait for lack of dimension i.
+        self.pending: tuple[int, ...] = (0,) * n
+        self.any_pending = False
+        self._fixed = np.zeros(n)
+        self.refresh()
+
+    def set_pending(self, pending: tuple[int, ...]) -> None:
+        """Jobs that wait for lack of each balanced dimension."""
+        if pending != self.pending:
+            self.pending = pending
+            self.any_pending = any(pending)
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Work out the parts of the weights that do not follow the utilisation."""
+        cluster = self.cluster
+        capacity = np.array(cluster.capacity(), np.int64)[cluster.dims]
+        present = (capacity > 0).astype(np.uint8)
+        fixed = np.zeros(len(present))
+        if self._use_initial:
+            total = float(self._initial[present == 1].sum())
+            if total > 0:
+                fixed += np.where(present == 1, self._initial / total, 0.0)
+        if self.use_pending:
+            chart = np.zeros(len(present))
+            precedence(np.array(self.pending, np.float64), present, chart)
+            fixed += chart
+        self._fixed = fixed
+
+    def place(self, shape: Shape, slot: int, end: int) -> int:
+        """Hold one copy of ``shape`` until ``end`` on the best node that fits and is not blocked, in lease ``slot``.
+
+        The rank of the shape goes before the order of nodes. Returns the node, -1 if there is none.
+        """
+        cluster = self.cluster
+        blocked = cluster.blocked if shape.match is None else cluster.set_aside(shape)
+        f, self.cursor = self._place(
+            shape.row, slot, end, cluster.nodes, cluster.leases, cluster.lack, cluster.rows, cluster.row_count,
+            blocked, cluster.columns, cluster.then, cluster.node_count, cluster.totals, cluster.dims, self._fixed,
+            self._parts, self._use_utilisation, self.threshold, self.order, self.cursor,
+        )  # fmt: skip
+        return f  # type: ignore[no-any-return]
+
+    def place_many(self, shape: Shape, slots: list[int], end: int) -> list[int]:
+        """Hold one copy of ``shape``, which has no rank, in each of the leases ``slots``, one by one; the nodes."""
+        cluster = self.cluster
+        chosen = np.zeros(len(slots), np.int64)
+        self.cursor = self._place_many(
+            shape.row, np.array(slots, np.int64), chosen, end, cluster.nodes, cluster.leases, cluster.lack,
+            cluster.rows, cluster.row_count, cluster.blocked, cluster.columns, cluster.then, cluster.node_count,
+            cluster.totals, cluster.dims, self._fixed, self._parts, self._use_utilisation, self.threshold, self.order,
+            self.cursor,
+        )  # fmt: skip
+        return chosen.tolist()
+
+    def weights(self) -> Floats:
+        """The current weights, one per balanced dimension."""
+        cluster = self.cluster
+        weights = np.zeros(len(cluster.dims), np.float32)
+        current_weights(cluster.totals, cluster.dims, self._fixed, self._parts, self._use_utilisation, weights)
+        return weights
+
+    def utilisation(self) -> float:
+        """Mean over the balanced dimensions that the cluster has of used / total."""
+        cluster = self.cluster
+        scratch = np.zeros(len(cluster.dims), np.float32)
+        return float(
+            current_weights(cluster.totals, cluster.dims, self._fixed, self._parts, self._use_utilisation, scratch)
+        )
+
+    def squares(self, request: Shape | None = None) -> Floats:
+        """y² of every node as it is, or with one copy of a shape on it, under the current weights."""
+        cluster = self.cluster
+        n = cluster.node_count
+        rows = len(cluster.dims)
+        share = cluster.columns[:rows, :n]
+        inverse = cluster.columns[cluster.width : cluster.width + rows, :n]
+        weights = self.weights()[:, None]
+        d = share
+        if request is not None:
+            add = np.array([request.request[k] for k in cluster.dims], np.float32)[:, None]
+            d = share + add * inverse
+        weight = np.where(inverse > 0, weights, np.float32(0))
+        t = d - d.sum(axis=0) * cluster.columns[2 * cluster.width, :n]
+        down = weight.sum(axis=0)
+        up = (weight * t * t).sum(axis=0)
+        squares: Floats = np.zeros(n, np.float32)
+        np.divide(up, down, out=squares, where=down > 0)
+        return squares
+
+    def holds_back(self, shape: Shape) -> bool:
+        """The balance gate: y would rise on every node feasible for ``shape``, and fall on one of them with another.
+
+        The other is a waiting unit of another shape that fits there.
+        """
+        cluster = self.cluster
+        n = cluster.node_count
+        feasible = cluster.lack[shape.row, :n] == 0
+        before = self.squares()
+        if not feasible.any() or np.any(self.squares(shape)[feasible] <= before[feasible]):
+            return False
+        for other in cluster.row_shapes[: cluster.row_count]:
+            if other is None or other is shape or not other.waiting or not cluster.rows[other.row, FITTING]:
+                continue
+            both = feasible & (cluster.lack[other.row, :n] == 0)
+            if np.any(self.squares(other)[both] < before[both]):
+                return True
+        return False

@@ -1,0 +1,228 @@
+"""What a job wants of its nodes at a moment: which of its clauses are hard, which only speak for a node (source E §3.3).
+
+Constraints are read once for all jobs that have the same texts. With the time that a job has waited and the load of the
+cluster they give its ``Wants``: what is matched, and what people are shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from cress.core.tables.licences import Amounts, times
+from cress.language.clauses import Clause, Kind, Rank, Requirement, Term
+from cress.language.parser import parse_rank, parse_requirement
+from cress.model.errors import InputError
+from cress.model.job import Job
+from cress.model.resources import ResourceVector
+from cress.model.times import NEVER
+
+NOBODY = -1
+
+# Kinds of clauses that an expression decides.
+BY_EXPRESSION = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """What holds at this moment: the ``hard`` clauses in their order, and the ``terms`` that a node's score is the sum of.
+
+    ``ports`` are the numbers that a task asks for, 0 for a dynamic one; at most ``per_node`` and ``per_rack`` tasks of
+    the job run together (0: any number). ``owner`` is the id of the job where the outcome depends on its own tasks,
+    ``group`` the name of its group where names of other jobs are meant within it. ``parts`` are the wants of the members
+    of a unit of several jobs, in which ``hard`` has been joined from theirs, ``members`` their requests. ``apart``: before anything else, nodes with
+    fewer tasks of the owner are better. ``licences`` are those that all tasks of the unit take together.
+    """
+
+    hard: tuple[Clause, ...] = ()
+    terms: tuple[Term, ...] = ()
+    ports: tuple[int, ...] = ()
+    per_node: int = 0
+    per_rack: int = 0
+    owner: int = NOBODY
+    group: str = ""
+    parts: tuple[Wants, ...] = ()
+    apart: bool = False
+    licences: Amounts = ()
+    members: tuple[ResourceVector, ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __hash__(self) -> int:
+        if not self._hash:
+            parts = (
+                self.hard,
+                self.terms,
+                self.ports,
+                self.per_node,
+                self.per_rack,
+                self.owner,
+                self.group,
+                self.parts,
+                self.apart,
+                self.licences,
+                self.members,
+            )
+            object.__setattr__(self, "_hash", hash(parts))
+        return self._hash
+
+
+NO_WANTS = Wants()
+
+
+class Constraints:
+    """What a job asks for beside amounts. Clauses are numbered as they are written; ``soft`` is a set of them, as bits."""
+
+    __slots__ = (
+        "_made",
+        "_spans",
+        "apart",
+        "by_load",
+        "data",
+        "grouped",
+        "lasting",
+        "licences",
+        "owned",
+        "per_node",
+        "per_rack",
+        "ports",
+        "rank",
+        "requirement",
+    )
+
+    def __init__(
+        self, requirement: Requirement, rank: Rank, ports: tuple[int, ...], per_node: int, per_rack: int,
+        *, apart: bool = False, licences: Amounts = (),
+    ) -> None:  # fmt: skip
+        self.apart = apart
+        self.licences = licences
+        self.requirement = requirement
+        self.rank = rank
+        self.ports = ports
+        self.per_node = per_node
+        self.per_rack = per_rack
+        relaxations = [clause.relaxation for clause in requirement.clauses]
+        self.by_load = any(each is not None and each.by_load for each in relaxations)
+        kinds = {clause.kind for clause in requirement.clauses}
+        kinds.update(term.what.kind for term in rank.terms if isinstance(term.what, Clause))
+        self.owned = bool(apart or per_node or per_rack or Kind.ADJACENT in kinds)
+        self.grouped = Kind.DEPENDENCY in kinds
+        asked = [*requirement.clauses, *(term.what for term in rank.terms if isinstance(term.what, Clause))]
+        # The data that is to be near, hard or soft.
+        self.data = tuple(dict.fromkeys(str(each.value) for each in asked if each.kind is Kind.DATA))
+        # What is hard at every moment.
+        hard = tuple(clause for clause in requirement.clauses if clause.relaxation is None)
+        lasting = Wants(hard=hard, ports=ports, per_node=per_node, per_rack=per_rack, licences=licences)
+        self.lasting = NO_WANTS if lasting == NO_WANTS else lasting
+        # Waiting times at which clauses may change sides.
+        self._spans: list[int] = []
+        self._made: dict[tuple[int, str, int], Wants] = {}
+
+    def soft_now(self, waited: int, load: float) -> int:
+        """The clauses whose f(x) is true after ``waited`` µs in the queue, at this load of the cluster (0 … 1)."""
+        bits = 0
+        for i, clause in enumerate(self.requirement.clauses):
+            if clause.relaxation is not None and clause.relaxation.holds(waited, load):
+                bits |= 1 << i
+        return bits
+
+    def soft_by_load(self, load: float) -> tuple[int, ...]:
+        """The clauses that are soft at this load, for every waiting time: one entry for each span without a change."""
+        if not self._spans:
+            waited: int = 0
+            while waited < NEVER:
+                self._spans.append(waited)
+                waited = self.next_change(waited)
+        return tuple([self.soft_now(waited, load) for waited in self._spans])
+
+    def next_change(self, waited: int) -> int:
+        """The smallest waiting time above ``waited`` at which a clause may change sides by itself; NEVER if none does."""
+        soonest = NEVER
+        for clause in self.requirement.clauses:
+            if clause.relaxation is not None:
+                change = clause.relaxation.next_change(waited)
+                soonest = soonest if change is None else min(soonest, change)
+        return soonest
+
+    def wants(self, soft: int, owner: int = NOBODY, group: str = "", size: int = 1) -> Wants:
+        """What holds while the clauses ``soft`` are, for ``size`` tasks of the job ``owner`` of ``group`` at once."""
+        owner = owner if self.owned else NOBODY
+        group = group if self.grouped else ""
+        size = size if self.licences else 1
+        made = self._made.get((soft, group, size)) if owner == NOBODY else None
+        if made is not None:
+            return made
+        hard: list[Clause] = []
+        terms = list(self.rank.terms)
+        for i, clause in enumerate(self.requirement.clauses):
+            if soft >> i & 1:
+                assert clause.relaxation is not None
+                what = clause.expression if clause.kind in BY_EXPRESSION else clause.hard()
+                terms.append(Term(clause.relaxation.weight, what))
+            else:
+                hard.append(clause.hard())
+        made = Wants(
+            tuple(hard), tuple(terms), self.ports, self.per_node, self.per_rack, owner, group, apart=self.apart,
+            licences=times(self.licences, size),
+        )  # fmt: skip
+        if made == NO_WANTS:
+            made = NO_WANTS
+        if owner == NOBODY:
+            self._made[(soft, group, size)] = made
+        return made
+
+
+@lru_cache(maxsize=4096)
+def _read(
+    requirement: str, rank: str, ports: tuple[int, ...], per_node: int, per_rack: int, *, apart: bool, licences: Amounts
+) -> Constraints:
+    return Constraints(
+        parse_requirement(requirement), parse_rank(rank), ports, per_node, per_rack, apart=apart, licences=licences
+    )
+
+
+def asks_for_more(job: Job) -> bool:
+    """Whether the job asks for anything beside amounts."""
+    return bool(
+        job.requirement
+        or job.rank
+        or job.ports
+        or job.max_per_node
+        or job.max_per_rack
+        or job.licences
+        or (job.family and job.counted_as != job.id)
+    )
+
+
+def constraints_of(job: Job) -> Constraints | None:
+    """What the job asks for beside amounts; ``None`` if nothing. Raises ``InputError`` for texts that say nothing."""
+    if not asks_for_more(job):
+        return None
+    ports = tuple(number for _, number in job.ports)
+    apart = job.counted_as != job.id
+    return _read(
+        job.requirement, job.rank, ports, job.max_per_node, job.max_per_rack, apart=apart, licences=job.licences
+    )
+
+
+def data_of(constraints: Constraints | None) -> tuple[str, ...]:
+    """The data that somebody with these constraints wants to be near."""
+    return () if constraints is None else constraints.data
+
+
+def check_constraints(requirement: str, rank: str) -> None:
+    """Raise ``InputError`` with field ``requirement`` or ``rank`` for a text that says nothing."""
+    for name, text, parse in (("requirement", requirement, parse_requirement), ("rank", rank, parse_rank)):
+        try:
+            parse(text)
+        except InputError as error:
+            raise error.at(field=name) from error
+
+
+def lasting_wants(job: Job) -> Wants:
+    """What the job asks of nodes at every moment, whatever else relaxes."""
+    constraints = constraints_of(job)
+    if constraints is None:
+        return NO_WANTS
+    if job.gang and job.licences:
+        return replace(constraints.lasting, licences=times(job.licences, job.tasks))
+    return constraints.lasting

@@ -1,0 +1,356 @@
+"""The clauses that ask what runs where, as predicates: ports, whole disks, racks, other jobs; and how tasks are spread.
+
+All of them follow the moment: the node of every start and end is asked again, and all nodes where racks are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cress.core.placing.constraints import NOBODY, Constraints, Wants
+from cress.core.placing.matching import CLAUSES, EXTRAS, Bools, Matching, Predicate
+from cress.core.placing.relations import Own, Relations, belongs_with
+from cress.core.tables import devices
+from cress.core.tables.dependencies import Key, Relation, key_of
+from cress.core.tables.ports import DYNAMIC
+from cress.language.clauses import Clause, Kind
+from cress.model.job import Job
+
+if TYPE_CHECKING:
+    from cress.core.tables.cluster import Floats, Ints
+
+# What a soft NetworkAdjacent counts for a node of a neighbouring rack; one of the same rack counts 1.
+NEIGHBOUR = 0.5
+
+
+class Placed(Predicate):
+    """A predicate about what runs where."""
+
+    dynamic = True
+
+    def __init__(self, relations: Relations, text: str) -> None:
+        self.text = text
+        self.relations = relations
+
+    @property
+    def nodes(self) -> Ints:
+        """All nodes that the caps are told of."""
+        return np.arange(self.relations.node_count)
+
+
+class FixedPort(Placed):
+    """Nobody has or hears the port."""
+
+    binds = True
+
+    def __init__(self, relations: Relations, port: int) -> None:
+        super().__init__(relations, f"Port = {port}")
+        self._port = port
+
+    def excludes(self, places: Ints) -> Bools:
+        return self.relations.ports.taken(places, self._port)
+
+    def caps(self) -> Ints | None:
+        return np.ones(self.relations.node_count, np.int64)
+
+    def caps_when_empty(self) -> Ints | None:
+        return self.caps()
+
+
+class TwicePort(Placed):
+    """Tasks that start together want the same port: no node has it twice."""
+
+    def __init__(self, relations: Relations, port: int) -> None:
+        super().__init__(relations, f"Port = {port} for two tasks on one node")
+
+    def excludes(self, places: Ints) -> Bools:
+        return np.ones(len(places), np.bool_)
+
+    def never(self, places: Ints) -> Bools:
+        return np.ones(len(places), np.bool_)
+
+
+class DynamicPorts(Placed):
+    """So many ports of the node's range are free, beside the fixed ones that the task wants."""
+
+    def __init__(self, relations: Relations, wanted: tuple[int, ...]) -> None:
+        self._number = wanted.count(DYNAMIC)
+        super().__init__(relations, "DynamicPort = True" if self._number == 1 else f"{self._number} dynamic ports")
+        self._fixed = tuple(port for port in wanted if port != DYNAMIC)
+
+    def excludes(self, places: Ints) -> Bools:
+        return np.asarray(self.relations.ports.dynamic(places, self._fixed) < self._number, np.bool_)
+
+    def never(self, places: Ints) -> Bools:
+        return np.asarray(self.relations.ports.dynamic_when_empty(places, self._fixed) < self._number, np.bool_)
+
+    def caps(self) -> Ints | None:
+        return np.asarray(self.relations.ports.dynamic(self.nodes, self._fixed) // self._number, np.int64)
+
+    def caps_when_empty(self) -> Ints | None:
+        return np.asarray(self.relations.ports.dynamic_when_empty(self.nodes, self._fixed) // self._number, np.int64)
+
+
+class WholeDisks(Placed):
+    """So many disks are there that nobody uses."""
+
+    def __init__(self, matching: Matching, number: int, text: str) -> None:
+        super().__init__(matching.relations, text)
+        self._cluster = matching.cluster
+        self._number = number
+
+    def excludes(self, places: Ints) -> Bools:
+        return np.asarray(devices.disks_on(self._cluster, places, free=True) < self._number, np.bool_)
+
+    def never(self, places: Ints) -> Bools:
+        return np.asarray(devices.disks_on(self._cluster, places, free=False) < self._number, np.bool_)
+
+    def caps(self) -> Ints | None:
+        return np.asarray(devices.disks_on(self._cluster, self.nodes, free=True) // self._number, np.int64)
+
+    def caps_when_empty(self) -> Ints | None:
+        return np.asarray(devices.disks_on(self._cluster, self.nodes, free=False) // self._number, np.int64)
+
+
+class UnitDevices(Placed):
+    """All members of a unit of several jobs find their devices on the node."""
+
+    def __init__(self, matching: Matching, wants: Wants) -> None:
+        super().__init__(matching.relations, "devices for all of them")
+        self._cluster = matching.cluster
+        self._members = [
+            (request, devices.ask_of(request, part)) for request, part in zip(wants.members, wants.parts, strict=True)
+        ]
+
+    def excludes(self, places: Ints) -> Bools:
+        return self._fail(places, empty=False)
+
+    def never(self, places: Ints) -> Bools:
+        return self._fail(places, empty=True)
+
+    def _fail(self, places: Ints, *, empty: bool) -> Bools:
+        fits = (devices.unit_fits(self._cluster, self._members, f, empty=empty) for f in places.tolist())
+        return ~np.fromiter(fits, np.bool_, len(places))
+
+
+class Adjacent(Placed):
+    """The rack of the node is near every rack in which tasks run that the job belongs with."""
+
+    binds = True
+
+    def __init__(self, relations: Relations, owners: Iterable[int], text: str) -> None:
+        super().__init__(relations, text)
+        self._owners = tuple(owners)
+        jobs = (relations.job_of(each) for each in self._owners)
+        self.watches = tuple(belongs_with(job) for job in jobs if job is not None)
+
+    def excludes(self, places: Ints) -> Bools:
+        racks = self.relations.racks
+        near = np.zeros(max(1, len(racks)), np.bool_)
+        near[sorted(racks.near_all(racks_in_use(self.relations, self._owners)))] = True
+        return ~near[racks.of[places]]
+
+    def suits(self, places: Ints) -> Floats:
+        """1 in a rack in use, 0.5 in a neighbouring one, else 0."""
+        racks = self.relations.racks
+        used = racks_in_use(self.relations, self._owners)
+        score = np.zeros(max(1, len(racks)), np.float32)
+        for r in used:
+            score[sorted(racks.near_all([r]))] = np.float32(NEIGHBOUR)
+        score[used] = np.float32(1)
+        return score[racks.of[places]]
+
+
+class Depends(Placed):
+    """Tasks of the jobs that are depended on run there."""
+
+    def __init__(self, matching: Matching, keys: Iterable[Key], text: str) -> None:
+        super().__init__(matching.relations, text)
+        self._specs = matching.cluster.specs
+        self._keys = tuple(keys)
+
+    def shown(self) -> str:
+        """``Nodes in (…)`` with the nodes of this moment, by their addresses; the clause itself if there are none."""
+        nodes = sorted({f for key in self._keys for f in self.relations.nodes_of(key)})
+        names = [self._specs[f].address or self._specs[f].name for f in nodes]
+        return f"Nodes in ({', '.join(listed(names))})" if names else self.text
+
+    def excludes(self, places: Ints) -> Bools:
+        missing = np.zeros(len(places), np.bool_)
+        for key in self._keys:
+            missing |= ~np.isin(places, np.fromiter(self.relations.nodes_of(key), np.int64))
+        return missing
+
+
+class SpreadOverNodes(Placed):
+    """At most so many tasks of the job on one node; ``tasks`` of them are to start there together."""
+
+    binds = True
+
+    def __init__(self, relations: Relations, owner: int, most: int, tasks: int) -> None:
+        super().__init__(relations, f"at most {most} of its tasks on one node")
+        self._whose = Own(owner)
+        self._most = most
+        self._tasks = tasks
+
+    def _left(self) -> Ints:
+        left = np.full(self.relations.node_count, self._most, np.int64)
+        for f, number in self.relations.nodes_of(self._whose).items():
+            left[f] = max(0, self._most - number)
+        return left
+
+    def excludes(self, places: Ints) -> Bools:
+        counts = self.relations.nodes_of(self._whose)
+        return np.array([counts.get(f, 0) + self._tasks > self._most for f in places.tolist()], np.bool_)
+
+    def never(self, places: Ints) -> Bools:
+        return np.full(len(places), self._tasks > self._most)
+
+    def caps(self) -> Ints | None:
+        return self._left()
+
+    def caps_when_empty(self) -> Ints | None:
+        return np.full(self.relations.node_count, self._most, np.int64)
+
+
+class SpreadOverRacks(Placed):
+    """At most so many tasks of the job in one rack; ``tasks`` of them are to start there together."""
+
+    binds = True
+
+    def __init__(self, relations: Relations, owner: int, most: int, tasks: int) -> None:
+        super().__init__(relations, f"at most {most} of its tasks in one rack")
+        self._whose = Own(owner)
+        self.watches = (self._whose,)
+        self._most = most
+        self._tasks = tasks
+
+    def excludes(self, places: Ints) -> Bools:
+        full = np.full(max(1, len(self.relations.racks)), self._tasks > self._most)
+        for r, number in self.relations.racks_of(self._whose).items():
+            full[r] = number + self._tasks > self._most
+        return np.asarray(full[self.relations.racks.of[places]], np.bool_)
+
+    def never(self, places: Ints) -> Bools:
+        return np.full(len(places), self._tasks > self._most)
+
+
+def listed(names: list[str]) -> list[str]:
+    """Names and addresses, those that follow each other as one range: ``192.168.1.2-8``."""
+    ranges: list[list[str]] = []
+    for name in names:
+        head, _, last = name.rpartition(".")
+        if ranges and head and last.isdigit():
+            before, _, end = ranges[-1][-1].rpartition(".")
+            if before == head and end.isdigit() and int(end) + 1 == int(last):
+                ranges[-1].append(name)
+                continue
+        ranges.append([name])
+    return [each[0] if len(each) == 1 else f"{each[0]}-{each[-1].rpartition('.')[2]}" for each in ranges]
+
+
+def racks_in_use(relations: Relations, owners: Iterable[int]) -> list[int]:
+    """The racks in which tasks run that these jobs belong with."""
+    used: dict[int, None] = {}
+    for number in owners:
+        job = relations.job_of(number)
+        if job is not None:
+            used.update(dict.fromkeys(relations.racks_of(belongs_with(job))))
+    return sorted(used)
+
+
+def parts_of(wants: Wants) -> tuple[Wants, ...]:
+    """What the members of a unit want, each by itself."""
+    return wants.parts or (wants,)
+
+
+def _with(clause: Clause, wants: Wants) -> list[Wants]:
+    """The members that a clause comes from; it may be soft."""
+    parts = parts_of(wants)
+    return [each for each in parts if clause in each.hard] or list(parts[:1])
+
+
+def _adjacent(matching: Matching, clause: Clause, wants: Wants) -> Predicate:
+    return Adjacent(matching.relations, (each.owner for each in _with(clause, wants)), str(clause))
+
+
+def _depends(matching: Matching, clause: Clause, wants: Wants) -> Predicate:
+    keys = dict.fromkeys(key_of(str(clause.value), each.group) for each in _with(clause, wants))
+    return Depends(matching, keys, str(clause))
+
+
+def _number(clause: Clause) -> int:
+    assert isinstance(clause.value, int)
+    return clause.value
+
+
+def _disks(matching: Matching, clause: Clause, wants: Wants) -> Predicate:
+    # A clause that is there twice asks for two.
+    number = sum(_number(each) for each in wants.hard if each.kind is Kind.DISK) if clause in wants.hard else 0
+    return WholeDisks(matching, number or _number(clause), str(clause))
+
+
+def _beside_clauses(matching: Matching, wants: Wants) -> Iterable[Predicate]:
+    """Ports, and how tasks are spread."""
+    relations = matching.relations
+    asked = [port for part in parts_of(wants) for port in all_ports(part)]
+    clauses = {clause.value for clause in wants.hard if clause.kind is Kind.PORT}
+    for port in dict.fromkeys(asked):
+        if port != DYNAMIC and asked.count(port) > 1:
+            yield TwicePort(relations, port)
+        elif port != DYNAMIC and port not in clauses:
+            yield FixedPort(relations, port)
+    if DYNAMIC in asked:
+        yield DynamicPorts(relations, tuple(asked))
+    if wants.parts and devices.any_devices(matching.cluster):
+        yield UnitDevices(matching, wants)
+    members = parts_of(wants)
+    for part in dict.fromkeys(members):
+        if part.per_node:
+            yield SpreadOverNodes(relations, part.owner, part.per_node, members.count(part))
+        if part.per_rack:
+            yield SpreadOverRacks(relations, part.owner, part.per_rack, members.count(part))
+
+
+def all_ports(wants: Wants) -> tuple[int, ...]:
+    """The ports that a task takes: those of the job in their order, then those of hard clauses beside."""
+    more = (_number(clause) for clause in wants.hard if clause.kind is Kind.PORT)
+    return (*wants.ports, *(port for port in dict.fromkeys(more) if port not in wants.ports))
+
+
+def is_adjacent(wants: Wants) -> bool:
+    """Whether tasks must be near each other."""
+    return any(clause.kind is Kind.ADJACENT for clause in wants.hard)
+
+
+def would_be_adjacent(wants: Wants) -> bool:
+    """Whether tasks would like to be near each other."""
+    kinds = (term.what.kind for term in wants.terms if isinstance(term.what, Clause) and term.weight > 0)
+    return Kind.ADJACENT in kinds
+
+
+def near_whom(relations: Relations, wants: Wants) -> list[int]:
+    """The racks that an adjacent unit must be near."""
+    return racks_in_use(relations, (part.owner for part in parts_of(wants) if part.owner != NOBODY))
+
+
+def relation_of(job: Job, constraints: Constraints | None, group: str) -> Relation:
+    """What a job of this group is called and depends on, whether the clause is hard, soft or may change sides."""
+    if constraints is None:
+        return Relation(Key(group, job.name), ())
+    asked = list(constraints.requirement.clauses)
+    asked += (term.what for term in constraints.rank.terms if isinstance(term.what, Clause))
+    on = (key_of(str(clause.value), group) for clause in asked if clause.kind is Kind.DEPENDENCY)
+    return Relation(Key(group, job.name), tuple(dict.fromkeys(on)))
+
+
+CLAUSES.update({
+    Kind.PORT: lambda matching, clause, wants: FixedPort(matching.relations, _number(clause)),  # noqa: ARG005
+    Kind.DISK: _disks,
+    Kind.ADJACENT: _adjacent,
+    Kind.DEPENDENCY: _depends,
+})  # fmt: skip
+EXTRAS.append(_beside_clauses)

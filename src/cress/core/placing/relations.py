@@ -1,0 +1,211 @@
+"""What runs where, as far as somebody's constraints ask: ports, racks, and the nodes of jobs.
+
+Nodes of jobs are counted by *whose* tasks they are: of one job, of all jobs of an application, of all jobs of a name.
+Counts are made when they are first asked for, and kept up to date from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+
+from cress.core.placing.constraints import data_of
+from cress.core.tables.data_locations import DataOf, Locations
+from cress.core.tables.dependencies import Dependencies, Key, Relation
+from cress.core.tables.licences import Licence, Licences
+from cress.core.tables.ports import Ports
+from cress.core.tables.racks import Racks
+from cress.model.node import Node
+
+if TYPE_CHECKING:
+    from cress.core.jobs import JobState
+    from cress.core.tables.cluster import Shape
+
+_T = TypeVar("_T")
+
+
+class Own(NamedTuple):
+    """The tasks of one job, or of one service or database."""
+
+    job: int
+
+
+class Application(NamedTuple):
+    """The tasks of all jobs of an application in a group."""
+
+    group: str
+    application: str
+    # Tuples are equal by what is in them, and a job may be called as an application is (``Key``).
+    kind: str = "application"
+
+
+Whose: TypeAlias = Own | Application | Key | Licence | DataOf
+
+
+def belongs_with(job: JobState) -> Whose:
+    """The tasks that an adjacent job must be near: its own, and those of its application."""
+    if job.job.application:
+        return Application(job.group.name, job.job.application)
+    return Own(job.job.counted_as)
+
+
+class Relations:
+    """Of one cluster; ``jobs`` are the live ones, as the ledger has them."""
+
+    def __init__(self) -> None:
+        self.jobs: Mapping[int, JobState] = {}
+        self.racks = Racks()
+        self.ports = Ports()
+        self.licences = Licences()
+        self.locations = Locations()
+        self.dependencies = Dependencies(
+            lambda: ((number, Key(job.group.name, job.job.name)) for number, job in self.jobs.items())
+        )
+        self.node_count = 0
+        self.counts: dict[Whose, dict[int, int]] = {}
+        self._applications: dict[Application, dict[int, None]] = {}
+        self._families: dict[int, dict[int, None]] = {}
+        # Shapes that are asked again on all nodes when such a task starts or ends anywhere.
+        self._watchers: dict[Whose, dict[Shape, None]] = {}
+
+    # --- nodes ---------------------------------------------------------------------------------------------
+
+    def set_node(self, f: int, node: Node) -> bool:
+        """Node ``f`` is there, or is another one now; returns whether it stands in another rack than before."""
+        moved = f < self.node_count and self.racks.names[self.racks.rack_of(f)] != node.rack
+        self.racks.put(f, node.rack)
+        self.ports.set_range(f, node.ports)
+        self.locations.set_node(f, node)
+        self.node_count = max(self.node_count, f + 1)
+        return moved
+
+    # --- jobs ----------------------------------------------------------------------------------------------
+
+    def add_job(self, job: JobState, relation: Relation) -> None:
+        """A job is there, in its group."""
+        number = job.job.id
+        self.dependencies.add(number, relation)
+        self.locations.name(data_of(job.constraints), 1)
+        if job.job.application:
+            self._applications.setdefault(Application(job.group.name, job.job.application), {})[number] = None
+        if job.job.counted_as != number:
+            self._families.setdefault(job.job.family, {})[number] = None
+
+    def remove_job(self, job: JobState) -> None:
+        """A job is over, or leaves its group: what was counted for it alone is forgotten."""
+        number, name = job.job.id, Key(job.group.name, job.job.name)
+        self.dependencies.remove(number, name)
+        self.locations.name(data_of(job.constraints), -1)
+        if not (self.counts or self._applications or self._families):
+            return
+        if job.job.counted_as != number:
+            self._leave(self._families, job.job.family, number)
+        if job.job.application:
+            self._leave(self._applications, Application(job.group.name, job.job.application), number)
+        for whose in (Own(job.job.counted_as), name, belongs_with(job)):
+            if whose in self.counts and not self._anybody(whose):
+                del self.counts[whose]
+
+    @staticmethod
+    def _leave(table: dict[_T, dict[int, None]], key: _T, number: int) -> None:
+        del table[key][number]
+        if not table[key]:
+            del table[key]
+
+    def forget_counts(self) -> None:
+        """Jobs moved to other groups: whose tasks they are is looked up again."""
+        self.counts.clear()
+
+    def nodes_of(self, whose: Whose) -> Mapping[int, int]:
+        """Nodes where such tasks run, and how many."""
+        found = self.counts.get(whose)
+        if found is None:
+            found = self.counted(whose)
+            if self._anybody(whose):
+                self.counts[whose] = found
+        return found
+
+    def counted(self, whose: Whose) -> dict[int, int]:
+        """The same, counted now."""
+        found: dict[int, int] = {}
+        for job in self._jobs_of(whose):
+            for attempt in job.attempts.values():
+                found[attempt.node] = found.get(attempt.node, 0) + 1
+        return found
+
+    def _jobs_of(self, whose: Whose) -> list[JobState]:
+        match whose:
+            case Own(number):
+                if number in self.jobs:
+                    return [self.jobs[number]]
+                return [self.jobs[each] for each in self._families.get(number, ())]
+            case Application():
+                return [self.jobs[number] for number in self._applications.get(whose, ())]
+            case Key():
+                return [self.jobs[number] for number in self.dependencies.named(whose)]
+            case Licence() | DataOf():
+                return []
+
+    def _anybody(self, whose: Whose) -> bool:
+        """Whether there are any such jobs: a service may have very many."""
+        match whose:
+            case Own(number):
+                return number in self.jobs or number in self._families
+            case Application():
+                return whose in self._applications
+            case Key():
+                return self.dependencies.is_named(whose)
+            case Licence() | DataOf():
+                return False
+
+    def job_of(self, owner: int) -> JobState | None:
+        """The job of that id, or one of the service or database."""
+        number = owner if owner in self.jobs else next(iter(self._families.get(owner, ())), None)
+        return None if number is None else self.jobs[number]
+
+    def racks_of(self, whose: Whose) -> dict[int, int]:
+        """Racks where such tasks run, and how many."""
+        counts: dict[int, int] = {}
+        for f, number in self.nodes_of(whose).items():
+            r = self.racks.rack_of(f)
+            counts[r] = counts.get(r, 0) + number
+        return counts
+
+    def watch(self, whose: Whose, shape: Shape) -> None:
+        """``moved`` will tell of the shape from now on."""
+        self._watchers.setdefault(whose, {})[shape] = None
+
+    def watch_no_more(self, whose: Whose, shape: Shape) -> None:
+        """``moved`` need not tell of the shape any more."""
+        watchers = self._watchers.get(whose)
+        if watchers is not None:
+            watchers.pop(shape, None)
+            if not watchers:
+                del self._watchers[whose]
+
+    def watchers(self, whose: Whose) -> list[Shape]:
+        """The shapes that are told of it."""
+        return list(self._watchers.get(whose, ()))
+
+    @property
+    def watching(self) -> list[Shape]:
+        """All shapes that compare racks."""
+        return list(dict.fromkeys(shape for watchers in self._watchers.values() for shape in watchers))
+
+    # --- attempts ------------------------------------------------------------------------------------------
+
+    def moved(self, job: JobState, f: int, change: int) -> list[Shape]:
+        """A task of the job runs on node ``f`` now (1), or does no more (-1); the shapes to be asked on all nodes."""
+        if not (self.counts or self._watchers):
+            return []
+        own, near = Own(job.job.counted_as), belongs_with(job)
+        whose: tuple[Whose, ...] = (own, Key(job.group.name, job.job.name), *(() if near == own else (near,)))
+        for each in whose:
+            counts = self.counts.get(each)
+            if counts is not None:
+                number = counts.get(f, 0) + change
+                if number:
+                    counts[f] = number
+                else:
+                    del counts[f]
+        return [shape for each in whose for shape in self._watchers.get(each, ())]

@@ -1,0 +1,92 @@
+"""Jobs whose clauses change sides: the times at which waiting turns them, and those that follow the load (E §3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+
+from cress.core.jobs import JobState
+from cress.core.placing.constraints import Constraints
+from cress.model.times import NEVER
+
+# Entries of times that do not count any more, beyond as many as there are jobs.
+MOST_STALE = 64
+
+
+class Relaxing:
+    """Which waiting jobs have to be looked at, and when. An entry counts as long as it is the job's ``relaxes_at``."""
+
+    def __init__(self) -> None:
+        # A heap of times and jobs.
+        self.times: list[tuple[int, int]] = []
+        self._by_time: dict[int, JobState] = {}
+        # Jobs by what they ask for that follows the load, and which of its clauses were soft, whenever, at the last look.
+        self.by_load: dict[Constraints, dict[int, JobState]] = {}
+        self._seen: dict[Constraints, tuple[int, ...]] = {}
+        self._follows: dict[int, tuple[Constraints, ...]] = {}
+
+    def note(self, job: JobState, now: int) -> None:
+        """The job waits since ``job.since``, with the clauses ``job.soft`` of this moment."""
+        asked = job.asked()
+        if not asked:
+            self.leave(job)
+            return
+        change = min(each.next_change(now - job.since) for each in asked)
+        time = NEVER if change >= NEVER else job.since + change
+        number = job.job.id
+        if time < NEVER and time != job.relaxes_at:
+            heappush(self.times, (time, number))
+            self._by_time[number] = job
+        job.relaxes_at = time
+        if len(self.times) > 2 * len(self._by_time) + MOST_STALE:
+            # Queued again and again long before their time, jobs would leave an entry each time.
+            self.times = [(each.relaxes_at, key) for key, each in self._by_time.items() if each.relaxes_at < NEVER]
+            heapify(self.times)
+        self._forget(number)
+        follows = tuple({each: None for each in asked if each.by_load})
+        if follows:
+            self._follows[number] = follows
+        for each in follows:
+            self.by_load.setdefault(each, {})[number] = job
+            self._seen.pop(each, None)
+
+    def leave(self, job: JobState) -> None:
+        """Nothing of the job waits for a place any more."""
+        job.relaxes_at = NEVER
+        self._by_time.pop(job.job.id, None)
+        self._forget(job.job.id)
+
+    def _forget(self, number: int) -> None:
+        for constraints in self._follows.pop(number, ()):
+            jobs = self.by_load[constraints]
+            del jobs[number]
+            if not jobs:
+                del self.by_load[constraints]
+                self._seen.pop(constraints, None)
+
+    def follow(self, load: float, look_at: Callable[[JobState], None]) -> None:
+        """Have those jobs looked at for which the load crossed a limit since the last time."""
+        for constraints, jobs in list(self.by_load.items()):
+            soft = constraints.soft_by_load(load)
+            if self._seen.get(constraints) != soft:
+                for job in list(jobs.values()):
+                    look_at(job)
+                self._seen[constraints] = soft
+
+    def due(self, now: int) -> list[JobState]:
+        """The jobs whose time has come, by time and id; their entries are gone."""
+        found = []
+        while self.next() <= now:
+            found.append(self._by_time[heappop(self.times)[1]])
+            found[-1].relaxes_at = NEVER
+        return found
+
+    def next(self) -> int:
+        """The earliest time at which a clause of a waiting job changes sides; NEVER if none does by itself."""
+        while self.times:
+            time, number = self.times[0]
+            job = self._by_time.get(number)
+            if job is not None and job.relaxes_at == time:
+                return time
+            heappop(self.times)
+        return NEVER

@@ -1,0 +1,68 @@
+"""Why a unit was not placed: data, from which ``explain.py`` makes the sentences."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from cress.core.diagnostics.unresolved_names import Missing
+from cress.core.tables.licences import Shortage
+from cress.core.tables.measured_load import NOBODY_BUSY, Busy
+
+
+class Verdict(Enum):
+    """What a pass came to for a group, and the kind of a veto."""
+
+    PLACED = "placed"
+    HELD = "held"  # somebody holds the job
+    FULL = "full"  # as many tasks of the job run as may at once
+    AFTER = "after"  # a job that comes before it is not over
+    BACKOFF = "backoff"  # its failed task is tried again at a time
+    TOGETHER = "together"  # its node failed: it starts again with the job that it depends on
+    UNVISITED = "unvisited"  # the passes ended before they reached the group
+    COOLING = "cooling"  # the group was preempted a short time ago
+    QUOTA = "quota"  # an earlier group is blocked, and this one is not below its quota
+    NEVER = "never"  # no node of this cluster is large enough
+    NEVER_SATISFIED = "never_satisfied"  # no node of this cluster satisfies its clauses and is large enough
+    NEVER_TOGETHER = "never_together"  # a gang: all nodes together are not large enough
+    LICENCE = "licence"  # too few of a licence are free, or there are too few at all
+    UNSATISFIED = "unsatisfied"  # no node satisfies its clauses at the moment and has enough free
+    NO_ROOM = "no_room"  # no node has enough free
+    NO_ROOM_TOGETHER = "no_room_together"  # a gang: not enough nodes have enough free
+    RESERVED = "reserved"  # there is room, but taking it would delay a reservation
+    VICTIMS = "victims"  # tasks of other groups were told to make room
+    DRAINING = "draining"  # no known end makes room, so nodes are kept free
+    GATE = "gate"  # the balance gate holds it: another waiting unit balances the nodes better
+    USER_LIMIT = "user_limit"  # its user has reached the limit of his share
+    BEHIND = "behind"  # the group's policy puts another job first
+    PLANNED = "planned"  # conservative backfill planned its start
+    GANG_RUNS = "gang_runs"  # tasks of the gang still run; it starts again as a whole
+
+
+class Veto(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a job waits.
+
+    ``never``: no node of this cluster could run it, ever. ``lacking``: per dimension that is short, the number of
+    usable nodes that have too little of it free, of ``nodes`` usable ones; nodes that a clause excludes do not count.
+    ``clauses``: per clause that excludes some of them, its text and how many it excludes alone. ``behind``: the job that it waits for
+    or must not delay. ``until``: the time at which the reason ends by itself (or a clause relaxes), or the reserved or
+    planned start. ``licences``: those of which too few are free, or are there at all. ``missing``: what the clauses speak of and is not there. ``bound``: what of a gang must hold of all its
+    tasks together. ``overloaded``: nodes that may be all right otherwise.
+    """
+
+    kind: Verdict
+    job: int
+    group: str
+    never: bool = False
+    lacking: tuple[tuple[str, int], ...] = ()
+    clauses: tuple[tuple[str, int], ...] = ()
+    nodes: int = 0
+    behind: int | None = None
+    behind_group: str = ""
+    until: int | None = None
+    places: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    bound: tuple[str, ...] = ()
+    overloaded: Busy = NOBODY_BUSY
+    licences: tuple[Shortage, ...] = ()

@@ -1,9 +1,0 @@
-"""FIFO: by submit time."""
-
-from __future__ import annotations
-
-from cress.core.policies.base import Policy
-
-
-class FifoPolicy(Policy):
-    """Only the head is offered."""

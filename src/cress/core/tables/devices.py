@@ -1,0 +1,198 @@
+"""What tasks ask of the devices of a node, and which they have (design note 0007); the loops are in ``kernels/devices``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cress.core.kernels.devices import (
+    ALL,
+    ASKS,
+    DISK,
+    DISK_AMOUNTS,
+    DISK_AT,
+    KIND,
+    LEASE_AT,
+    LEFT,
+    MANY,
+    MUST,
+    NOTHING,
+    PARTS,
+    USERS,
+    WHOLE,
+    WIDTH,
+    all_copies,
+    choose_devices,
+    count_disks,
+    device_copies,
+    first_device,
+    give_devices,
+    mask_at,
+)
+from cress.core.placing.constraints import Wants
+from cress.language.clauses import Clause, Kind
+from cress.model.node import DISK_KIND, Allocated, Device
+from cress.model.resources import BASE_DIMENSIONS, ResourceVector
+
+if TYPE_CHECKING:
+    from cress.core.tables.cluster import Cluster, Ints, Shape
+
+_BASE = len(BASE_DIMENSIONS)
+
+
+# --- what is asked ---------------------------------------------------------------------------------------------
+
+
+def disks_wanted(wants: Wants) -> tuple[int, int]:
+    """How many disks a task must have alone, and how many it would like."""
+    must = sum(_number(clause) for clause in wants.hard if clause.kind is Kind.DISK)
+    likes = (term.what for term in wants.terms if term.weight > 0 and isinstance(term.what, Clause))
+    return must, next((_number(clause) for clause in likes if clause.kind is Kind.DISK), 0)
+
+
+def _number(clause: Clause) -> int:
+    assert isinstance(clause.value, int)
+    return clause.value
+
+
+@lru_cache(maxsize=4096)
+def _alone(request: ResourceVector, must: int, likes: int) -> tuple[int, ...]:
+    """What one task asks: the columns of ``ask``."""
+    disk = request[DISK_AT : DISK_AT + DISK_AMOUNTS]
+    count = must or likes
+    shared = (0,) * DISK_AMOUNTS if must else disk
+    each = tuple(-(-amount // count) for amount in disk) if count else (0,) * DISK_AMOUNTS
+    parts = (0,) * _BASE + request[_BASE:]
+    asks = int(bool(must or likes or any(shared) or any(parts)))
+    return (asks, must, likes, *shared, *each, *parts)
+
+
+def ask_of(request: ResourceVector, wants: Wants, size: int = 1) -> Ints:
+    """What ``size`` tasks that start together ask of devices, each, as the kernels want it.
+
+    A unit of several jobs is asked by ``UnitDevices`` instead.
+    """
+    if wants.parts:
+        return np.zeros(PARTS + len(request), np.int64)
+    must, likes = disks_wanted(wants)
+    if size > 1 and any(request[DISK_AT : DISK_AT + DISK_AMOUNTS]):
+        # Whoever of a gang got a disk alone for the asking could leave the others without a share.
+        likes = 0
+    return np.array(_alone(request, must, likes), np.int64)
+
+
+def in_turn(asks: Sequence[Ints]) -> list[int]:
+    """The order in which the members of a unit choose their devices: who must have a disk alone goes first."""
+    return sorted(range(len(asks)), key=lambda i: (not asks[i][MUST], i))
+
+
+# --- the tables ------------------------------------------------------------------------------------------------
+
+
+def set_node(cluster: Cluster, f: int, devices: tuple[Device, ...]) -> None:
+    """Node ``f``, on which nothing runs, has these devices now."""
+    begin = first_device(cluster.k_count)
+    wide = begin + len(devices) * WIDTH
+    if wide > cluster.nodes.shape[1]:
+        table = np.zeros((len(cluster.nodes), wide), np.int64)
+        table[:, : cluster.nodes.shape[1]] = cluster.nodes
+        table[:, cluster.nodes.shape[1] + KIND :: WIDTH] = NOTHING
+        cluster.nodes = table
+    cluster.devices[f] = devices
+    row = cluster.nodes[f]
+    row[begin:] = 0
+    row[begin + KIND :: WIDTH] = NOTHING
+    for d, device in enumerate(devices):
+        at = begin + d * WIDTH
+        row[at + KIND] = DISK if device.kind == DISK_KIND else cluster.dimensions.index[device.kind]
+        has = device.bandwidth if device.kind == DISK_KIND else (WHOLE, 0, 0, 0)
+        row[at + LEFT : at + LEFT + DISK_AMOUNTS] = has
+        row[at + ALL : at + ALL + DISK_AMOUNTS] = has
+
+
+def any_devices(cluster: Cluster) -> bool:
+    """Whether a node knows devices one by one."""
+    return bool(cluster.nodes.shape[1] > first_device(cluster.k_count))
+
+
+def cares(cluster: Cluster, shape: Shape) -> bool:
+    """Whether devices say where copies of a shape go."""
+    return bool(shape.ask[ASKS]) and any_devices(cluster)
+
+
+def copies(cluster: Cluster, ask: Ints, *, empty: bool) -> Ints:
+    """Per node, how many copies of what asks this find their devices, as things are or if nothing ran."""
+    out = np.full(cluster.node_count, MANY, np.int64)
+    if ask[ASKS] and any_devices(cluster):
+        all_copies(cluster.nodes, cluster.node_count, ask, cluster.k_count, empty, out)
+    return out
+
+
+def copies_on(cluster: Cluster, ask: Ints, f: int, *, empty: bool = False) -> int:
+    """The same of one node."""
+    if not ask[ASKS] or not any_devices(cluster):
+        return MANY
+    return int(device_copies(cluster.nodes[f], ask, cluster.k_count, empty))
+
+
+def disks_on(cluster: Cluster, places: Ints, *, free: bool) -> Ints:
+    """How many disks each of these nodes has, or how many of them nobody uses."""
+    out = np.zeros(len(places), np.int64)
+    if any_devices(cluster):
+        count_disks(cluster.nodes, places, cluster.k_count, free, out)
+    return out
+
+
+def allocated(cluster: Cluster, slot: int, f: int) -> tuple[Allocated, ...]:
+    """The devices of node ``f`` that the lease in ``slot`` has."""
+    mask, alone = mask_of(cluster, slot)
+    has = [device for d, device in enumerate(cluster.devices[f]) if mask >> d & 1]
+    kinds = [device.kind for device in has]
+    found = []
+    for device in has:
+        amount = WHOLE * alone
+        if device.kind != DISK_KIND:
+            held = int(cluster.leases[slot, LEASE_AT + cluster.dimensions.index[device.kind]])
+            amount = held // kinds.count(device.kind)
+        found.append(Allocated(device.kind, device.id, amount))
+    return tuple(found)
+
+
+def mask_of(cluster: Cluster, slot: int) -> tuple[int, int]:
+    """Which devices a lease has, as bits in their order, and whether (1) it has its disks alone."""
+    at = mask_at(cluster.k_count)
+    return int(cluster.leases[slot, at]), int(cluster.leases[slot, at + 1])
+
+
+def device_use(cluster: Cluster, f: int) -> list[tuple[Device, tuple[int, ...], int]]:
+    """The devices of node ``f``: what is left of each (thousandths; of a disk its four amounts), and how many use it."""
+    found = []
+    for d, device in enumerate(cluster.devices[f]):
+        at = first_device(cluster.k_count) + d * WIDTH
+        row = cluster.nodes[f, at : at + WIDTH].tolist()
+        left = row[LEFT : LEFT + (DISK_AMOUNTS if device.kind == DISK_KIND else 1)]
+        found.append((device, tuple(left), row[USERS]))
+    return found
+
+
+def unit_fits(cluster: Cluster, members: Sequence[tuple[ResourceVector, Ints]], f: int, *, empty: bool) -> bool:
+    """Whether all members of a unit, each with its request and what it asks, find their devices on node ``f`` together."""
+    k = cluster.k_count
+    node = cluster.nodes[f].copy()
+    if empty:
+        for at in range(first_device(k), len(node), WIDTH):
+            node[at + USERS] = 0
+            node[at + LEFT : at + LEFT + DISK_AMOUNTS] = node[at + ALL : at + ALL + DISK_AMOUNTS]
+    lease = np.zeros((1, cluster.leases.shape[1]), np.int64)
+    for i in in_turn([ask for _, ask in members]):
+        request, ask = members[i]
+        if not device_copies(node, ask, k, False):
+            return False
+        lease[0] = 0
+        lease[0, LEASE_AT : LEASE_AT + k] = request
+        choose_devices(0, node, ask, lease, k)
+        give_devices(0, node, -1, lease, k)
+    return True

@@ -1,0 +1,69 @@
+"""What runs, as a table: one row per slot of a lease, for the search for victims."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cress.core.jobs import Attempt
+from cress.core.kernels.victims import ALONE, NEVER_YIELDS, R_CHARGE, R_ID, WHOLE
+from cress.core.tables.cluster import Ints, grown
+from cress.model.job import JobType
+
+if TYPE_CHECKING:
+    from cress.core.ledger import Ledger
+
+
+class Running:
+    """Rows of attempts that hold a lease; the rows of free slots mean nothing.
+
+    Attempts are numbered as they start, so those that have no row yet are the last ones; whoever ends gives its slot
+    back, and the next one there writes over its row.
+    """
+
+    def __init__(self) -> None:
+        self.table: Ints = np.zeros((0, R_CHARGE + 1), np.int64)
+        self.attempts: list[Attempt | None] = []
+        self._last = 0
+
+    def forget(self) -> None:
+        """Charges or groups of what runs are others now: all rows are written anew when they are needed."""
+        self._last = 0
+
+    def refresh(self, core: Ledger) -> None:
+        """Write the rows of attempts that started since the last time."""
+        measures = max(len(group.quota) for group in core.groups)
+        if self._last == 0 or self.table.shape[1] != R_CHARGE + measures:
+            self.table = np.zeros((0, R_CHARGE + measures), np.int64)
+            self._last = 0
+        slots = len(core.cluster.leases)
+        if len(self.table) < slots:
+            self.table = grown(self.table, slots)
+            self.attempts.extend([None] * (slots - len(self.attempts)))
+        place = {name: i for i, name in enumerate(core.groups.by_name)}
+        new = list(takewhile(lambda attempt: attempt.id > self._last, reversed(core.attempts.values())))
+        if not new:
+            return
+        rows = np.zeros((len(new), self.table.shape[1]), np.int64)
+        rows[:, R_ID:R_CHARGE] = [
+            (
+                attempt.id, attempt.start, attempt.job.job.counted_as, attempt.job.job.priority, place[attempt.job.group.name],
+                _how_it_yields(attempt), attempt.job.job.minimum,
+            )
+            for attempt in new
+        ]  # fmt: skip
+        for m in range(measures):
+            rows[:, R_CHARGE + m] = [attempt.charge[m] if m < len(attempt.charge) else 0 for attempt in new]
+        self.table[[attempt.slot for attempt in new]] = rows
+        for attempt in new:
+            self.attempts[attempt.slot] = attempt
+        self._last = new[0].id
+
+
+def _how_it_yields(attempt: Attempt) -> int:
+    job = attempt.job.job
+    if job.type is JobType.DATABASE:
+        return NEVER_YIELDS
+    return WHOLE if job.gang else ALONE
