@@ -8,9 +8,6 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
-from cress.executor.keeper import SIGKILL, Keeper, Task
-from cress.executor.outfit import Outfits
-from cress.executor.records import Known, Record
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +25,9 @@ from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.protocol import messages
 from cress.protocol.messages import Launches, Stop, Stops, Term, ToSupervisor, Welcome
+from cress.shell.executor.node_devices import NodeDevices
+from cress.shell.executor.records import Known, Record
+from cress.shell.executor.task_manager import SIGKILL, Task, TaskManager
 from tests.lifecycle.builders import DIMENSIONS, UTC_AT_START, World, ended, ids, job, launched, node, started
 
 OPTIONS = Options(term=60 * SECOND, term_margin=5 * SECOND)
@@ -207,7 +207,7 @@ class Play:
         self.rates = rates
         self.offsets = (self.random.randrange(10**12), self.random.randrange(10**12))
         self.machine = Machine(DIMENSIONS, Options(term=TERM, term_margin=MARGIN))
-        self.keeper = Keeper(Known(), self)
+        self.keeper = TaskManager(Known(), self)
         self.alive: dict[int, bool] = {}  # what runs, and whether it minds SIGTERM
         self.lost: set[int] = set()
         self.reports: list[Report] = []  # what the agent does not know yet
@@ -365,7 +365,7 @@ class Play:
     def note(self, record: Record) -> None:
         self.keeper.known.apply(record)
 
-    def fit(self, outfits: Outfits, devices: Sequence[Device]) -> None:
+    def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
         pass
 
     def spawn(self, task: Task) -> int:
