@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.result import Result
 from benchmarks.sharing import Sharing
 from cress.model.node import Node
-from cress.model.optionparse import parse_assignments
+from cress.model.option_text import parse_assignments
 from cress.model.resources import Dimensions
 from cress.simulator import run
 from cress.simulator.groups import configure, parse_policy, place

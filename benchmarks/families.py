@@ -12,10 +12,10 @@ from cress.lifecycle.family import Clockwork
 from cress.lifecycle.inputs import Input, NodeJoined, Reported, Restarted, Scale, Submit, Update
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.names import resolve
+from cress.model.family import Cron, FamilySpec, Service
 from cress.model.job import Job, JobType
 from cress.model.node import Node
 from cress.model.options import Options
-from cress.model.plan import Cron, Plan, Service
 from cress.model.reports import Cause, Ended, Report, Started
 from cress.model.resources import Dimensions
 from cress.model.times import MINUTE, SECOND
@@ -29,7 +29,7 @@ AT_ONCE = 100
 SINGLE = 200
 
 
-def job(name: str, tasks: int, type_: JobType, plan: Plan) -> Job:
+def job(name: str, tasks: int, type_: JobType, plan: FamilySpec) -> Job:
     """A family."""
     return Job(id=0, request=REQUEST, name=name, tasks=tasks, group="", user="ann", type=type_, plan=plan)
 

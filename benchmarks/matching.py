@@ -66,9 +66,9 @@ class Cluster:
     def match(self, requirement: Requirement, rank: Rank) -> tuple[Program, Program]:
         """Work out which nodes satisfy a requirement and how they rank, with programs and tables made afresh."""
         self.columns.tables.clear()
-        hard = self.columns.program(conjunction(tuple(clause.expression for clause in requirement.clauses)))
+        hard = Program(self.columns, conjunction(tuple(clause.expression for clause in requirement.clauses)))
         hard.truths(self.nodes, self.truths)
-        soft = self.columns.program(rank)
+        soft = Program(self.columns, rank)
         soft.values(self.nodes, self.scores)
         return hard, soft
 

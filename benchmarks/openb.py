@@ -20,7 +20,7 @@ from cress.core.scheduler import Scheduler
 from cress.model.events import GroupsApplied, JobCancelled, JobSubmitted, NodeAdded
 from cress.model.group import Group, Quota
 from cress.model.job import Job
-from cress.model.optionparse import parse_assignments
+from cress.model.option_text import parse_assignments
 from cress.simulator.clusterfile import load_cluster
 from cress.simulator.traces import load_workload
 from cress.simulator.workload import Workload

@@ -6,7 +6,7 @@ import pytest
 
 from cress.center.accept import jobs_of
 from cress.model.errors import InputError
-from cress.model.jobspec import parse_jobs
+from cress.model.jobfile.submit import parse_jobs
 from cress.model.resources import Dimensions
 
 ALLOWED = {

@@ -9,9 +9,9 @@ import pytest
 
 from cress.cli.jobfile import read_jobs
 from cress.model.job import JobType
-from cress.model.jobkeys import KEYS, misplaced
-from cress.model.jobspec import parse_job
-from cress.model.jobvalues import DEFAULT_RESOURCE
+from cress.model.jobfile.job import parse_job
+from cress.model.jobfile.keys import KEYS, keys_table, misplaced
+from cress.model.jobfile.values import DEFAULT_RESOURCE
 from cress.model.resources import Dimensions
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -20,7 +20,8 @@ TYPES = (DOCS / "jobs.md").read_text(encoding="utf-8").split("## Types of jobs")
 
 
 def test_every_key_is_documented() -> None:
-    table = PAGE.split("| key |")[1].split("\n\n")[0]
+    table = PAGE.split("<!-- keys: begin")[1].split("<!-- keys: end")[0].partition("-->\n")[2]
+    assert table == keys_table()
     common = [key for key in KEYS if misplaced(key, JobType.BATCH) is None]
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == common
     assert f"| `{DEFAULT_RESOURCE}` |" in table

@@ -12,8 +12,8 @@ from cress.client.handles import Handle
 from cress.client.jobs import Cron, Dag, Database, Job, JobFile, Service, Step, mapping_of
 from cress.model.errors import InputError
 from cress.model.job import JobType
-from cress.model.jobkeys import BATCH, TABLE
-from cress.model.jobspec import parse_jobs
+from cress.model.jobfile.keys import BATCH, TABLE
+from cress.model.jobfile.submit import parse_jobs
 from cress.model.resources import Dimensions
 
 

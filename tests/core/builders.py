@@ -45,10 +45,10 @@ from cress.model.events import (
     TaskEnded,
 )
 from cress.model.group import Group, PreemptivePolicy, Quota, SchedPolicy
+from cress.model.groups.quota_text import SCALE, parse_resource_quota
 from cress.model.job import Job, JobType
 from cress.model.node import DYNAMIC_PORTS, Device, Load, Node, Value
 from cress.model.options import Options
-from cress.model.quotatext import SCALE, parse_resource_quota
 from cress.model.resources import Dimensions, Measure
 from cress.model.times import SECOND, seconds
 from cress.model.units import parse_amount, parse_duration

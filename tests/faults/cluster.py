@@ -5,7 +5,7 @@ from __future__ import annotations
 from cress.lifecycle.inputs import ApplyGroups, Cordon, Hold
 from cress.lifecycle.machine import Machine
 from cress.model.group import Group, Quota
-from cress.model.optionparse import parse_assignments
+from cress.model.option_text import parse_assignments
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import MILLISECOND, SECOND

@@ -9,8 +9,8 @@ import msgspec
 from cress.lifecycle.inputs import Cancel, Hold, Scale, Submit, Update
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
+from cress.model.family import Cron, Dag, Database, FamilySpec, Missed, Overlap, Service
 from cress.model.job import Condition, Job, JobType
-from cress.model.plan import Cron, Dag, Database, Missed, Overlap, Plan, Service
 from cress.model.run import Run
 from cress.model.times import MILLISECOND, MINUTE, SECOND
 from tests.faults.people import NO_SUCH_PROGRAM, Person, Question
@@ -70,7 +70,7 @@ class Owner(Person):
             return self._dag()
         ready_after = random.choice((0, SECOND, 3 * SECOND))
         tasks = 1
-        plan: Plan
+        plan: FamilySpec
         if kind == "cron":
             plan = Cron(
                 when=random.choice(("* * * * *", "*/2 * * * *")),

@@ -12,8 +12,8 @@ from cress.lifecycle.live import LiveJob
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.nodes import DEAD, SILENT
 from cress.model.events import Outcome
+from cress.model.family import Cron, Database, Overlap
 from cress.model.job import Condition, JobType
-from cress.model.plan import Cron, Database, Overlap
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from tests.faults.given import Given
 from tests.faults.world import Violation, World

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cress.language.clauses import Rank, Term
 from cress.language.columns import SLACK, Columns
 from cress.language.parser import parse_expression, parse_rank, parse_requirement
+from cress.language.program import Program
 from cress.language.tree import Expression
 from cress.model.node import Load, Node, Value
 from tests.language import plain
@@ -56,7 +57,7 @@ class Table:
 
     def truths(self, expression: Expression) -> list[int]:
         out = np.full(64, 7, np.int8)
-        self.columns.program(expression).truths(self.nodes, out)
+        Program(self.columns, expression).truths(self.nodes, out)
         assert (out[len(self.worlds) :] == 7).all()
         return [int(x) for x in out[: len(self.worlds)]]
 
@@ -153,7 +154,7 @@ def test_what_a_rank_gives(text: str, values: tuple[float, ...]) -> None:
     table.put(1, node("b", ssd=False))
     table.put(2, node("c"))
     table.nodes[:3, FREE] = (8000, 4000, 0)
-    program = table.columns.program(parse_rank(text))
+    program = Program(table.columns, parse_rank(text))
     out = np.full(64, 7, np.float32)
     program.values(table.nodes, out)
     assert tuple(out[:3]) == values
@@ -170,10 +171,10 @@ def test_only_what_reads_idle_amounts_or_loads_is_dynamic() -> None:
         "Rack = a": False,
         "IdleGPU = 1 || SSD": True,
     }.items():
-        assert columns.program(parse_expression(text)).dynamic is dynamic, text
+        assert Program(columns, parse_expression(text)).dynamic is dynamic, text
     for text, dynamic in {"CPU": True, "CPU × 1": False, "SSD": False, "GPU + 1": True}.items():
-        assert columns.program(parse_rank(text)).dynamic is dynamic, text
-    assert columns.program(parse_requirement("Resource = <1>").clauses[0].expression).dynamic
+        assert Program(columns, parse_rank(text)).dynamic is dynamic, text
+    assert Program(columns, parse_requirement("Resource = <1>").clauses[0].expression).dynamic
 
 
 MEASURED = {
@@ -215,13 +216,13 @@ def test_a_load_in_a_rank_is_itself() -> None:
         "2 × CPULoad": (1.9, 0),
         "FreeMemory / 1G": (0.5, 0),
     }.items():
-        table.columns.program(parse_rank(text)).values(table.nodes, out)
+        Program(table.columns, parse_rank(text)).values(table.nodes, out)
         assert tuple(out[:2]) == tuple(np.float32(each) for each in values), text
 
 
 def test_a_program_follows_the_loads() -> None:
     table = Table()
-    program = table.columns.program(parse_expression("CPULoad < 0.5"))
+    program = Program(table.columns, parse_expression("CPULoad < 0.5"))
     table.put(0, node("a"))
     seen = []
     for load in (None, Load(cpu=100), Load(cpu=900), Load(cpu=100), None):
@@ -235,7 +236,7 @@ def test_a_program_follows_the_loads() -> None:
 
 def test_a_program_keeps_up_with_nodes_that_come_and_change() -> None:
     table = Table()
-    program = table.columns.program(parse_expression('Zone in ("x", "y") && ! (Tier = gold)'))
+    program = Program(table.columns, parse_expression('Zone in ("x", "y") && ! (Tier = gold)'))
     table.put(0, node("a", zone="x"))
     assert program.truth(table.nodes, 0) == -1
     table.put(1, node("b", zone="z"))
@@ -252,7 +253,7 @@ def test_values_that_no_node_has_any_more_are_forgotten() -> None:
     table = Table()
     table.put(0, node("a", load="0"))
     table.put(1, node("b", load="1000000"))
-    program = table.columns.program(parse_expression("Load >= 500"))
+    program = Program(table.columns, parse_expression("Load >= 500"))
     for number in range(10 * SLACK):
         table.put(0, node("a", load=str(number)))
         assert program.truth(table.nodes, 0) == int(number >= 500)
@@ -267,7 +268,7 @@ def test_only_the_given_places_are_worked_out() -> None:
     for f in range(5):
         table.put(f, node(f"n{f}"))
     out = np.full(64, 7, np.int8)
-    program = table.columns.program(parse_expression("CPU = 8"))
+    program = Program(table.columns, parse_expression("CPU = 8"))
     program.truths(table.nodes, out, np.array([1, 3]))
     assert out[:6].tolist() == [7, 1, 7, 1, 7, 7]
     program.truths(table.nodes, out, np.zeros(0, np.int64))
@@ -288,7 +289,7 @@ def _check(expression: Expression, terms: list[Expression], chosen: Chosen) -> N
     weights = (0.5, 1.0, -2.0)
     weighted = list(zip(weights, terms, strict=False))
     rank = Rank(tuple(Term(weight, each) for weight, each in weighted))
-    program = table.columns.program(rank)
+    program = Program(table.columns, rank)
     out = np.zeros(64, np.float32)
     program.values(table.nodes, out)
     limit = np.float64(3.0e38)

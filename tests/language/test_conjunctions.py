@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from cress.language.clauses import Clause, Kind, Requirement
 from cress.language.columns import Columns
 from cress.language.parser import parse_requirement
+from cress.language.program import Program
 from cress.language.tree import Expression, conjunction
 from cress.model.node import Node
 from tests.language.strategies import DIMENSIONS, conditions, nodes
@@ -30,7 +31,7 @@ class Cluster:
 
     def satisfy(self, expression: Expression) -> set[int]:
         out = np.zeros(len(self.nodes), np.int8)
-        self.columns.program(expression).truths(self.nodes, out)
+        Program(self.columns, expression).truths(self.nodes, out)
         return {int(f) for f in np.flatnonzero(out == 1)}
 
     def satisfy_all(self, clauses: tuple[Clause, ...]) -> set[int]:

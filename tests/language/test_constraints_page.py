@@ -11,6 +11,7 @@ import pytest
 from cress.language.clauses import MOST_CLAUSES, Kind
 from cress.language.columns import Columns
 from cress.language.parser import parse_rank, parse_requirement
+from cress.language.program import Program
 from cress.language.syntax import MOST_CHARACTERS, MOST_LEVELS
 from cress.language.tree import conjunction
 from cress.model.attributes import parse_label
@@ -65,7 +66,7 @@ def test_the_nodes_behind_the_arrow_satisfy_the_requirement(text: str, answer: s
     out = np.zeros(len(table), np.int8)
     clauses = parse_requirement(text).clauses
     assert {clause.kind for clause in clauses} <= {Kind.CONDITION, Kind.NODES, Kind.RESOURCE}
-    columns.program(conjunction(tuple(clause.expression for clause in clauses))).truths(table, out)
+    Program(columns, conjunction(tuple(clause.expression for clause in clauses))).truths(table, out)
     assert " ".join(name for f, name in enumerate(names) if out[f] == 1) == answer
 
 
@@ -73,7 +74,7 @@ def test_the_nodes_behind_the_arrow_satisfy_the_requirement(text: str, answer: s
 def test_the_nodes_have_the_rank_behind_the_arrow(text: str, answer: str) -> None:
     names, columns, table = nodes()
     out = np.zeros(len(table), np.float32)
-    columns.program(parse_rank(text)).values(table, out)
+    Program(columns, parse_rank(text)).values(table, out)
     assert ", ".join(f"{name} {out[f]:g}" for f, name in enumerate(names)) == answer
 
 

@@ -9,9 +9,9 @@ from cress.lifecycle.inputs import Input, Reported, Scale, Update
 from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
+from cress.model.family import Database, Service
 from cress.model.job import Job, JobType
 from cress.model.options import Options
-from cress.model.plan import Database, Service
 from cress.model.reports import Cause, Checked, Ended
 from cress.model.times import SECOND
 from tests.lifecycle.builders import UTC_AT_START, World, ended, job, started

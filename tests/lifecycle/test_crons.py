@@ -14,8 +14,8 @@ from cress.lifecycle.effects import Step
 from cress.lifecycle.family import Clockwork
 from cress.lifecycle.inputs import Hold, Input, Submit, Update
 from cress.lifecycle.machine import Machine
+from cress.model.family import Cron, Missed, Overlap
 from cress.model.job import Job, JobType
-from cress.model.plan import Cron, Missed, Overlap
 from cress.model.records import JobState
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
 from tests.lifecycle.builders import UTC_AT_START, World, after, job

@@ -10,8 +10,8 @@ import pytest
 from cress.lifecycle.family import Progress
 from cress.lifecycle.inputs import Submit, Update
 from cress.lifecycle.machine import Machine
+from cress.model.family import Dag
 from cress.model.job import Condition, Job, JobType
-from cress.model.plan import Dag
 from cress.model.records import JobState
 from tests.lifecycle.builders import World, after, job
 

@@ -6,12 +6,12 @@ import pytest
 
 from cress.lifecycle.inputs import ApplyGroups, Scale, Submit, Update
 from cress.lifecycle.machine import Machine
+from cress.model.family import Cron, Dag, Database, FamilySpec, Service
 from cress.model.job import Condition, Job, JobType
-from cress.model.plan import Cron, Dag, Database, Plan, Service
 from cress.model.records import JobState
 from tests.lifecycle.builders import World, after, group, job
 
-_TYPES: dict[type[Plan], JobType] = {
+_TYPES: dict[type[FamilySpec], JobType] = {
     Service: JobType.SERVICE,
     Database: JobType.DATABASE,
     Cron: JobType.CRON,
@@ -19,7 +19,7 @@ _TYPES: dict[type[Plan], JobType] = {
 }
 
 
-def family(plan: Plan, name: str = "web", tasks: int = 1, **more: object) -> Job:
+def family(plan: FamilySpec, name: str = "web", tasks: int = 1, **more: object) -> Job:
     return job(tasks, name=name, plan=plan, type=_TYPES[type(plan)], **more)  # type: ignore[arg-type]
 
 
@@ -27,7 +27,7 @@ PLANS = [Service(), Database(), Cron(when="0 0 1 1 *")]
 
 
 @pytest.mark.parametrize("plan", PLANS)
-def test_a_family_ends_when_it_is_cancelled_and_others_come_after_it(plan: Plan) -> None:
+def test_a_family_ends_when_it_is_cancelled_and_others_come_after_it(plan: FamilySpec) -> None:
     world = World()
     number, behind = world.submit(family(plan), job(after=after(-1, condition=Condition.ANY)))
     assert number in world.machine.families
@@ -42,7 +42,7 @@ def test_a_family_ends_when_it_is_cancelled_and_others_come_after_it(plan: Plan)
 
 
 @pytest.mark.parametrize("plan", PLANS)
-def test_a_name_is_taken_once_in_a_group(plan: Plan) -> None:
+def test_a_name_is_taken_once_in_a_group(plan: FamilySpec) -> None:
     world = World()
     (number,) = world.submit(family(plan))
     assert f"there is a {_TYPES[type(plan)].value} web in group default already, job {number}" in world.refuse(

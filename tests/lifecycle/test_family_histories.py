@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from cress.lifecycle.family import Family, Kept
 from cress.lifecycle.inputs import Hold, Input, NodeDead, NodeJoined, NodeLeft, Reported, Restarted, Scale, Update
 from cress.lifecycle.machine import Machine
+from cress.model.family import Service
 from cress.model.job import Job
 from cress.model.options import Options
-from cress.model.plan import Service
 from cress.model.reports import Cause, Checked, Ended, Report
 from cress.model.times import MINUTE, SECOND
 from tests.lifecycle.builders import UTC_AT_START, World, ended, node, started

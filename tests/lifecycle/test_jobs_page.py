@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from cress.lifecycle.inputs import Submit
 from cress.model.job import Job
-from cress.model.jobspec import parse_jobs
+from cress.model.jobfile.submit import parse_jobs
 from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.units import format_duration

@@ -8,9 +8,9 @@ import pytest
 from cress.lifecycle.inputs import ApplyGroups, Cordon, Drain, NodeDead, Scale, Submit
 from cress.lifecycle.names import resolve
 from cress.model.events import Outcome
+from cress.model.family import Service
 from cress.model.job import Job
 from cress.model.options import Options
-from cress.model.plan import Service
 from cress.model.records import JobState
 from cress.model.reports import Cause
 from cress.model.times import HOUR, MINUTE, SECOND

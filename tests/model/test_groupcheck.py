@@ -6,9 +6,9 @@ import pytest
 
 from cress.model.errors import InputError, InputErrors
 from cress.model.group import Group, Quota, SchedPolicy
-from cress.model.groupcheck import QuotaCheck, check_quotas, default_group, with_default_group
-from cress.model.groupconf import parse_groups
-from cress.model.groupdiff import ChangeKind, diff_groups, format_diff
+from cress.model.groups.check import QuotaCheck, check_quotas, default_group, with_default_group
+from cress.model.groups.conf import parse_groups
+from cress.model.groups.diff import ChangeKind, diff_groups, format_diff
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 

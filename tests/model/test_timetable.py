@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cress.model.group import Group, Quota, QuotaWindow
-from cress.model.quotatext import parse_resource_quota
+from cress.model.groups.quota_text import parse_resource_quota
+from cress.model.groups.timetable import local_time, next_change, quota_at, quota_at_utc, weekly_quotas
 from cress.model.resources import Dimensions
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
-from cress.model.timetable import local_time, next_change, quota_at, quota_at_utc, weekly_quotas
 
 SHANGHAI, BERLIN, LORD_HOWE, SAMOA = (
     ZoneInfo(name) for name in ("Asia/Shanghai", "Europe/Berlin", "Australia/Lord_Howe", "Pacific/Apia")

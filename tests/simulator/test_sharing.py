@@ -8,7 +8,7 @@ from msgspec.structs import replace as with_
 
 from benchmarks.bottleneck import mixed
 from benchmarks.sharing import Sharing
-from cress.model.optionparse import parse_assignments
+from cress.model.option_text import parse_assignments
 from cress.simulator.workload import NO_LIMIT, Workload
 from tests.simulator.builders import SECOND, workload
 from tests.simulator.plain import LogJob

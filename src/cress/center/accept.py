@@ -8,12 +8,12 @@ from collections.abc import Collection, Sequence
 from cress.core.placing.submitted_constraints import constrained
 from cress.lifecycle import moments
 from cress.model.errors import InputError, InputErrors
+from cress.model.family import Cron, Service
 from cress.model.job import Job
-from cress.model.jobreader import below
-from cress.model.jobspec import JobSpec
-from cress.model.jobspec import read_jobs as read_specs
-from cress.model.jobvalues import raise_all
-from cress.model.plan import Cron, Service
+from cress.model.jobfile.job import JobSpec
+from cress.model.jobfile.reader import below
+from cress.model.jobfile.submit import read_jobs as read_specs
+from cress.model.jobfile.values import raise_all
 from cress.model.resources import Dimensions
 
 # The user who may have tasks run as anybody, as on the nodes themselves.

@@ -19,11 +19,11 @@ from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle import families
 from cress.lifecycle.inputs import Input, Scale, Submit, Update
 from cress.model.errors import InputError, InputErrors, NotAccepted
+from cress.model.family import Service
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job, JobType
-from cress.model.jobreader import below
-from cress.model.jobspec import JobSpec
-from cress.model.plan import Service
+from cress.model.jobfile.job import JobSpec
+from cress.model.jobfile.reader import below
 from cress.model.records import JobState
 from cress.model.run import Run
 from cress.protocol.views import AppliedJob

@@ -26,8 +26,8 @@ from cress.lifecycle.inputs import Input, Record, Reported, Update, encode_recor
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
+from cress.model.family import Database, Service
 from cress.model.node import Load, Node
-from cress.model.plan import Database, Service
 from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.store.base import Batch, Damaged, Store, StoreError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cress.center.yamlfile import document, is_empty, is_kind, read_text
 from cress.lifecycle.inputs import SetLicences
 from cress.model.errors import InputError, InputErrors
-from cress.model.joblicences import Licences, amount, named
+from cress.model.jobfile.licences import Licences, amount, named
 from cress.model.units import closest
 
 if TYPE_CHECKING:

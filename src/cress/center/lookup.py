@@ -16,9 +16,9 @@ from cress.center.engine import Engine
 from cress.lifecycle.family import Family
 from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.model.events import Outcome
+from cress.model.family import Dag
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job, JobType
-from cress.model.plan import Dag
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.store.base import StoreError
 

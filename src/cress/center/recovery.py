@@ -13,7 +13,7 @@ from cress.center.settings import Settings
 from cress.lifecycle.inputs import Record, Restarted, decode_record, encode_record
 from cress.lifecycle.machine import VERSION, Machine
 from cress.model.errors import InputError
-from cress.model.optionparse import parse_assignments
+from cress.model.option_text import parse_assignments
 from cress.model.options import Options
 from cress.store.base import Batch, Damaged, Saved, Store, StoreError
 

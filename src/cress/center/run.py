@@ -33,7 +33,7 @@ from cress.center.settings import Settings
 from cress.center.topology import Topology, read_topology
 from cress.core.warm import warm_up
 from cress.model.errors import InputError
-from cress.model.joblicences import Licences
+from cress.model.jobfile.licences import Licences
 from cress.store.base import StoreError
 from cress.store.sqlite import SqliteStore
 

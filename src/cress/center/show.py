@@ -28,10 +28,10 @@ from cress.lifecycle.jobs import record_of
 from cress.lifecycle.live import AWAY, LiveAttempt, LiveNode
 from cress.lifecycle.names import Place, ports_of
 from cress.model.errors import InputError
+from cress.model.groups.quota_text import SCALE, format_resource_quota
 from cress.model.job import JobType
-from cress.model.jobports import DYNAMIC
+from cress.model.jobfile.ports import DYNAMIC
 from cress.model.node import DISK_KIND
-from cress.model.quotatext import SCALE, format_resource_quota
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.run import Run

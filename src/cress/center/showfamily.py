@@ -15,8 +15,8 @@ from cress.lifecycle.family import Clockwork, Family, Kept, Progress
 from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.lifecycle.moments import next_after
 from cress.model.errors import InputError
-from cress.model.jobspec import parse_jobs
-from cress.model.plan import Cron, Dag, Service
+from cress.model.family import Cron, Dag, Service
+from cress.model.jobfile.submit import parse_jobs
 from cress.model.records import JobRecord, JobState
 from cress.model.run import Run
 from cress.model.times import SECOND

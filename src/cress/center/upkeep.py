@@ -15,7 +15,7 @@ from cress.lifecycle.family import Family
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
-from cress.model.plan import Dag
+from cress.model.family import Dag
 from cress.model.run import Run
 from cress.store.base import Batch, Saved, StoreError
 from cress.store.sqlite import MARK, SqliteStore, beside

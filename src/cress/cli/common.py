@@ -194,7 +194,7 @@ def licences_of(texts: list[str] | None, file: Path | None) -> tuple[tuple[str, 
         return ()
     if file is not None:
         raise InputError("is given beside --licences", hint="one of both", field="--licence")
-    from cress.model.joblicences import totals
+    from cress.model.jobfile.licences import totals
 
     try:
         return totals(pairs(texts, "--licence", "NAME=N"))

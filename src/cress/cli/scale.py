@@ -42,7 +42,7 @@ def scale(
 ) -> None:
     """Give a service or database another number of tasks."""
     with told("scale"):
-        from cress.model.jobvalues import MAX_TASKS
+        from cress.model.jobfile.values import MAX_TASKS
         from cress.model.units import parse_count
 
         try:

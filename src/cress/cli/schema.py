@@ -19,6 +19,6 @@ Exit codes: 0 done.
 def schema() -> None:
     """Print the JSON Schema of job files."""
     with told("schema"):
-        from cress.model.jobschema import schema_text
+        from cress.model.jobfile.schema import schema_text
 
         print(schema_text())

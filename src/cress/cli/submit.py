@@ -14,7 +14,7 @@ from cress.cli.common import STANDARD_INPUT, Data, Json, Licence, connect, print
 from cress.cli.errors import Interrupted, told
 from cress.cli.tables import clean
 from cress.model.errors import InputError, InputErrors, NotAccepted
-from cress.model.jobfolder import in_folder, needs_folder
+from cress.model.jobfile.directory import in_folder, needs_folder
 
 if TYPE_CHECKING:
     from cress.cli.jobfile import Entry
@@ -102,9 +102,9 @@ def with_licences(mapping: dict[str, object], texts: list[str] | None) -> dict[s
     """The job with these licences, instead of those that it names."""
     if not texts:
         return mapping
-    from cress.model.jobkeys import ALIASES
-    from cress.model.joblicences import licences
-    from cress.model.jobreader import plain
+    from cress.model.jobfile.keys import ALIASES
+    from cress.model.jobfile.licences import licences
+    from cress.model.jobfile.reader import plain
 
     try:
         licences(texts)

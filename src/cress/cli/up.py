@@ -99,7 +99,7 @@ def up(
 ) -> None:
     """Start a center and executors on this machine."""
     with told("up", "center"):
-        from cress.model.optionparse import parse_assignments
+        from cress.model.option_text import parse_assignments
         from cress.model.resources import Dimensions
         from cress.model.vectors import parse_vector
 

@@ -71,7 +71,7 @@ def _read(files: Sequence[str]) -> tuple[list[Entry], list[InputError]]:
 def _mistakes(entries: Sequence[Entry]) -> tuple[list[InputError], str]:
     """What is wrong with jobs, and what could not be checked."""
     from cress.cli.submit import files_of, in_file
-    from cress.model.jobspec import parse_jobs
+    from cress.model.jobfile.submit import parse_jobs
 
     given = [entry.mapping for entry in entries]
     unchecked = ""

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
-
-if TYPE_CHECKING:
-    from cress.client.jobs import Step
+from typing import Any, TypeAlias, TypedDict
 
 Duration: TypeAlias = str | float | timedelta
 Resource: TypeAlias = str | Mapping[str, str | float]
@@ -20,7 +17,7 @@ Path: TypeAlias = str | PathLike[str]
 Licences: TypeAlias = str | Sequence[str] | Mapping[str, int]
 Check: TypeAlias = Mapping[str, Any]
 # One: an id, a name, a handle or a step.
-Behind: TypeAlias = "int | str | Named | Step"
+Behind: TypeAlias = "int | str | Named | NamedStep"
 After: TypeAlias = "Behind | Sequence[Behind] | Mapping[Any, str]"
 Files: TypeAlias = Mapping[str, str] | Sequence[Mapping[str, Any]]
 
@@ -29,6 +26,12 @@ class Named:
     """Something with the id of a job: a handle."""
 
     id: int
+
+
+class NamedStep:
+    """Something with the name of a step of a dag."""
+
+    name: str
 
 
 class TaskKeys(TypedDict, total=False):

@@ -18,11 +18,12 @@ from cress.client.jobkeys import (
     DatabaseKeys,
     JobKeys,
     Named,
+    NamedStep,
     ServiceKeys,
     StepKeys,
 )
 from cress.model.errors import InputError
-from cress.model.jobfolder import in_folder, needs_folder
+from cress.model.jobfile.directory import in_folder, needs_folder
 from cress.model.units import one_of
 
 Command: TypeAlias = str | Sequence[str]
@@ -88,7 +89,7 @@ class Cron(JobFile):
         super().__init__({"name": name, "when": when, "command": command, **keys})
 
 
-class Step:
+class Step(NamedStep):
     """A step of a dag; other steps name it in their ``after``."""
 
     KEYS: ClassVar[frozenset[str]] = frozenset({"command", *StepKeys.__annotations__})

@@ -6,8 +6,8 @@ none. What a program wants to know of an attribute is a table over the distinct 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,6 @@ from cress.language.names import FREE_MEMORY, LOADS, NODE_NAMES, key_of
 from cress.language.values import known
 from cress.model.node import Load, Node, Value
 from cress.model.resources import Dimensions
-
-if TYPE_CHECKING:
-    from cress.language.clauses import Rank, Term
-    from cress.language.program import Program
-    from cress.language.tree import Expression
 
 # Attributes looked at together: a comparison of two attributes is one of a pair of values.
 Key: TypeAlias = tuple[str, ...]
@@ -197,15 +192,6 @@ class Columns:
                 self.tables.clear()
             found = self.tables[key] = Table(column, question, nothing)
         return found
-
-    def program(self, what: Expression | Rank | Iterable[Term]) -> Program:
-        """A condition, or the expressions of a rank, made ready to run; see ``program.Program``.
-
-        Terms of a rank that are no expressions (a port, a disk …) are left out: whoever knows them adds them.
-        """
-        from cress.language.program import Program
-
-        return Program(self, what)
 
     def _more(self, rows: int, nodes: int) -> None:
         codes = np.zeros((rows, nodes), np.int32)

@@ -59,7 +59,10 @@ _COMPARISONS = {
 
 
 class Program:
-    """Runs over all nodes of its columns, or over some. ``dynamic``: it reads idle amounts, or loads."""
+    """A condition, or the terms of a rank, compiled: runs over all nodes of ``columns`` or over some.
+
+    ``dynamic``: it reads idle amounts or loads. Terms of a rank that are not expressions (a port, a disk …) are left out.
+    """
 
     def __init__(self, columns: Columns, what: Expression | Rank | Iterable[Term]) -> None:
         self.columns = columns

@@ -6,6 +6,7 @@ import numpy as np
 
 from cress.language.columns import Columns
 from cress.language.parser import parse_expression
+from cress.language.program import Program
 from cress.model.node import Node
 from cress.model.resources import Dimensions
 
@@ -15,7 +16,7 @@ def warm_up() -> None:
     dimensions = Dimensions()
     columns = Columns(dimensions)
     columns.set_node(0, Node(name="n1", capacity=(1,) * len(dimensions)))
-    program = columns.program(parse_expression('Name = "n1" && IdleCPU > 0'))
+    program = Program(columns, parse_expression('Name = "n1" && IdleCPU > 0'))
     nodes = np.ones((1, 2 * len(dimensions)), np.int64)
     program.truths(nodes, np.zeros(1, np.int8), np.zeros(1, np.int64))
     program.values(nodes, np.zeros(1, np.float32), np.zeros(1, np.int64))

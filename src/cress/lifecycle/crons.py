@@ -20,11 +20,11 @@ from cress.lifecycle.moments import last_before, next_after
 from cress.lifecycle.timers import MOMENT
 from cress.lifecycle.zones import zone_of
 from cress.model.errors import InputError
+from cress.model.family import Cron, Missed, Overlap
+from cress.model.groups.timetable import local_time
 from cress.model.job import Job, JobType
-from cress.model.plan import Cron, Missed, Overlap
 from cress.model.records import JobRecord
 from cress.model.times import HOUR, MINUTE, SECOND
-from cress.model.timetable import local_time
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine

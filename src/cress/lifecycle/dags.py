@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from cress.lifecycle.family import Family, Progress
 from cress.lifecycle.live import LiveJob
 from cress.model.errors import InputError, NotAccepted
+from cress.model.family import Dag
 from cress.model.job import Condition, Job
-from cress.model.plan import Dag
 from cress.model.records import JobRecord, JobState
 
 if TYPE_CHECKING:

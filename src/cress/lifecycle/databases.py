@@ -14,8 +14,8 @@ from cress.lifecycle.live import LiveJob
 from cress.lifecycle.members import timer_name
 from cress.lifecycle.reasons import again_in, lasting, reason
 from cress.lifecycle.timers import AGAIN, MOVE
+from cress.model.family import Database
 from cress.model.job import Job
-from cress.model.plan import Database
 from cress.model.records import JobRecord
 from cress.model.units import format_duration
 

@@ -16,9 +16,9 @@ from cress.lifecycle.reasons import comes_after
 from cress.lifecycle.timers import OF_FAMILIES, OF_TASKS
 from cress.model.errors import NotAccepted
 from cress.model.events import JobHeld
+from cress.model.family import Cron, Dag, Database, FamilySpec, Service
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
-from cress.model.plan import Cron, Dag, Database, Plan, Service
 from cress.model.records import JobRecord, JobState
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Kind(Protocol):
         """What it waits for, as a sentence; empty: nothing."""
 
 
-_KINDS: dict[type[Plan], Kind] = {Service: services, Database: databases, Cron: crons, Dag: dags}
+_KINDS: dict[type[FamilySpec], Kind] = {Service: services, Database: databases, Cron: crons, Dag: dags}
 _UNIQUE = (Service, Database, Cron)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cress.lifecycle.families import by_name
 from cress.lifecycle.family import Family, Kept
 from cress.lifecycle.standing import stand_of
-from cress.model.plan import Database, Service
+from cress.model.family import Database, Service
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine

@@ -14,8 +14,8 @@ from cress.lifecycle.outcomes import Judgement, backoff
 from cress.lifecycle.timers import AGAIN, READY, UNFIT
 from cress.model.errors import InputError
 from cress.model.events import Outcome
+from cress.model.family import Database, Service
 from cress.model.job import Job
-from cress.model.plan import Database, Service
 from cress.model.reports import Cause, Ended
 from cress.model.times import MINUTE
 

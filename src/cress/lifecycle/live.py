@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from cress.model.family import Database, Service
 from cress.model.job import Condition, Job
 from cress.model.node import Allocated, Load, Local, Node
-from cress.model.plan import Database, Service
 from cress.model.run import Host
 
 AWAY = "its executor is not connected"

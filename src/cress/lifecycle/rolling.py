@@ -16,8 +16,8 @@ from cress.lifecycle import jobs, kept, members
 from cress.lifecycle.family import Family, Kept, Version
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.standing import Stand, look, standing
+from cress.model.family import Service
 from cress.model.job import Job
-from cress.model.plan import Service
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine

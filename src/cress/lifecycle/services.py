@@ -14,8 +14,8 @@ from cress.lifecycle.moments import check as check_moments
 from cress.lifecycle.moments import last_before, next_after
 from cress.lifecycle.timers import COUNT
 from cress.model.errors import InputError
+from cress.model.family import Service
 from cress.model.job import Job
-from cress.model.plan import Service
 from cress.model.records import JobRecord
 from cress.model.times import SECOND
 

@@ -23,10 +23,10 @@ from cress.lifecycle.live import LiveJob
 from cress.model.devices import WHOLE
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import JobSubmitted
+from cress.model.family import Dag
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
-from cress.model.jobspec import below
-from cress.model.plan import Dag
+from cress.model.jobfile.job import below
 from cress.model.records import JobState
 from cress.model.resources import DISK_DIMENSIONS, Measure
 from cress.model.times import DAY

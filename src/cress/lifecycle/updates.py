@@ -11,8 +11,8 @@ from cress.lifecycle.families import kind_of
 from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Scale, Update
 from cress.model.errors import InputError, NotAccepted
+from cress.model.family import Cron, Dag, Database, Service
 from cress.model.group import DEFAULT_GROUP
-from cress.model.plan import Cron, Dag, Database, Service
 
 if TYPE_CHECKING:
     from cress.lifecycle.machine import Machine

@@ -13,8 +13,8 @@ import msgspec
 
 from cress.model.devices import MAX_ID, MOST_DEVICES
 from cress.model.errors import InputError, InputErrors
-from cress.model.jobreader import Reader, below, mapping_of
-from cress.model.jobvalues import MAX_ERRORS, as_number, as_text, mistakes, shown
+from cress.model.jobfile.reader import Reader, below, mapping_of
+from cress.model.jobfile.values import MAX_ERRORS, as_number, as_text, mistakes, shown
 from cress.model.node import DISK_KIND, Device
 from cress.model.resources import BASE_DIMENSIONS, DISK_DIMENSIONS, Dimensions
 from cress.model.units import one_of, parse_count

@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from cress.model.plan import Plan
+from cress.model.family import FamilySpec
 from cress.model.resources import ResourceVector
 from cress.model.times import SECOND
 
@@ -83,7 +83,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     application: str = ""
     job_failure: bool = True
     max_running: int = 0
-    plan: Plan | None = None
+    plan: FamilySpec | None = None
     family: int = 0
     licences: tuple[tuple[str, int], ...] = ()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from cress.model.errors import InputError, InputErrors
-from cress.model.jobvalues import MAX_ERRORS
+from cress.model.jobfile.values import MAX_ERRORS
 from cress.model.node import Node
 from cress.model.resources import BASE_DIMENSIONS, Dimensions, ResourceVector
 from cress.model.units import parse_count, parse_dimension

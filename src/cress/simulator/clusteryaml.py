@@ -10,9 +10,9 @@ from cress.model import devicefile
 from cress.model.attributes import plain
 from cress.model.devices import capacity_with, check_devices, facts_of
 from cress.model.errors import InputError
-from cress.model.joblicences import totals
-from cress.model.jobreader import below
-from cress.model.jobvalues import mistakes
+from cress.model.jobfile.licences import totals
+from cress.model.jobfile.reader import below
+from cress.model.jobfile.values import mistakes
 from cress.model.node import DYNAMIC_PORTS, Device, Node, Value
 from cress.model.resources import Dimensions
 from cress.model.units import closest, parse_count, parse_duration

@@ -10,7 +10,7 @@ import numpy as np
 
 from cress.model.errors import InputError, InputErrors
 from cress.model.group import DEFAULT_GROUP, Group, Quota, SchedPolicy
-from cress.model.optionparse import parse_option
+from cress.model.option_text import parse_option
 from cress.model.units import one_of
 from cress.simulator.workload import Cluster, Ints, Workload
 
@@ -91,8 +91,8 @@ def configure(workload: Workload, path: Path | None, accounting: str) -> Workloa
     """The workload with the groups of the file, else its own, else made-up ones."""
     if path is not None:
         # Only runs with a file of groups pay for the import.
-        from cress.model.groupcheck import check_quotas
-        from cress.model.groupconf import parse_groups
+        from cress.model.groups.check import check_quotas
+        from cress.model.groups.conf import parse_groups
 
         try:
             text = path.read_bytes()

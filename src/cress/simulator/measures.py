@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.model.group import DEFAULT_GROUP, Group, Quota
+from cress.model.groups.timetable import next_change, quota_at_utc
 from cress.model.resources import ResourceVector
-from cress.model.timetable import next_change, quota_at_utc
 from cress.simulator.attempts import NOT_YET, Attempts
 from cress.simulator.dags import Dags, dags_of, ready_times
 from cress.simulator.groups import NOWHERE

@@ -15,7 +15,7 @@ from cress.core.scheduler import Scheduler
 from cress.model.errors import InputError
 from cress.model.events import ClockSet, GroupsApplied, LicencesSet, NodeAdded, RacksSet
 from cress.model.job import Job
-from cress.model.optionparse import format_option, parse_assignments
+from cress.model.option_text import format_option, parse_assignments
 from cress.model.options import Options
 from cress.simulator.engine import TOGETHER, Engine
 from cress.simulator.files import make_directory, whole_file

@@ -18,12 +18,13 @@ from cress.center.show import job_view, run_of
 from cress.center.showfamily import succeeded_steps
 from cress.lifecycle.inputs import Scale, Submit
 from cress.model.errors import NotAccepted
+from cress.model.family import Dag
 from cress.model.job import JobType
-from cress.model.jobschema import schema_text
-from cress.model.jobspec import JobSpec, parse_jobs
-from cress.model.jobsteps import without_done
-from cress.model.jobvalues import MAX_TASKS
-from cress.model.plan import Dag
+from cress.model.jobfile.dag import without_done
+from cress.model.jobfile.job import JobSpec
+from cress.model.jobfile.schema import schema_text
+from cress.model.jobfile.submit import parse_jobs
+from cress.model.jobfile.values import MAX_TASKS
 from cress.model.records import JobRecord
 from cress.model.units import parse_count
 from cress.protocol.views import AppliedJobs

@@ -16,9 +16,9 @@ from cress.lifecycle.inputs import ApplyGroups
 from cress.model.errors import InputError, InputErrors
 from cress.model.events import GroupsApplied
 from cress.model.group import DEFAULT_GROUP, Group
-from cress.model.groupcheck import check_quotas, default_group, with_default_group
-from cress.model.groupconf import ParsedGroups, format_groups, parse_groups
-from cress.model.groupdiff import diff_groups, format_diff
+from cress.model.groups.check import check_quotas, default_group, with_default_group
+from cress.model.groups.conf import ParsedGroups, format_groups, parse_groups
+from cress.model.groups.diff import diff_groups, format_diff
 from cress.model.units import format_share, one_of
 from cress.protocol.views import Applied, GroupsPage
 

@@ -25,9 +25,9 @@ from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Cancel, Hold, Submit
 from cress.lifecycle.live import LiveJob
 from cress.model.errors import InputError, NotAccepted
+from cress.model.family import Dag
 from cress.model.job import Job, JobType
-from cress.model.jobspec import JobSpec
-from cress.model.plan import Dag
+from cress.model.jobfile.job import JobSpec
 from cress.model.records import JobRecord, JobState
 from cress.model.times import SECOND
 from cress.model.units import one_of

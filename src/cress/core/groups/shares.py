@@ -18,12 +18,12 @@ from cress.core.jobs import Attempt, JobState
 from cress.core.placing.vetoes import Verdict
 from cress.core.tables.cluster import Cluster
 from cress.model.group import DEFAULT_GROUP, Group, Quota
-from cress.model.groupcheck import default_group
-from cress.model.optionparse import resolve_options
+from cress.model.groups.check import default_group
+from cress.model.groups.timetable import next_change, quota_at_utc
+from cress.model.option_text import resolve_options
 from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import NEVER
-from cress.model.timetable import next_change, quota_at_utc
 
 if TYPE_CHECKING:
     from cress.core.preemption import Claim

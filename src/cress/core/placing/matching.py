@@ -21,6 +21,7 @@ from cress.core.placing.constraints import BY_EXPRESSION, NO_WANTS, Wants
 from cress.core.placing.relations import Own, Relations, Whose
 from cress.language.clauses import Clause, Kind
 from cress.language.columns import Columns
+from cress.language.program import Program
 from cress.model.node import Load, Node
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Condition(Predicate):
     def __init__(self, matching: Matching, clause: Clause) -> None:
         self.text = str(clause)
         self._matching = matching
-        self._program = matching.columns.program(clause.expression)
+        self._program = Program(matching.columns, clause.expression)
         self.dynamic = self._program.dynamic
 
     def excludes(self, places: Ints) -> Bools:
@@ -130,7 +131,7 @@ class Match:
         self.first: Firsts = np.zeros(0, np.int8)
         # The expressions of the rank are one program; the other terms are predicates.
         self._matching = matching
-        self._program = matching.columns.program(wants.terms)
+        self._program = Program(matching.columns, wants.terms)
         self._terms = [
             (np.float32(term.weight), matching.predicate(term.what, wants))
             for term in wants.terms

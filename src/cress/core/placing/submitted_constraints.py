@@ -13,8 +13,8 @@ from cress.language.tree import In, Name
 from cress.language.trouble import Misplaced, trouble
 from cress.model.errors import InputError, InputErrors
 from cress.model.job import Job
-from cress.model.jobclauses import ClauseText
-from cress.model.jobspec import JobSpec, below
+from cress.model.jobfile.clauses import ClauseText
+from cress.model.jobfile.job import JobSpec, below
 
 
 def constrained(specs: Sequence[JobSpec]) -> list[Job]:

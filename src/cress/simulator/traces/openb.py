@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cress.model.devices import MOST_DEVICES, facts_of
 from cress.model.errors import InputError, InputErrors
-from cress.model.jobvalues import MAX_ERRORS
+from cress.model.jobfile.values import MAX_ERRORS
 from cress.model.node import Device, Node
 from cress.model.resources import Dimensions
 from cress.simulator.notes import Notes

@@ -17,8 +17,8 @@ import numpy as np
 from cress.core.placing.constraints import check_constraints
 from cress.model.errors import InputError
 from cress.model.job import Condition
-from cress.model.joblicences import licences as read_licences
-from cress.model.jobvalues import mistakes
+from cress.model.jobfile.licences import licences as read_licences
+from cress.model.jobfile.values import mistakes
 from cress.model.resources import Dimensions
 from cress.model.times import DAY
 from cress.model.units import closest, parse_count, parse_dimension, parse_duration

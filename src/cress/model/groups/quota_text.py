@@ -11,8 +11,8 @@ import re
 
 from cress.model.errors import InputError, InputErrors
 from cress.model.group import Quota, QuotaWindow
+from cress.model.groups.timetable import DAY_MINUTES
 from cress.model.resources import Dimensions
-from cress.model.timetable import DAY_MINUTES
 from cress.model.units import AMOUNT_LIMIT, closest, parse_count
 from cress.model.vectors import format_vector, parse_vector
 

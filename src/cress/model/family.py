@@ -1,6 +1,6 @@
-"""Plans: what makes a job more than a number of tasks that end — service, database, cron, dag.
+"""Families: jobs whose tasks are jobs themselves, their members: service, database, cron, dag (design note 0006).
 
-A job with a plan is a **family**: its tasks are jobs themselves, its **members** (design note 0006).
+The spec of a family (``Job.plan``) says how its members are made and replaced.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Missed(Enum):
     ONCE = "once"  # one run, however many were missed
 
 
-class _Plan(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+class _Spec(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
     pass
 
 
-class Service(_Plan, frozen=True):
+class Service(_Spec, frozen=True):
     """Kept at its task count. Its members are one job for each task.
 
     ``checked``: its runs have a check of readiness, else a task is ready ``ready_after`` µs after its start. An update
@@ -49,7 +49,7 @@ class Service(_Plan, frozen=True):
     zone: str = "UTC"
 
 
-class Database(_Plan, frozen=True):
+class Database(_Spec, frozen=True):
     """A service whose tasks have an identity: index, directory and node stay, and each is alive at most once.
 
     They start in order, each when the one before is ready; an update goes the other way round, one at a time. A task
@@ -62,7 +62,7 @@ class Database(_Plan, frozen=True):
     move_after: int = 5 * MINUTE
 
 
-class Cron(_Plan, frozen=True):
+class Cron(_Spec, frozen=True):
     """Runs at the moments of the expression ``when``, read in the time zone ``zone``. Its members are its runs."""
 
     when: str
@@ -71,7 +71,7 @@ class Cron(_Plan, frozen=True):
     missed: Missed = Missed.SKIP
 
 
-class Dag(_Plan, frozen=True):
+class Dag(_Spec, frozen=True):
     """Steps that come after each other: its members are jobs of the same submit, named in ``steps``, in their order.
 
     ``resumed`` is the dag whose successful steps were left out; 0: none.
@@ -81,4 +81,4 @@ class Dag(_Plan, frozen=True):
     resumed: int = 0
 
 
-Plan: TypeAlias = Service | Database | Cron | Dag
+FamilySpec: TypeAlias = Service | Database | Cron | Dag

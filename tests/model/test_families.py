@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from cress.model.errors import InputError, InputErrors
+from cress.model.family import Cron, Dag, Database, Missed, Overlap, Service
 from cress.model.job import Condition, JobType
-from cress.model.jobfolder import in_folder
-from cress.model.jobspec import JobSpec, parse_jobs
-from cress.model.jobsteps import without_done
-from cress.model.plan import Cron, Dag, Database, Missed, Overlap, Service
+from cress.model.jobfile.dag import without_done
+from cress.model.jobfile.directory import in_folder
+from cress.model.jobfile.job import JobSpec
+from cress.model.jobfile.submit import parse_jobs
 from cress.model.resources import Dimensions
 from cress.model.run import Check, File
 from cress.model.times import HOUR, MINUTE, SECOND

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from cress.model.errors import InputError
-from cress.model.jobreader import Reader, below, mapping_of
-from cress.model.jobvalues import as_text, as_word, mistakes, raise_all, shown, truth
+from cress.model.jobfile.reader import Reader, below, mapping_of
+from cress.model.jobfile.values import as_text, as_word, mistakes, raise_all, shown, truth
 from cress.model.run import File
 
 MAX_FILES = 1_000

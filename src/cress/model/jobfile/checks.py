@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from cress.model import jobvalues as values
 from cress.model.errors import InputError
-from cress.model.jobports import Ports
-from cress.model.jobreader import Reader, mapping_of
-from cress.model.jobvalues import as_number, as_text, raise_all, shown
+from cress.model.jobfile import values
+from cress.model.jobfile.ports import Ports
+from cress.model.jobfile.reader import Reader, mapping_of
+from cress.model.jobfile.values import as_number, as_text, raise_all, shown
 from cress.model.run import Check
 from cress.model.times import DAY, HOUR, MILLISECOND, SECOND
 from cress.model.units import format_duration, one_of, parse_count, parse_duration

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from cress.model.errors import InputError
-from cress.model.jobvalues import as_number, raise_all, shown
+from cress.model.jobfile.values import as_number, raise_all, shown
 
 # Names and numbers; 0 is a dynamic one.
 Ports: TypeAlias = tuple[tuple[str, int], ...]

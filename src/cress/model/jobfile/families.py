@@ -1,4 +1,4 @@
-"""What makes a service, a database or a cron job in a job file: the values of their keys, and the plans of these.
+"""Values of the keys of services, databases and cron jobs.
 
 Cron expressions and time zones are texts here; ``lifecycle.moments`` knows what they may be.
 """
@@ -9,11 +9,9 @@ from enum import Enum
 from typing import TypeVar
 
 from cress.model.errors import InputError
-from cress.model.job import JobType
-from cress.model.jobchecks import LEAST_WAIT, MOST_WAIT, duration
-from cress.model.jobreader import Reader, below, mapping_of
-from cress.model.jobvalues import MAX_TASKS, as_number, as_text, as_word, mistakes, raise_all, shown
-from cress.model.plan import Cron, Database, Missed, Overlap, Plan, Service
+from cress.model.family import Missed, Overlap
+from cress.model.jobfile.reader import Reader, below, mapping_of
+from cress.model.jobfile.values import MAX_TASKS, as_number, as_text, as_word, mistakes, raise_all, shown
 from cress.model.units import one_of, parse_count
 
 MAX_MOMENTS = 100
@@ -22,40 +20,7 @@ TIMETABLE_KEYS = ("at", "tasks")
 
 _CRON_HINT = "minute hour day month weekday: 0 8 * * 1-5"
 _TIMETABLE_HINT = 'a list of {at: "0 8 * * 1-5", tasks: 10}'
-_NO_TIMETABLE: tuple[tuple[str, int], ...] = ()
 _E = TypeVar("_E", bound=Enum)
-
-
-def plan(reader: Reader, type_: JobType, *, checked: bool) -> Plan | None:
-    """The plan of a job of this type, of one that ends none; ``checked``: it says how to see whether it is ready."""
-    match type_:
-        case JobType.SERVICE:
-            service = Service()
-            return Service(
-                checked=checked,
-                ready_after=reader.read("ready_after", duration(0, MOST_WAIT), service.ready_after),
-                max_unavailable=reader.read("max_unavailable", _count, service.max_unavailable),
-                update_timeout=reader.read("update_timeout", duration(LEAST_WAIT, MOST_WAIT), service.update_timeout),
-                timetable=reader.read("timetable", timetable, _NO_TIMETABLE),
-                zone=reader.read("zone", zone, service.zone),
-            )
-        case JobType.DATABASE:
-            base = Database()
-            return Database(
-                checked=checked,
-                ready_after=reader.read("ready_after", duration(0, MOST_WAIT), base.ready_after),
-                update_timeout=reader.read("update_timeout", duration(LEAST_WAIT, MOST_WAIT), base.update_timeout),
-                move_after=reader.read("move_after", duration(0, MOST_WAIT), base.move_after),
-            )
-        case JobType.CRON:
-            return Cron(
-                when=reader.read("when", expression, ""),
-                zone=reader.read("zone", zone, "UTC"),
-                overlap=reader.read("overlap", overlap, Overlap.FORBID),
-                missed=reader.read("missed", missed, Missed.SKIP),
-            )
-        case _:
-            return None
 
 
 def expression(value: object) -> str:
@@ -111,10 +76,6 @@ def _moment(entry: object) -> tuple[str, int]:
     tasks = reader.read("tasks", lambda given: parse_count(as_number(given), most=MAX_TASKS), 0)
     raise_all(reader.errors)
     return at, tasks
-
-
-def _count(value: object) -> int:
-    return parse_count(as_number(value), least=1, most=MAX_TASKS)
 
 
 def _word(value: object, kind: type[_E], hint: str) -> _E:

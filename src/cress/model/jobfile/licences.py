@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from cress.model.errors import InputError
-from cress.model.jobvalues import as_number, mistakes, raise_all, shown
+from cress.model.jobfile.values import as_number, mistakes, raise_all, shown
 from cress.model.units import parse_count
 
 # Names and how many, by name.

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from cress.model.errors import InputError, InputErrors
 from cress.model.job import Condition, Job, OnPartition
-from cress.model.jobspec import KEYS, MAX_RUN_BYTES, JobSpec, default_name, parse_job, parse_jobs
-from cress.model.jobvalues import DEFAULT_RESOURCE, MAX_TASKS
+from cress.model.jobfile.job import KEYS, MAX_RUN_BYTES, JobSpec, default_name, parse_job
+from cress.model.jobfile.submit import parse_jobs
+from cress.model.jobfile.values import DEFAULT_RESOURCE, MAX_TASKS
 from cress.model.resources import Dimensions
 from cress.model.run import Run
 from cress.model.times import MINUTE, SECOND
@@ -313,9 +314,9 @@ def test_all_mistakes_are_told_at_once() -> None:
     sentences = refused({"tasks": 0, "nmae": "x", "resource": {"cpu": "-1", "memory": "8Q"}, "gang": []})
     assert [sentence.partition(":")[0] for sentence in sentences] == [
         "nmae",
+        "gang",
         "command",
         "tasks",
-        "gang",
         "resource.cpu",
         "resource.memory",
     ]

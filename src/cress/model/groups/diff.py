@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cress.model.group import Group
-from cress.model.groupconf import NAME, group_values
-from cress.model.quotatext import CPU
+from cress.model.groups.conf import NAME, group_values
+from cress.model.groups.quota_text import CPU
 from cress.model.resources import Dimensions
 
 

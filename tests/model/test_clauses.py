@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cress.model.errors import InputError
-from cress.model.jobspec import JobSpec, parse_job
+from cress.model.jobfile.job import JobSpec, parse_job
 from cress.model.resources import Dimensions
 
 LEAST = {"command": ["server"]}
@@ -100,7 +100,7 @@ def test_spread_application_and_job_failure() -> None:
         ({"requirement": True}, "requirement: true is no text"),
         ({"rank": ["CPU"]}, "rank: a list is no text"),
         ({"rank": "< >"}, "rank: is empty"),
-        ({"network_adjacent": "maybe"}, "network_adjacent: 'maybe' is neither true nor false (true: its tasks run on"),
+        ({"network_adjacent": "maybe"}, "network_adjacent: 'maybe' is neither true nor false (true: all tasks run on"),
         ({"exclusive_disk": "false && f(x) = True"}, "exclusive_disk: 'false && f(x) = True' is nothing that could be"),
         ({"nodes": []}, "nodes: names no node"),
         ({"data_locality": "in ()"}, "data_locality: names no node"),

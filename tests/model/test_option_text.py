@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cress.model.errors import InputError, InputErrors
 from cress.model.group import Group, Quota
-from cress.model.optionparse import (
+from cress.model.option_text import (
     camel_case,
     find_option,
     format_option,

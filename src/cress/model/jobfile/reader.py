@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from cress.model.errors import InputError, NotAccepted
-from cress.model.jobclauses import ClauseText, Texts
-from cress.model.jobvalues import MAX_ERRORS, MAX_NAME_LENGTH, mistakes, shown
+from cress.model.jobfile.clauses import ClauseText, Texts
+from cress.model.jobfile.values import MAX_ERRORS, MAX_NAME_LENGTH, mistakes, shown
 from cress.model.units import one_of
 
 # Of more keys than this nobody reads a list.

@@ -21,7 +21,8 @@ from cress.model.group import (
     PreemptivePolicy,
     SchedPolicy,
 )
-from cress.model.optionparse import (
+from cress.model.groups.quota_text import CPU, SCALE, format_resource_quota, parse_resource_quota
+from cress.model.option_text import (
     camel_case,
     find_option,
     format_option,
@@ -30,7 +31,6 @@ from cress.model.optionparse import (
     parse_option,
     plain_key,
 )
-from cress.model.quotatext import CPU, SCALE, format_resource_quota, parse_resource_quota
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.units import one_of, parse_count
 from cress.model.vectors import format_vector

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from cress.model import jobvalues as values
 from cress.model.errors import InputError
+from cress.model.family import Dag
 from cress.model.job import Condition, Job, JobType
-from cress.model.jobkeys import ALIASES, INHERITED, KEYS, MAX_STEPS, misplaced
-from cress.model.jobreader import Reader, below, mapping_of
-from cress.model.jobspec import JobSpec, read_spec, source_of
-from cress.model.jobvalues import MAX_NAME_LENGTH, NAME, as_text, raise_all, shown
-from cress.model.plan import Dag
+from cress.model.jobfile import values
+from cress.model.jobfile.job import JobSpec, read_spec, source_of
+from cress.model.jobfile.keys import ALIASES, INHERITED, KEYS, misplaced
+from cress.model.jobfile.reader import Reader, below, mapping_of
+from cress.model.jobfile.schemas import MAX_STEPS
+from cress.model.jobfile.values import MAX_NAME_LENGTH, NAME, as_text, raise_all, shown
 from cress.model.resources import Dimensions
 from cress.model.units import one_of
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from cress.model.job import JobType
-from cress.model.jobkeys import ALIASES, TABLE, Key, Schema, misplaced, needed, pattern_of
+from cress.model.jobfile.keys import ALIASES, TABLE, Key, misplaced
+from cress.model.jobfile.schemas import Schema, needed, pattern_of
 
 _ABOUT = "Jobs of Cress: what `cress submit`, `cress apply` and the API take (docs/jobs.md)."
 # Of each type what it cannot do without.
@@ -54,7 +55,7 @@ def _mapping(type_: JobType | None) -> Schema:
     properties: dict[str, Schema] = {}
     patterns: dict[str, Schema] = {}
     for key in keys_of(type_):
-        schema = {"description": key.about, **key.schema}
+        schema = {"description": key.description, **key.schema}
         properties[key.name] = schema
         for word in (key.name, *(alias for alias, name in ALIASES.items() if name == key.name)):
             patterns[pattern_of(word)] = key.schema

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from cress.cli.jobfile import read_jobs
 from cress.model.errors import InputError
 from cress.model.job import JobType
-from cress.model.jobkeys import ALIASES, BY_NAME, KEYS, misplaced
-from cress.model.jobschema import job_schema, keys_of, schema_text
-from cress.model.jobspec import parse_jobs
+from cress.model.jobfile.keys import ALIASES, BY_NAME, KEYS, misplaced
+from cress.model.jobfile.schema import job_schema, keys_of, schema_text
+from cress.model.jobfile.submit import parse_jobs
 from cress.model.resources import Dimensions
 
 ROOT = Path(__file__).parents[2]

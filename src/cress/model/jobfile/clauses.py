@@ -7,14 +7,13 @@ reads the rest, each text by itself, so that a mistake is told with the key that
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
 import msgspec
 
 from cress.model.errors import InputError
-from cress.model.jobvalues import as_text, as_word, raise_all, shown, truth
+from cress.model.jobfile.values import as_text, as_word, raise_all, shown, truth
 
 # An absolute path or a URL, not an address with a mask.
 _DATA = re.compile(r"[\"']?(?:/|[A-Za-z][A-Za-z0-9+.-]*://)")
@@ -115,17 +114,9 @@ def _dependency(place: str, text: str) -> ClauseText:
     return _made(place, text, f"JobDependency = {quote}", head, quote, tail)
 
 
-# Key → what reads its value.
-CLAUSES: dict[str, Callable[[object], Texts]] = {
-    "requirement": requirement,
-    "nodes": partial(_nodes_clause, "Nodes"),
-    "data_locality": data_locality,
-    "network_adjacent": partial(
-        _truth_clause, "NetworkAdjacent", "its tasks run on one rack, or on racks that are neighbours"
-    ),
-    "job_dependency": job_dependency,
-    "exclusive_disk": partial(_truth_clause, "ExclusiveDisk", "each task has a whole disk for itself"),
-}
+nodes = partial(_nodes_clause, "Nodes")
+network_adjacent = partial(_truth_clause, "NetworkAdjacent", "all tasks run on one rack or on neighbouring racks")
+exclusive_disk = partial(_truth_clause, "ExclusiveDisk", "each task gets a whole disk")
 
 
 def _made(place: str, wrote: str, before: str, head: str, after: str, tail: str) -> ClauseText:

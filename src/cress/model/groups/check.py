@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from cress.model.errors import InputError, Note
 from cress.model.group import DEFAULT_GROUP, Group, Quota
+from cress.model.groups.quota_text import CPU, SCALE, UNIT, format_moment, format_quota
+from cress.model.groups.timetable import weekly_quotas
 from cress.model.options import Options
-from cress.model.quotatext import CPU, SCALE, UNIT, format_moment, format_quota
 from cress.model.resources import Dimensions, ResourceVector
-from cress.model.timetable import weekly_quotas
 from cress.model.units import describe_amount
 
 _FIELD = "ResourceQuota"

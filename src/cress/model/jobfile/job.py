@@ -1,0 +1,225 @@
+"""One job of a job file: its keys read into a ``Job`` for the scheduler and a ``Run`` for the executors (docs/jobs.md).
+
+The center reads job files, so that command line, API and Python report the same errors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from cress.model.errors import InputError
+from cress.model.family import Cron, Database, FamilySpec, Service
+from cress.model.group import DEFAULT_GROUP
+from cress.model.job import Condition, Job, JobType
+from cress.model.jobfile import values
+from cress.model.jobfile.checks import port_of_check
+from cress.model.jobfile.clauses import ClauseText
+from cress.model.jobfile.keys import ALIASES, CLAUSES, FAMILY, KEPT, KEYS, RANK, TABLE, Key, misplaced
+from cress.model.jobfile.ports import UNNAMED, Ports, ports
+from cress.model.jobfile.reader import Reader, below
+from cress.model.jobfile.values import DEFAULT_RESOURCE, MAX_NAME_LENGTH, SHELL, raise_all
+from cress.model.resources import Dimensions
+from cress.model.run import Check, Run
+from cress.model.vectors import parse_vector
+
+# Linux takes 2 MB of arguments and variables together by default.
+MAX_RUN_BYTES = 1_000_000
+
+__all__ = ["KEYS", "JobSpec", "below", "default_name", "parse_job", "read_job"]
+
+_NO_JOBS: tuple[tuple[int | str, Condition], ...] = ()
+_NO_PORTS: Ports = ()
+# Keys that are not given have the values of these.
+_DEFAULTS = {"job": Job(id=0, group=DEFAULT_GROUP, request=()), "run": Run(job=0, command=())}
+_FAMILIES: dict[JobType, Service | Database | Cron] = {
+    JobType.SERVICE: Service(),
+    JobType.DATABASE: Database(),
+    JobType.CRON: Cron(when=""),
+}
+
+
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One submitted job: what the scheduler sees of it, and how to run it. Both ids are 0: the center assigns them.
+
+    ``behind`` are the jobs of the same submit on which it depends, by name; ``parse_jobs`` turns them into places.
+    ``clauses`` and ``ranks`` (one at most) become ``requirement`` and ``rank`` of the job once the language has read them.
+    ``place`` is its place in the submit: ``jobs[2]``, ``jobs[0].steps.load``.
+    """
+
+    job: Job
+    run: Run
+    behind: tuple[tuple[str, Condition], ...] = ()
+    clauses: tuple[ClauseText, ...] = ()
+    ranks: tuple[ClauseText, ...] = ()
+    place: str = ""
+
+
+def type_of(mapping: Mapping[str, object]) -> JobType:
+    """Return the type of a job; ``batch`` if the given one is wrong."""
+    return Reader(mapping, KEYS, aliases=ALIASES).read("type", values.job_type, JobType.BATCH)
+
+
+def parse_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str) -> JobSpec:
+    """Read one job that is not a dag.
+
+    Raises InputError, or InputErrors with every mistake; ``field`` is the key as it was written.
+    """
+    spec, errors = read_job(mapping, dimensions=dimensions, user=user)
+    raise_all(errors)
+    return spec
+
+
+def read_job(mapping: Mapping[str, object], *, dimensions: Dimensions, user: str) -> tuple[JobSpec, list[InputError]]:
+    """Read one job that is not a dag; return it with its mistakes."""
+    type_ = type_of(mapping)
+    reader = Reader(mapping, KEYS, aliases=ALIASES, misplaced=lambda key: misplaced(key, type_))
+    reader.read("type", values.job_type, JobType.BATCH)
+    spec = read_spec(reader, type_, dimensions=dimensions, user=user)
+    if type_ is not JobType.BATCH and not reader.errors:
+        spec = msgspec.structs.replace(spec, run=msgspec.structs.replace(spec.run, source=source_of(mapping, reader)))
+    return spec, reader.errors
+
+
+def source_of(mapping: Mapping[str, object], reader: Reader) -> str:
+    """A job as it was submitted, as JSON; that of a dag has its steps in their order, others are alike in any order."""
+    try:
+        return msgspec.json.encode(mapping, order=None if type_of(mapping) is JobType.DAG else "deterministic").decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        hint = "texts, numbers, lists, mappings"
+        reader.errors.append(InputError(f"is nothing that JSON could hold: {error}", hint=hint))
+        return ""
+
+
+def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: str) -> JobSpec:
+    """Read the keys of a job from a reader, which keeps the mistakes."""
+    read = _read_table(reader)
+    command, environment, ready = read["command"], read["environment"], read["ready"]
+    if not reader.has("command") and type_ is not JobType.DAG:
+        reader.errors.append(InputError("is missing", hint=values.COMMAND_HINT, field="command"))
+    read["name"] = read["name"] or default_name(command)
+    tasks, max_running = _tasks(reader, type_)
+    if read["gang"] and max_running:
+        hint = "one of both: a gang starts all its tasks together"
+        reader.wrong("gang", "is given beside a limit of tasks at once", hint)
+    default = parse_vector(DEFAULT_RESOURCE, dimensions)
+    request = reader.read("resource", lambda value: values.resource(value, dimensions), default)
+    # The default request limits nothing: the user has not chosen it.
+    limits = tuple((each, amount) for each, amount in zip(dimensions.names, request, strict=True) if amount)
+    limits = limits if reader.has("resource") else ()
+    after = reader.read("after", values.after, _NO_JOBS)
+    given_ports = _ports(reader)
+    _check_port(reader, "ready", ready, given_ports)
+    _check_port(reader, "alive", read["alive"], given_ports)
+    if read["minimum"] > tasks:
+        reader.wrong("minimum", f"{read['minimum']} is more than the {tasks} tasks", f"0 to {tasks}")
+    if ready is not None and "ready_after" in reader.given:
+        reader.wrong("ready_after", "is given beside ready", "delay in ready: when it is first asked")
+    plan = _family(reader, type_, checked=ready is not None)
+    if type_ is JobType.CRON and "when" not in reader.given:
+        reader.errors.append(InputError("is missing", hint='such as "0 8 * * 1-5"', field="when"))
+    if isinstance(plan, Service) and "zone" in reader.given and "timetable" not in reader.given:
+        reader.wrong("zone", "is the time zone of a timetable, and there is none", "timetable: [{at: …, tasks: …}]")
+    size = sum(len(word.encode()) for word in command)
+    size += sum(len(key) + len(value.encode()) for key, value in environment)
+    if size > MAX_RUN_BYTES and not reader.errors:
+        what = f"command and environment have {size} bytes together"
+        reader.wrong("command", what, f"at most {MAX_RUN_BYTES}; put large inputs into files")
+    job = Job(
+        id=0,
+        request=request,
+        user=user,
+        tasks=tasks,
+        type=type_,
+        after=tuple((each, condition) for each, condition in after if isinstance(each, int)),
+        ports=given_ports,
+        max_running=max_running,
+        plan=plan,
+        **_fields(read, "job"),
+    )
+    run = Run(
+        job=0,
+        user=user,
+        tasks=tasks,
+        memory_limit=dict(limits).get("memory", 0),
+        ports=given_ports,
+        type=type_,
+        limits=limits,
+        **_fields(read, "run"),
+    )
+    container = (ClauseText("runtime", "Container = True"),) if run.runtime == "container" else ()
+    return JobSpec(
+        job=job,
+        run=run,
+        behind=tuple((each, condition) for each, condition in after if isinstance(each, str)),
+        clauses=(*_texts(reader, CLAUSES), *container),
+        ranks=_texts(reader, RANK),
+    )
+
+
+def _read_table(reader: Reader) -> dict[str, Any]:
+    """Read the keys that become fields of ``Job`` and ``Run`` of the same name."""
+    read: dict[str, Any] = {}
+    for key in TABLE:
+        if key.read is not None and (into := next((each for each in key.into if each in _DEFAULTS), None)):
+            read[key.name] = reader.read(key.name, key.read, getattr(_DEFAULTS[into], key.name))
+    return read
+
+
+def _fields(read: Mapping[str, Any], struct: str) -> dict[str, Any]:
+    return {key.name: read[key.name] for key in TABLE if struct in key.into}
+
+
+def _texts(reader: Reader, into: tuple[str, ...]) -> tuple[ClauseText, ...]:
+    return tuple(each for key in TABLE if key.into == into and key.read for each in reader.texts(key.name, key.read))
+
+
+def _family(reader: Reader, type_: JobType, *, checked: bool) -> FamilySpec | None:
+    """Read the keys of a service, database or cron job; ``checked``: it has a readiness check."""
+    base = _FAMILIES.get(type_)
+    if base is None:
+        return None
+    keys: list[Key] = [key for key in TABLE if key.into == FAMILY and type_ in key.types]
+    read = {key.name: reader.read(key.name, key.read, getattr(base, key.name)) for key in keys if key.read is not None}
+    if hasattr(base, "checked"):
+        read["checked"] = checked
+    return msgspec.structs.replace(base, **read)
+
+
+def _tasks(reader: Reader, type_: JobType) -> tuple[int, int]:
+    """How many tasks, and how many of them at once; 0: any number."""
+    tasks, at_once = reader.read("tasks", values.array, (1, 0))
+    if at_once and type_ in KEPT:
+        reader.wrong("tasks", f"all tasks of a {type_.value} run at once", "a number without %")
+    elif at_once and "max_running" in reader.given:
+        reader.wrong("max_running", "is given beside a % in tasks", "one of both")
+    return tasks, reader.read("max_running", values.tasks, at_once)
+
+
+def _ports(reader: Reader) -> Ports:
+    found = reader.read("ports", ports, _NO_PORTS)
+    wanted = reader.read("dynamic_port", lambda value: values.truth(value, "each task gets a port"), False)
+    if wanted and "ports" in reader.given and "dynamic_port" in reader.given:
+        hint = "of several ports each with a name: {http: 80, admin: dynamic}"
+        reader.wrong("dynamic_port", f"is given beside {reader.given['ports']}", hint)
+    return found or (((UNNAMED, 0),) if wanted else ())
+
+
+def _check_port(reader: Reader, key: str, check: Check | None, given: Ports) -> None:
+    error = port_of_check(check, given) if check is not None and key in reader.given else None
+    if error is not None:
+        reader.errors.append(below(error, reader.given[key]))
+
+
+def default_name(command: Sequence[str]) -> str:
+    """The name of a job that has none: the last path component of its program, with odd characters as ``-``."""
+    words = list(command)
+    if tuple(words[:2]) == SHELL and len(words) == 3:
+        # Of a shell text the first word that is no assignment.
+        words = [word for word in words[2][:4096].split() if "=" not in word]
+    program = words[0].rstrip("/").rpartition("/")[2] if words else ""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", program).lstrip("._-")[:MAX_NAME_LENGTH].rstrip("-")
+    return name or "job"

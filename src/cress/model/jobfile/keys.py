@@ -1,0 +1,394 @@
+"""The table of job file keys.
+
+One row holds everything about a key: its values (schema and parser), the types of jobs in which it may stand, the structs
+that its value goes into, and its line in the documentation. Parser, JSON Schema, defaults and documentation are made from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from cress.model.errors import InputError
+from cress.model.family import Missed, Overlap
+from cress.model.job import JobType, OnPartition
+from cress.model.jobfile import checks, clauses, families, files, licences, values
+from cress.model.jobfile.schemas import (
+    AFTER,
+    ARRAY,
+    CHECK,
+    CLAUSE_TRUTH,
+    COMMAND,
+    DURATION,
+    LICENCES,
+    PATH,
+    PORTS,
+    SIZE,
+    STEPS,
+    TEXT,
+    TEXTS,
+    TIMETABLE,
+    TRUTH,
+    WORD,
+    Schema,
+    count,
+    file_list,
+    words,
+)
+from cress.model.jobfile.values import MAX_NAME_LENGTH, MAX_PIDS, MAX_PRIORITY, MAX_RETRIES, MAX_TASKS, RUNTIMES
+from cress.model.units import parse_count
+
+BATCH, SERVICE, DATABASE, CRON, DAG = (
+    JobType.BATCH,
+    JobType.SERVICE,
+    JobType.DATABASE,
+    JobType.CRON,
+    JobType.DAG,
+)
+ALL = frozenset(JobType)
+# Types whose tasks end.
+ENDING = frozenset({BATCH, CRON, DAG})
+# Types whose tasks are replaced when they end.
+KEPT = frozenset({SERVICE, DATABASE})
+
+# The structs in which the value of a key is the field of the same name.
+JOB, RUN, JOB_AND_RUN, FAMILY = ("job",), ("run",), ("job", "run"), ("family",)
+# Texts of the constraint language, which become the requirement or the rank of the job.
+CLAUSES, RANK = ("clauses",), ("rank",)
+
+ALIASES = {
+    "issue_as_whole": "gang",
+    "env": "environment",
+    "dir": "directory",
+    "port": "ports",
+    "depended_job": "job_dependency",
+    "licence": "licences",
+    "license": "licences",
+    "licenses": "licences",
+}
+
+
+class Key(msgspec.Struct, frozen=True):
+    """One key of job files.
+
+    ``read`` parses a value, or raises ``InputError``; keys without it are read together with others (``job.py``, ``dag.py``).
+    ``into``: the structs that have the value as a field, whose default is the field's. ``types``: the types of jobs that
+    may have the key; ``step``: steps of dags may have it too. ``about`` and ``default`` are Markdown.
+    """
+
+    name: str
+    schema: Schema
+    read: Callable[[object], Any] | None = None
+    into: tuple[str, ...] = ()
+    types: frozenset[JobType] = ALL
+    step: bool = True
+    about: str = ""
+    default: str = ""
+
+    @property
+    def description(self) -> str:
+        """``about`` as a sentence, without links."""
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", self.about)
+        return f"{text[:1].upper()}{text[1:]}."
+
+
+def truth(meaning: str) -> Callable[[object], bool]:
+    """Parse true or false; ``meaning`` of true is the hint for anything else."""
+    return lambda value: values.truth(value, meaning)
+
+
+def minimum(value: object) -> int:
+    """Parse a number of tasks that may be 0."""
+    return parse_count(values.as_number(value), most=MAX_TASKS)
+
+
+TABLE = (
+    Key(
+        "command", COMMAND, values.command, into=RUN,
+        about="a list: the program and its arguments, as they are; or one text, which `/bin/sh -c` runs",
+        default="–",
+    ),
+    Key(
+        "name", {"type": ["string", "integer"], "maxLength": MAX_NAME_LENGTH}, values.name, into=JOB_AND_RUN, step=False,
+        about="letters, digits, `.`, `_`, `-`, at most 128; several jobs may have the same",
+        default="that of the program",
+    ),
+    Key(
+        "type", words(*(each.value for each in JobType)), step=False,
+        about="`batch`, `service`, `database`, `cron` or `dag`: [all but the first](jobs.md#types-of-jobs) have keys of their own",
+        default="`batch`",
+    ),
+    Key(
+        "group", TEXT, values.group, into=JOB_AND_RUN, step=False,
+        about="the group that the job counts for",
+        default="`default`",
+    ),
+    Key(
+        "tasks", ARRAY,
+        about="copies of the program, 1 to 10,000,000; each has its number in `CRESS_TASK_INDEX`, from 0",
+        default="1",
+    ),
+    Key(
+        "resource", {"type": ["string", "number", "object"]},
+        about="what one task needs: `<cpu, memory, network, disk>`, other dimensions by name",
+        default="`<1, 512M>`",
+    ),
+    Key(
+        "priority", {"anyOf": [{"type": "integer", "minimum": -MAX_PRIORITY, "maximum": MAX_PRIORITY}, {"type": "string"}]}, values.priority, into=JOB,
+        about="higher goes first, in groups whose policy looks at it; -1,000,000 to 1,000,000",
+        default="0",
+    ),
+    Key(
+        "time_limit", DURATION, values.time_limit, into=JOB_AND_RUN,
+        about="a task that runs longer is stopped: `90s`, `30min`, `1h30m`; a plain number is seconds",
+        default="none",
+    ),
+    Key(
+        "environment", {"type": "object", "additionalProperties": TEXT}, values.environment, into=RUN,
+        about="variables; names that begin with `CRESS_` are Cress's own",
+        default="none",
+    ),
+    Key(
+        "directory", PATH, values.directory, into=RUN,
+        about="where the tasks start, an absolute path",
+        default="the current one of `cress submit`; for services, databases and cron jobs the directory of the file; with `files` a new one for each attempt",
+    ),
+    Key(
+        "max_running", count(1, MAX_TASKS), types=ENDING,
+        about="the maximum number of tasks that run at once; `tasks: 100%10` is the same as `tasks: 100`, `max_running: 10`",
+        default="any number",
+    ),
+    Key(
+        "gang", TRUTH, values.gang, into=JOB, types=ENDING,
+        about="`true`: all tasks start at once, or none; `issue_as_whole` is a synonym",
+        default="`false`",
+    ),
+    Key(
+        "stop_grace", DURATION, values.stop_grace, into=RUN,
+        about="the time between SIGTERM and SIGKILL when a task is stopped, at most 1h",
+        default="`5s`",
+    ),
+    Key(
+        "on_partition", words(*(each.value for each in OnPartition)), values.on_partition, into=JOB_AND_RUN,
+        about="what happens to a task whose node cannot reach the center for a minute (option `term`): `stop` (the node stops it and it runs elsewhere) or `keep` (it continues, and nothing replaces it until the node is back or an operator runs `cress nodes forget`)",
+        default="`stop`",
+    ),
+    Key(
+        "retries", count(0, MAX_RETRIES), values.retries, into=JOB, types=ENDING,
+        about="how often a failed task (exit code, time limit) is retried, at most 1,000; tasks that were preempted or lost with their node are always retried, and do not count",
+        default="0",
+    ),
+    Key(
+        "backoff", DURATION, values.backoff, into=JOB,
+        about="the wait before a retry, doubled each time up to the option `backoff_most`; at most 1d",
+        default="`10s`",
+    ),
+    Key(
+        "hold", TRUTH, truth("it waits until it is released"), into=JOB,
+        about="`true`: the job waits until it is released",
+        default="`false`",
+    ),
+    Key(
+        "after", AFTER,
+        about="jobs that must end first: ids, or names of jobs of the same submit. A list if each must succeed, or a mapping, such as `{12: any, prepare: ok}`, with `ok`, `any` (however it ends) or `failed` (a task of it failed). A job whose condition can no longer be met is cancelled",
+        default="none",
+    ),
+    Key(
+        "requirement", TEXTS, clauses.requirement, into=CLAUSES,
+        about="a condition that the node must satisfy: `GCC >= 4.5 && Memory >= 8G`; of a list all must hold ([the language](constraints.md))",
+        default="none",
+    ),
+    Key(
+        "rank", TEXT, clauses.rank, into=RANK,
+        about="a score that orders these nodes, highest first: `0.5 * CPU + 0.5 * IdleNetwork`",
+        default="none",
+    ),
+    Key(
+        "nodes", TEXTS, clauses.nodes, into=CLAUSES,
+        about="run only on these nodes: names and addresses, `[web-1, 192.168.1.2-8]`",
+        default="all",
+    ),
+    Key(
+        "data_locality", TEXTS, clauses.data_locality, into=CLAUSES,
+        about="nodes that have the data, in the form of `nodes`; or the path of the data, or `hdfs://namenode:8020/logs` ([data](data.md))",
+        default="none",
+    ),
+    Key(
+        "network_adjacent", CLAUSE_TRUTH, clauses.network_adjacent, into=CLAUSES,
+        about="`true`: all tasks run on one rack or on neighbouring racks, together with other jobs of the same `application`",
+        default="`false`",
+    ),
+    Key(
+        "job_dependency", TEXTS, clauses.job_dependency, into=CLAUSES,
+        about="run only on nodes where this job runs: its name, `group/name` of another group; `depended_job` is a synonym",
+        default="none",
+    ),
+    Key(
+        "exclusive_disk", CLAUSE_TRUTH, clauses.exclusive_disk, into=CLAUSES,
+        about="`true`: each task gets a whole disk",
+        default="`false`",
+    ),
+    Key(
+        "ports", PORTS,
+        about="a number, `dynamic` (a free port is chosen), or several by name: `{http: 8080, admin: dynamic}`; `port` is a synonym. Tasks find them in `CRESS_PORT` (the first) and `CRESS_PORT_name`, other programs with `cress resolve`",
+        default="none",
+    ),
+    Key(
+        "dynamic_port", TRUTH,
+        about="`true`: the same as `ports: dynamic`",
+        default="`false`",
+    ),
+    Key(
+        "max_per_node", count(1, MAX_TASKS), values.tasks, into=JOB,
+        about="the maximum number of tasks of the job on one node",
+        default="any number",
+    ),
+    Key(
+        "max_per_rack", count(1, MAX_TASKS), values.tasks, into=JOB,
+        about="the maximum number of tasks of the job on one rack",
+        default="any number",
+    ),
+    Key(
+        "licences", LICENCES, licences.licences, into=JOB,
+        about="[licences of the cluster](licences.md) that each task takes while it runs: `matlab`, `matlab=2`, or `{matlab: 1, ansys: 2}`; `licence`, `license` and `licenses` are synonyms",
+        default="none",
+    ),
+    Key(
+        "application", {"type": ["string", "integer"], "maxLength": MAX_NAME_LENGTH}, values.name, into=JOB,
+        about="a name shared by jobs of one group that belong together",
+        default="none",
+    ),
+    Key(
+        "job_failure", TRUTH, truth("its tasks run again when their node is lost"), into=JOB, types=ENDING,
+        about="`false`: a task that is lost with its node counts as failed and is not retried",
+        default="`true`",
+    ),
+    Key(
+        "runtime", words(*RUNTIMES), values.runtime, into=RUN,
+        about="how tasks run: `process` or `container` ([containers](containers.md))",
+        default="the executor's",
+    ),
+    Key(
+        "root", PATH, values.directory, into=RUN,
+        about="the directory on the node that becomes the root file system of the container",
+        default="that of the node, read-only",
+    ),
+    Key(
+        "pids", count(1, MAX_PIDS), values.pids, into=RUN,
+        about="the maximum number of processes in a container",
+        default="the executor's",
+    ),
+    Key(
+        "run_as", WORD, values.run_as, into=RUN,
+        about="the account on the node under which tasks run",
+        default="the user's, where the executor is root",
+    ),
+    Key(
+        "files", file_list(files.FILE_KEYS, "source", "path"), files.files, into=RUN,
+        about="files fetched before the program starts: `{path: address}`, or a list of `{source, path, mode, unpack}`",
+        default="none",
+    ),
+    Key(
+        "outputs", file_list(files.OUTPUT_KEYS, "path", "to"), files.outputs, into=RUN,
+        about="files saved when the program has succeeded: `{path: address}`, or a list of `{path, to}`",
+        default="none",
+    ),
+    Key(
+        "log_size", SIZE, values.log_size, into=RUN,
+        about="how much of the end of stdout and of stderr is kept, each",
+        default="the executor's",
+    ),
+    Key(
+        "log_copy", WORD, files.address, into=RUN,
+        about="the address to which both are copied at the end",
+        default="none",
+    ),
+    Key(
+        "ready", CHECK, checks.check, into=RUN, types=KEPT, step=False,
+        about="the readiness check of a task",
+    ),
+    Key(
+        "alive", CHECK, checks.check, into=RUN, types=KEPT, step=False,
+        about="the liveness check of a task",
+    ),
+    Key(
+        "ready_after", DURATION, checks.duration(0, checks.MOST_WAIT), into=FAMILY, types=KEPT, step=False,
+        about="without a check: the time after its start at which a task counts as ready",
+    ),
+    Key(
+        "minimum", count(0, MAX_TASKS), minimum, into=JOB, types=frozenset({SERVICE}), step=False,
+        about="the number of tasks that are never preempted",
+    ),
+    Key(
+        "max_unavailable", count(1, MAX_TASKS), values.tasks, into=FAMILY, types=frozenset({SERVICE}), step=False,
+        about="the maximum number of tasks that are unavailable because of an update",
+    ),
+    Key(
+        "update_timeout", DURATION, checks.duration(checks.LEAST_WAIT, checks.MOST_WAIT), into=FAMILY, types=KEPT, step=False,
+        about="the time after which a new version that is not ready is rolled back",
+    ),
+    Key(
+        "timetable", TIMETABLE, families.timetable, into=FAMILY, types=frozenset({SERVICE}), step=False,
+        about="task counts, and the cron expressions from which they hold",
+    ),
+    Key(
+        "zone", WORD, families.zone, into=FAMILY, types=frozenset({SERVICE, CRON}), step=False,
+        about="the time zone of `when` or of the timetable",
+    ),
+    Key(
+        "move_after", DURATION, checks.duration(0, checks.MOST_WAIT), into=FAMILY, types=frozenset({DATABASE}), step=False,
+        about="the time after which a task moves to another node when its node is away",
+    ),
+    Key(
+        "when", WORD, families.expression, into=FAMILY, types=frozenset({CRON}), step=False,
+        about="a cron expression: minute hour day month weekday",
+    ),
+    Key(
+        "overlap", words(*(each.value for each in Overlap)), families.overlap, into=FAMILY, types=frozenset({CRON}), step=False,
+        about="what happens when the previous run has not ended",
+    ),
+    Key(
+        "missed", words(*(each.value for each in Missed)), families.missed, into=FAMILY, types=frozenset({CRON}), step=False,
+        about="what happens to runs that were missed",
+    ),
+    Key(
+        "steps", STEPS, types=frozenset({DAG}), step=False,
+        about="the steps by name, each with the keys of a batch job",
+    ),
+    Key(
+        "continue", TRUTH, types=frozenset(),
+        about="the steps behind this one start however it ends",
+    ),
+)  # fmt: skip
+BY_NAME = {key.name: key for key in TABLE}
+KEYS = tuple(BY_NAME)
+# What a dag says for all of its steps.
+INHERITED = tuple(key.name for key in TABLE if key.step and DAG in key.types and key.name != "after")
+
+
+def misplaced(key: str, type_: JobType | None) -> InputError | None:
+    """What is wrong with a key in a job of this type, or in a step of a dag (``None``)."""
+    known = BY_NAME[key]
+    if type_ is None:
+        if known.step and (BATCH in known.types or not known.types):
+            return None
+        if BATCH in known.types:
+            hint = "the step is called as its key" if key == "name" else "it holds for all steps"
+            return InputError("belongs to the whole dag", hint=hint if key != "type" else "steps are batch jobs")
+    elif type_ in known.types:
+        return None
+    if not known.types:
+        return InputError("belongs to a step of a dag", hint="steps: {NAME: {…, continue: true}}")
+    types = [each.value for each in JobType if each in known.types]
+    listed = " or ".join(filter(None, (", ".join(types[:-1]), types[-1])))
+    here = "this is a step of a dag" if type_ is None else f"this one is of type {type_.value}"
+    return InputError(f"belongs to jobs of type {listed}", hint=here)
+
+
+def keys_table() -> str:
+    """The keys of a batch job as a Markdown table, for docs/commands.md."""
+    rows = [f"| `{key.name}` | {key.about} | {key.default} |" for key in TABLE if misplaced(key.name, BATCH) is None]
+    return "\n".join(["| key | meaning | default |", "|---|---|---|", *rows]) + "\n"

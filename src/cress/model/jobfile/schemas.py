@@ -1,0 +1,144 @@
+"""JSON Schemas of the values of job file keys.
+
+A schema is never narrower than what is read: whatever it refuses is refused on reading too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from cress.model.job import Condition
+from cress.model.jobfile import checks, families, files, licences
+from cress.model.jobfile.ports import MAX_PORTS
+from cress.model.jobfile.values import MAX_AFTER, MAX_TASKS
+
+Schema: TypeAlias = dict[str, Any]
+MAX_STEPS = 1_000
+
+TEXT: Schema = {"type": ["string", "integer"]}
+WORD: Schema = {"type": "string", "minLength": 1}
+TRUTH: Schema = {"anyOf": [{"type": "boolean"}, {"type": "string", "pattern": "^\\s*([Tt][Rr][Uu][Ee]|[Yy][Ee][Ss]|[Oo][Nn]|[Ff][Aa][Ll][Ss][Ee]|[Nn][Oo]|[Oo][Ff][Ff])\\s*$"}]}  # fmt: skip
+CLAUSE_TRUTH: Schema = {"type": ["boolean", "string"]}
+DURATION: Schema = {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": "[0-9]"}]}
+SIZE: Schema = {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": "[0-9]"}]}
+TEXTS: Schema = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}
+COMMAND: Schema = {
+    "anyOf": [{"type": "string", "pattern": "\\S"}, {"type": "array", "items": TEXT, "minItems": 1}],
+}
+PATH: Schema = {"type": "string", "pattern": "^/"}
+
+
+def count(least: int, most: int) -> Schema:
+    """A whole number between these."""
+    return {
+        "anyOf": [
+            {"type": "integer", "minimum": least, "maximum": most},
+            {"type": "string", "pattern": "^\\s*[0-9]{1,20}\\s*$"},
+        ]
+    }
+
+
+_ARRAY: Schema = {"type": "string", "pattern": "^\\s*[0-9]{1,20}\\s*%\\s*[0-9]{1,20}\\s*$"}
+ARRAY: Schema = {"anyOf": [*count(1, MAX_TASKS)["anyOf"], _ARRAY]}
+
+
+def words(*known: str) -> Schema:
+    """One of these words, with or without capitals."""
+    return {"anyOf": [{"enum": list(known)}, {"type": "string", "pattern": f"^\\s*({'|'.join(map(_any_case, known))})\\s*$"}]}  # fmt: skip
+
+
+def mapping(keys: dict[str, Schema], *required: str) -> Schema:
+    """A mapping with these keys and no others; ``pattern_of`` says how else they may be written."""
+    return {
+        "type": "object",
+        "properties": keys,
+        "patternProperties": {pattern_of(key): value for key, value in keys.items()},
+        "additionalProperties": False,
+        **needed(*required),
+    }
+
+
+def needed(*keys: str) -> Schema:
+    """These keys are there, in whatever spelling."""
+    return (
+        {"allOf": [{"not": {"propertyNames": {"not": {"pattern": pattern_of(key)}}}} for key in keys]} if keys else {}
+    )
+
+
+def pattern_of(key: str) -> str:
+    """A regular expression for all spellings of a key: capitals, ``_`` and ``-`` do not count."""
+    letters = [_any_case(each) for each in key.replace("_", "")]
+    return "^[_-]*" + "[_-]*".join(letters) + "[_-]*$"
+
+
+def _any_case(text: str) -> str:
+    return "".join(f"[{each.lower()}{each.upper()}]" if each.isalpha() else each for each in text)
+
+
+_NUMBER_OR_NAME: Schema = {"anyOf": [{"type": "integer", "minimum": 1}, WORD]}
+AFTER: Schema = {
+    "anyOf": [
+        _NUMBER_OR_NAME,
+        {"type": "array", "items": _NUMBER_OR_NAME, "maxItems": MAX_AFTER},
+        {"type": "object", "additionalProperties": words(*(each.value for each in Condition))},
+    ]
+}
+_PORT: Schema = {"type": ["integer", "string"]}
+PORTS: Schema = {
+    "anyOf": [
+        _PORT,
+        {
+            "type": "object",
+            "propertyNames": {"pattern": "^[A-Za-z][A-Za-z0-9_]*$"},
+            "additionalProperties": _PORT,
+            "minProperties": 1,
+            "maxProperties": MAX_PORTS,
+        },
+    ]
+}
+LICENCES: Schema = {
+    "anyOf": [
+        *TEXTS["anyOf"],
+        {
+            "type": "object",
+            "propertyNames": {"pattern": f"^{licences.NAME}$"},
+            "additionalProperties": count(1, licences.MOST),
+            "minProperties": 1,
+            "maxProperties": licences.MAX_LICENCES,
+        },
+    ]
+}
+_CHECK_VALUES = {
+    "port": TEXT,
+    "url": {"type": "string", "pattern": "^\\s*/"},
+    "on": TEXT,
+    "command": COMMAND,
+    "every": DURATION,
+    "timeout": DURATION,
+    "delay": DURATION,
+    "failures": count(1, checks.MAX_FAILURES),
+}
+CHECK: Schema = mapping({key: _CHECK_VALUES[key] for key in checks.CHECK_KEYS})
+_FILE_VALUES = {"source": WORD, "path": WORD, "to": WORD, "mode": TEXT, "unpack": TRUTH}
+_BY_PATH: Schema = {"type": "object", "additionalProperties": WORD}
+
+
+def file_list(keys: tuple[str, ...], *required: str) -> Schema:
+    """Files as a list of mappings with these keys, or as one mapping by path."""
+    entry = mapping({key: _FILE_VALUES[key] for key in keys}, *required)
+    return {"anyOf": [{"type": "array", "items": entry, "maxItems": files.MAX_FILES}, _BY_PATH]}
+
+
+TIMETABLE: Schema = {
+    "type": "array",
+    "items": mapping({"at": WORD, "tasks": count(0, MAX_TASKS)}, *families.TIMETABLE_KEYS),
+    "minItems": 1,
+    "maxItems": families.MAX_MOMENTS,
+}
+# Their own mapping, whose keys are those of a step; the schema of the whole refers to it.
+STEPS: Schema = {
+    "type": "object",
+    "additionalProperties": {"$ref": "#/$defs/step"},
+    "minProperties": 1,
+    "maxProperties": MAX_STEPS,
+}

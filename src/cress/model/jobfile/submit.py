@@ -1,0 +1,100 @@
+"""The jobs of one submit, read together: several job files, dags with their steps, jobs that depend on each other by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from cress.model.errors import InputError
+from cress.model.job import JobType
+from cress.model.jobfile.dag import parse_dag
+from cress.model.jobfile.job import JobSpec, read_job, type_of
+from cress.model.jobfile.reader import below
+from cress.model.jobfile.values import raise_all, shown
+from cress.model.resources import Dimensions
+from cress.model.units import one_of
+
+# Jobs that are submitted together, including the steps of dags.
+MAX_JOBS = 10_000
+
+
+def parse_jobs(entries: object, *, dimensions: Dimensions, user: str) -> list[JobSpec]:
+    """Read the jobs of one submit, all or none; the steps of a dag follow it.
+
+    Raises InputError, or InputErrors with every mistake; ``field`` begins with the place of its job: ``jobs[2].tasks``.
+    """
+    specs, errors = read_jobs(entries, dimensions=dimensions, user=user)
+    raise_all(errors)
+    return specs
+
+
+def read_jobs(entries: object, *, dimensions: Dimensions, user: str) -> tuple[list[JobSpec], list[InputError]]:
+    """Read the jobs of one submit and return them with all mistakes; a value that is wrong counts as not given."""
+    hint = "a list of mappings, one for each job"
+    if not isinstance(entries, (list, tuple)):
+        return [], [InputError(f"{shown(entries)} is no list", hint=hint, field="jobs")]
+    if not entries:
+        return [], [InputError("there is no job in it", hint=hint, field="jobs")]
+    if len(entries) > MAX_JOBS:
+        return [], [_too_many(len(entries))]
+    specs: list[JobSpec] = []
+    errors: list[InputError] = []
+    for position, entry in enumerate(entries):
+        place = f"jobs[{position}]"
+        try:
+            mapping = _mapping(entry)
+        except InputError as error:
+            errors.append(error.at(field=place))
+            continue
+        if type_of(mapping) is JobType.DAG:
+            made, wrong = parse_dag(mapping, dimensions=dimensions, user=user, base=len(specs))
+        else:
+            one, wrong = read_job(mapping, dimensions=dimensions, user=user)
+            made = [one]
+        specs += (msgspec.structs.replace(each, place=place + each.place) for each in made)
+        errors += [below(each, place) for each in wrong]
+    if not errors and len(specs) > MAX_JOBS:
+        errors = [_too_many(len(specs))]
+    if not errors:
+        specs, errors = _resolved(specs)
+    return specs, errors
+
+
+def _too_many(number: int) -> InputError:
+    what = f"{number} jobs at once are too many"
+    return InputError(what, hint=f"at most {MAX_JOBS}; many alike: tasks", field="jobs")
+
+
+def _resolved(specs: list[JobSpec]) -> tuple[list[JobSpec], list[InputError]]:
+    """Replace names of jobs of this submit by their places, as in ``Job.after``: ``-1`` is the first job."""
+    places: dict[str, list[int]] = {}
+    for position, spec in enumerate(specs):
+        places.setdefault(spec.job.name, []).append(position)
+    resolved: list[JobSpec] = []
+    errors: list[InputError] = []
+    for spec in specs:
+        after = list(spec.job.after)
+        for name, condition in spec.behind:
+            found = places.get(name, [])
+            if len(found) == 1:
+                after.append((-found[0] - 1, condition))
+                continue
+            if found:
+                what, hint = (
+                    f"{len(found)} jobs of this submit are called {name}",
+                    "names within one submit must be unique",
+                )
+            else:
+                what = f"no job of this submit is called {name}"
+                hint = "a job that was submitted before by its id; " + one_of(name, places)
+            errors.append(InputError(what, hint=hint, field=f"{spec.place}.after"))
+        job = msgspec.structs.replace(spec.job, after=tuple(after))
+        resolved.append(msgspec.structs.replace(spec, job=job, behind=()))
+    return resolved, errors
+
+
+def _mapping(entry: object) -> Mapping[str, object]:
+    if not isinstance(entry, Mapping):
+        raise InputError(f"{shown(entry)} is no mapping", hint='{"command": ["echo", "hello"]}')
+    return entry
