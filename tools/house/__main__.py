@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tools.house import circles
 from tools.house.length import MOST_LINES, too_long
 from tools.house.pure import check_source, pure_files
 
@@ -24,6 +25,7 @@ def main() -> int:
         f"{path.relative_to(ROOT)}: {lines} lines; at most {MOST_LINES}, a file is one idea"
         for path, lines in too_long(ROOT / "src")
     ]
+    complaints += circles.check(package)
     for complaint in complaints:
         print(complaint)
     print(f"Rules of the house: {len(files)} files of pure rooms read, {len(complaints)} complaints")
