@@ -38,11 +38,11 @@ class Store(SqliteStore):
 class Inside:
     """A running engine, its mover (which works when it is told to), and a client of its API."""
 
-    def __init__(self, data: Path, **settings: Any) -> None:
+    def __init__(self, data: Path, user: str = "ann", **settings: Any) -> None:
         self.store = Store(data / "cress.db")
         self.engine = Engine(self.store, Settings(data=data, **settings))
         self.mover = Mover(self.engine)
-        app = make_app(self.engine, token=TOKEN, user="ann", names=("localhost",))
+        app = make_app(self.engine, token=TOKEN, user=user, names=("localhost",))
         self.http = httpx.AsyncClient(
             transport=httpx.ASGITransport(app=app, raise_app_exceptions=False),
             base_url="http://localhost",
