@@ -58,7 +58,7 @@ def allocated(work: Workload, order: str, seed: int) -> float:
     gpu, given = work.cluster.dimensions.index["gpu"], 0
     for number, i in enumerate(arrivals(work, seed), 1):
         request = work.requests[int(work.request_index[i])]
-        requirement = work.placement(i).requirement
+        requirement = work.template(i).requirement
         core.observe(
             0, [JobSubmitted(Job(id=number, name="pod", group="default", request=request, requirement=requirement))]
         )

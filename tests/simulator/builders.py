@@ -10,7 +10,7 @@ import numpy as np
 from cress.model.group import Group, Quota, SchedPolicy
 from cress.model.node import Node
 from cress.model.resources import Dimensions
-from cress.simulator.attempts import Attempts
+from cress.simulator.attempts import Attempts, History, How, JobEnd
 from cress.simulator.measures import Run
 from cress.simulator.notes import Notes
 from cress.simulator.workload import Cluster, Workload
@@ -74,6 +74,8 @@ def finished_run(work: Workload, attempts: Sequence[tuple[int, int, int, bool]])
     """A run in which these attempts happened: (job, start, end, preempted), in seconds, in order of start."""
     columns = list(zip(*attempts, strict=True)) if attempts else [(), (), (), ()]
     zeros = np.zeros(len(attempts), dtype=np.int64)
+    job, preempted = np.array(columns[0], dtype=np.int64), np.array(columns[3], dtype=np.bool_)
+    done = np.bincount(job[~preempted], minlength=len(work))
     return Run(
         label="BackFill",
         workload=work,
@@ -81,17 +83,19 @@ def finished_run(work: Workload, attempts: Sequence[tuple[int, int, int, bool]])
         group_names=tuple(work.group_names),
         group_of=work.group_index,
         rejected=np.zeros(len(work), dtype=np.bool_),
-        cancelled=np.zeros(len(work), dtype=np.bool_),
-        attempts=Attempts(
-            job=np.array(columns[0], dtype=np.int64),
-            task=zeros,
-            node=zeros,
-            start=np.array(columns[1], dtype=np.int64) * SECOND,
-            end=np.array(columns[2], dtype=np.int64) * SECOND,
-            preempted=np.array(columns[3], dtype=np.bool_),
-            lost=np.zeros(len(attempts), dtype=np.bool_),
+        history=History(
+            attempts=Attempts(
+                job=job,
+                task=zeros,
+                node=zeros,
+                start=np.array(columns[1], dtype=np.int64) * SECOND,
+                end=np.array(columns[2], dtype=np.int64) * SECOND,
+                how=np.where(preempted, How.PREEMPTED, How.FINISHED).astype(np.int64),
+            ),
+            ends=np.where(done == work.tasks, JobEnd.FINISHED, JobEnd.WAITING).astype(np.int64),
+            events=2 * len(work),
+            refusals={},
         ),
         accounting="cpu",
-        events=2 * len(work),
         loop_s=0.5,
     )

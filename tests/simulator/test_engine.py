@@ -14,21 +14,21 @@ from hypothesis import strategies as st
 
 from cress.model.decisions import Decisions, Preempt
 from cress.model.events import Event, NodeAdded, Outcome, TaskEnded
-from cress.simulator.engine import ONE_BY_ONE, TOGETHER, Engine, InvariantBroken
+from cress.simulator.direct import ONE_BY_ONE, TOGETHER, DirectRun, InvariantBroken
 from cress.simulator.traces import load_workload
 from cress.simulator.workload import Workload
 from tests.simulator.builders import SECOND, workload
 from tests.simulator.plain import LogJob, PlainCore, easy_starts
 
 
-def _engine(work: Workload, core: PlainCore, *, check: bool = False) -> Engine:
+def _direct(work: Workload, core: PlainCore, *, check: bool = False) -> DirectRun:
     core.observe(0, [NodeAdded(node) for node in work.cluster.nodes])
-    return Engine(work, core, list(range(len(work))), ["default"] * len(work), check=check)
+    return DirectRun(work, core, list(range(len(work))), ["default"] * len(work), check=check)
 
 
 def _log(jobs: Sequence[LogJob], order: str) -> list[tuple[object, ...]]:
     core = PlainCore()
-    _engine(workload(jobs), core).run(order)
+    _direct(workload(jobs), core).run(order)
     return [(int(str(now)) // SECOND, *rest) for now, *rest in core.log]
 
 
@@ -75,7 +75,7 @@ def test_completions_of_a_moment_come_in_the_order_of_the_starts() -> None:
 
 def test_a_job_that_runs_for_no_time_ends_in_its_second() -> None:
     for order in (TOGETHER, ONE_BY_ONE):
-        attempts = _engine(workload([LogJob(5, 0, 10, 0), LogJob(5, 3, 10, 3)]), PlainCore()).run(order)
+        attempts = _direct(workload([LogJob(5, 0, 10, 0), LogJob(5, 3, 10, 3)]), PlainCore()).run(order).attempts
         assert (attempts.start // SECOND).tolist() == [5, 5]
         assert (attempts.end // SECOND).tolist() == [5, 8]
 
@@ -105,7 +105,7 @@ def _jobs(rows: list[tuple[int, int, int, int]]) -> list[LogJob]:
 @given(jobs_strategy)
 def test_one_by_one_gives_the_starts_of_the_plain_simulator(rows: list[tuple[int, int, int, int]]) -> None:
     jobs = _jobs(rows)
-    attempts = _engine(workload(jobs), PlainCore(), check=True).run(ONE_BY_ONE)
+    attempts = _direct(workload(jobs), PlainCore(), check=True).run(ONE_BY_ONE).attempts
     starts = np.zeros(len(jobs), dtype=np.int64)
     starts[attempts.job] = attempts.start // SECOND
     assert starts.tolist() == easy_starts(jobs, 10)
@@ -114,11 +114,11 @@ def test_one_by_one_gives_the_starts_of_the_plain_simulator(rows: list[tuple[int
 @given(jobs_strategy, st.sampled_from([TOGETHER, ONE_BY_ONE]))
 def test_everything_runs_once_and_for_its_run_time(rows: list[tuple[int, int, int, int]], order: str) -> None:
     jobs = _jobs(rows)
-    engine = _engine(workload(jobs), PlainCore(), check=True)
-    attempts = engine.run(order)
+    path = _direct(workload(jobs), PlainCore(), check=True)
+    attempts = path.run(order).attempts
     assert sorted(attempts.job.tolist()) == list(range(len(jobs)))
     assert ((attempts.end - attempts.start) // SECOND == [jobs[j].run for j in attempts.job.tolist()]).all()
-    assert engine.events == 2 * len(jobs)
+    assert path.events == 2 * len(jobs)
 
 
 @pytest.mark.parametrize("name", ["KTH-SP2", "SDSC-SP2"])
@@ -128,7 +128,7 @@ def test_the_rules_are_those_of_the_published_starts(traces: Path, name: str, ex
     work = load_workload(str(traces / "swf" / f"{name}.swf.gz"), None, 1)
     work = work.exact_estimates() if exact else work
     core = PlainCore()
-    attempts = _engine(work, core).run(ONE_BY_ONE)
+    attempts = _direct(work, core).run(ONE_BY_ONE).attempts
     starts = np.zeros(len(work), dtype=np.int64)
     starts[attempts.job] = attempts.start // SECOND
     with gzip.open(traces / "swf" / f"{name}.expected_starts.csv.gz", "rt") as file:
@@ -176,7 +176,7 @@ def test_a_preempted_attempt_ends_after_its_grace_and_the_task_runs_again(
     order: str, at: int, grace: int, expected: list[tuple[int, int, bool]], outcomes: list[Outcome]
 ) -> None:
     core = PreemptingCore(at, grace)
-    attempts = _engine(workload([LogJob(0, 100, 5, 200)]), core).run(order)
+    attempts = _direct(workload([LogJob(0, 100, 5, 200)]), core).run(order).attempts
     columns = (attempts.start // SECOND, attempts.end // SECOND, attempts.preempted)
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == expected
     assert [outcome for _, outcome in core.outcomes] == outcomes
@@ -201,18 +201,18 @@ class Sleeper(PlainCore):
 
 @pytest.mark.parametrize("order", [TOGETHER, ONE_BY_ONE])
 def test_the_core_is_woken_when_it_asks(order: str) -> None:
-    attempts = _engine(workload([LogJob(0, 5, 5, 5)]), Sleeper(77)).run(order)
+    attempts = _direct(workload([LogJob(0, 5, 5, 5)]), Sleeper(77)).run(order).attempts
     assert (attempts.start // SECOND).tolist() == [77]
 
 
 @pytest.mark.parametrize("order", [TOGETHER, ONE_BY_ONE])
 def test_a_wake_up_that_falls_on_a_submission_is_not_lost(order: str) -> None:
-    attempts = _engine(workload([LogJob(0, 5, 5, 5), LogJob(77, 5, 5, 5)]), Sleeper(77)).run(order)
+    attempts = _direct(workload([LogJob(0, 5, 5, 5), LogJob(77, 5, 5, 5)]), Sleeper(77)).run(order).attempts
     assert (attempts.start // SECOND).tolist() == [77, 77]
 
 
 def test_what_only_a_distant_clock_could_start_is_left_waiting() -> None:
-    attempts = _engine(workload([LogJob(0, 5, 5, 5)]), Sleeper(30 * 86_400)).run(TOGETHER)
+    attempts = _direct(workload([LogJob(0, 5, 5, 5)]), Sleeper(30 * 86_400)).run(TOGETHER).attempts
     assert len(attempts) == 0
 
 
@@ -222,7 +222,7 @@ def test_a_wake_up_in_the_past_is_a_defect() -> None:
             return Decisions([])
 
     with pytest.raises(RuntimeError, match="woken at 77000000 µs, but it is 77000000 µs already"):
-        _engine(workload([LogJob(0, 5, 5, 5)]), Stuck(77)).run(TOGETHER)
+        _direct(workload([LogJob(0, 5, 5, 5)]), Stuck(77)).run(TOGETHER)
 
 
 def test_check_reports_what_is_broken() -> None:
@@ -231,10 +231,10 @@ def test_check_reports_what_is_broken() -> None:
             return ["capacity exceeded on machine"] if self.running else []
 
     with pytest.raises(InvariantBroken, match="at 3000000 µs: capacity exceeded on machine"):
-        _engine(workload([LogJob(3, 5, 5, 5)]), Wrong(), check=True).run(TOGETHER)
+        _direct(workload([LogJob(3, 5, 5, 5)]), Wrong(), check=True).run(TOGETHER)
 
 
 def test_start_is_recorded_on_its_node() -> None:
     core = PlainCore()
-    attempts = _engine(workload([LogJob(0, 5, 5, 5)]), core).run(TOGETHER)
+    attempts = _direct(workload([LogJob(0, 5, 5, 5)]), core).run(TOGETHER).attempts
     assert attempts.node.tolist() == [0]

@@ -51,9 +51,9 @@ def test_constrained_jobs_change_nothing_else() -> None:
     assert (work.submit == plain.submit).all()
     assert (work.tasks == plain.tasks).all()
     assert [node.capacity for node in work.cluster.nodes] == [node.capacity for node in plain.cluster.nodes]
-    assert work.placement_index is not None
-    assert 0.35 < (work.placement_index > 0).mean() < 0.45
-    wishes = [work.placement(i) for i in range(2000)]
+    assert work.template_index is not None
+    assert 0.35 < (work.template_index > 0).mean() < 0.45
+    wishes = [work.template(i) for i in range(2000)]
     assert any(wish.max_per_node for wish in wishes)
     assert any("NetworkAdjacent" in wish.requirement for wish in wishes)
     assert all(not gang for wish, gang in zip(wishes, work.gang.tolist(), strict=True) if wish.ports)
@@ -68,7 +68,7 @@ def test_nodes_may_know_their_devices_and_nothing_else_changes() -> None:
     for work in (some, every):
         assert [node.capacity for node in work.cluster.nodes] == [node.capacity for node in plain.cluster.nodes]
         assert work.submit.tolist() == plain.submit.tolist()
-        assert work.placements == plain.placements
+        assert work.templates == plain.templates
     known = [bool(node.devices) for node in some.cluster.nodes]
     assert sum(known) == round(len(known) / 2)
     for node in every.cluster.nodes:

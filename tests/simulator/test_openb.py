@@ -70,7 +70,7 @@ def test_a_pod_is_a_job_of_one_task(tmp_path: Path, cluster: Cluster) -> None:
         vector(cpu=1000, memory=GIB),
         vector(cpu=1000, memory=GIB, gpu=1000),
     ]
-    assert [work.placement(i).requirement for i in range(4)] == ["", 'GPUModel in ("V100M16", "A10")', "", ""]
+    assert [work.template(i).requirement for i in range(4)] == ["", 'GPUModel in ("V100M16", "A10")', "", ""]
     assert [work.users[i] for i in work.user_index.tolist()] == ["LS", "BE", "Burstable", "BE"]
     assert work.priority.tolist() == [2, 0, 1, 0]
     assert set(work.tasks.tolist()) == {1}

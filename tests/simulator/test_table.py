@@ -11,7 +11,7 @@ from cress.model.errors import InputError
 from cress.model.node import DYNAMIC_PORTS
 from cress.simulator.clusterfile import load_cluster
 from cress.simulator.traces import load_workload
-from cress.simulator.workload import NO_LIMIT, Cluster, Outage, Placement
+from cress.simulator.workload import NO_LIMIT, Cluster, Outage, template
 from tests.simulator.builders import SECOND
 
 NODES = "dimensions: [gpu]\nnodes:\n  - {name: n, count: 2, rack: r, resource: '<8,32G,1G,100M,gpu=2>'}\n"
@@ -183,11 +183,11 @@ def test_what_a_job_wants_of_its_nodes_is_in_a_table(tmp_path: Path, cluster: Cl
         "f,0,1,1,,Rank in,,,,\n"
     )
     work = load_workload(str(tmp_path / "jobs.csv"), cluster, 1)
-    assert work.placement(0) == Placement(
+    assert work.template(0) == template(
         requirement='GCC >= 4.5 && Rack in ("r1","r2")', rank="IdleCPU", ports=(("", 80), ("admin", 0)),
         max_per_node=1, max_per_rack=2, application="shop",
     )  # fmt: skip
-    assert work.placement(1) == Placement()
+    assert work.template(1) == template()
     assert len(work) == 2
     (note,) = work.notes.sentences()
     assert note.startswith("4 × malformed line: left out (lines 4, 5, 6, 7) [ports: ")
@@ -202,8 +202,8 @@ def test_licences_of_the_cluster_and_of_jobs(tmp_path: Path) -> None:
         "job,submit,run,cpu,licences\na,0,1,1,matlab=2 ansys\nb,0,1,1,\nc,0,1,1,matlap\nd,0,1,1,matlab=many\n"
     )
     work = load_workload(str(tmp_path / "jobs.csv"), cluster, 1)
-    assert work.placement(0) == Placement(licences=(("ansys", 1), ("matlab", 2)))
-    assert work.placement(1) == Placement()
+    assert work.template(0) == template(licences=(("ansys", 1), ("matlab", 2)))
+    assert work.template(1) == template()
     assert work.notes.sentences() == [
         "2 × malformed line: left out (lines 4, 5) [licences: there is no licence 'matlap']"
     ]

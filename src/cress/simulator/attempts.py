@@ -1,25 +1,49 @@
-"""What happened in a run: every attempt of every task, as columns."""
+"""The history of a run: every attempt of every task as columns, and how each job ended."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
 
-# The time of what did not happen.
+# The time of an event that did not happen.
 NOT_YET = -1
+
+
+class How(IntEnum):
+    """How an attempt ended."""
+
+    FINISHED = 0  # the task ran to its end, or to its time limit
+    PREEMPTED = 1
+    LOST = 2  # with its node
+    STOPPED = 3  # with its gang, by a drain, or because its job was cancelled
+    FAILED = 4  # with an exit code that is not 0, or at its time limit with a retry to come
+    RUNNING = 5  # still running when the simulation ended
+
+
+class JobEnd(IntEnum):
+    """How a job ended."""
+
+    WAITING = 0  # it did not: some task never ran to its end
+    FINISHED = 1  # all tasks ran to their ends, or to their time limits
+    FAILED = 2  # a task failed for good
+    CANCELLED = 3  # a dependency did not end as wanted, or its time was over (``until``)
+    KEPT = 4  # a service, database or cron job that was alive when the simulation ended
+    REFUSED = 5  # not accepted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attempts:
     """``m`` attempts in the order in which they started; times are microseconds of the trace.
 
-    ``job`` and ``task`` are positions in the workload and in the job, ``node`` a position in the cluster's
-    nodes. ``preempted`` and ``lost`` attempts (their node failed) ended before their time and their task ran again.
+    ``job`` and ``task`` are positions in the workload and in the job, ``node`` a position in the cluster's nodes, ``how`` a
+    value of ``How``. The end of an attempt that is ``RUNNING`` is the end of the simulation.
     """
 
     job: Ints
@@ -27,13 +51,40 @@ class Attempts:
     node: Ints
     start: Ints
     end: Ints
-    preempted: npt.NDArray[np.bool_]
-    lost: npt.NDArray[np.bool_]
+    how: Ints
 
     @property
-    def early(self) -> npt.NDArray[np.bool_]:
-        """Whether the attempt ended before its time, ``[m]``."""
-        return self.preempted | self.lost
+    def early(self) -> Bools:
+        """Whether the attempt ended before its task was done, ``[m]``."""
+        return np.asarray((self.how != How.FINISHED) & (self.how != How.RUNNING))
+
+    @property
+    def finished(self) -> Bools:
+        """Whether the attempt did its task, ``[m]``."""
+        return np.asarray(self.how == How.FINISHED)
+
+    @property
+    def preempted(self) -> Bools:
+        """Whether the attempt was preempted, ``[m]``."""
+        return np.asarray(self.how == How.PREEMPTED)
+
+    @property
+    def lost(self) -> Bools:
+        """Whether the attempt was lost with its node, ``[m]``."""
+        return np.asarray(self.how == How.LOST)
 
     def __len__(self) -> int:
         return len(self.job)
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """What a run gave: its attempts, the ``JobEnd`` of each job ``[n]``, and the number of events that were handled.
+
+    ``refusals`` are the reasons of jobs that were not accepted, by position.
+    """
+
+    attempts: Attempts
+    ends: Ints
+    events: int
+    refusals: dict[int, str]

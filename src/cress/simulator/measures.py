@@ -15,11 +15,11 @@ import numpy.typing as npt
 from cress.model.group import DEFAULT_GROUP, Group, Quota
 from cress.model.groups.timetable import next_change, quota_at_utc
 from cress.model.resources import ResourceVector
-from cress.simulator.attempts import NOT_YET, Attempts
+from cress.simulator.attempts import NOT_YET, Attempts, History, How, JobEnd
 from cress.simulator.dags import Dags, dags_of, ready_times
 from cress.simulator.groups import NOWHERE
 from cress.simulator.series import Ints, Steps, accumulate
-from cress.simulator.workload import Workload
+from cress.simulator.workload import NO_LIMIT, Workload
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -36,6 +36,7 @@ MEASURES: dict[str, str] = {
     "jobs_rejected": "jobs that no node (a gang: not the whole cluster) could ever hold",
     "jobs_cancelled": "jobs that came after one that did not end as they wanted",
     "jobs_killed": "finished jobs whose run was cut at the time limit",
+    "jobs_failed": "jobs with a task that failed for good",
     "tasks_finished": "tasks that ran to their end",
     "wait_mean_s": "mean wait: first start − submit, over all jobs that started; of a job that comes after others: first "
     "start − the last end of these",
@@ -71,7 +72,9 @@ MEASURES: dict[str, str] = {
     "preemptions": "attempts that were preempted",
     "jobs_preempted": "jobs with at least one preempted attempt",
     "attempts_lost": "attempts that were lost with their node",
-    "lost_work_core_h": "core hours of preempted and lost attempts",
+    "attempts_stopped": "attempts that were stopped: with their gang, by a drain, or because their job was cancelled",
+    "attempts_failed": "attempts that failed",
+    "lost_work_core_h": "core hours of attempts that ended early: preempted, lost, stopped or failed",
     "lost_work_share": "lost work / all work, in core hours",
     "events": "submissions and completions handled",
     "decisions": "starts and preemptions decided",
@@ -97,8 +100,7 @@ class Run:
     """What one run gave: the workload, who went where, and all attempts.
 
     ``group_of`` ``[n]`` points into ``group_names``, ``NOWHERE`` for jobs that were not admitted; ``rejected``
-    ``[n]`` marks jobs that could never run, ``cancelled`` ``[n]`` those that came after one that did not end as they
-    wanted. ``groups`` are the configured groups as they ran.
+    ``[n]`` marks jobs that could never run. ``groups`` are the configured groups as they ran.
     """
 
     label: str
@@ -107,11 +109,39 @@ class Run:
     group_names: tuple[str, ...]
     group_of: Ints
     rejected: Bools
-    cancelled: Bools
-    attempts: Attempts
+    history: History
     accounting: str
-    events: int
     loop_s: float
+
+    @property
+    def attempts(self) -> Attempts:
+        """All attempts."""
+        return self.history.attempts
+
+    @property
+    def submitted(self) -> Bools:
+        """The jobs that were submitted and accepted, ``[n]``."""
+        return np.asarray((self.group_of != NOWHERE) & ~self.rejected & ~self.ended(JobEnd.REFUSED))
+
+    @property
+    def cancelled(self) -> Bools:
+        """The jobs that were cancelled, ``[n]``."""
+        return self.ended(JobEnd.CANCELLED)
+
+    @property
+    def cancelled_after(self) -> Bools:
+        """The jobs that were cancelled since a job that they come after did not end as they wanted, ``[n]``."""
+        until = self.workload.until
+        return self.cancelled if until is None else np.asarray(self.cancelled & (until == NO_LIMIT))
+
+    @property
+    def waiting(self) -> Bools:
+        """The jobs of which something still waited or ran in the end, ``[n]``."""
+        return np.asarray(self.submitted & self.ended(JobEnd.WAITING))
+
+    def ended(self, end: JobEnd) -> Bools:
+        """The jobs that ended that way, ``[n]``."""
+        return np.asarray(self.history.ends == end)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +189,7 @@ class Analysis:
 def analyse(run: Run) -> Analysis:
     """All measures of a run."""
     times = job_times(run)
-    submitted = _submitted(run)
+    submitted = run.submitted
     submit = run.workload.submit
     start = int(submit[submitted].min()) if submitted.any() else 0
     end = max(int(run.attempts.end.max()) if len(run.attempts) else start, start)
@@ -181,10 +211,6 @@ def analyse(run: Run) -> Analysis:
     )
 
 
-def _submitted(run: Run) -> Bools:
-    return np.asarray((run.group_of != NOWHERE) & ~run.rejected)
-
-
 def job_times(run: Run) -> JobTimes:
     """First start, last end, wait and bounded slowdown of every job."""
     workload, attempts = run.workload, run.attempts
@@ -196,8 +222,7 @@ def job_times(run: Run) -> JobTimes:
     np.maximum.at(end, attempts.job, attempts.end)
     tries = np.bincount(attempts.job, minlength=n)
     preempted = np.bincount(attempts.job[attempts.preempted], minlength=n)
-    early = np.bincount(attempts.job[attempts.early], minlength=n)
-    finished = (tries - early) == workload.tasks
+    finished = run.ended(JobEnd.FINISHED)
     end = np.where(finished, end, NOT_YET)
     ready = ready_times(workload, end)
     # Behind one that failed a job may start although not all before it finished: then it waits from its submission.
@@ -211,7 +236,7 @@ def job_times(run: Run) -> JobTimes:
         end=end,
         attempts=tries,
         preempted=preempted,
-        finished=np.asarray(finished),
+        finished=finished,
         wait=wait,
         slowdown=slowdown,
     )
@@ -274,7 +299,7 @@ def group_series(run: Run, ready: Ints, start: int, end: int) -> dict[str, Group
     total = workload.cluster.total()
     share = np.array([share_of_cluster(each, total, run.accounting) for each in workload.requests])
     per_task = share[workload.request_index]
-    submitted = _submitted(run)
+    submitted = run.submitted
     by_name = {group.name: group for group in run.groups}
     quotas = {}
     for i, name in enumerate(run.group_names):
@@ -285,18 +310,24 @@ def group_series(run: Run, ready: Ints, start: int, end: int) -> dict[str, Group
             implied = Group(name=DEFAULT_GROUP, quota=Quota())
             quotas[name] = _quota_steps(implied, run, start, end)
     group_of_attempt = run.group_of[attempts.job]
+    counted = np.asarray(submitted & (run.ended(JobEnd.FINISHED) | run.ended(JobEnd.WAITING)))
     result = {}
     for i, name in enumerate(run.group_names):
         if name not in quotas:
             continue
         mine = group_of_attempt == i
         job, began, ended = attempts.job[mine], attempts.start[mine], attempts.end[mine]
-        final = ~attempts.early[mine]
         amount = per_task[job]
         used = accumulate(np.concatenate([began, ended]), np.concatenate([amount, -amount]))
-        jobs = np.flatnonzero(submitted & (run.group_of == i) & (ready != NOT_YET))
+        jobs = np.flatnonzero(counted & (run.group_of == i) & (ready != NOT_YET))
         wanted = per_task[jobs] * workload.tasks[jobs]
-        demand = accumulate(np.concatenate([ready[jobs], ended[final]]), np.concatenate([wanted, -amount[final]]))
+        # A task is wanted until it is done; of jobs that do not end so, only while it runs.
+        rest = ~counted[job]
+        done = attempts.finished[mine] & ~rest
+        demand = accumulate(
+            np.concatenate([ready[jobs], ended[done], began[rest], ended[rest]]),
+            np.concatenate([wanted, -amount[done], amount[rest], -amount[rest]]),
+        )
         result[name] = GroupSeries(used=_clean(used), demand=_clean(demand), quota=quotas[name], entitled=demand)
     return _entitle(result, quotas)
 
@@ -365,11 +396,12 @@ def _summary(
     result: dict[str, float] = {
         "jobs": len(workload),
         "jobs_finished": int(finished.sum()),
-        "jobs_waiting": int((_submitted(run) & ~finished & ~run.cancelled).sum()),
+        "jobs_waiting": int(run.waiting.sum()),
         "jobs_rejected": int(run.rejected.sum()),
         "jobs_cancelled": int(run.cancelled.sum()),
         "jobs_killed": int((finished & workload.killed).sum()),
-        "tasks_finished": len(attempts) - int(attempts.early.sum()),
+        "jobs_failed": int(run.ended(JobEnd.FAILED).sum()),
+        "tasks_finished": int(attempts.finished.sum()),
         **_spread("wait", times.wait[started] / SECOND, "_s"),
         **_spread("bounded_slowdown", times.slowdown[finished], ""),
         "turnaround_mean_s": _mean((times.end - workload.submit)[finished] / SECOND),
@@ -394,12 +426,14 @@ def _summary(
         "preemptions": preemptions,
         "jobs_preempted": int((times.preempted > 0).sum()),
         "attempts_lost": int(attempts.lost.sum()),
+        "attempts_stopped": int((attempts.how == How.STOPPED).sum()),
+        "attempts_failed": int((attempts.how == How.FAILED).sum()),
         "lost_work_core_h": lost,
         "lost_work_share": lost / whole if whole else 0.0,
-        "events": run.events,
+        "events": run.history.events,
         "decisions": len(attempts) + preemptions,
         "loop_s": run.loop_s,
-        "events_per_s": run.events / run.loop_s if run.loop_s else 0.0,
+        "events_per_s": run.history.events / run.loop_s if run.loop_s else 0.0,
     }
     return result
 

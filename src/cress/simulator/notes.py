@@ -17,6 +17,7 @@ TREATMENTS: dict[str, str] = {
     "run time above time limit": "run cut at the limit",
     "not started in the trace": "run taken as from its creation to its deletion",
     "no times in the trace": "one pod a second, in the order of the file; each stays for a year",
+    "submitted before its predecessor": "submitted with it",
     "submit out of order": "sorted by submit time",
     "duplicate job id": "kept",
     "unknown predecessor": "not waited for",
@@ -26,6 +27,7 @@ TREATMENTS: dict[str, str] = {
     "unknown group": "left out",
     "user not in group": "left out",
     "fits no node": "rejected",
+    "not accepted": "refused",
     "not wanted any more": "cancelled, as what they come after did not end as wanted",
     "unbounded wait": "still waiting at the end",
 }

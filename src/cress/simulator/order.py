@@ -63,7 +63,6 @@ class Order:
         after = workload.after or ()
         self._after = after
         self._killed: list[bool] = workload.killed.tolist()
-        self._left: list[int] = workload.tasks.tolist()
         self._unmet: dict[int, list[tuple[int, Condition]]] = {}
         self._behind: dict[int, list[int]] = {}
         # Those that are over; who is never submitted is so from the beginning.
@@ -85,11 +84,8 @@ class Order:
         unmet = self._unmet.get(position)
         return unmet[0][0] + 1 if unmet else None
 
-    def task_ended(self, position: int) -> list[Event]:
-        """A task of a job ran to its end: what the core hears if that was the last one."""
-        self._left[position] -= 1
-        if self._left[position]:
-            return []
+    def ended(self, position: int) -> list[Event]:
+        """All tasks of a job ran to their ends: the events for those that come after it."""
         return self._settle(position, JobState.FAILED if self._killed[position] else JobState.SUCCEEDED)
 
     def dropped(self, position: int) -> list[Event]:

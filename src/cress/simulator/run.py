@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from cress.core.scheduler import Scheduler
 from cress.model.errors import InputError
-from cress.model.events import ClockSet, GroupsApplied, LicencesSet, NodeAdded, RacksSet
-from cress.model.job import Job
 from cress.model.option_text import format_option, parse_assignments
 from cress.model.options import Options
-from cress.simulator.engine import TOGETHER, Engine
+from cress.simulator.attempts import History
+from cress.simulator.direct import TOGETHER
 from cress.simulator.files import make_directory, whole_file
 from cress.simulator.groups import NOWHERE, PolicyChoice, configure, own_policy, parse_policy, place, with_policy
 from cress.simulator.measures import Analysis, Run, analyse
 from cress.simulator.notes import Notes
+from cress.simulator.paths import path_of
 from cress.simulator.report import plotly_script, write_report
 from cress.simulator.tables import write_attempts, write_dags, write_jobs
 from cress.simulator.traces import load_workload
@@ -121,19 +122,8 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     groups = with_policy(workload.groups, choice)
     # An option that comes with the policy holds for the implied default group too.
     options = parse_assignments([f"{key}={text}" for key, text in choice.options], plan.options)
-    scheduler = Scheduler(workload.cluster.dimensions, options, workload.zone)
-    begin = min([int(workload.submit[0]), *(outage.start for outage in workload.cluster.outages)])
-    scheduler.observe(
-        begin,
-        [
-            ClockSet(workload.utc + begin),
-            *(NodeAdded(node) for node in workload.cluster.nodes),
-            *([RacksSet(workload.cluster.neighbours)] if workload.cluster.neighbours else []),
-            *([LicencesSet(workload.cluster.licences)] if workload.cluster.licences else []),
-            GroupsApplied(groups),
-        ],
-    )
-    rejected = _never_fit(workload, scheduler, plan.group_of != NOWHERE, groups[0].name)
+    path = path_of(workload, groups, options, plan.request.events)
+    rejected = _never_fit(workload, path.core, plan.group_of != NOWHERE, groups[0].name)
     notes.add("fits no node", workload.line[rejected].tolist())
     jobs = np.flatnonzero((plan.group_of != NOWHERE) & ~rejected)
     names = [plan.group_names[i] for i in plan.group_of[jobs].tolist()]
@@ -141,19 +131,10 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     if progress is not None:
         # Compiled loops are loaded with the first decision: the bar is there before.
         progress(choice.label, 0, expected)
-    engine = Engine(
-        workload,
-        scheduler,
-        jobs.tolist(),
-        names,
-        check=plan.request.check,
-        progress=(lambda events: progress(choice.label, events, expected)) if progress else None,
-    )
+    report = (lambda events: progress(choice.label, events, expected)) if progress else None
     started = time.perf_counter()
-    attempts = engine.run(plan.request.events)
+    history = path.run(jobs.tolist(), names, check=plan.request.check, progress=report)
     loop_s = time.perf_counter() - started
-    cancelled = np.zeros(len(workload), dtype=np.bool_)
-    cancelled[engine.cancelled] = True
     run = Run(
         label=choice.label,
         workload=workload,
@@ -161,17 +142,24 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
         group_names=plan.group_names,
         group_of=plan.group_of,
         rejected=rejected,
-        cancelled=cancelled,
-        attempts=attempts,
+        history=history,
         accounting=options.accounting,
-        events=engine.events,
         loop_s=loop_s,
     )
     analysis = analyse(run)
-    notes.add("not wanted any more", workload.line[cancelled].tolist())
-    waiting = (plan.group_of != NOWHERE) & ~rejected & ~cancelled & ~analysis.times.finished
-    notes.add("unbounded wait", workload.line[waiting].tolist())
+    for reason, lines in _refused(workload, history).items():
+        notes.add("not accepted", lines, detail=reason)
+    notes.add("not wanted any more", workload.line[run.cancelled_after].tolist())
+    notes.add("unbounded wait", workload.line[run.waiting].tolist())
     return Result(run=run, analysis=analysis, notes=notes, directory=plan.request.out / choice.directory)
+
+
+def _refused(workload: Workload, history: History) -> dict[str, list[int]]:
+    """The lines of the jobs that were not accepted, by the reason."""
+    found: dict[str, list[int]] = {}
+    for i, reason in history.refusals.items():
+        found.setdefault(reason, []).append(int(workload.line[i]))
+    return found
 
 
 def _never_fit(
@@ -180,24 +168,13 @@ def _never_fit(
     """Which jobs ``[n]`` this cluster could never run; each distinct shape and gang size is asked once."""
     # Only a gang's size matters: the tasks of an array come one by one.
     size = np.where(workload.gang, workload.tasks, 0)
-    wish = np.zeros_like(size) if workload.placement_index is None else workload.placement_index
-    kinds = (workload.request_index * len(workload.placements) + wish) * (int(size.max()) + 1) + size
+    which = np.zeros_like(size) if workload.template_index is None else workload.template_index
+    kinds = (workload.request_index * len(workload.templates) + which) * (int(size.max()) + 1) + size
     _, first, where = np.unique(kinds, return_index=True, return_inverse=True)
     never = np.zeros(len(first), dtype=np.bool_)
     for k, i in enumerate(first.tolist()):
-        tasks, placement = int(size[i]), workload.placement(i)
-        job = Job(
-            id=0,
-            group=group,
-            request=workload.requests[int(workload.request_index[i])],
-            tasks=max(1, tasks),
-            gang=tasks > 0,
-            requirement=placement.requirement,
-            ports=placement.ports,
-            max_per_node=placement.max_per_node,
-            max_per_rack=placement.max_per_rack,
-            licences=placement.licences,
-        )
+        tasks, request = int(size[i]), workload.requests[int(workload.request_index[i])]
+        job = replace(workload.template(i), group=group, request=request, tasks=max(1, tasks), gang=tasks > 0)
         never[k] = bool(scheduler.never_fits(job))
     return np.asarray(never[where] & admitted)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cress.simulator.attempts import NOT_YET
+from cress.simulator.attempts import NOT_YET, How
 from cress.simulator.dags import Dags
 from cress.simulator.files import whole_file
 from cress.simulator.groups import NOWHERE
@@ -26,8 +26,8 @@ COLUMNS: dict[str, str] = {
     "submit": "submit time",
     "start": "first start of its first task to start; empty when it never started",
     "end": "end of its last task; empty when it did not finish",
-    "state": "finished, killed (cut at its time limit), waiting, cancelled (what it comes after did not end as wanted), "
-    "rejected (fits no node), refused (group)",
+    "state": "finished, killed (cut at its time limit), failed, waiting, cancelled (what it comes after did not end as "
+    "wanted, or its time was over), kept (a service or cron job at the end), rejected (fits no node), refused (group)",
     "wait_s": "start − submit, or − the last end of what it comes after",
     "run_s": "run time of one task",
     "time_limit_s": "time limit; empty when there is none",
@@ -35,7 +35,7 @@ COLUMNS: dict[str, str] = {
     "tasks": "number of tasks",
     "cpu": "cores of one task",
     "priority": "priority",
-    "attempts": "attempts of its tasks, preempted and lost ones included",
+    "attempts": "attempts of its tasks, those that ended early included",
     "preemptions": "attempts that were preempted",
 }
 DAG_COLUMNS: dict[str, str] = {
@@ -53,7 +53,8 @@ ATTEMPT_COLUMNS: dict[str, str] = {
     "node": "where it ran",
     "start": "when it started",
     "end": "when it ended",
-    "ended": "finished, preempted or lost (with its node)",
+    "ended": "finished, preempted, lost (with its node), stopped (with its gang, by a drain, or because its job was "
+    "cancelled), failed, or running (when the simulation ended)",
 }
 
 
@@ -108,14 +109,13 @@ def write_dags(path: Path, run: Run, dags: Dags) -> None:
 def write_attempts(path: Path, run: Run) -> None:
     """Write the table of attempts; times as in the table of jobs."""
     workload, attempts = run.workload, run.attempts
-    ended = np.where(attempts.lost, 2, attempts.preempted.astype(np.int64))
     columns: list[Iterable[str]] = [
         _picked(_quoted(workload.ids), attempts.job),
         _integers(attempts.task),
         _picked(_quoted([node.name for node in workload.cluster.nodes]), attempts.node),
         _seconds(attempts.start),
         _seconds(attempts.end),
-        _picked(("finished", "preempted", "lost"), ended),
+        _picked([how.name.lower() for how in How], attempts.how),
     ]
     with whole_file(path) as file:
         rows = "\n".join(map(",".join, zip(*columns, strict=True)))
@@ -123,12 +123,11 @@ def write_attempts(path: Path, run: Run) -> None:
 
 
 def _states(run: Run, analysis: Analysis) -> list[str]:
-    names = ("waiting", "finished", "killed", "rejected", "refused", "cancelled")
-    state = analysis.times.finished.astype(np.int64)
-    state[analysis.times.finished & run.workload.killed] = 2
-    state[run.cancelled] = 5
-    state[run.rejected] = 3
-    state[run.group_of == NOWHERE] = 4
+    names = ["waiting", "finished", "failed", "cancelled", "kept", "refused", "killed", "rejected"]
+    state = run.history.ends.copy()
+    state[analysis.times.finished & run.workload.killed] = names.index("killed")
+    state[run.rejected] = names.index("rejected")
+    state[run.group_of == NOWHERE] = names.index("refused")
     return _picked(names, state)
 
 

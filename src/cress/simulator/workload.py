@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from cress.model.group import Group
-from cress.model.job import Condition
+from cress.model.job import Condition, Job
 from cress.model.node import Node
 from cress.model.resources import Dimensions, ResourceVector
+from cress.model.run import Run
 from cress.simulator.notes import Notes
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -21,6 +22,9 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 After: TypeAlias = tuple[tuple[tuple[int, Condition], ...], ...]
 
 NO_LIMIT = -1
+
+# The time between the signal to stop and the end of a task whose job says nothing.
+STOP_GRACE = Run(job=0, command=()).stop_grace
 
 # 1970-01-05, a Monday, 00:00 UTC: where second 0 of a trace without a date lies.
 UNDATED_START = 4 * 86_400 * 1_000_000
@@ -44,23 +48,29 @@ class Cluster:
     neighbours: tuple[tuple[str, str], ...] = ()
     outages: tuple[Outage, ...] = ()
     licences: tuple[tuple[str, int], ...] = ()
+    drains: tuple[Drain, ...] = ()
 
     def total(self) -> ResourceVector:
         """The amounts of all nodes together."""
         return tuple(sum(column) for column in zip(*(node.capacity for node in self.nodes), strict=True))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Placement:
-    """What a job says about the nodes that it wants, as in ``model.job.Job``."""
+@dataclass(frozen=True)
+class Drain:
+    """Node ``node`` (its position) takes no new tasks from ``start`` on, and is empty ``deadline`` µs later at most.
 
-    requirement: str = ""
-    rank: str = ""
-    ports: tuple[tuple[str, int], ...] = ()
-    max_per_node: int = 0
-    max_per_rack: int = 0
-    application: str = ""
-    licences: tuple[tuple[str, int], ...] = ()
+    It takes tasks again at ``end`` (``None``: never); µs of the trace.
+    """
+
+    node: int
+    start: int
+    deadline: int
+    end: int | None = None
+
+
+def template(**keys: Any) -> Job:
+    """A job with these keys as in ``Job``; what the columns of a workload say is filled in when it is submitted."""
+    return Job(id=0, group="", request=(), **keys)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +78,13 @@ class Workload:
     """``n`` jobs in order of submission. All columns have the length ``n``; times are microseconds.
 
     ``submit`` is counted from second 0 of the trace, which is ``utc`` on the wall clock (µs since the epoch).
+    ``run`` is ``NO_LIMIT`` where tasks run until they are stopped.
     ``limit`` is ``NO_LIMIT`` where a job has no known end; else ``run <= limit``; ``killed`` jobs were cut there. ``request_index``,
     ``user_index`` and ``group_index`` point into ``requests`` (one task's need), ``users`` and
-    ``group_names``, ``placement_index`` into ``placements`` (without such columns: no wishes); ``line`` is the job's line in the file, 0 when there is none. A job whose group is ""
+    ``group_names``, ``template_index`` into ``templates``, the other keys of jobs (``None``: all have the first one); ``line`` is the job's line in the file, 0 when there is none. A job whose group is ""
     named none: it goes where its user belongs (see ``groups.place``). ``after`` are what the jobs come after; ``None``: nothing
-    at all. ``family_index`` points into ``family_names``, the dags that the jobs are steps of, "" for none.
+    at all. ``family_index`` points into ``family_names``, the dags that the jobs are steps of, "" for none. ``fails`` says how
+    many attempts of each task fail at first, ``until`` when the job is cancelled (``NO_LIMIT``: never).
     """
 
     name: str
@@ -93,17 +105,26 @@ class Workload:
     group_names: list[str]
     line: Ints
     notes: Notes
-    placement_index: Ints | None = None
-    placements: tuple[Placement, ...] = (Placement(),)
+    template_index: Ints | None = None
+    templates: tuple[Job, ...] = (template(),)
     after: After | None = None
     family_index: Ints | None = None
     family_names: tuple[str, ...] = ("",)
+    fails: Ints | None = None
+    until: Ints | None = None
     groups: tuple[Group, ...] = ()
     utc: int = UNDATED_START
     zone: tzinfo = field(default=UTC)
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def begin(self) -> int:
+        """When the simulation begins: with the first submission, or with a node that fails or is drained before."""
+        cluster = self.cluster
+        changes = [*(each.start for each in cluster.outages), *(each.start for each in cluster.drains)]
+        return min(int(self.submit[0]), *changes) if changes else int(self.submit[0])
 
     def select(self, keep: npt.NDArray[np.bool_] | Ints) -> Workload:
         """The same workload with these jobs only: a mask, or the positions in their new order."""
@@ -112,8 +133,10 @@ class Workload:
             self,
             ids=[self.ids[i] for i in positions.tolist()],
             **{name: getattr(self, name)[positions] for name in COLUMNS},
-            placement_index=None if self.placement_index is None else self.placement_index[positions],
+            template_index=None if self.template_index is None else self.template_index[positions],
             family_index=None if self.family_index is None else self.family_index[positions],
+            fails=None if self.fails is None else self.fails[positions],
+            until=None if self.until is None else self.until[positions],
             after=self._after_of(positions.tolist()),
         )
 
@@ -124,9 +147,9 @@ class Workload:
         new = {old: i for i, old in enumerate(positions)}
         return tuple(tuple((new[first], how) for first, how in self.after[old] if first in new) for old in positions)
 
-    def placement(self, position: int) -> Placement:
-        """What the job at ``position`` says about its nodes."""
-        return self.placements[0 if self.placement_index is None else int(self.placement_index[position])]
+    def template(self, position: int) -> Job:
+        """The keys of the job at ``position`` that have no column."""
+        return self.templates[0 if self.template_index is None else int(self.template_index[position])]
 
     def exact_estimates(self) -> Workload:
         """The same workload with the run time of every job as its time limit."""
@@ -146,22 +169,3 @@ COLUMNS = (
     "group_index",
     "line",
 )
-
-
-def tidy(workload: Workload) -> Workload:
-    """The workload in order of submission, no job running beyond its time limit; what is changed is noted.
-
-    Jobs of equal submit times keep the order of the file. A run that exceeds its limit is cut there and the
-    job marked as ``killed``, as a real system does.
-    """
-    limited = workload.limit != NO_LIMIT
-    over = limited & (workload.run > workload.limit)
-    workload.notes.add("run time above time limit", workload.line[over].tolist())
-    workload = replace(
-        workload, run=np.where(over, workload.limit, workload.run), killed=np.asarray(workload.killed | over)
-    )
-    late = workload.submit < np.maximum.accumulate(workload.submit)
-    if not late.any():
-        return workload
-    workload.notes.add("submit out of order", workload.line[late].tolist())
-    return workload.select(np.argsort(workload.submit, kind="stable"))

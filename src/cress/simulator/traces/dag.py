@@ -25,7 +25,8 @@ from cress.model.node import Node
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 from cress.simulator.notes import Notes
-from cress.simulator.workload import NO_LIMIT, Cluster, Workload, tidy
+from cress.simulator.tidying import tidy
+from cress.simulator.workload import NO_LIMIT, Cluster, Workload
 
 # A letter or two, the task's own number, those of the tasks before it; "_Stg1" at the end is a remark of the trace's.
 NAME = re.compile(r"[A-Za-z]+(\d+)((?:_\d+)*)(?:_Stg\d+)?")

@@ -20,8 +20,9 @@ from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import DAY, SECOND
 from cress.model.units import closest
 from cress.simulator.notes import Notes
+from cress.simulator.tidying import tidy
 from cress.simulator.traces.wishes import wishes, with_attributes, with_devices
-from cress.simulator.workload import Cluster, Workload, tidy
+from cress.simulator.workload import Cluster, Workload
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -138,8 +139,8 @@ def load(text: str, cluster: Cluster | None, seed: int) -> Workload:
     if chosen.constrained:
         # Last, so that everything else is the same as without.
         nodes = cluster if cluster is not own else with_attributes(rng, own)
-        placements, index = wishes(rng, nodes, chosen.constrained, tasks, gang)
-        workload = replace(workload, cluster=nodes, placements=placements, placement_index=index)
+        templates, index = wishes(rng, nodes, chosen.constrained, tasks, gang)
+        workload = replace(workload, cluster=nodes, templates=templates, template_index=index)
     return tidy(workload)
 
 

@@ -21,7 +21,8 @@ from cress.model.node import Node
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 from cress.simulator.notes import Notes
-from cress.simulator.workload import UNDATED_START, Cluster, Workload, tidy
+from cress.simulator.tidying import tidy
+from cress.simulator.workload import UNDATED_START, Cluster, Workload
 
 FIELDS = 18
 # Columns from 0: job, submit, run, allocated processors, requested processors, requested time, user

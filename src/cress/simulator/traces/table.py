@@ -16,7 +16,7 @@ import numpy as np
 
 from cress.core.placing.constraints import check_constraints
 from cress.model.errors import InputError
-from cress.model.job import Condition
+from cress.model.job import Condition, Job
 from cress.model.jobfile.licences import licences as read_licences
 from cress.model.jobfile.values import mistakes
 from cress.model.resources import Dimensions
@@ -24,7 +24,8 @@ from cress.model.times import DAY
 from cress.model.units import closest, parse_count, parse_dimension, parse_duration
 from cress.simulator.notes import Notes
 from cress.simulator.order import in_order
-from cress.simulator.workload import NO_LIMIT, After, Cluster, Ints, Placement, Workload, tidy
+from cress.simulator.tidying import tidy
+from cress.simulator.workload import NO_LIMIT, After, Cluster, Ints, Workload, template
 
 Cell: TypeAlias = str | int | float | bool | None
 Columns: TypeAlias = dict[str, Sequence[Cell]]
@@ -220,7 +221,7 @@ def workload_of(path: Path, columns: Columns, lines: list[int], cluster: Cluster
     amounts = np.zeros((len(ids), len(dimensions)), dtype=np.int64)
     for k, name in enumerate(dimensions.names):
         amounts[:, k] = rows.integers(name, _amount(name, dimensions), 0)
-    placements, placement_index = _placements(rows, cluster)
+    templates, template_index = _templates(rows, cluster)
     after = _after(ids, rows)
     families, family_index = np.unique(np.array(rows.texts("family"), dtype=object), return_inverse=True)
     rows.drop("unknown submit time", np.flatnonzero(submit < 0))
@@ -252,8 +253,8 @@ def workload_of(path: Path, columns: Columns, lines: list[int], cluster: Cluster
         group_names=[str(name) for name in names],
         line=rows.line,
         notes=notes,
-        placements=placements,
-        placement_index=placement_index,
+        templates=templates,
+        template_index=template_index,
         after=after,
         family_index=family_index.astype(np.int64) if "family" in columns else None,
         family_names=tuple(str(name) for name in families),
@@ -295,19 +296,19 @@ def _after(ids: list[str], rows: _Rows) -> After | None:
     return tuple(found)
 
 
-def _placements(rows: _Rows, cluster: Cluster) -> tuple[tuple[Placement, ...], Ints | None]:
+def _templates(rows: _Rows, cluster: Cluster) -> tuple[tuple[Job, ...], Ints | None]:
     """What the jobs say about their nodes: the distinct wishes, and which one each row has."""
     if not any(name in rows.columns for name in WISHES):
-        return (Placement(),), None
+        return (template(),), None
     known: dict[tuple[str, ...], int] = {}
-    found: list[Placement] = []
+    found: list[Job] = []
     index = np.zeros(len(rows.line), dtype=np.int64)
     wrong: list[int] = []
     complaint = ""
     for i, cells in enumerate(zip(*(rows.texts(name) for name in WISHES), strict=True)):
         if cells not in known:
             try:
-                found.append(_placement(dict(cluster.licences), *cells))
+                found.append(_template(dict(cluster.licences), *cells))
                 known[cells] = len(found) - 1
             except InputError as error:
                 known[cells] = -1
@@ -316,10 +317,10 @@ def _placements(rows: _Rows, cluster: Cluster) -> tuple[tuple[Placement, ...], I
         if known[cells] < 0:
             wrong.append(i)
     rows.drop("malformed line", np.array(wrong, dtype=np.int64), detail=complaint)
-    return tuple(found) or (Placement(),), index
+    return tuple(found) or (template(),), index
 
 
-def _placement(
+def _template(
     known: Mapping[str, int],
     requirement: str,
     rank: str,
@@ -328,9 +329,9 @@ def _placement(
     rack: str,
     application: str,
     licences: str,
-) -> Placement:
+) -> Job:
     check_constraints(requirement, rank)
-    return Placement(
+    return template(
         requirement=requirement,
         rank=rank,
         ports=_ports(ports),

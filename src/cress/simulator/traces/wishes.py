@@ -9,8 +9,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from cress.model.devices import WHOLE, facts_of
+from cress.model.job import Job
 from cress.model.node import DISK_KIND, Device, Value
-from cress.simulator.workload import Cluster, Ints, Placement
+from cress.simulator.workload import Cluster, Ints, template
 
 KERNELS = ("2.6.32", "3.10.0", "4.18.0", "5.10.0")
 COMPILERS = ("4.4.7", "4.8.5", "8.5.0", "12.2.0")
@@ -19,26 +20,26 @@ JAVAS = ("1.7.0", "1.8.0", "11.0.2", "17.0.9")
 AGES = (0.15, 0.35, 0.3, 0.2)
 
 _ANYONE = (
-    Placement(requirement="OSKernel >= 3.10"),
-    Placement(requirement="OSKernel >= 4.18 && GCC >= 8"),
-    Placement(requirement="GCC >= 4.8 && Java >= 1.8"),
-    Placement(requirement="Java >= 11 && f(x) = (Waittime > 30min)"),
-    Placement(requirement="SSD = True", rank="IdleDisk"),
-    Placement(requirement="SSD = True && f(x, weight=2) = (ClusterLoad > 80%)", rank="CPU"),
-    Placement(rank="0.5 * CPU + 0.5 * IdleNetwork"),
-    Placement(rank="IdleMemory + 2 * (SSD = True)"),
-    Placement(ports=(("", 0),)),
-    Placement(ports=(("http", 8080), ("admin", 0))),
+    template(requirement="OSKernel >= 3.10"),
+    template(requirement="OSKernel >= 4.18 && GCC >= 8"),
+    template(requirement="GCC >= 4.8 && Java >= 1.8"),
+    template(requirement="Java >= 11 && f(x) = (Waittime > 30min)"),
+    template(requirement="SSD = True", rank="IdleDisk"),
+    template(requirement="SSD = True && f(x, weight=2) = (ClusterLoad > 80%)", rank="CPU"),
+    template(rank="0.5 * CPU + 0.5 * IdleNetwork"),
+    template(rank="IdleMemory + 2 * (SSD = True)"),
+    template(ports=(("", 0),)),
+    template(ports=(("http", 8080), ("admin", 0))),
 )
 _ARRAYS = (
-    Placement(max_per_node=1),
-    Placement(max_per_node=2, requirement="OSKernel >= 3.10"),
-    Placement(max_per_rack=8),
+    template(max_per_node=1),
+    template(max_per_node=2, requirement="OSKernel >= 3.10"),
+    template(max_per_rack=8),
 )
 _GANGS = (
-    Placement(requirement="NetworkAdjacent = True && f(x) = (Waittime > 10min)"),
-    Placement(requirement="NetworkAdjacent = True && f(x) = True", rank="IdleNetwork"),
-    Placement(requirement="OSKernel >= 3.10 && NetworkAdjacent = True && f(x) = (Waittime > 1h)", max_per_node=4),
+    template(requirement="NetworkAdjacent = True && f(x) = (Waittime > 10min)"),
+    template(requirement="NetworkAdjacent = True && f(x) = True", rank="IdleNetwork"),
+    template(requirement="OSKernel >= 3.10 && NetworkAdjacent = True && f(x) = (Waittime > 1h)", max_per_node=4),
 )
 NEAR_DATA = 'Rack = "{rack}" && f(x) = (Waittime > 5min)'
 DISKS = 2  # of a node that knows its disks one by one
@@ -77,11 +78,11 @@ def wishes(
     share: float,
     tasks: Ints,
     gang: np.ndarray[tuple[int], np.dtype[np.bool_]],
-) -> tuple[tuple[Placement, ...], Ints]:
+) -> tuple[tuple[Job, ...], Ints]:
     """The distinct wishes, and which one each job has; ``share`` of the jobs have one that says something."""
     racks = list(dict.fromkeys(node.rack for node in cluster.nodes))[:RACKS]
-    near = [Placement(requirement=NEAR_DATA.format(rack=rack)) for rack in racks]
-    pool = (Placement(), *_ANYONE, *near, *_ARRAYS, *_GANGS)
+    near = [template(requirement=NEAR_DATA.format(rack=rack)) for rack in racks]
+    pool = (template(), *_ANYONE, *near, *_ARRAYS, *_GANGS)
     anyone = 1 + len(_ANYONE) + len(near)
     index = rng.integers(1, anyone, len(tasks))
     index = np.where(tasks > 1, anyone + rng.integers(0, len(_ARRAYS), len(tasks)), index)

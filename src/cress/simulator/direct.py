@@ -1,34 +1,35 @@
-"""The event loop round the core, in virtual time.
+"""The direct path: the events of a plain workload straight to the scheduler, in virtual time (``paths`` says when).
 
-Two ways to feed the events of one moment to the core:
+Two orders of the events of one moment:
 
-``together``: all completions, nodes that go or come back, all submissions of the moment, then one ``decide``.
+``together``: all completions, nodes that fail or return, all submissions of the moment, then one ``decide``.
 
-``one-by-one``: what batch simulators of the literature do, so that their published starts come out:
+``one-by-one``: the order of batch simulators in the literature, which reproduces their published starts:
 1. before any event is handled, tasks whose predicted end has come give back what they hold, without a pass;
 2. submissions come first, in the order of the file; one leads to a pass only if one task of the job fits into
    what is free;
 3. completions follow, in the order in which the tasks were started; each leads to a pass, also when the
    task's resources were given back already by the first rule;
-4. nodes that go or come back are last, with one pass.
+4. nodes that fail or return are last, with one pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
+from heapq import heappop
 from typing import Protocol
 
 import numpy as np
 
-from cress.model.decisions import Decisions, Preempt, Start
-from cress.model.events import Event, JobCancelled, JobSubmitted, NodeAdded, NodeLost, Outcome, TaskEnded
-from cress.model.job import Job
+from cress.model.decisions import Decisions, Preempt, Start, Stop
+from cress.model.events import Event, JobCancelled, JobSubmitted, NodeCordoned, Outcome, TaskEnded
 from cress.model.resources import ResourceVector
 from cress.model.times import DAY
-from cress.simulator.attempts import Attempts
+from cress.simulator.attempts import History, How, JobEnd
+from cress.simulator.jobs import Jobs
 from cress.simulator.order import Order
-from cress.simulator.workload import NO_LIMIT, Workload
+from cress.simulator.running import Running
+from cress.simulator.workload import NO_LIMIT, STOP_GRACE, Workload
 
 TOGETHER, ONE_BY_ONE = "together", "one-by-one"
 ORDERS = (TOGETHER, ONE_BY_ONE)
@@ -40,11 +41,13 @@ PATIENCE = 8 * DAY
 # Events between two calls of the progress callback.
 STRIDE = 1024
 
+FAILED_NODE = "its node failed"
+
 Progress = Callable[[int], None]
 
 
 class Core(Protocol):
-    """What the loop needs of ``core.scheduler.Scheduler``."""
+    """The part of ``core.scheduler.Scheduler`` that the loop uses."""
 
     def observe(self, now: int, events: Sequence[Event]) -> None:
         """Bring the core up to date."""
@@ -66,7 +69,7 @@ class InvariantBroken(AssertionError):
     """``validate()`` found something; the message lists it with the moment."""
 
 
-class Engine:
+class DirectRun:
     """One run of a workload. ``jobs`` are the positions to submit, in order; ``groups`` their groups' names.
 
     The job at position ``i`` has the id ``i + 1``. ``progress`` is called with the number of events so far.
@@ -89,51 +92,38 @@ class Engine:
         self.events = 0
 
         self._jobs = jobs
-        self._groups = groups
         self._workload = workload
+        self._make = Jobs(workload, jobs, groups).make
         self._submit = workload.submit[jobs].tolist()
         self._run: list[int] = workload.run.tolist()
         self._limit: list[int] = workload.limit.tolist()
-        self._tasks: list[int] = workload.tasks.tolist()
-        self._gang: list[bool] = workload.gang.tolist()
-        self._priority: list[int] = workload.priority.tolist()
+        self._left: list[int] = workload.tasks.tolist()
         self._request: list[int] = workload.request_index.tolist()
-        self._user: list[int] = workload.user_index.tolist()
 
         self._order = Order(workload, jobs) if workload.after is not None else None
-        self._settled: list[Event] = []  # what the core is to hear of jobs that come after those that are over
+        self._settled: list[Event] = []  # events of jobs whose dependencies ended in this moment
 
         self._node_index = {node.name: i for i, node in enumerate(workload.cluster.nodes)}
-        self._ends: list[tuple[int, int]] = []  # heap of (end, attempt id); stale entries stay in
-        self._place: dict[int, int] = {}  # attempt id → position in the columns below, while it runs
+        self._running = Running()
         self._returned: set[int] = set()  # attempts that the core saw ending, with their completion to come
-        self._ran_job: list[int] = []
-        self._ran_task: list[int] = []
-        self._ran_node: list[int] = []
-        self._ran_start: list[int] = []
-        self._ran_end: list[int] = []
-        self._preempted: list[int] = []
-        self._lost: list[int] = []
-        # Nodes that go and come back, the next one last: time, whether it comes back, its position.
+        # Nodes that fail and return, the next one last: time, whether it returns, its position.
         self._outages = sorted(
             [(each.start, False, each.node) for each in workload.cluster.outages]
             + [(each.end, True, each.node) for each in workload.cluster.outages if each.end is not None],
             reverse=True,
         )
-        self._unfinished = sum(self._tasks[i] for i in jobs)
+        self._unfinished = sum(self._left[i] for i in jobs)
         self._starts_seen = 0
 
-    def run(self, order: str) -> Attempts:
-        """Feed everything in this order of events and return what ran. Jobs may be left waiting."""
+    def run(self, order: str) -> History:
+        """Feed everything in this order of events and return the history. Jobs may be left waiting."""
         step = {TOGETHER: self._moment_together, ONE_BY_ONE: self._moment_one_by_one}[order]
-        submit, ends, outages = self._submit, self._ends, self._outages
+        submit, outages = self._submit, self._outages
         n = len(submit)
-        next_wakeup = self._core.next_wakeup
+        next_wakeup, next_end = self._core.next_wakeup, self._running.next_end
         position, now, last_start = 0, -1, 0
         while self._unfinished:
-            while ends and not self._is_due(*ends[0]):
-                heappop(ends)
-            time = ends[0][0] if ends else None
+            time = next_end()
             if position < n and (time is None or submit[position] < time):
                 time = submit[position]
             if outages and (time is None or outages[-1][0] < time):
@@ -153,23 +143,23 @@ class Engine:
                 position += 1
             before = self._starts_seen
             step(now, first, position, wake is not None and wake <= now)
-            if self._starts_seen != before or ends:
+            if self._starts_seen != before or self._running.heap:
                 last_start = now
             if self._progress is not None and self.events >= self._next_report:
                 self._next_report = self.events + STRIDE
                 self._progress(self.events)
-        return self._attempts()
+        return self._history(now)
 
     def _moment_together(self, now: int, first: int, last: int, woken: bool) -> None:
         events: list[Event] = []
-        ends = self._ends
+        ends = self._running.heap
         while ends and ends[0][0] == now:
             attempt = heappop(ends)[1]
             ended = self._end(attempt, now)
             if ended is not None:
                 events.append(ended)
-        events += self._come_and_go(now)
         self.events += len(events) + last - first
+        events += self._fail_and_return(now)
         events += self._take_settled()
         for position in range(first, last):
             events += self._submitted(position)
@@ -177,7 +167,7 @@ class Engine:
         self._decide(now)
 
     def _moment_one_by_one(self, now: int, first: int, last: int, woken: bool) -> None:
-        core, ends = self._core, self._ends
+        core, ends = self._core, self._running.heap
         observe, fits_now, decide = core.observe, core.fits_now, self._decide
         requests, index = self._workload.requests, self._request
         self._give_back(now)
@@ -203,44 +193,38 @@ class Engine:
                 observe(now, self._take_settled())
             if decide(now):
                 self._give_back(now)
-        outages = self._come_and_go(now)
+        outages = self._fail_and_return(now)
         if outages or woken:
             observe(now, outages)
             decide(now)
 
-    def _come_and_go(self, now: int) -> list[Event]:
-        """Nodes that fail or are back at this moment; what ran on a failed one is lost."""
+    def _fail_and_return(self, now: int) -> list[Event]:
+        """Nodes that fail or return at this moment, as a live center tells the scheduler: closed, its attempts lost."""
         events: list[Event] = []
         nodes = self._workload.cluster.nodes
         while self._outages and self._outages[-1][0] <= now:
             _, back, node = self._outages.pop()
-            events.append(NodeAdded(nodes[node]) if back else NodeLost(nodes[node].name))
+            events.append(NodeCordoned(nodes[node].name, not back, "" if back else FAILED_NODE))
             if not back:
-                for attempt, position in list(self._place.items()):
-                    if self._ran_node[position] == node:
-                        self._ran_end[position] = now
-                        self._lost.append(position)
-                        del self._place[attempt]
+                for attempt in self._running.on_node(node):
+                    self._running.finish(attempt, now, How.LOST)
+                    events.append(TaskEnded(attempt, Outcome.LOST, again=True))
         return events
-
-    def _is_due(self, end: int, attempt: int) -> bool:
-        """Whether this entry of the heap still holds: its attempt runs, and was not told to end earlier."""
-        position = self._place.get(attempt)
-        return position is not None and self._ran_end[position] == end
 
     def _give_back(self, now: int) -> None:
         """Let the core see the end of tasks that are predicted to be over, before their completion is handled.
 
         No task outlives its limit, so one whose predicted end has come ends now: it is on the heap's front.
         """
-        ends = self._ends
+        running = self._running
+        ends = running.heap
         if not ends or ends[0][0] != now:
             return
         limit, returned = self._limit, self._returned
         over = []
         for attempt, position in self._due(now):
-            job = self._ran_job[position]
-            if limit[job] != NO_LIMIT and self._ran_start[position] + limit[job] <= now and attempt not in returned:
+            job = running.job[position]
+            if limit[job] != NO_LIMIT and running.start[position] + limit[job] <= now and attempt not in returned:
                 returned.add(attempt)
                 over.append(TaskEnded(attempt))
         if over:
@@ -248,11 +232,12 @@ class Engine:
 
     def _due(self, now: int) -> list[tuple[int, int]]:
         """Attempts that end now, as (attempt id, position) in the order of their starts."""
-        ends, place, ran_end = self._ends, self._place, self._ran_end
+        running = self._running
+        ends, place = running.heap, running.place
         size = len(ends)
         if (size < 2 or ends[1][0] != now) and (size < 3 or ends[2][0] != now):
             attempt = ends[0][1]
-            return [(attempt, place[attempt])] if self._is_due(now, attempt) else []
+            return [(attempt, place[attempt])] if running.is_valid(now, attempt) else []
         # Several: a walk over the top of the heap, as far as it ends now.
         found, stack = [], [0]
         while stack:
@@ -260,9 +245,8 @@ class Engine:
             if at >= size or ends[at][0] != now:
                 continue
             attempt = ends[at][1]
-            position = place.get(attempt)
-            if position is not None and ran_end[position] == now:
-                found.append((attempt, position))
+            if running.is_valid(now, attempt):
+                found.append((attempt, place[attempt]))
             stack += (2 * at + 1, 2 * at + 2)
         return sorted(found)
 
@@ -271,60 +255,37 @@ class Engine:
         return settled
 
     def _submitted(self, position: int) -> list[Event]:
-        """The submission of a job, and what it leads to for jobs that come after it."""
+        """The submission of a job, and its consequences for jobs that come after it."""
         i = self._jobs[position]
         if self._order is None:
-            return [self._submission(position, i, None)]
+            return [JobSubmitted(self._make(i, i + 1))]
         behind = self._order.submitted(i)
         if i in self._order.cancelled:
             return self._give_up([JobCancelled(i + 1), *self._order.dropped(i)])[1:]
-        return [self._submission(position, i, behind)]
+        return [JobSubmitted(self._make(i, i + 1), behind)]
 
     def _give_up(self, events: list[Event]) -> list[Event]:
         """The tasks of jobs that are cancelled will not run."""
         for event in events:
             if type(event) is JobCancelled:
-                self._unfinished -= self._tasks[event.job - 1]
+                self._unfinished -= self._left[event.job - 1]
         return events
-
-    def _submission(self, position: int, i: int, behind: int | None) -> JobSubmitted:
-        workload = self._workload
-        limit = self._limit[i]
-        wish = workload.placement(i)
-        return JobSubmitted(
-            Job(
-                id=i + 1,
-                name=workload.ids[i],
-                group=self._groups[position],
-                request=workload.requests[self._request[i]],
-                user=workload.users[self._user[i]],
-                tasks=self._tasks[i],
-                gang=self._gang[i],
-                priority=self._priority[i],
-                time_limit=None if limit == NO_LIMIT else limit,
-                requirement=wish.requirement,
-                rank=wish.rank,
-                ports=wish.ports,
-                max_per_node=wish.max_per_node,
-                max_per_rack=wish.max_per_rack,
-                application=wish.application,
-                licences=wish.licences,
-            ),
-            behind,
-        )
 
     def _end(self, attempt: int, now: int) -> TaskEnded | None:
         """The end of an attempt; ``None`` for a stale entry of the heap."""
-        position = self._place.get(attempt)
-        if position is None or self._ran_end[position] != now:
+        running = self._running
+        position = running.place.get(attempt)
+        if position is None or running.end[position] != now:
             return None
-        del self._place[attempt]
-        if now == self._ran_start[position] + self._run[self._ran_job[position]]:
+        job = running.job[position]
+        if now == running.start[position] + self._run[job]:
+            running.finish(attempt, now, How.FINISHED)
+            self._left[job] -= 1
             self._unfinished -= 1
-            if self._order is not None:
-                self._settled += self._give_up(self._order.task_ended(self._ran_job[position]))
+            if self._order is not None and not self._left[job]:
+                self._settled += self._give_up(self._order.ended(job))
             return TaskEnded(attempt)
-        self._preempted.append(position)
+        running.finish(attempt, now, running.stopped[position])
         return TaskEnded(attempt, Outcome.PREEMPTED)
 
     def _decide(self, now: int) -> int:
@@ -345,47 +306,28 @@ class Engine:
         return count
 
     def _carry_out(self, now: int, decisions: Decisions) -> None:
+        running = self._running
         for decision in decisions.items:
             if type(decision) is Start:
                 job = decision.job - 1
-                attempt = decision.attempt
-                end = now + self._run[job]
-                self._place[attempt] = len(self._ran_job)
-                self._ran_job.append(job)
-                self._ran_task.append(decision.task)
-                self._ran_node.append(self._node_index[decision.node])
-                self._ran_start.append(now)
-                self._ran_end.append(end)
+                node = self._node_index[decision.node]
+                running.begin(decision.attempt, job, decision.task, node, now, now + self._run[job])
                 self._starts_seen += 1
-                heappush(self._ends, (end, attempt))
             elif type(decision) is Preempt:
-                position = self._place[decision.attempt]
-                end = now + decision.grace
-                if end < self._ran_end[position]:
-                    self._ran_end[position] = end
-                    heappush(self._ends, (end, decision.attempt))
+                running.stop(decision.attempt, now + decision.grace, How.PREEMPTED)
+            elif type(decision) is Stop:
+                running.stop(decision.attempt, now + STOP_GRACE, How.STOPPED)
 
     def _validate(self, now: int) -> None:
         broken = self._core.validate()
         if broken:
             raise InvariantBroken(f"at {now} µs: " + "; ".join(broken))
 
-    @property
-    def cancelled(self) -> list[int]:
-        """The positions of jobs that were cancelled since what they come after did not end as they wanted."""
-        return sorted(self._order.cancelled) if self._order is not None else []
-
-    def _attempts(self) -> Attempts:
-        preempted = np.zeros(len(self._ran_job), dtype=np.bool_)
-        preempted[self._preempted] = True
-        lost = np.zeros(len(self._ran_job), dtype=np.bool_)
-        lost[self._lost] = True
-        return Attempts(
-            job=np.array(self._ran_job, dtype=np.int64),
-            task=np.array(self._ran_task, dtype=np.int64),
-            node=np.array(self._ran_node, dtype=np.int64),
-            start=np.array(self._ran_start, dtype=np.int64),
-            end=np.array(self._ran_end, dtype=np.int64),
-            preempted=preempted,
-            lost=lost,
-        )
+    def _history(self, now: int) -> History:
+        ends = np.full(len(self._workload), JobEnd.WAITING, dtype=np.int64)
+        for i in self._jobs:
+            if not self._left[i]:
+                ends[i] = JobEnd.FINISHED
+        if self._order is not None:
+            ends[sorted(self._order.cancelled)] = JobEnd.CANCELLED
+        return History(attempts=self._running.attempts(now), ends=ends, events=self.events, refusals={})

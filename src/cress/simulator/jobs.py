@@ -1,0 +1,45 @@
+"""Jobs of a workload as the scheduler and the machine take them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from cress.model.job import Job
+from cress.simulator.workload import NO_LIMIT, Workload
+
+
+class Jobs:
+    """Makes the job at a position of the workload; ``groups`` has the group of each position that is submitted."""
+
+    def __init__(self, workload: Workload, positions: Sequence[int], groups: Sequence[str]) -> None:
+        self._ids = workload.ids
+        self._group = dict(zip(positions, groups, strict=True))
+        self._templates = workload.templates
+        n = len(workload)
+        self._template: list[int] = [0] * n if workload.template_index is None else workload.template_index.tolist()
+        self._requests = workload.requests
+        self._request: list[int] = workload.request_index.tolist()
+        self._users = workload.users
+        self._user: list[int] = workload.user_index.tolist()
+        self._tasks: list[int] = workload.tasks.tolist()
+        self._gang: list[bool] = workload.gang.tolist()
+        self._priority: list[int] = workload.priority.tolist()
+        self._limit: list[int] = workload.limit.tolist()
+
+    def make(self, i: int, number: int) -> Job:
+        """The job at position ``i``, with the id ``number``; what it comes after is left out."""
+        limit = self._limit[i]
+        return replace(
+            self._templates[self._template[i]],
+            id=number,
+            name=self._ids[i],
+            group=self._group[i],
+            request=self._requests[self._request[i]],
+            user=self._users[self._user[i]],
+            tasks=self._tasks[i],
+            gang=self._gang[i],
+            priority=self._priority[i],
+            time_limit=None if limit == NO_LIMIT else limit,
+        )

@@ -1,0 +1,313 @@
+"""The path through the lifecycle: jobs, nodes and reports of a workload to the machine of a live center, in virtual time.
+
+The loop stands in for the users, who submit and cancel jobs, and for the executors: a launch starts at once, and its task
+ends when its run time is over, or a grace after it is told to stop. A node that fails is reported dead at once. All events of
+one moment go into one step: ends in the order in which they were planned, then nodes, cancellations and submissions.
+"""
+
+from __future__ import annotations
+
+import re
+from heapq import heappop
+
+import numpy as np
+from msgspec.structs import replace
+
+from cress.lifecycle.effects import Halt, Launch, Step
+from cress.lifecycle.inputs import Cancel, Cordon, Drain, Input, NodeDead, NodeJoined, NodeLeft, Reported, Submit
+from cress.lifecycle.machine import Machine
+from cress.model.errors import InputError
+from cress.model.events import Outcome
+from cress.model.family import Database, Service
+from cress.model.job import Condition, Job
+from cress.model.records import AttemptRecord, JobRecord, JobState
+from cress.model.reports import Cause, Checked, Ended, Started
+from cress.model.times import NEVER
+from cress.simulator.attempts import History, How, JobEnd
+from cress.simulator.direct import PATIENCE, STRIDE, InvariantBroken, Progress
+from cress.simulator.jobs import Jobs
+from cress.simulator.running import Running
+from cress.simulator.workload import NO_LIMIT, STOP_GRACE, Workload
+
+BOOT = "simulated"
+SIGNALLED = -15  # the exit code after SIGTERM
+
+# Ids of jobs that are never submitted, for those that come after them: above all that the machine gives.
+NOT_SUBMITTED = 2**40
+
+PLACE = re.compile(r"jobs\[(\d+)\]")
+
+_ENDS = {JobState.SUCCEEDED: JobEnd.FINISHED, JobState.FAILED: JobEnd.FAILED, JobState.CANCELLED: JobEnd.CANCELLED}
+_HOW = {Outcome.SUCCEEDED: How.FINISHED, Outcome.FAILED: How.FAILED, Outcome.LOST: How.LOST}
+
+
+class ManagedRun:
+    """One run of a workload through a machine that has its nodes and groups. Parameters as in ``DirectRun``."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        machine: Machine,
+        jobs: list[int],
+        groups: list[str],
+        *,
+        check: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        self._machine = machine
+        self._workload = workload
+        self._check = check
+        self._progress = progress
+        self._next_report = STRIDE
+        self.events = 0
+
+        self._jobs = jobs
+        self._after = workload.after
+        self._make = Jobs(workload, jobs, groups).make
+        self._submit: list[int] = workload.submit[jobs].tolist()
+        self._run: list[int] = workload.run.tolist()
+        self._killed: list[bool] = workload.killed.tolist()
+        self._fails: list[int] | None = None if workload.fails is None else workload.fails.tolist()
+        self._keeps = [workload.template(i).plan is not None for i in range(len(workload))]
+        until = [] if workload.until is None else workload.until.tolist()
+        self._until = {i: until[i] for i in jobs if until and until[i] != NO_LIMIT}
+
+        self._nodes = workload.cluster.nodes
+        self._node_index = {node.name: i for i, node in enumerate(self._nodes)}
+        self._running = Running()
+        self._key: dict[int, tuple[int, int]] = {}  # the job and task of a running attempt, where failures are counted
+        self._failures: dict[tuple[int, int], int] = {}
+        self._ids = {i: NOT_SUBMITTED + i for i in range(len(workload))}  # by position
+        self._position: dict[int, int] = {}  # by id
+        submitted = set(jobs)
+        self._over = {NOT_SUBMITTED + i: JobState.CANCELLED for i in range(len(workload)) if i not in submitted}
+        self._ends = np.full(len(workload), JobEnd.WAITING, dtype=np.int64)
+        self._refusals: dict[int, str] = {}
+        # Jobs that end by themselves, or at a time; the simulation is over with the last of them.
+        self._unfinished = {i for i in jobs if not self._keeps[i] or i in self._until}
+        self._timed = self._timed_inputs()
+        self._moved = 0  # the last moment at which a job that ends by itself was submitted, started or ended
+
+    # --- the loop --------------------------------------------------------------------------------------------
+
+    def run(self) -> History:
+        """Run until every job that ends by itself has ended, or nothing can start any more."""
+        submit, timed, running = self._submit, self._timed, self._running
+        n, position, now = len(submit), 0, -1
+        while self._unfinished or position < n:
+            time = running.next_end()
+            if position < n and (time is None or submit[position] < time):
+                time = submit[position]
+            if timed and (time is None or timed[-1][0] < time):
+                time = timed[-1][0]
+            wake = self._machine.next_wakeup()
+            if wake is not None and (time is None or wake < time):
+                if wake <= now:
+                    raise RuntimeError(f"the machine wants to be woken at {wake} µs, but it is {now} µs already")
+                time = wake
+            if time is None or (time > self._moved + PATIENCE and self._is_stuck(position < n)):
+                break
+            now = time
+            inputs = [*self._reports(now), *self._due(now)]
+            first = position
+            while position < n and submit[position] == now:
+                position += 1
+            self.events += len(inputs) + position - first
+            self._step(now, inputs, first, position)
+            if self._progress is not None and self.events >= self._next_report:
+                self._next_report = self.events + STRIDE
+                self._progress(self.events)
+        return self._history(now)
+
+    def _is_stuck(self, more: bool) -> bool:
+        """Whether no job that ends by itself runs and nothing is to come: only the clock could start a waiting job."""
+        if more or self._timed:
+            return False
+        return all(self._keeps[self._running.job[position]] for position in self._running.place.values())
+
+    def _step(self, now: int, inputs: list[Input], first: int, last: int) -> None:
+        """Everything of one moment: the inputs and submissions, and what follows from them at once."""
+        batch = self._jobs[first:last]
+        while True:
+            submit = [self._submission(batch)] if batch else []
+            step = self._machine.step(now, self._workload.utc + now, [*inputs, *submit])
+            batch = self._submitted(batch, step.replies[-1], now) if batch else []
+            inputs = self._carry_out(now, step)
+            if self._check:
+                self._validate(now)
+            if not (step.more or batch or inputs):
+                return
+
+    # --- users -----------------------------------------------------------------------------------------------
+
+    def _timed_inputs(self) -> list[tuple[int, int, Input | int]]:
+        """Failures, returns, drains and cancellations with their times, the next one last; a cancellation is a position."""
+        cluster = self._workload.cluster
+        found: list[tuple[int, int, Input | int]] = []
+        for outage in cluster.outages:
+            node = cluster.nodes[outage.node]
+            found += [(outage.start, 0, NodeLeft(name=node.name)), (outage.start, 1, NodeDead(name=node.name))]
+            if outage.end is not None:
+                found.append((outage.end, 2, NodeJoined(node=node, boot=BOOT)))
+        for drain in cluster.drains:
+            name = cluster.nodes[drain.node].name
+            found.append((drain.start, 3, Drain(name=name, deadline=drain.deadline, reason="drained")))
+            if drain.end is not None:
+                found.append((drain.end, 4, Cordon(name=name, cordoned=False)))
+        found += [(time, 5, i) for i, time in self._until.items()]
+        # Stable: events of one moment and one kind keep the order of their file.
+        found.sort(key=lambda each: each[:2])
+        return found[::-1]
+
+    def _due(self, now: int) -> list[Input]:
+        """The timed inputs of this moment."""
+        found: list[Input] = []
+        while self._timed and self._timed[-1][0] <= now:
+            each = self._timed.pop()[2]
+            if not isinstance(each, int):
+                found.append(each)
+            elif self._ids[each] < NOT_SUBMITTED and self._ids[each] not in self._over:
+                found.append(Cancel(job=self._ids[each]))
+        return found
+
+    def _submission(self, batch: list[int]) -> Submit:
+        """The jobs at these positions as one submit; those that come after each other name each other by place."""
+        place = {i: k for k, i in enumerate(batch)}
+        known: dict[int, JobState] = {}
+        jobs: list[Job] = []
+        for i in batch:
+            after: list[tuple[int, Condition]] = []
+            for first, condition in self._after[i] if self._after is not None else ():
+                number = self._ids[first]
+                if first in place:
+                    number = -place[first] - 1
+                elif number in self._over:
+                    known[number] = self._over[number]
+                after.append((number, condition))
+            job = self._make(i, 0)
+            jobs.append(replace(job, after=tuple(after)) if after else job)
+        return Submit(jobs=tuple(jobs), known=tuple(known.items()))
+
+    def _submitted(self, batch: list[int], reply: tuple[int, ...] | InputError | None, now: int) -> list[int]:
+        """Note the ids of a submit. Where one of its jobs was refused, the others are submitted again: these are returned."""
+        self._moved = now
+        if isinstance(reply, tuple):
+            for i, number in zip(batch, reply, strict=True):
+                self._ids[i] = number
+                self._position[number] = i
+            return []
+        assert isinstance(reply, InputError)
+        found = PLACE.match(reply.field)
+        refused = [batch[int(found[1])]] if found else batch
+        for i in refused:
+            self._refusals[i] = reply.what
+            self._ends[i] = JobEnd.REFUSED
+            self._over[self._ids[i]] = JobState.CANCELLED
+            self._unfinished.discard(i)
+        return [i for i in batch if i not in refused]
+
+    # --- executors -------------------------------------------------------------------------------------------
+
+    def _reports(self, now: int) -> list[Input]:
+        """The reports of attempts that end now."""
+        running = self._running
+        found: list[Input] = []
+        while running.heap and running.heap[0][0] == now:
+            end, attempt = heappop(running.heap)
+            if running.is_valid(end, attempt):
+                node = self._nodes[running.node[running.place[attempt]]].name
+                found.append(Reported(node=node, reports=(self._ended(attempt, now),)))
+        return found
+
+    def _ended(self, attempt: int, now: int) -> Ended:
+        """The report of an attempt that ends now: by itself, at its time limit, or as it was told."""
+        running, utc = self._running, self._workload.utc
+        position = running.place[attempt]
+        i = running.job[position]
+        cause, code = Cause.EXITED, 0
+        if now != running.start[position] + self._run[i]:
+            cause, code = Cause.STOPPED, SIGNALLED
+        elif self._fails is not None and self._failures.get(self._key[attempt], 0) < self._fails[i]:
+            self._failures[self._key[attempt]] = self._failures.get(self._key[attempt], 0) + 1
+            code = 1
+        elif self._killed[i]:
+            cause, code = Cause.TIME_LIMIT, SIGNALLED
+        return Ended(attempt=attempt, cause=cause, code=code, started=utc + running.start[position], at=utc + now)
+
+    def _carry_out(self, now: int, step: Step) -> list[Input]:
+        """Carry out the effects of a step; the reports of tasks whose readiness counts from their start."""
+        for record in step.attempts:
+            self._attempt_over(record, now)
+        for halt in step.halts:
+            self._halt(halt, now)
+        reports = [report for launch in step.launches for report in self._launch(launch, now)]
+        for job in step.jobs:
+            self._job_over(job, now)
+        return reports
+
+    def _launch(self, launch: Launch, now: int) -> list[Input]:
+        job = self._machine.jobs[launch.job].job
+        i = self._position[job.family or job.id]
+        run = self._run[i]
+        end = NEVER if run == NO_LIMIT else now + run
+        self._running.begin(launch.attempt, i, launch.task, self._node_index[launch.node], now, end)
+        if self._fails is not None:
+            # The tasks of a service or database are jobs of one task, and a new one each time.
+            self._key[launch.attempt] = (i if self._keeps[i] else launch.job, launch.task)
+        if not self._keeps[i]:
+            self._moved = now
+            return []
+        plan = self._workload.template(i).plan
+        if not isinstance(plan, Service | Database):
+            return []
+        at = self._workload.utc + now
+        started = Started(attempt=launch.attempt, at=at, pid=1)
+        ready = (Checked(attempt=launch.attempt, at=at, ready=True),) if plan.checked else ()
+        return [Reported(node=launch.node, reports=(started, *ready))]
+
+    def _halt(self, halt: Halt, now: int) -> None:
+        attempt = self._machine.attempts.get(halt.attempt)
+        if attempt is not None:
+            how = How.PREEMPTED if attempt.halted == "preempted" else How.STOPPED
+            self._running.stop(halt.attempt, now + (STOP_GRACE if halt.grace is None else halt.grace), how)
+
+    def _attempt_over(self, record: AttemptRecord, now: int) -> None:
+        running = self._running
+        position = running.place[record.attempt]
+        how = _HOW.get(record.outcome)
+        if how is None:
+            how = running.stopped.get(position, How.STOPPED)
+        elif how is How.FAILED and record.final and self._killed[running.job[position]] and record.code != 1:
+            how = How.FINISHED
+        running.finish(record.attempt, now, how)
+        self._key.pop(record.attempt, None)
+        if not self._keeps[running.job[position]]:
+            self._moved = now
+
+    def _job_over(self, record: JobRecord, now: int) -> None:
+        """A job, or a family, is over; the runs and tasks of families have no row."""
+        i = self._position.get(record.id)
+        if i is None:
+            return
+        self._over[record.id] = record.state
+        end = _ENDS[record.state]
+        if end is JobEnd.FAILED and self._killed[i] and (self._fails is None or not self._fails[i]):
+            end = JobEnd.FINISHED
+        self._ends[i] = end
+        self._unfinished.discard(i)
+        self._moved = now
+
+    # --- results ---------------------------------------------------------------------------------------------
+
+    def _validate(self, now: int) -> None:
+        broken = self._machine.validate()
+        if broken:
+            raise InvariantBroken(f"at {now} µs: " + "; ".join(broken))
+
+    def _history(self, now: int) -> History:
+        for i in self._jobs:
+            if self._keeps[i] and self._ends[i] == JobEnd.WAITING:
+                self._ends[i] = JobEnd.KEPT
+        return History(
+            attempts=self._running.attempts(now), ends=self._ends, events=self.events, refusals=self._refusals
+        )

@@ -1,0 +1,123 @@
+"""The choice of the path: through the lifecycle, as in a live cluster, or straight to the scheduler.
+
+A plain workload has jobs that are submitted, come after each other, run and end, on nodes that stay. For such a one the
+lifecycle leads to the same starts (a property test holds the two together) and takes more than twice the processor time, so it
+goes straight to the scheduler. Everything else goes through the lifecycle: failures and retries, services, databases and
+cron jobs, cancellations, nodes that fail or are drained. The order one-by-one exists on the direct path only, which knows nodes
+that fail too.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from cress.core.scheduler import Scheduler
+from cress.lifecycle.inputs import ApplyGroups, Input, NodeJoined, SetLicences, SetRacks
+from cress.lifecycle.machine import Machine
+from cress.model.errors import InputError
+from cress.model.events import ClockSet, Event, GroupsApplied, LicencesSet, NodeAdded, RacksSet
+from cress.model.group import Group
+from cress.model.options import Options
+from cress.simulator.attempts import History
+from cress.simulator.direct import ONE_BY_ONE, DirectRun, Progress
+from cress.simulator.managed import BOOT, ManagedRun
+from cress.simulator.workload import Workload, template
+
+# Keys that only the lifecycle reads; a template with another value than the default is not plain.
+LIFECYCLE_KEYS = ("type", "plan", "retries", "on_partition", "job_failure", "hold")
+
+
+class Path(Protocol):
+    """A way to run a workload: a scheduler that has its nodes and groups, and a loop round it."""
+
+    @property
+    def core(self) -> Scheduler:
+        """The scheduler."""
+
+    def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> History:
+        """Run the jobs at these positions in these groups; ``progress`` is called with the number of events so far."""
+
+
+def path_of(workload: Workload, groups: tuple[Group, ...], options: Options, order: str) -> Path:
+    """The path that the workload takes in this order of events, ready to run. Raises ``InputError``."""
+    if needs_lifecycle(workload, order):
+        return LifecyclePath(workload, groups, options)
+    return DirectPath(workload, groups, options, order)
+
+
+class DirectPath:
+    """Events straight to the scheduler."""
+
+    def __init__(self, workload: Workload, groups: tuple[Group, ...], options: Options, order: str) -> None:
+        cluster = workload.cluster
+        self.core = Scheduler(cluster.dimensions, options, workload.zone)
+        self._workload = workload
+        self._order = order
+        events: list[Event] = [ClockSet(workload.utc + workload.begin), *map(NodeAdded, cluster.nodes)]
+        if cluster.neighbours:
+            events.append(RacksSet(cluster.neighbours))
+        if cluster.licences:
+            events.append(LicencesSet(cluster.licences))
+        self.core.observe(workload.begin, [*events, GroupsApplied(groups)])
+
+    def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> History:
+        """Run the jobs at these positions in these groups."""
+        return DirectRun(self._workload, self.core, jobs, groups, check=check, progress=progress).run(self._order)
+
+
+class LifecyclePath:
+    """Jobs, nodes and reports to the machine of a live center."""
+
+    def __init__(self, workload: Workload, groups: tuple[Group, ...], options: Options) -> None:
+        cluster = workload.cluster
+        self._machine = Machine(cluster.dimensions, options, workload.zone)
+        self._workload = workload
+        inputs: list[Input] = [NodeJoined(node=node, boot=BOOT) for node in cluster.nodes]
+        if cluster.neighbours:
+            inputs.append(SetRacks(neighbours=cluster.neighbours))
+        if cluster.licences:
+            inputs.append(SetLicences(counts=cluster.licences))
+        begin = workload.begin
+        step = self._machine.step(begin, workload.utc + begin, [*inputs, ApplyGroups(groups=groups)])
+        for reply in step.replies:
+            if isinstance(reply, InputError):
+                raise reply
+
+    @property
+    def core(self) -> Scheduler:
+        """The scheduler of the machine."""
+        return self._machine.core
+
+    def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> History:
+        """Run the jobs at these positions in these groups."""
+        return ManagedRun(self._workload, self._machine, jobs, groups, check=check, progress=progress).run()
+
+
+def needs_lifecycle(workload: Workload, order: str) -> bool:
+    """Whether the workload goes through the lifecycle; ``InputError`` where that cannot be in this order of events."""
+    because = _only_lifecycle(workload)
+    if order == ONE_BY_ONE:
+        if because:
+            raise InputError(
+                f"one-by-one replays plain logs, and this workload has {because}",
+                hint="--events together",
+                field="--events",
+            )
+        return False
+    return bool(because or workload.cluster.outages)
+
+
+def _only_lifecycle(workload: Workload) -> str:
+    """A part of the workload that the direct path does not know; empty: none."""
+    if workload.cluster.drains:
+        return "drains"
+    if workload.fails is not None and workload.fails.any():
+        return "tasks that fail"
+    if workload.until is not None and (workload.until >= 0).any():
+        return "jobs that are cancelled"
+    plain = template()
+    for each in workload.templates:
+        for key in LIFECYCLE_KEYS:
+            if getattr(each, key) != getattr(plain, key):
+                return f"jobs with {key}"
+    return ""

@@ -1,0 +1,81 @@
+"""Running attempts: a heap of their ends, and the columns in which every attempt of a run is kept."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+import numpy as np
+
+from cress.model.times import NEVER
+from cress.simulator.attempts import Attempts, How
+
+
+class Running:
+    """The attempts that run, and those that ran. Times are microseconds of the trace.
+
+    ``place`` has the position in the columns of each attempt that runs. An end on the heap is valid as long as ``end`` of its
+    attempt says the same: an attempt that is stopped gets another entry, and the old one stays until it comes to the top.
+    ``stopped`` has the way in which an attempt ends that was told to stop, by position.
+    """
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[int, int]] = []
+        self.place: dict[int, int] = {}
+        self.job: list[int] = []
+        self.task: list[int] = []
+        self.node: list[int] = []
+        self.start: list[int] = []
+        self.end: list[int] = []
+        self.how: list[int] = []
+        self.stopped: dict[int, How] = {}
+
+    def begin(self, attempt: int, job: int, task: int, node: int, now: int, end: int) -> None:
+        """A task starts and ends by itself at ``end``; ``NEVER``: it runs until it is stopped."""
+        self.place[attempt] = len(self.job)
+        self.job.append(job)
+        self.task.append(task)
+        self.node.append(node)
+        self.start.append(now)
+        self.end.append(end)
+        self.how.append(How.RUNNING)
+        if end < NEVER:
+            heappush(self.heap, (end, attempt))
+
+    def stop(self, attempt: int, end: int, how: How) -> None:
+        """The attempt is told to stop and is gone at ``end``, unless it ends by itself before or was told so earlier."""
+        position = self.place.get(attempt)
+        if position is not None and end < self.end[position]:
+            self.end[position] = end
+            self.stopped[position] = how
+            heappush(self.heap, (end, attempt))
+
+    def finish(self, attempt: int, now: int, how: How) -> int:
+        """The attempt is over; its position."""
+        position = self.place.pop(attempt)
+        self.end[position] = now
+        self.how[position] = how
+        return position
+
+    def next_end(self) -> int | None:
+        """The earliest end; ``None`` when nothing that runs has one."""
+        heap = self.heap
+        while heap and not self.is_valid(*heap[0]):
+            heappop(heap)
+        return heap[0][0] if heap else None
+
+    def is_valid(self, end: int, attempt: int) -> bool:
+        """Whether this entry of the heap holds: its attempt runs and ends then."""
+        position = self.place.get(attempt)
+        return position is not None and self.end[position] == end
+
+    def on_node(self, node: int) -> list[int]:
+        """The attempts that run on a node, in the order of their starts."""
+        return [attempt for attempt, position in self.place.items() if self.node[position] == node]
+
+    def attempts(self, now: int) -> Attempts:
+        """All attempts; those that still run end ``now``."""
+        for position in self.place.values():
+            self.end[position] = now
+        columns = (self.job, self.task, self.node, self.start, self.end, self.how)
+        names = ("job", "task", "node", "start", "end", "how")
+        return Attempts(**{name: np.array(each, dtype=np.int64) for name, each in zip(names, columns, strict=True)})
