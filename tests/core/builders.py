@@ -23,6 +23,7 @@ from cress.core.diagnostics.explain import sentence
 from cress.core.groups.shares import GroupState
 from cress.core.placing.vetoes import Veto
 from cress.core.scheduler import Scheduler
+from cress.core.state import promised_state
 from cress.model.decisions import Decision, Decisions, Preempt, Start, Stop, WouldPreempt
 from cress.model.devices import capacity_with, facts_of
 from cress.model.events import (
@@ -320,6 +321,8 @@ class World:
         self.options = Options(**options)
         self.core = Scheduler(self.dimensions, self.options, zone)
         self.check = check
+        # Another scheduler that only applies the facts; it must always be in the same state.
+        self.follower = Scheduler(self.dimensions, self.options, zone)
         self.now = 0
         self.ids: dict[str, int] = {}
         self.names: dict[int, str] = {}
@@ -359,6 +362,8 @@ class World:
         events = list(events)
         self.log.calls.append(("observe", self.now, events))
         self.core.observe(self.now, events)
+        if self.check:
+            self.follower.apply(self.now, events)
         self._validate(events)
         return self
 
@@ -470,12 +475,14 @@ class World:
     # --- decisions -------------------------------------------------------------------------------------------
 
     def decide(self, budget: int = 2**31) -> list[Decision]:
-        """Run passes now; what was decided."""
+        """Run passes now; what the shell is to do."""
         self.log.calls.append(("decide", self.now, budget))
         decided = self.core.decide(self.now, budget)
         self._take(decided)
+        if self.check:
+            self.follower.apply(self.now, decided.items)
         self._validate(decided)
-        return decided.items
+        return list(decided.orders)
 
     def _take(self, decided: Decisions) -> None:
         self.more = decided.more
@@ -543,3 +550,4 @@ class World:
         if self.check:
             broken = self.core.validate()
             assert not broken, f"{broken} after {after}"
+            assert promised_state(self.follower) == promised_state(self.core), f"after {after}"

@@ -99,7 +99,7 @@ def test_a_restored_scheduler_spreads_alike() -> None:
     world = World(nodes=nodes(4, cpu=8), node_order="first")
     world.run(*members(2))
     twin = World(nodes=(), check=True)
-    twin.core = world.core.clone()
+    twin.core, twin.follower = world.core.clone(), world.core.clone()
     twin.ids, twin.names, twin.now, twin.running = dict(world.ids), dict(world.names), world.now, dict(world.running)
     for each in (world, twin):
         each.submit(web(2), web(3), web(4)).decide()

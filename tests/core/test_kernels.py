@@ -15,8 +15,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from cress.core.future.timeline import Reservation, Timeline
-from cress.core.jobs import JobState
+from cress.core.future.timeline import Timeline
+from cress.core.jobs import JobState, Reservation
 from cress.core.kernels.balance import WIDTHS
 from cress.core.kernels.choice import current_weights, precedence, set_aside
 from cress.core.kernels.holding import (

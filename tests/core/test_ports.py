@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +13,13 @@ from cress.core.tables.ports import DYNAMIC, Ports
 from cress.model.node import DYNAMIC_PORTS
 
 NODE = np.array([0])
+
+
+def give(ports: Ports, f: int, wanted: Sequence[int]) -> tuple[int, ...]:
+    """Choose ports of a node and take them."""
+    got = ports.choose(f, wanted)
+    ports.take(f, got)
+    return got
 
 
 def ports(first: int = 100, last: int = 104, seen: tuple[int, ...] = (), given: tuple[int, ...] = ()) -> Ports:
@@ -41,14 +50,14 @@ def test_how_many_dynamic_ports_are_free(
 
 def test_dynamic_ports_are_the_lowest_free_ones_in_the_order_of_the_job() -> None:
     made = ports(seen=(100,), given=(102,))
-    assert made.give(0, (DYNAMIC, 80, DYNAMIC)) == (101, 80, 103)
+    assert give(made, 0, (DYNAMIC, 80, DYNAMIC)) == (101, 80, 103)
     assert made.given(0) == (80, 101, 102, 103)
     made.give_back(0, (101,))
-    assert made.give(0, (DYNAMIC,)) == (101,)
+    assert give(made, 0, (DYNAMIC,)) == (101,)
 
 
 def test_a_fixed_port_of_the_same_task_is_not_its_dynamic_one() -> None:
-    assert ports().give(0, (DYNAMIC, 100)) == (101, 100)
+    assert give(ports(), 0, (DYNAMIC, 100)) == (101, 100)
 
 
 def test_what_strangers_do_is_replaced_as_a_whole_and_forgotten_with_the_node() -> None:
@@ -63,9 +72,9 @@ def test_what_strangers_do_is_replaced_as_a_whole_and_forgotten_with_the_node() 
 def test_nodes_have_their_own_ports() -> None:
     made = ports()
     made.set_range(20, DYNAMIC_PORTS)
-    made.give(0, (80,))
+    give(made, 0, (80,))
     assert made.taken(np.array([0, 20]), 80).tolist() == [True, False]
-    assert made.give(20, (DYNAMIC,)) == (DYNAMIC_PORTS[0],)
+    assert give(made, 20, (DYNAMIC,)) == (DYNAMIC_PORTS[0],)
 
 
 def test_an_empty_node_has_all_its_ports() -> None:
@@ -104,7 +113,7 @@ def test_no_port_is_given_twice_and_all_are_given_back(story: list[tuple[str, ob
                 and len(dynamic) + len(wanted) >= len(value)
             ):
                 before = made.seen(0)
-                got = made.give(0, value)
+                got = give(made, 0, value)
                 assert not {*busy, *before} & set(got)
                 assert all(mine in (asked, mine * (asked == DYNAMIC)) for mine, asked in zip(got, value, strict=True))
                 assert all(3 <= mine <= 7 for mine, asked in zip(got, value, strict=True) if asked == DYNAMIC)

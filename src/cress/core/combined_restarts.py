@@ -1,4 +1,4 @@
-"""Combined restart (source E §3.2 (3), §3.4 step 4): what a node failure broke up starts again together, on one node.
+"""Combined restart (source E §3.2 (3), §3.4 step 4): tasks that a node failure interrupted start again together.
 
 A lost task of a job that others depend on, its *leader*, takes along the tasks of its dependants that were on the node.
 They are its ``companions``, out of their own queues, and wait as one unit with it: the amounts are added, the clauses
@@ -7,22 +7,21 @@ joined, the rank is the leader's. Each starts as an attempt of its own job.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from cress.core.placing.constraints import NO_WANTS, Wants
-from cress.core.tables.dependencies import Key, key_of
-from cress.core.tables.licences import added
-from cress.language.clauses import MOST_CLAUSES, Clause, Kind, Requirement, joined
-from cress.model.resources import ResourceVector
+from cress.core.books import Books
+from cress.core.jobs import JobState
+from cress.core.placing.constraints import NO_WANTS
+from cress.core.placing.unit_constraints import combination
+from cress.core.tables.dependencies import Key
+from cress.language.clauses import MOST_CLAUSES
+from cress.model.decisions import UnitDissolved, UnitFormed
 
-if TYPE_CHECKING:
-    from cress.core.jobs import JobState
-    from cress.core.ledger import Ledger
+# --- proposals -------------------------------------------------------------------------------------------------
 
 
-def form_units(core: Ledger) -> None:
-    """Put together what was lost with a node since the last time and waits again."""
+def new_units(core: Books) -> Iterator[UnitFormed]:
+    """Yield a unit for each leader lost since the last call; each must be applied before the next is asked for."""
     by_node: dict[int, dict[int, list[int]]] = {}
     for number, task, f in core.lost:
         job = core.jobs.get(number)
@@ -30,11 +29,11 @@ def form_units(core: Ledger) -> None:
             by_node.setdefault(f, {}).setdefault(number, []).append(task)
     core.lost.clear()
     for f in sorted(by_node):
-        _form_on(core, {number: sorted(by_node[f][number]) for number in sorted(by_node[f])})
+        yield from _units_of(core, {number: sorted(by_node[f][number]) for number in sorted(by_node[f])})
 
 
-def _form_on(core: Ledger, lost: dict[int, list[int]]) -> None:
-    """The units of one node, of these tasks by job."""
+def _units_of(core: Books, lost: dict[int, list[int]]) -> Iterator[UnitFormed]:
+    """Yield the units of one node, of these tasks by job."""
     relations = core.relations.dependencies
     for number in lost:
         if any(other in lost for other in relations.on(number)):
@@ -42,12 +41,12 @@ def _form_on(core: Ledger, lost: dict[int, list[int]]) -> None:
         job = core.jobs[number]
         found = _reached(core, number, {other for other in lost if not core.jobs[other].carried})
         companions = [(core.jobs[other], task) for other in found for task in lost[other]]
-        if companions and not job.claims and not job.carried:
-            _join(core, job, lost[number][0], companions)
+        if companions and not job.claims and not job.carried and _worthwhile(core, job, companions):
+            yield UnitFormed(number, lost[number][0], tuple((other.job.id, task) for other, task in companions))
 
 
-def _reached(core: Ledger, number: int, among: set[int]) -> list[int]:
-    """The jobs ``among`` these that depend on the job, directly or through each other."""
+def _reached(core: Books, number: int, among: set[int]) -> list[int]:
+    """Return the jobs ``among`` these that depend on the job, directly or through each other."""
     found: set[int] = set()
     left = [number]
     while left:
@@ -59,79 +58,47 @@ def _reached(core: Ledger, number: int, among: set[int]) -> list[int]:
     return sorted(found)
 
 
-def _join(core: Ledger, job: JobState, task: int, companions: list[tuple[JobState, int]]) -> None:
-    """Make a unit of a task and its companions, unless it is better off without them."""
+def _worthwhile(core: Books, job: JobState, companions: list[tuple[JobState, int]]) -> bool:
+    """Return whether the unit is small enough to be matched, and some node could hold it if it could hold the leader."""
     members = [job, *(other for other, _ in companions)]
-    if sum(len(each.constraints.requirement.clauses) for each in members if each.constraints) > MOST_CLAUSES:
-        return
-    if _hopeless(core, job, companions):
-        return
-    for other, its_task in companions:
-        other.carried[its_task] = job
-        core.wait_elsewhere(other, its_task)
-    job.companions[task] = companions
-    core.refit(job)
+    clauses = sum(len(each.constraints.requirement.clauses) for each in members if each.constraints)
+    return clauses <= MOST_CLAUSES and not _hopeless(core, job, companions)
 
 
-def _hopeless(core: Ledger, job: JobState, companions: list[tuple[JobState, int]]) -> bool:
-    """Whether some node that is there could hold the leader, but none ever the whole unit."""
-    request, wants = combination(core, job, companions, lasting=True)
+def _hopeless(core: Books, job: JobState, companions: list[tuple[JobState, int]]) -> bool:
+    """Return whether some node that is there could hold the leader, but none ever the whole unit."""
+    request, wants = combination(
+        core.relations.dependencies, job, companions, core.now, core.balance.utilisation, lasting=True
+    )
     if core.cluster.ever_fits(request, wants):
         return False
     return core.cluster.ever_fits(job.job.request, NO_WANTS if job.constraints is None else job.constraints.lasting)
 
 
-def combination(
-    core: Ledger, job: JobState, companions: list[tuple[JobState, int]], *, lasting: bool = False
-) -> tuple[ResourceVector, Wants]:
-    """The amounts of the unit, and what it wants at this moment: clauses joined, flags united, the leader's rank.
-
-    What the members want of each other's nodes is dropped: they will be on one. ``lasting``: what no time relaxes.
-    """
-    members = [job, *(other for other, _ in companions)]
-    inside = {member.job.id for member in members}
-    load = core.balance.utilisation() if any(each.constraints and each.constraints.by_load for each in members) else 0.0
-
-    def kept(clause: Clause, group: str) -> bool:
-        if clause.kind is not Kind.DEPENDENCY:
-            return True
-        return inside.isdisjoint(core.relations.dependencies.named(key_of(str(clause.value), group)))
-
-    parts: list[Wants] = []
-    for member in members:
-        if member.constraints is None:
-            parts.append(NO_WANTS)
-        else:
-            soft = member.constraints.soft_now(core.now - job.since, load)
-            wants = member.constraints.wants(soft, member.job.counted_as, member.group.name)
-            if lasting:
-                wants = replace(member.constraints.lasting, owner=wants.owner, group=wants.group)
-            hard = tuple(clause for clause in wants.hard if kept(clause, member.group.name))
-            parts.append(replace(wants, hard=hard, terms=wants.terms if member is job else ()))
-    request = tuple(map(sum, zip(*(member.job.request for member in members), strict=True)))
-    together = Wants(
-        hard=in_order(joined(Requirement(part.hard) for part in parts)).clauses,
-        terms=parts[0].terms if parts and job.constraints is not None else (),
-        ports=tuple(port for part in parts for port in part.ports),
-        owner=job.job.counted_as,
-        parts=tuple(parts),
-        members=tuple(member.job.request for member in members),
-        licences=added(part.licences for part in parts),
-    )
-    return request, together
+def hopeless_units(core: Books) -> Iterator[UnitDissolved]:
+    """Yield the units that no node that is there could ever hold, while one could hold the leader."""
+    for job in sorted((job for job in core.jobs.values() if job.companions), key=lambda job: job.job.id):
+        for task in sorted(job.companions):
+            if _hopeless(core, job, job.companions[task]):
+                yield UnitDissolved(job.job.id, task)
 
 
-# Source E, (iii) to (viii): conditions first, then the kinds as they come there.
-_ORDER = (Kind.CONDITION, Kind.RESOURCE, Kind.ADJACENT, Kind.PORT, Kind.DISK, Kind.NODES, Kind.DATA, Kind.DEPENDENCY)
+# --- changes ---------------------------------------------------------------------------------------------------
 
 
-def in_order(requirement: Requirement) -> Requirement:
-    """The same clauses, those of a kind together, in the order in which the source writes them."""
-    return Requirement(tuple(sorted(requirement.clauses, key=lambda clause: _ORDER.index(clause.kind))))
+def join(core: Books, fact: UnitFormed) -> None:
+    """Take the companions out of their queues; they wait with the leader's task."""
+    job = core.jobs[fact.job]
+    companions = [(core.jobs[number], task) for number, task in fact.companions]
+    for other, its_task in companions:
+        other.carried[its_task] = job
+        core.wait_elsewhere(other, its_task)
+    job.companions[fact.task] = companions
+    core.refit(job)
 
 
-def dissolve(core: Ledger, job: JobState, task: int) -> None:
-    """The unit that ``task`` of the job leads is none any more: everyone waits alone again."""
+def dissolve(core: Books, job: JobState, task: int) -> None:
+    """Let the members of the unit that ``task`` of the job leads wait alone again."""
     for other, its_task in job.companions.pop(task):
         del other.carried[its_task]
         if not other.cancelled:
@@ -139,8 +106,8 @@ def dissolve(core: Ledger, job: JobState, task: int) -> None:
     core.refit(job)
 
 
-def leave_units(core: Ledger, job: JobState) -> None:
-    """The job is cancelled, held or moved: it leads nobody and is with nobody."""
+def leave_units(core: Books, job: JobState) -> None:
+    """Dissolve the units that the job leads, and take it out of those that it is with: it is cancelled, held or moved."""
     for task in sorted(job.companions):
         dissolve(core, job, task)
     for task, leader in sorted(job.carried.items()):
@@ -149,8 +116,8 @@ def leave_units(core: Ledger, job: JobState) -> None:
             _leave(core, leader, led, job)
 
 
-def _leave(core: Ledger, leader: JobState, led: int, gone: JobState) -> None:
-    """A job leaves a unit, and with it those that belong there by it alone."""
+def _leave(core: Books, leader: JobState, led: int, gone: JobState) -> None:
+    """Take a job out of a unit, and with it the members that belong there by it alone."""
     others = leader.companions.pop(led)
     stay = _reached(core, leader.job.id, {other.job.id for other, _ in others if other is not gone})
     staying = [each for each in others if each[0].job.id in stay]
@@ -162,11 +129,3 @@ def _leave(core: Ledger, leader: JobState, led: int, gone: JobState) -> None:
             if not other.cancelled:
                 core.wait_again(other, task)
     core.refit(leader)
-
-
-def dissolve_hopeless(core: Ledger) -> None:
-    """Nodes came or went: no node that is there could ever hold some unit any more, but one could hold its leader."""
-    for job in sorted((job for job in core.jobs.values() if job.companions), key=lambda job: job.job.id):
-        for task in sorted(job.companions):
-            if _hopeless(core, job, job.companions[task]):
-                dissolve(core, job, task)

@@ -1,8 +1,8 @@
-"""Jobs and attempts as the core keeps them."""
+"""Jobs, attempts, reservations and claims as the core keeps them."""
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from typing import TYPE_CHECKING
 
 from cress.core.placing.constraints import Constraints
@@ -12,7 +12,6 @@ from cress.model.times import NEVER
 
 if TYPE_CHECKING:
     from cress.core.groups.shares import GroupState
-    from cress.core.preemption import Claim
 
 
 class JobState:
@@ -82,7 +81,7 @@ class JobState:
         self.queued = False
         self.key: tuple[int, int] = (submitted, job.id)
         self.attempts: dict[int, Attempt] = {}
-        self.claims: list[Claim] = []
+        self.claims: list[ClaimEntry] = []
         self.companions: dict[int, list[tuple[JobState, int]]] = {}
         self.carried: dict[int, JobState] = {}
         self.cancelled = False
@@ -93,15 +92,29 @@ class JobState:
         # In the mode ``observe``: whether the victims of the next unit were told.
         self.would_preempt = False
 
-    def take(self) -> int:
-        """The next waiting task, which waits no longer."""
+    def next_tasks(self, number: int) -> list[int]:
+        """The next waiting tasks, in the order in which they start; ``number`` of them must wait."""
+        if number == 1:
+            return [self.again[0] if self.again else self.next_task]
+        again = nsmallest(number, self.again)
+        return [*again, *range(self.next_task, self.next_task + number - len(again))]
+
+    def take(self, task: int) -> None:
+        """Take a waiting task: it waits no longer."""
         self.waiting -= 1
         self.would_preempt = False
-        if self.again:
-            return heappop(self.again)
-        task = self.next_task
-        self.next_task += 1
-        return task
+        if self.again and self.again[0] == task:
+            heappop(self.again)
+        elif task == self.next_task:
+            self.next_task += 1
+        elif task < self.next_task:
+            self.again.remove(task)
+            heapify(self.again)
+        else:
+            # The tasks that are passed over wait as if they had been tried before.
+            for skipped in range(self.next_task, task):
+                heappush(self.again, skipped)
+            self.next_task = task + 1
 
     def take_out(self, task: int) -> None:
         """A task that was queued again waits here no longer."""
@@ -163,3 +176,49 @@ class Attempt:
         # Ports of the node that are its own.
         self.ports: tuple[int, ...] = ()
         self.stopping = False
+
+
+class Reservation:
+    """Room that is kept for a unit of a job from ``start`` on; ``rows`` are its bookings, empty while none is known.
+
+    ``nodes`` has the number of copies on each node. ``stamp`` is the cluster's at the time when it was last known to
+    hold; ``view`` says for whom it counts (``timeline.ALL``, or the view of one plan).
+    """
+
+    __slots__ = ("hopeless", "in_force", "job", "lasting", "nodes", "rows", "stamp", "start", "view")
+
+    def __init__(self, job: JobState, start: int, nodes: list[tuple[int, int]], stamp: int, view: int = 1) -> None:
+        self.job = job
+        self.start = start
+        self.nodes = nodes
+        self.rows: list[int] = []
+        self.in_force = False
+        # No node is large enough and fit by its clauses, or not all together: nothing that comes behind delays it.
+        self.hopeless = False
+        # Kept until the unit starts: nodes that are drained for it.
+        self.lasting = False
+        self.stamp = stamp
+        self.view = view
+
+
+class ClaimEntry:
+    """A unit for which ``victims`` make room: its tasks, taken out of the queue, and the reservation of their nodes.
+
+    Its bookings are in force from the beginning and count what the victims still hold as theirs. ``expected`` is when
+    the victims' grace is over.
+    """
+
+    __slots__ = ("charge", "expected", "job", "reservation", "tasks", "tried", "victims")
+
+    def __init__(
+        self, job: JobState, tasks: list[int], reservation: Reservation, charge: tuple[int, ...], victims: list[int],
+        expected: int,
+    ) -> None:  # fmt: skip
+        self.job = job
+        self.tasks = tasks
+        self.reservation = reservation
+        self.charge = charge
+        self.victims = victims
+        self.expected = expected
+        # ``cluster.loosened`` when it was last tried.
+        self.tried = -1

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from cress.core.future.timeline import Reservation
 from cress.core.groups.shares import GroupState
 from cress.core.jobs import Attempt, JobState
 from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
@@ -41,30 +40,7 @@ if TYPE_CHECKING:
     from cress.core.ledger import Ledger
 
 
-class Claim:
-    """A unit for which ``victims`` make room: its tasks, taken out of the queue, and the reservation of their nodes.
-
-    Its bookings are in force from the beginning and count what the victims still hold as theirs. ``expected`` is when
-    the victims' grace is over.
-    """
-
-    __slots__ = ("charge", "expected", "job", "reservation", "tasks", "tried", "victims")
-
-    def __init__(
-        self, job: JobState, tasks: list[int], reservation: Reservation, charge: tuple[int, ...], victims: list[int],
-        expected: int,
-    ) -> None:  # fmt: skip
-        self.job = job
-        self.tasks = tasks
-        self.reservation = reservation
-        self.charge = charge
-        self.victims = victims
-        self.expected = expected
-        # ``cluster.loosened`` when it was last tried.
-        self.tried = -1
-
-
-class Plan:
+class Eviction:
     """The cheapest way found: the attempts that have to end, in the order in which they were taken, and the nodes."""
 
     __slots__ = ("attempts", "nodes")
@@ -74,7 +50,7 @@ class Plan:
         self.nodes = nodes
 
 
-def find_plan(core: Ledger, job: JobState) -> Plan | None:
+def find_eviction(core: Ledger, job: JobState) -> Eviction | None:
     """Victims for one unit of ``job``, or ``None`` if no allowed set makes it fit."""
     takers = [group for group in core.groups if group is not job.group and group.can_be_preempted()]
     if not takers:
@@ -106,7 +82,7 @@ class _Search:
                 self.claimed[core.timeline.table[row, B_NODE]] = True
                 self.levels[core.timeline.table[row, B_NODE]] -= core.timeline.table[row, B_AMOUNTS:]
         core.running.refresh(core)
-        self.attempts = core.running.attempts
+        self.holders = core.holders
         self.table = core.running.table
         self.spare = self._what_groups_can_spare(groups)
         job_of, self.left = self._what_jobs_can_spare(stopping)
@@ -139,7 +115,7 @@ class _Search:
         stay = np.bincount(numbers[~stopping[slots]], minlength=len(first))
         return job_of, stay - self.table[slots[first], R_MINIMUM]
 
-    def plan(self) -> Plan | None:
+    def plan(self) -> Eviction | None:
         """The victims of the unit; of a gang whose racks are compared or counted, within those that cost fewest tasks."""
         shape = self.job.shape
         if not by_racks(shape):
@@ -152,7 +128,7 @@ class _Search:
                 best = plan
         return best
 
-    def _plan_within(self, caps: Ints) -> Plan | None:
+    def _plan_within(self, caps: Ints) -> Eviction | None:
         """One copy after the other, each where it costs least; then what turned out not to be needed is given back."""
         shape = self.job.shape
         request, lack = shape.request_array, self.cluster.lack[shape.row]
@@ -192,7 +168,7 @@ class _Search:
                 self._free(v, 1)
                 taken[v] = True
         attempts = [attempt for v in order for attempt in self._tasks(v)]
-        return Plan(attempts, [(f, int(placed[f])) for f in nodes.tolist()]) if attempts else None
+        return Eviction(attempts, [(f, int(placed[f])) for f in nodes.tolist()]) if attempts else None
 
     def _devices_hold(self, nodes: Ints, placed: Ints, taken: npt.NDArray[np.bool_]) -> bool:
         """Whether the copies placed on these nodes find their devices when those taken are gone."""
@@ -205,7 +181,7 @@ class _Search:
         )
 
     def _tasks(self, v: int) -> list[Attempt]:
-        attempt = self.attempts[v]
+        attempt = self.holders[v]
         assert attempt is not None, f"no attempt holds lease {v}"
         return list(attempt.job.attempts.values()) if self.victims[v, NUMBER] > 1 else [attempt]
 

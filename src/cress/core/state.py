@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from cress.core.future.timeline import ALL, Reservation
+from cress.core.future.timeline import ALL
 from cress.core.groups.policies.backfill import BackfillPolicy
-from cress.core.jobs import Attempt, JobState
+from cress.core.jobs import Attempt, ClaimEntry, JobState, Reservation
 from cress.core.kernels.holding import END
 from cress.core.kernels.timeline import B_END
 from cress.core.placing.constraints import constraints_of
 from cress.core.placing.vetoes import Verdict
-from cress.core.preemption import Claim
 from cress.core.tables import measured_load
 from cress.core.tables.data_locations import Places
-from cress.core.tables.devices import mask_of
-from cress.model.decisions import Decision
+from cress.core.tables.devices import mask_of, widened
 from cress.model.group import Group
 from cress.model.job import Job
 from cress.model.node import Node
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 
 State: TypeAlias = dict[str, Any]
 
-VERSION = 3
+VERSION = 4
 
 
 def export_state(core: Scheduler) -> State:
@@ -90,7 +88,8 @@ def export_state(core: Scheduler) -> State:
             "last_blocked": None if core.last_blocked is None else core.last_blocked.job.id,
             "groups": {group.name: _memory(core, group) for group in core.groups},
         },
-        "outbox": plain(core.outbox),
+        "to_stop": [list(each) for each in core.to_stop.items()],
+        "units_in_doubt": core.units_in_doubt,
         "lost": [list(each) for each in core.lost],
         "licences": dict(core.relations.licences.counts),
         "racks": list(core.relations.racks.names),
@@ -99,6 +98,25 @@ def export_state(core: Scheduler) -> State:
         "data": plain(core.relations.locations.export()),
         "strangers": [[f, list(seen)] for f in range(cluster.node_count) if (seen := core.relations.ports.seen(f))],
     }
+
+
+# What a scheduler only foresees or remembers: another one in the same state may have other values.
+_FORESEEN = (
+    "cursor", "loosened", "wake", "reservations", "plans", "memory", "lost", "units_in_doubt",
+)  # fmt: skip
+_FORESEEN_OF_JOBS = ("soft", "held_since", "arrived", "drain")
+
+
+def promised_state(core: Scheduler) -> State:
+    """Return what is promised: a scheduler that applied the same facts has the same."""
+    state = export_state(core)
+    for name in _FORESEEN:
+        del state[name]
+    for job in state["jobs"]:
+        for name in _FORESEEN_OF_JOBS:
+            del job[name]
+        job["again"].sort()
+    return state
 
 
 def restore_state(core: Scheduler, state: State) -> None:
@@ -127,7 +145,9 @@ def restore_state(core: Scheduler, state: State) -> None:
         reservation = _restore_reservation(core, entry["reservation"])
         job = reservation.job
         charge = core.charge_of(job, reservation.nodes)
-        core.add_claim(Claim(job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"]))
+        core.add_claim(
+            ClaimEntry(job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"])
+        )
     kept = state["reservations"]
     core.reservations.loosened = kept["loosened"]
     core.reservations.kept = [_restore_reservation(core, entry) for entry in kept["kept"]]
@@ -144,7 +164,8 @@ def restore_state(core: Scheduler, state: State) -> None:
     core.next_attempt = state["next_attempt"]
     core.balance.cursor = state["cursor"]
     core.balance.refresh()
-    core.outbox = msgspec.convert(state["outbox"], list[Decision])
+    core.to_stop = dict(state["to_stop"])
+    core.units_in_doubt = state["units_in_doubt"]
     core.wake = state["wake"]
     _restore_memory(core, state["memory"])
     for group in core.groups:
@@ -260,17 +281,17 @@ def _attempt(core: Scheduler, attempt: Attempt) -> State:
 def _restore_attempt(core: Scheduler, entry: State) -> None:
     job = core.jobs[entry["job"]]
     cluster = core.cluster
-    # What it holds counts, not what it wants of nodes.
-    shape = cluster.shape(job.job.request, job.shape.size)
-    cluster.want(shape)
-    slot = cluster.hold(entry["node"], shape, entry["end"], *entry["devices"])
-    cluster.unwant(shape)
+    mask, alone = entry["devices"]
+    f = entry["node"]
+    amounts = widened(cluster, f, job.job.request, mask) if alone else job.job.request
+    slot = cluster.hold_amounts(f, amounts, entry["end"], mask, alone)
     charge = tuple(entry["charge"])
-    attempt = Attempt(entry["id"], job, entry["task"], entry["node"], slot, entry["start"], charge)
+    attempt = Attempt(entry["id"], job, entry["task"], f, slot, entry["start"], charge)
     attempt.ports = tuple(entry["ports"])
     core.relations.ports.take(attempt.node, attempt.ports)
     core.relations.licences.hold(job.job.licences)
     core.attempts[attempt.id] = attempt
+    core.set_holder(slot, attempt)
     job.attempts[attempt.id] = attempt
     job.group.attempts[attempt.id] = attempt
     job.group.add_used(job, charge)

@@ -48,7 +48,7 @@ from cress.lifecycle.standing import Standing, mark
 from cress.lifecycle.submits import Answer
 from cress.lifecycle.terms import Terms
 from cress.lifecycle.timers import DRAIN, REST, Timers
-from cress.model.decisions import Preempt, Start, WouldPreempt
+from cress.model.decisions import Preempt, Start, Stop
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import ClockSet, Event, GroupsApplied, RacksSet
 from cress.model.group import DEFAULT_GROUP
@@ -271,7 +271,7 @@ class Machine:
                 self.jobs[each.job].attempts[each.attempt] = attempt
                 started.append(attempt)
                 mark(self, self.jobs[each.job])
-            elif not isinstance(each, WouldPreempt):
+            elif isinstance(each, (Preempt, Stop)):
                 attempt = self.attempts[each.attempt]
                 mark(self, self.jobs[each.job])
                 attempt.halted = "cancelled" if self.jobs[each.job].ending else "gang"

@@ -1,4 +1,8 @@
-"""Decisions: what the core says to do. Values; whoever carries them out reports back by events."""
+"""Decisions: facts that the core brings about. Values; the shell carries them out and reports back by events.
+
+A decision has all that it changes, so that ``Scheduler.apply`` brings another scheduler into the same state by it.
+``Preempt`` and ``WouldPreempt`` are instructions for the shell: the ``Claim`` before a ``Preempt`` marks its victims.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,8 @@ class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Start task ``task`` (index from 0) of job ``job`` on ``node``; ``attempt`` is unique for ever.
 
     ``ports`` are the numbers of the job's ports there, in the job's order; ``devices`` are those of the node that it has,
-    in the node's order. ``leader``: after a failure of their node it
-    starts together with a task of this job.
+    in the node's order. ``leader``: after a failure of their node it starts together with a task of this job.
+    ``more_ports`` are ports that clauses of the job take beside. ``claimed``: the task was part of a ``Claim``.
     """
 
     attempt: int
@@ -24,6 +28,44 @@ class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     ports: tuple[int, ...] = ()
     leader: int | None = None
     devices: tuple[Allocated, ...] = ()
+    more_ports: tuple[int, ...] = ()
+    claimed: bool = False
+
+
+class Claim(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Keep what the attempts ``victims`` free on ``nodes`` (names and numbers of tasks) for these tasks of a job.
+
+    The tasks leave the queue, the victims count as stopping, and their groups begin to cool off. ``expected`` is the time
+    (µs) at which the victims' grace is over.
+    """
+
+    job: int
+    tasks: tuple[int, ...]
+    nodes: tuple[tuple[str, int], ...]
+    victims: tuple[int, ...]
+    expected: int
+
+
+class ClaimDropped(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Undo the claim of these tasks of a job: its room is lost, and the tasks wait again."""
+
+    job: int
+    tasks: tuple[int, ...]
+
+
+class UnitFormed(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Task ``task`` of a job and its ``companions`` (jobs and tasks), lost with one node, wait as one unit."""
+
+    job: int
+    task: int
+    companions: tuple[tuple[int, int], ...]
+
+
+class UnitDissolved(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """The members of the unit that task ``task`` of a job leads wait alone again: no node could hold them together."""
+
+    job: int
+    task: int
 
 
 class Preempt(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -38,12 +80,16 @@ class Preempt(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Stop this attempt: its job was cancelled, or its gang lost another task and starts again as a whole."""
+    """Stop this attempt: its job was cancelled, or its gang lost another task and starts again as a whole.
+
+    ``end`` is the time (µs) at which it is expected to have ended.
+    """
 
     attempt: int
     job: int
     task: int
     node: str
+    end: int
 
 
 class WouldPreempt(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -56,11 +102,17 @@ class WouldPreempt(msgspec.Struct, frozen=True, tag=True, gc=False):
     by: int
 
 
-Decision: TypeAlias = Start | Preempt | Stop | WouldPreempt
+Order: TypeAlias = Start | Preempt | Stop | WouldPreempt
+Decision: TypeAlias = Start | Preempt | Stop | WouldPreempt | Claim | ClaimDropped | UnitFormed | UnitDissolved
 
 
 class Decisions(msgspec.Struct):
-    """What one call of ``decide`` came to; ``more`` says that the budget ended before the work did."""
+    """What one call of ``decide`` came to, in order; ``more`` says that the budget ended before the work did."""
 
     items: list[Decision]
     more: bool = False
+
+    @property
+    def orders(self) -> list[Order]:
+        """Those that the shell carries out or tells people; the others only change the ledger."""
+        return [each for each in self.items if isinstance(each, Order)]

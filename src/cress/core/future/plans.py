@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from cress.core.future.timeline import ALL, NOBODY, Reservation, Slot, Timeline
+from cress.core.future.timeline import ALL, NOBODY, Slot, Timeline
 from cress.core.groups.shares import GroupState
-from cress.core.jobs import JobState
+from cress.core.jobs import JobState, Reservation
 from cress.core.kernels.holding import STAMP
 from cress.core.tables.cluster import Cluster, Ints
 from cress.model.times import NEVER

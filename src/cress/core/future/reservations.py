@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from cress.core.future.timeline import Reservation, Timeline
+from cress.core.future.timeline import Timeline
 from cress.core.groups.shares import GroupState
-from cress.core.jobs import JobState
+from cress.core.jobs import JobState, Reservation
 from cress.core.kernels.holding import FREE, OUT, USABLE
 from cress.core.tables.cluster import Cluster
 from cress.model.times import NEVER

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cress.core.jobs import JobState
+from cress.core.jobs import Reservation
 from cress.core.kernels import timeline as loops
 from cress.core.kernels.holding import END, NODE, NONE
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE
@@ -30,28 +30,6 @@ class Slot:
     def __init__(self, start: int, nodes: list[tuple[int, int]]) -> None:
         self.start = start
         self.nodes = nodes
-
-
-class Reservation:
-    """A slot that is kept for a unit of a job; ``rows`` are its bookings, empty while none is known.
-
-    ``stamp`` is the cluster's at the time when it was last known to hold; ``view`` says for whom it counts.
-    """
-
-    __slots__ = ("hopeless", "in_force", "job", "lasting", "nodes", "rows", "stamp", "start", "view")
-
-    def __init__(self, job: JobState, start: int, nodes: list[tuple[int, int]], stamp: int, view: int = ALL) -> None:
-        self.job = job
-        self.start = start
-        self.nodes = nodes
-        self.rows: list[int] = []
-        self.in_force = False
-        # No node is large enough and fit by its clauses, or not all together: nothing that comes behind delays it.
-        self.hopeless = False
-        # Kept until the unit starts: nodes that are drained for it.
-        self.lasting = False
-        self.stamp = stamp
-        self.view = view
 
 
 class Timeline:

@@ -26,7 +26,7 @@ from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import NEVER
 
 if TYPE_CHECKING:
-    from cress.core.preemption import Claim
+    from cress.core.jobs import ClaimEntry
 
 MILLION = 1_000_000
 MILLI = 1_000
@@ -54,7 +54,7 @@ class GroupState:
         self.preempted_at: int | None = None
         self.jobs = 0
         self.key: Key | None = None
-        self.claims: list[Claim] = []
+        self.claims: list[ClaimEntry] = []
         self.attempts: dict[int, Attempt] = {}
         # What the last pass that looked at the group came to.
         self.visited = 0

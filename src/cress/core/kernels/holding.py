@@ -237,6 +237,22 @@ def hold(slot, f, end, r, nodes, leases, totals, columns, then, dims, rows, row_
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def hold_as_written(slot, f, end, nodes, leases, totals, columns, then, dims, rows, row_count, lack):
+    """A new lease in ``slot`` on node ``f`` until ``end``, of the amounts and devices that stand in the slot already."""
+    k_count = (totals.shape[0] - TOTAL_USED) // 2
+    leases[slot, NODE] = f
+    leases[slot, END] = end
+    if leases[slot, mask_at(k_count)] != 0:
+        give_devices(slot, nodes[f], -1, leases, k_count)
+    for k in range(k_count):
+        amount = leases[slot, AMOUNTS + k]
+        nodes[f, FREE + k] -= amount
+        totals[TOTAL_USED + k] += amount
+    link_lease(slot, f, nodes, leases)
+    refresh_node(f, nodes, totals, columns, then, dims, rows, row_count, lack)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def release(slot, nodes, leases, totals, columns, then, dims, rows, row_count, lack):
     """The lease in ``slot`` is over; what it held is free again."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2

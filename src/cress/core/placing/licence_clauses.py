@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cress.core.combined_restarts import dissolve_hopeless
 from cress.core.placing.constraints import Wants
 from cress.core.placing.matching import EXTRAS, Bools, Matching, Predicate
 from cress.core.placing.relations import Relations
@@ -70,7 +69,6 @@ def set_counts(core: Ledger, event: LicencesSet) -> None:
     known.counts = dict(event.counts)
     core.cluster.matching.facts_changed()
     _changed(core, before)
-    dissolve_hopeless(core)
 
 
 def _changed(core: Ledger, before: dict[str, int]) -> None:

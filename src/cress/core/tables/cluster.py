@@ -305,6 +305,18 @@ class Cluster:
         self.matching.touch(f)
         return slot
 
+    def hold_amounts(self, f: int, amounts: ResourceVector, end: int, mask: int = 0, alone: int = 0) -> int:
+        """Hold these amounts and devices (bits of ``mask``) on node ``f`` until ``end``; returns the slot."""
+        slot = self.take_slot(end)
+        self.leases[slot, AMOUNTS : AMOUNTS + self.k_count] = amounts
+        self.leases[slot, mask_at(self.k_count) :] = mask, alone
+        holding.hold_as_written(
+            slot, f, end, self.nodes, self.leases, self.totals, self.columns, self.then, self.dims, self.rows,
+            self.row_count, self.lack,
+        )  # fmt: skip
+        self.matching.touch(f)
+        return slot
+
     def take_slot(self, end: int) -> int:
         """A place for a lease that will be held until ``end``."""
         if not self.free_slots:

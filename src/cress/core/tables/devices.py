@@ -167,6 +167,22 @@ def mask_of(cluster: Cluster, slot: int) -> tuple[int, int]:
     return int(cluster.leases[slot, at]), int(cluster.leases[slot, at + 1])
 
 
+def mask_for(cluster: Cluster, f: int, has: Sequence[Allocated]) -> tuple[int, int]:
+    """Return the mask of these devices of node ``f``, and whether (1) its disks are held alone."""
+    if not has:
+        return 0, 0
+    place = {(device.kind, device.id): d for d, device in enumerate(cluster.devices[f])}
+    mask = sum(1 << place[each.kind, each.id] for each in has)
+    return mask, int(any(each.kind == DISK_KIND and each.amount for each in has))
+
+
+def widened(cluster: Cluster, f: int, request: ResourceVector, mask: int) -> ResourceVector:
+    """Return what a task of ``request`` holds that has the disks in ``mask`` alone: all of their bandwidth."""
+    disks = [each for d, each in enumerate(cluster.devices[f]) if mask >> d & 1 and each.kind == DISK_KIND]
+    amounts = [sum(disk.bandwidth[i] for disk in disks) for i in range(DISK_AMOUNTS)]
+    return (*request[:DISK_AT], *amounts, *request[DISK_AT + DISK_AMOUNTS :])
+
+
 def device_use(cluster: Cluster, f: int) -> list[tuple[Device, tuple[int, ...], int]]:
     """The devices of node ``f``: what is left of each (thousandths; of a disk its four amounts), and how many use it."""
     found = []

@@ -86,8 +86,8 @@ class Ports:
 
     # --- giving --------------------------------------------------------------------------------------------
 
-    def give(self, f: int, wanted: Sequence[int]) -> tuple[int, ...]:
-        """Give a task the ports that it wants, which node ``f`` must have; in the order of ``wanted``."""
+    def choose(self, f: int, wanted: Sequence[int]) -> tuple[int, ...]:
+        """Return the ports for a task that wants these, which node ``f`` must have; in the order of ``wanted``."""
         fixed = [port for port in wanted if port != DYNAMIC]
         port, last = self._ranges[f].tolist()
         got = []
@@ -100,7 +100,6 @@ class Ports:
             assert port <= last, f"node {f} has no dynamic port left"
             got.append(port)
             port += 1
-        self.take(f, got)
         return tuple(got)
 
     def take(self, f: int, ports: Iterable[int]) -> None:

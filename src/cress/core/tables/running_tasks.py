@@ -25,7 +25,6 @@ class Running:
 
     def __init__(self) -> None:
         self.table: Ints = np.zeros((0, R_CHARGE + 1), np.int64)
-        self.attempts: list[Attempt | None] = []
         self._last = 0
 
     def forget(self) -> None:
@@ -41,7 +40,6 @@ class Running:
         slots = len(core.cluster.leases)
         if len(self.table) < slots:
             self.table = grown(self.table, slots)
-            self.attempts.extend([None] * (slots - len(self.attempts)))
         place = {name: i for i, name in enumerate(core.groups.by_name)}
         new = list(takewhile(lambda attempt: attempt.id > self._last, reversed(core.attempts.values())))
         if not new:
@@ -57,8 +55,6 @@ class Running:
         for m in range(measures):
             rows[:, R_CHARGE + m] = [attempt.charge[m] if m < len(attempt.charge) else 0 for attempt in new]
         self.table[[attempt.slot for attempt in new]] = rows
-        for attempt in new:
-            self.attempts[attempt.slot] = attempt
         self._last = new[0].id
 
 

@@ -1,0 +1,363 @@
+"""Books of the core: nodes, groups, jobs, attempts and claims, and the queues in which jobs wait.
+
+``Ledger`` changes them by facts, ``Cycle`` reads them to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, tzinfo
+from heapq import heappop
+
+from cress.core.future.plans import Plans
+from cress.core.future.reservations import Reservations
+from cress.core.future.timeline import Timeline
+from cress.core.groups.shares import Groups, GroupState
+from cress.core.jobs import Attempt, ClaimEntry, JobState
+from cress.core.kernels.holding import HEAD, NEXT, NONE
+from cress.core.placing.balance import Balance
+from cress.core.placing.constraints import NO_WANTS, Constraints, Wants, lasting_wants
+from cress.core.placing.placement_clauses import relation_of
+from cress.core.placing.relaxation import Relaxing
+from cress.core.placing.unit_constraints import combination
+from cress.core.tables.cluster import Cluster, Shape
+from cress.core.tables.measured_load import Loads
+from cress.core.tables.running_tasks import Running
+from cress.model.errors import InputError
+from cress.model.job import Job
+from cress.model.options import Options
+from cress.model.resources import Dimensions, ResourceVector
+from cress.model.times import NEVER
+
+
+class Books:
+    """The state of one cluster."""
+
+    def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
+        self.dimensions = dimensions
+        self.options = options
+        self.now = -(2**62)
+        self.cluster = Cluster(dimensions, options.balance_dimensions)
+        self.timeline = Timeline(self.cluster)
+        self.reservations = Reservations(self.cluster, self.timeline)
+        self.plans = Plans(self.cluster, self.timeline)
+        self.balance = Balance(self.cluster, options)
+        self.groups = Groups(options, dimensions, self.cluster, zone)
+        self.groups.apply((), 0)
+        self.jobs: dict[int, JobState] = {}
+        self.relations = self.cluster.matching.relations
+        self.relations.jobs = self.jobs
+        # Both are empty while nobody asks for more than amounts.
+        self.live, self.counts = self.cluster.matching.live, self.relations.counts
+        self.loads = Loads()
+        self.attempts: dict[int, Attempt] = {}
+        # By the slot of its lease, who holds it.
+        self.holders: list[Attempt | None] = []
+        self.running = Running()
+        # Attempts that were told to stop and still hold their leases.
+        self.leaving: dict[int, Attempt] = {}
+        # Of these, those for which ``decide`` has not proposed a stop yet, and when it became due.
+        self.to_stop: dict[int, int] = {}
+        self.claims: list[ClaimEntry] = []
+        self.next_attempt = 1
+        self.pass_number = 0
+        # Tasks that are queued again at a time: a heap of time, job, task.
+        self.later: list[tuple[int, int, int]] = []
+        # Tasks that were lost since the last pass and wait again: job, task, the node that they were on.
+        self.lost: list[tuple[int, int, int]] = []
+        # Whether nodes or licences changed since it was last looked whether units can still start.
+        self.units_in_doubt = False
+        self.wake = NEVER
+        self.relaxing = Relaxing()
+        self._by_cpu = options.accounting == "cpu"
+
+    # --- time --------------------------------------------------------------------------------------------------
+
+    def advance(self, now: int) -> None:
+        """Let the time be ``now``, and let happen what was due by then: quotas, backoffs, relaxations."""
+        self.check_time(now)
+        self.now = now
+        if now >= self.groups.next_quota_change:
+            self.refresh_quotas_now()
+        while self.later and self.later[0][0] <= now:
+            _, number, task = heappop(self.later)
+            self._queue_again(self.jobs[number], task)
+        if self.relaxing.times and self.relaxing.times[0][0] <= now:
+            for job in self.relaxing.due(now):
+                self.look_at(job)
+
+    def check_time(self, now: int) -> None:
+        """Raise ``InputError`` if the time went back."""
+        if now < self.now:
+            raise InputError(f"time went back from {self.now} to {now} µs", hint="a clock that never does")
+
+    def forget_foreseen(self) -> None:
+        """Drop reservations and plans; they are made again when they are needed."""
+        self.reservations.forget()
+        self.plans.keep([])
+
+    # --- jobs --------------------------------------------------------------------------------------------------
+
+    def first_shape(self, job: Job, constraints: Constraints | None) -> Shape:
+        """The shape of a job that does not wait yet; what constraints ask for is seen when it does."""
+        size = job.tasks if job.gang else 1
+        return self.cluster.shape(job.request, size) if constraints is None else Shape(job.request, size)
+
+    def add_job(self, job: JobState) -> None:
+        """Add a job."""
+        self.jobs[job.job.id] = job
+        job.group.jobs += 1
+        if job.constraints is not None or job.job.application or self.relations.dependencies.followed:
+            self.relations.add_job(job, relation_of(job.job, job.constraints, job.group.name))
+
+    def forget_relations(self, job: JobState) -> None:
+        """Drop what is indexed of a job that is over, or that leaves its group."""
+        if job.constraints is not None or job.job.application or self.relations.dependencies.followed:
+            self.relations.remove_job(job)
+
+    def drop_if_over(self, job: JobState) -> None:
+        """Drop a job of which nothing waits or runs any more."""
+        if job.over:
+            del self.jobs[job.job.id]
+            job.group.jobs -= 1
+            self.forget_relations(job)
+
+    # --- leases ------------------------------------------------------------------------------------------------
+
+    def holders_on(self, f: int) -> Iterator[Attempt]:
+        """Yield who holds a lease on node ``f``, in the order of the ends of the leases."""
+        leases = self.cluster.leases
+        slot = int(self.cluster.nodes[f, HEAD])
+        while slot != NONE:
+            holder = self.holders[slot]
+            assert holder is not None, f"nobody holds lease {slot}"
+            slot = int(leases[slot, NEXT])
+            yield holder
+
+    def set_holder(self, slot: int, holder: Attempt) -> None:
+        """Note who holds the lease in ``slot``."""
+        if slot >= len(self.holders):
+            self.holders.extend([None] * (len(self.cluster.leases) - len(self.holders)))
+        self.holders[slot] = holder
+
+    def mark_leaving(self, attempt: Attempt) -> None:
+        """Count the attempt among those that were told to stop."""
+        attempt.stopping = True
+        self.leaving[attempt.id] = attempt
+        add_amounts(attempt.job.group.leaving, attempt.charge)
+
+    def add_claim(self, claim: ClaimEntry) -> None:
+        """Add a claim of a unit whose tasks have left their queue."""
+        if claim.job.constraints is not None and not claim.job.queued:
+            self.reshape(claim.job, self.shape_of(claim.job, claim.job.shape.size))
+            self.relaxing.note(claim.job, self.now)
+        self.claims.append(claim)
+        claim.job.claims.append(claim)
+        claim.job.group.claims.append(claim)
+        add_amounts(claim.job.group.claimed, claim.charge)
+        self.cluster.want(claim.job.shape)
+
+    def end_of(self, job: JobState) -> int:
+        """The predicted end of a task that starts now: start + time limit; none given = no known end."""
+        return NEVER if job.limit >= NEVER else self.now + job.limit
+
+    def charge_of(self, job: JobState, nodes: list[tuple[int, int]]) -> tuple[int, ...]:
+        """What so many tasks of the job on these nodes cost its group."""
+        total = [0] * len(job.group.quota)
+        for f, count in nodes:
+            for i, amount in enumerate(job.group.charge(job.job.request, self.cluster.specs[f].capacity)):
+                total[i] += amount * count
+        return tuple(total)
+
+    # --- groups ------------------------------------------------------------------------------------------------
+
+    def refresh_quotas_now(self) -> None:
+        """Set every quota as the timetables say at this moment."""
+        self.cluster.loosened += 1
+        self.recharge(self.groups.refresh_quotas(self.now))
+
+    def recharge(self, groups: list[GroupState]) -> None:
+        """Work out again what these groups use: their measures or policies have changed."""
+        wanted = {group.name for group in groups}
+        if not wanted:
+            return
+        self.running.forget()
+        for group in groups:
+            group.attempts = {}
+            group.policy.forget_charges()
+            zero = [0] * len(group.quota)
+            group.used, group.leaving, group.claimed = zero, zero.copy(), zero.copy()
+        for attempt in self.attempts.values():
+            group = attempt.job.group
+            if group.name in wanted:
+                group.attempts[attempt.id] = attempt
+                attempt.charge = group.charge(attempt.job.job.request, self.cluster.capacity_of(attempt.node))
+                group.add_used(attempt.job, attempt.charge)
+                if attempt.stopping:
+                    add_amounts(group.leaving, attempt.charge)
+        for group in groups:
+            group.claims.clear()
+        for claim in self.claims:
+            group = claim.job.group
+            if group.name in wanted:
+                group.claims.append(claim)
+                claim.charge = self.charge_of(claim.job, claim.reservation.nodes)
+                add_amounts(group.claimed, claim.charge)
+        for group in groups:
+            self.groups.reorder(group)
+
+    # --- queues ------------------------------------------------------------------------------------------------
+
+    def can_wait(self, job: JobState) -> bool:
+        """Whether a unit of the job may be offered: a gang only when nothing of it runs any more."""
+        if not job.waiting or job.held or job.behind is not None or job.full:
+            return False
+        return not (job.job.gang and (job.attempts or job.claims or job.later))
+
+    def enqueue(self, job: JobState) -> None:
+        """Put a job into its queue; it waits from now on."""
+        job.since = self.now
+        job.arrived = self.pass_number
+        if job.constraints is not None:
+            self._weigh(job)
+        self.queue(job)
+
+    def queue(self, job: JobState) -> None:
+        """Put a job into its queue, with the time since which it waits and the sides of its clauses as they are."""
+        job.queued = True
+        size = job.waiting if job.job.gang else job.shape.size
+        if job.constraints is not None or job.companions or job.shape.wants.parts:
+            self.reshape(job, self.shape_of(job, size))
+            self.relaxing.note(job, self.now)
+        elif job.shape.size != size or job.shape.row < 0:
+            job.shape = self.cluster.shape(job.job.request, size)
+        self.cluster.want(job.shape)
+        group = job.group
+        group.policy.add(job)
+        if group.key is None:
+            self.groups.reorder(group)
+
+    def dequeue(self, job: JobState) -> None:
+        """Take a job out of its queue."""
+        job.queued = False
+        job.group.policy.remove(job)
+        self.cluster.unwant(job.shape)
+        job.drain = []
+        job.held_since = None
+        if (job.constraints is not None or job.companions) and not job.claims:
+            self.relaxing.leave(job)
+        if not len(job.group.policy):
+            self.groups.reorder(job.group)
+
+    def _queue_again(self, job: JobState, task: int) -> None:
+        """Put a task whose backoff is over into the queue of its job."""
+        del job.later[task]
+        self.wait_again(job, task)
+
+    def waits_since(self, job: JobState, since: int) -> None:
+        """Set the time since which the job waits."""
+        job.since = since
+        if job.constraints is not None or job.companions:
+            self.look_at(job)
+
+    def wait_again(self, job: JobState, task: int) -> None:
+        """Put a task into the queue of its job."""
+        job.put_back(task)
+        if job.queued:
+            self.waits_since(job, self.now)
+        elif self.can_wait(job):
+            self.enqueue(job)
+
+    def wait_elsewhere(self, job: JobState, task: int) -> None:
+        """Take a task that was queued again out of the queue of its job."""
+        job.take_out(task)
+        if job.queued and (not job.waiting or job.full):
+            self.dequeue(job)
+        else:
+            self.refit(job)
+
+    # --- constraints -------------------------------------------------------------------------------------------
+
+    def shape_of(self, job: JobState, size: int) -> Shape:
+        """The shape of ``size`` tasks of the job with what it wants while ``job.soft`` are soft, or of its next unit."""
+        request, wants = self.asked_by(job, size)
+        return self.cluster.shape(request, size, wants)
+
+    def asked_by(self, job: JobState, size: int = 1) -> tuple[ResourceVector, Wants]:
+        """Return the amounts and the wants of that shape."""
+        companions = job.unit()
+        if companions:
+            return combination(self.relations.dependencies, job, companions, self.now, self.balance.utilisation)
+        if job.constraints is None:
+            return job.job.request, NO_WANTS
+        return job.job.request, job.constraints.wants(job.soft, job.job.counted_as, job.group.name, size)
+
+    def look_at(self, job: JobState) -> None:
+        """Bring the shape of a waiting job up to date: clauses may have changed sides."""
+        if (job.constraints is not None and self._weigh(job)) or job.companions:
+            self._refit(job)
+        self.relaxing.note(job, self.now)
+
+    def refit(self, job: JobState) -> None:
+        """Bring the shape of a job up to date after its next unit has changed."""
+        if job.queued:
+            self._refit(job)
+            self.relaxing.note(job, self.now)
+
+    def _refit(self, job: JobState) -> None:
+        old = job.shape
+        shape = self.shape_of(job, old.size)
+        if shape is old:
+            return
+        self.reshape(job, shape)
+        if job.queued:
+            self.cluster.want(job.shape)
+            self.cluster.unwant(old)
+            job.group.policy.reshaped(job)
+        # It may fit where it did not, and what was reserved or planned for it was for another shape.
+        self.plans.forget(job)
+        self.cluster.loosened += 1
+
+    def _weigh(self, job: JobState) -> bool:
+        """Put every clause of a job on its side; returns whether one changed it."""
+        assert job.constraints is not None
+        load = self.balance.utilisation() if job.constraints.by_load else 0.0
+        soft = job.constraints.soft_now(self.now - job.since, load)
+        changed = soft != job.soft
+        job.soft = soft
+        return changed
+
+    def reshape(self, job: JobState, shape: Shape) -> None:
+        """Give a job, and its claims, another shape."""
+        if shape is job.shape:
+            return
+        for _ in job.claims:
+            self.cluster.want(shape)
+            self.cluster.unwant(job.shape)
+        job.shape = shape
+
+    # --- questions ---------------------------------------------------------------------------------------------
+
+    def waiting(self) -> Iterator[JobState]:
+        """All jobs with a task that waits, by id."""
+        return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims or job.later or job.carried)
+
+    def never_fits(self, job: Job) -> bool:
+        """Whether no node that is there could ever hold a task of ``job``, or not all nodes together its gang.
+
+        What clauses that never relax say of what nodes are counts; who runs where does not.
+        """
+        wants = lasting_wants(job)
+        if not self.cluster.ever_fits(job.request, wants):
+            return True
+        return job.gang and not self.cluster.holds_when_empty(job.request, job.tasks, wants)
+
+    def fits_now(self, request: tuple[int, ...]) -> bool:
+        """Whether one task of ``request`` fits into what is free on some node."""
+        return self.cluster.fits_now(request)
+
+
+def add_amounts(amounts: list[int], change: tuple[int, ...]) -> None:
+    """Add amounts to others in place."""
+    for i, amount in enumerate(change):
+        amounts[i] += amount

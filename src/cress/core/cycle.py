@@ -1,0 +1,532 @@
+"""The cycle: ``decide`` runs passes (source G, figure 3), each of which works out one proposal and applies it as a fact."""
+
+from __future__ import annotations
+
+from datetime import UTC, tzinfo
+
+import numpy as np
+
+from cress.core.combined_restarts import hopeless_units, new_units
+from cress.core.future.reservations import Ahead, drain_due
+from cress.core.groups.shares import GroupState
+from cress.core.jobs import Attempt, ClaimEntry, JobState
+from cress.core.kernels.holding import FITTING, NONE
+from cress.core.ledger import Ledger
+from cress.core.placing.constraints import NO_WANTS
+from cress.core.placing.gangs import Room, gang_room
+from cress.core.placing.placement_clauses import all_ports
+from cress.core.placing.vetoes import Verdict
+from cress.core.preemption import Eviction, find_eviction
+from cress.core.tables import devices
+from cress.model.decisions import Claim, ClaimDropped, Decision, Decisions, Preempt, Start, Stop, WouldPreempt
+from cress.model.options import Options
+from cress.model.resources import Dimensions
+from cress.model.times import NEVER
+
+
+class Cycle(Ledger):
+    """The ledger and what to do next: proposals only read it, and are applied one by one."""
+
+    def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
+        super().__init__(dimensions, options, zone)
+        self._decided: list[Decision] = []
+        # The unit behind which the last pass ended (``quota_only``), or that kept others to their quota.
+        self.last_blocked: JobState | None = None
+        self._quota_only = options.behind_blocked == "quota_only"
+        self._gate = options.balance_gate == "on"
+
+    # --- the cycle -------------------------------------------------------------------------------------------
+
+    def decide(self, now: int, budget: int = 2**31) -> Decisions:
+        """Run passes until one places nothing, at most ``budget`` of them; return what was decided, in order."""
+        self.advance(now)
+        decided: list[Decision] = []
+        self._decided = decided
+        for number, due in list(self.to_stop.items()):
+            attempt = self.attempts[number]
+            end = due + attempt.job.group.options.grace
+            self._do(Stop(number, attempt.job.job.id, attempt.task, self.cluster.names[attempt.node], end))
+        if self.units_in_doubt:
+            self.units_in_doubt = False
+            for dissolved in hopeless_units(self):
+                self._do(dissolved)
+        if self.lost:
+            for formed in new_units(self):
+                self._do(formed)
+        self.reservations.expire(now)
+        more = True
+        while more and budget > 0:
+            budget -= 1
+            more = self._pass(now)
+        if self.live:
+            self.cluster.matching.flush()
+        return Decisions(decided, more=more)
+
+    def _do(self, fact: Decision, slot: int = NONE) -> None:
+        """Apply a proposal: it is decided."""
+        self.apply_fact(fact, slot)
+        self._decided.append(fact)
+
+    def _pass(self, now: int) -> bool:
+        """One pass of the cycle: place one unit, or make room for one. Returns whether it did.
+
+        1. nothing was tried yet;          2. groups in the order of used / quota;
+        3. for each group in that order:
+           a. skip it while it cools off;  b. skip it if nothing of it waits (it has no place in the order then);
+           c. behind a blocked unit, only groups below their quota go on (``quota_only``), or anyone beside the
+              reservations of the units ahead (``reserve``);
+           d. its policy offers units;     e. the first one that fits starts, and the pass ends;
+           g. else it may take room from other groups, which ends the pass;
+           h. else it is one more blocked unit ahead of the next group.
+        4. nothing placed: wait for an event.
+        """
+        if self.live:
+            self._follow()
+        self.wake = NEVER
+        self.last_blocked = None
+        ahead = Ahead()
+        self.pass_number += 1
+        for key in self.groups.order:
+            group = self.groups.by_name[key[3]]
+            group.visited = self.pass_number
+            if group.preempted_at is not None and self._cools(group, now):
+                continue
+            if ahead.jobs and self._quota_only and not group.below_quota:
+                group.visited = 0
+                self.last_blocked = ahead.jobs[-1]
+                return False
+            if self._offer(group, ahead, now):
+                return True
+            if group.offered is None:
+                continue
+            if self._take_back(group, group.offered, now):
+                return True
+            ahead.append(group.offered)
+            if self.cluster.endless:
+                self._maybe_drain(group.offered, ahead, now)
+        return False
+
+    def _follow(self) -> None:
+        """Bring up to date what follows every change, before a pass: jobs that go by the load, clauses, claims."""
+        if self.relaxing.by_load:
+            self.relaxing.follow(self.balance.utilisation(), self.look_at)
+        self.cluster.matching.flush()
+        for claim in [claim for claim in self.claims if self._is_void(claim)]:
+            self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
+
+    def _cools(self, group: GroupState, now: int) -> bool:
+        until = group.cools_until()
+        if now >= until:
+            return False
+        group.verdict = Verdict.COOLING
+        group.offered = None
+        self._wake_at(until)
+        return True
+
+    def _offer(self, group: GroupState, ahead: Ahead, now: int) -> bool:
+        """Step d and e: start the first unit of the group that fits.
+
+        Without one, ``group.offered`` is the unit that is blocked, or ``None`` if all are passed over.
+        """
+        if group.claims and self._start_claim(group, now):
+            return True
+        group.offered = None
+        policy = group.policy
+        if policy.plans:
+            return self._offer_planned(group, ahead, now)
+        head = policy.head()
+        if head is None:
+            return False
+        asks = head.shape.match is not None
+        if self._gate or policy.limits_users or (asks and not self.cluster.within_reach(head.shape)):
+            head = self._first_free(group, now)
+            if head is None:
+                return False
+        if self._try(head, ahead, now):
+            return True
+        group.offered = head
+        if not policy.offers_more:
+            return False
+        beside = ahead.beside(head)
+        # Whom the gate holds changes with time: nothing is remembered then.
+        memo = None if self._gate else (self.cluster.loosened, beside.sign)
+        for job in policy.later(head, memo):
+            if self._passed_over(job, now):
+                continue
+            if self._try(job, beside, now):
+                return True
+        group.offered = head
+        return False
+
+    def _try(self, job: JobState, ahead: Ahead, now: int) -> bool:
+        """Match one unit, beside the reservations of the units ahead, and start it if it fits."""
+        group = job.group
+        cluster = self.cluster
+        if not cluster.rows[job.shape.row, FITTING]:
+            group.verdict = Verdict.NO_ROOM
+            return False
+        situation = (job.job.id, cluster.loosened, ahead.sign)
+        if situation == group.failed:
+            return False
+        if ahead.jobs or self.reservations.kept:
+            self.reservations.heed(self._heeded(group, ahead, now), now)
+            if self._must_wait(group):
+                group.verdict = Verdict.QUOTA
+                self.last_blocked = ahead.jobs[0]
+                return False
+        if job.shape.size == 1:
+            if self._start_one(job, now):
+                return True
+            group.verdict = Verdict.RESERVED
+        else:
+            if self._start_gang(job, now):
+                return True
+            group.verdict = Verdict.NO_ROOM_TOGETHER
+        group.failed = situation
+        return False
+
+    def _must_wait(self, group: GroupState) -> bool:
+        """Whether a unit ahead must not be delayed, but nobody knows by what: only groups below their quota go on."""
+        return not self._quota_only and not group.below_quota and self.reservations.unknown_below_quota(group)
+
+    def _heeded(self, group: GroupState, ahead: Ahead, now: int) -> list[JobState]:
+        """Whose reservations count: everyone's ahead; with ``quota_only`` the group's own, and drained nodes."""
+        if not self._quota_only:
+            return ahead.jobs
+        return [job for job in ahead.jobs if job.group is group or drain_due(job, now)]
+
+    def _start_one(self, job: JobState, now: int) -> bool:
+        shape = job.shape
+        if self.timeline.any_booked:
+            delaying = self.timeline.screen(shape, job.limit, now)
+            if delaying and delaying >= self.cluster.fitting(shape):
+                return False
+        if not self._place(job):
+            return False
+        job.group.verdict = Verdict.PLACED
+        return True
+
+    def _start_gang(self, job: JobState, now: int) -> bool:
+        shape = job.shape
+        timeline = self.timeline
+        if shape.match is not None:
+            room = gang_room(self.cluster, shape, timeline.all_copies_now(shape, job.limit, now))
+            if room is None:
+                return False
+            self._place_in(job, room, now)
+        elif timeline.copies_now(shape, job.limit, shape.size, now).sum() < shape.size:
+            return False
+        elif timeline.any_booked:
+            for _ in range(shape.size):
+                timeline.screen(shape, job.limit, now)
+                placed = self._place(job)
+                assert placed, f"a gang of {shape.size} that was found to fit does not"
+        else:
+            self._place_all(job)
+        job.group.verdict = Verdict.PLACED
+        return True
+
+    def _place_in(self, job: JobState, room: Room, now: int) -> None:
+        """Start all waiting tasks of a gang in its room, one after the other, each on the best node that is open."""
+        blocked = self.cluster.blocked[: self.cluster.node_count]
+        for _ in range(job.waiting):
+            self.timeline.screen(job.shape, job.limit, now)
+            blocked[room.closed()] = 1
+            placed = self._place(job)
+            assert placed, f"a gang of {job.shape.size} that was found to fit does not"
+            room.take(self.attempts[self.next_attempt - 1].node)
+        blocked[:] = 0
+
+    def _place(self, job: JobState) -> bool:
+        """Start the next task of the job on the best node for it, if there is one."""
+        self._count_pending()
+        cluster = self.cluster
+        end = self.end_of(job)
+        slot = cluster.take_slot(end)
+        f = self.balance.place(job.shape, slot, end)
+        if f < 0:
+            cluster.return_slot(slot, end)
+            return False
+        if job.companions and job.unit():
+            # The node was chosen for the unit; each member has a lease of its own.
+            cluster.release(slot)
+            self._start_unit(job, f)
+        else:
+            self._start(job, job.again[0] if job.again else job.next_task, f, slot)
+        return True
+
+    def _start(
+        self, job: JobState, task: int, f: int, slot: int, *, leader: int | None = None, claimed: bool = False
+    ) -> None:
+        """Start a task on node ``f`` in the lease that is held for it already."""
+        cluster = self.cluster
+        has = devices.allocated(cluster, slot, f) if cluster.devices[f] else ()
+        if job.constraints is None:
+            start = Start(self.next_attempt, job.job.id, task, cluster.names[f], (), leader, has, (), claimed)
+        else:
+            wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
+            ports = self.relations.ports.choose(f, all_ports(wants))
+            own = len(job.job.ports)
+            start = Start(
+                self.next_attempt, job.job.id, task, cluster.names[f], ports[:own], leader, has, ports[own:], claimed
+            )
+        self._do(start, slot)
+
+    def _start_unit(self, job: JobState, f: int) -> None:
+        """Start the next task of a job and its companions on one node."""
+        task = job.again[0]
+        members = [(job, task), *job.companions[task]]
+        slots = self._hold_members([member for member, _ in members], f)
+        for (member, its_task), slot in zip(members, slots, strict=True):
+            self._start(member, its_task, f, slot, leader=None if member is job else job.job.id)
+
+    def _hold_members(self, members: list[JobState], f: int) -> list[int]:
+        """Hold a lease for each of these on one node; tasks with an exclusive disk choose their devices first."""
+        shapes = []
+        for member in members:
+            wants = NO_WANTS
+            if member.constraints is not None:
+                wants = member.constraints.wants(member.soft, member.job.counted_as, member.group.name)
+            shapes.append(self.cluster.shape(member.job.request, 1, wants))
+        slots = [0] * len(members)
+        for i in devices.in_turn([shape.ask for shape in shapes]):
+            self.cluster.want(shapes[i])
+            slots[i] = self.cluster.hold(f, shapes[i], self.end_of(members[i]))
+            self.cluster.unwant(shapes[i])
+        return slots
+
+    def _place_all(self, job: JobState) -> None:
+        """Start all waiting tasks of a gang that is known to fit, one after the other, each on the best node."""
+        self._count_pending()
+        cluster = self.cluster
+        end = self.end_of(job)
+        slots = [cluster.take_slot(end) for _ in range(job.waiting)]
+        places = self.balance.place_many(job.shape, slots, end)
+        for task, f, slot in zip(job.next_tasks(job.waiting), places, slots, strict=True):
+            self._start(job, task, f, slot)
+
+    def _start_on(self, job: JobState, task: int, f: int, *, claimed: bool = False) -> None:
+        """Start a task on a node that was chosen before."""
+        self._start(job, task, f, self.cluster.hold(f, job.shape, self.end_of(job)), claimed=claimed)
+
+    def _count_pending(self) -> None:
+        balance, cluster = self.balance, self.cluster
+        if balance.use_pending and cluster.node_count > 1 and (cluster.starved or balance.any_pending):
+            balance.set_pending(self._jobs_lacking())
+
+    def _jobs_lacking(self) -> tuple[int, ...]:
+        """B's r_i: per balanced dimension, the offered jobs that wait for lack of it, and of nothing else.
+
+        Jobs that their policy does not offer wait behind another one; groups that cool off, users at their limit and
+        groups behind a blocked unit (``quota_only``) wait for those reasons.
+        """
+        counts = np.zeros(len(self.dimensions), np.int64)
+        blocked = False
+        for key in self.groups.order:
+            group = self.groups.by_name[key[3]]
+            if blocked and not group.below_quota:
+                break
+            if group.preempted_at is not None and self.now < group.cools_until():
+                continue
+            if group.policy.limits_users:
+                for job in group.policy.looked_at():
+                    if self.within_limit(job):
+                        self.cluster.count_lack(job.shape, counts)
+            else:
+                group.policy.count_lacking(self.cluster, counts)
+            head = group.policy.head()
+            blocked = self._quota_only and (blocked or (head is not None and not self.cluster.fitting(head.shape)))
+        return tuple(counts[self.cluster.dims].tolist())
+
+    def _first_free(self, group: GroupState, now: int) -> JobState | None:
+        """The first job of the group that neither its clauses, nor a limit, nor the balance gate pass over."""
+        for job in group.policy:
+            if not self._passed_over(job, now):
+                return job
+        return None
+
+    def _passed_over(self, job: JobState, now: int) -> bool:
+        group = job.group
+        if job.shape.match is not None and not self.cluster.within_reach(job.shape):
+            # It waits for another job, a port, a label: not for room. Who comes behind may be what it waits for.
+            group.verdict = Verdict.UNSATISFIED
+            return True
+        if group.policy.limits_users and not self.within_limit(job):
+            group.verdict = Verdict.USER_LIMIT
+            return True
+        if not self._gate:
+            return False
+        hold = self.options.gate_hold
+        if job.held_since is not None and now >= job.held_since + hold:
+            return False
+        # A unit that was held and meanwhile fits nowhere stays held: it must not block what balances better.
+        stays = job.held_since is not None and not self.cluster.fitting(job.shape)
+        if not stays:
+            self._count_pending()
+            if not self.balance.holds_back(job.shape):
+                return False
+        if job.held_since is None:
+            job.held_since = now
+        group.verdict = Verdict.GATE
+        self._wake_at(job.held_since + hold)
+        return True
+
+    def within_limit(self, job: JobState) -> bool:
+        """Whether the user of the job may start one more unit of it.
+
+        With the accounting ``dominant`` the unit is counted as on the largest node; on a small one it costs more.
+        """
+        group = job.group
+        charge = group.charge(job.job.request, self.cluster.largest_capacity())
+        return group.policy.may_use_more(job, tuple(amount * job.shape.size for amount in charge), group.quota)
+
+    def _maybe_drain(self, job: JobState, ahead: Ahead, now: int) -> None:
+        """Keep nodes free for a unit that no known end frees, once it has waited long enough."""
+        if drain_due(job, now):
+            self.reservations.heed(self._heeded(job.group, ahead, now), now)
+        else:
+            self._wake_at(job.since + job.group.options.drain_after)
+
+    # --- preemption ------------------------------------------------------------------------------------------
+
+    def _take_back(self, group: GroupState, job: JobState, now: int) -> bool:
+        """Step g: find victims for the group's blocked unit, tell them to stop, keep what they free for the unit."""
+        mode = group.options.preemption
+        nobody_else = group.jobs == len(self.jobs)
+        if nobody_else or mode == "off" or job.companions or not group.needs_preemption():
+            return False
+        state = (job.job.id, self.cluster.stamp, self.cluster.loosened)
+        if group.no_victims == state and now < group.retry_victims_at:
+            self._wake_at(group.retry_victims_at)
+            return False
+        eviction = find_eviction(self, job)
+        if eviction is None or not self._within_round(len(eviction.attempts)):
+            group.no_victims = state
+            group.retry_victims_at = self._next_victim_at(now)
+            self._wake_at(group.retry_victims_at)
+            return False
+        if mode == "observe":
+            group.no_victims = state
+            group.retry_victims_at = NEVER
+            if not job.would_preempt:
+                for victim in eviction.attempts:
+                    name = self.cluster.names[victim.node]
+                    self._do(WouldPreempt(victim.id, victim.job.job.id, victim.task, name, job.job.id))
+            return False
+        self._claim(job, eviction, now)
+        group.verdict = Verdict.VICTIMS
+        return True
+
+    def _claim(self, job: JobState, eviction: Eviction, now: int) -> None:
+        """Take the unit out of its queue, keep for it what its victims will free, whenever they do, and signal them."""
+        names = self.cluster.names
+        victims = eviction.attempts
+        nodes = tuple((names[f], count) for f, count in eviction.nodes)
+        tasks = tuple(job.next_tasks(sum(count for _, count in nodes)))
+        expected = now + max(self._grace_of(victim) for victim in victims)
+        self._do(Claim(job.job.id, tasks, nodes, tuple(victim.id for victim in victims), expected))
+        for each in victims:
+            grace = self._grace_of(each)
+            self._do(Preempt(each.id, each.job.job.id, each.task, names[each.node], grace, job.job.id))
+
+    def _grace_of(self, victim: Attempt) -> int:
+        """How long a victim may go on after its signal."""
+        return victim.job.group.options.grace
+
+    def _within_round(self, number: int) -> bool:
+        """Whether that many more victims may be under way: a share of the running tasks, or one unit's alone."""
+        under_way = sum(not attempt.job.cancelled for attempt in self.leaving.values())
+        return not under_way or under_way + number <= self.options.max_per_round * len(self.attempts)
+
+    def _next_victim_at(self, now: int) -> int:
+        """When the next running task has run long enough to be a victim."""
+        times = (
+            attempt.start + group.options.min_runtime
+            for group in self.groups
+            if group.options.min_runtime
+            for attempt in group.attempts.values()
+        )
+        return min((time for time in times if time > now), default=NEVER)
+
+    def _start_claim(self, group: GroupState, now: int) -> bool:
+        """Start a unit whose victims are gone; others, and other claims, cannot have taken what they freed."""
+        for claim in list(group.claims):
+            if claim.tried == self.cluster.loosened:
+                continue
+            claim.tried = self.cluster.loosened
+            nodes = claim.reservation.nodes
+            if self._lost_its_devices(claim):
+                self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
+                continue
+            if not self.cluster.has_room(claim.job.shape, nodes) or not self._may_start(claim):
+                continue
+            places = [f for f, count in nodes for _ in range(count)]
+            for task, f in zip(tuple(claim.tasks), places, strict=True):
+                self._start_on(claim.job, task, f, claimed=True)
+            group.verdict = Verdict.PLACED
+            return True
+        return False
+
+    def _may_start(self, claim: ClaimEntry) -> bool:
+        """Whether the room of a claim is its own: its victims are gone, or no other claim is on its nodes."""
+        if not any(victim in self.leaving for victim in claim.victims):
+            return True
+        nodes = {f for f, _ in claim.reservation.nodes}
+        return not any(f in nodes for other in self.claims if other is not claim for f, _ in other.reservation.nodes)
+
+    def _lost_its_devices(self, claim: ClaimEntry) -> bool:
+        """Whether the victims are gone, and others got devices that they had: bookings keep amounts only."""
+        return (
+            devices.cares(self.cluster, claim.job.shape)
+            and not any(victim in self.leaving for victim in claim.victims)
+            and any(
+                devices.copies_on(self.cluster, claim.job.shape.ask, f) < count for f, count in claim.reservation.nodes
+            )
+        )
+
+    def _is_void(self, claim: ClaimEntry) -> bool:
+        """Whether the victims are gone, and a clause keeps the unit off one of its nodes."""
+        return (
+            claim.job.constraints is not None
+            and not any(victim in self.leaving for victim in claim.victims)
+            and self.cluster.excludes_any(claim.job.shape, claim.reservation.nodes)
+        )
+
+    # --- conservative backfill -------------------------------------------------------------------------------
+
+    def _offer_planned(self, group: GroupState, ahead: Ahead, now: int) -> bool:
+        """Every waiting unit has a planned start; the first one whose start has come begins."""
+        self.reservations.heed(self._heeded(group, ahead, now), now)
+        if self._must_wait(group):
+            group.offered = group.policy.head()
+            group.verdict = Verdict.QUOTA
+            self.last_blocked = ahead.jobs[0]
+            return False
+        unit = self.plans.due(group, now)
+        if unit is None:
+            group.offered = group.policy.head()
+            group.verdict = Verdict.PLANNED
+        else:
+            self.plans.started(group, unit)
+            job = unit.job
+            for f, count in unit.nodes:
+                for _ in range(count):
+                    if job.unit():
+                        self._start_unit(job, f)
+                    else:
+                        self._start_on(job, job.again[0] if job.again else job.next_task, f)
+            group.verdict = Verdict.PLACED
+        return unit is not None
+
+    # --- wake-ups --------------------------------------------------------------------------------------------
+
+    def _wake_at(self, time: int) -> None:
+        self.wake = min(self.wake, time)
+
+    def next_wakeup(self) -> int | None:
+        """The earliest time at which something changes by itself, as far as the last ``decide`` knows."""
+        retry = self.later[0][0] if self.later else NEVER
+        wake = min(
+            self.wake, self.groups.next_quota_change, retry, self.relaxing.next() if self.relaxing.times else NEVER
+        )
+        return None if wake >= NEVER else wake

@@ -1,0 +1,66 @@
+"""Amounts and constraints of a unit of several jobs whose tasks start again together on one node (source E §3.4, step 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cress.core.placing.constraints import NO_WANTS, Wants
+from cress.core.tables.dependencies import Dependencies, key_of
+from cress.core.tables.licences import added
+from cress.language.clauses import Clause, Kind, Requirement, joined
+from cress.model.resources import ResourceVector
+
+if TYPE_CHECKING:
+    from cress.core.jobs import JobState
+
+
+def combination(
+    dependencies: Dependencies, job: JobState, companions: list[tuple[JobState, int]], now: int,
+    utilisation: Callable[[], float], *, lasting: bool = False,
+) -> tuple[ResourceVector, Wants]:  # fmt: skip
+    """Return the amounts of the unit, and what it wants now: clauses joined, flags united, the leader's rank.
+
+    What the members want of each other's nodes is dropped: they will be on one. ``lasting``: what no time relaxes.
+    """
+    members = [job, *(other for other, _ in companions)]
+    inside = {member.job.id for member in members}
+    load = utilisation() if any(each.constraints and each.constraints.by_load for each in members) else 0.0
+
+    def kept(clause: Clause, group: str) -> bool:
+        if clause.kind is not Kind.DEPENDENCY:
+            return True
+        return inside.isdisjoint(dependencies.named(key_of(str(clause.value), group)))
+
+    parts: list[Wants] = []
+    for member in members:
+        if member.constraints is None:
+            parts.append(NO_WANTS)
+        else:
+            soft = member.constraints.soft_now(now - job.since, load)
+            wants = member.constraints.wants(soft, member.job.counted_as, member.group.name)
+            if lasting:
+                wants = replace(member.constraints.lasting, owner=wants.owner, group=wants.group)
+            hard = tuple(clause for clause in wants.hard if kept(clause, member.group.name))
+            parts.append(replace(wants, hard=hard, terms=wants.terms if member is job else ()))
+    request = tuple(map(sum, zip(*(member.job.request for member in members), strict=True)))
+    together = Wants(
+        hard=in_order(joined(Requirement(part.hard) for part in parts)).clauses,
+        terms=parts[0].terms if parts and job.constraints is not None else (),
+        ports=tuple(port for part in parts for port in part.ports),
+        owner=job.job.counted_as,
+        parts=tuple(parts),
+        members=tuple(member.job.request for member in members),
+        licences=added(part.licences for part in parts),
+    )
+    return request, together
+
+
+# Source E, (iii) to (viii): conditions first, then the kinds as they come there.
+_ORDER = (Kind.CONDITION, Kind.RESOURCE, Kind.ADJACENT, Kind.PORT, Kind.DISK, Kind.NODES, Kind.DATA, Kind.DEPENDENCY)
+
+
+def in_order(requirement: Requirement) -> Requirement:
+    """Return the same clauses, those of a kind together, in the order in which the source writes them."""
+    return Requirement(tuple(sorted(requirement.clauses, key=lambda clause: _ORDER.index(clause.kind))))
