@@ -112,6 +112,21 @@ def test_a_clone_is_independent(setting: Setting, story: list[Operation]) -> Non
     player.play([("submit", 1), ("wait", 2), ("burst", 3), ("wait", 4)])
 
 
+def test_a_state_of_the_version_before_is_converted() -> None:
+    world = World(nodes=[node("n1").cpu(2)])
+    world.run(job("gone").limit("1h"))
+    world.cancel("gone")
+    old = world.core.export()
+    old["version"] = 3
+    del old["units_in_doubt"]
+    stop = {"type": "Stop", "attempt": 1, "job": 1, "task": 0, "node": "n1"}
+    old["outbox"] = [stop for _ in old.pop("to_stop")]
+    twin = Scheduler.restore(old)
+    assert twin.decide(world.now) == world.core.decide(world.now)
+    with pytest.raises(ValueError, match="a state of version 2 cannot be restored"):
+        Scheduler.restore({**old, "version": 2})
+
+
 def test_two_schedulers_restored_from_one_state_share_nothing() -> None:
     world = World(group("etl", 4), nodes=[node("n1").cpu(2)])
     world.submit(job("copy").tasks(5).group("etl")).decide()

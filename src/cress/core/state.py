@@ -192,6 +192,30 @@ def _restore_nodes(core: Scheduler, state: State) -> None:
         core.relations.ports.see(f, seen)
 
 
+def _from_3(state: State) -> State:
+    """Convert version 3, in which stops that were not handed out yet stood as they would be."""
+    outbox = state.pop("outbox")
+    return {**state, "to_stop": [[each["attempt"], state["now"]] for each in outbox], "units_in_doubt": False}
+
+
+# By version, what makes the next one of it.
+_CONVERTERS = {3: _from_3}
+
+
+def converted(state: State) -> State:
+    """Return the state as this version writes it; ``ValueError`` if it is of a version that nothing converts."""
+    version = state.get("version")
+    state = dict(state)
+    while version in _CONVERTERS:
+        state = _CONVERTERS[version](state)
+        version += 1
+    if version != VERSION:
+        raise ValueError(
+            f"a state of version {state['version']} cannot be restored, only versions {min(_CONVERTERS)} to {VERSION}"
+        )
+    return state
+
+
 def options_of(state: State) -> Options:
     """The options that a state was made with."""
     values = dict(state["options"])
@@ -205,8 +229,7 @@ def options_of(state: State) -> Options:
 
 def restored(kind: type[Scheduler], state: State, zone: tzinfo = UTC) -> Scheduler:
     """A scheduler that goes on where ``state`` was exported."""
-    if state.get("version") != VERSION:
-        raise ValueError(f"a state of version {state.get('version')} cannot be restored, only version {VERSION}")
+    state = converted(state)
     if str(zone) != state["zone"]:
         raise ValueError(f"the state was made in the time zone {state['zone']}, not {zone}: hand in that one")
     core = kind(Dimensions(tuple(state["dimensions"])), options_of(state), zone)
