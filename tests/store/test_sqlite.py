@@ -181,6 +181,11 @@ def test_what_a_kill_leaves_is_whole(tmp_path: Path) -> None:
     store = SqliteStore(path)
     assert store.load().records == [b"two"]
     store.close()
+    assert (tmp_path / "cress.db.mark").read_text() == "open\n"
+    store = SqliteStore(path)
+    store.commit(Batch(records=[b"three"]))
+    assert store.load().records == [b"two", b"three"]
+    store.close()
     assert (tmp_path / "cress.db.mark").read_text() == "closed\n"
     SqliteStore(path).close()
 

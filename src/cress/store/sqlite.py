@@ -6,8 +6,9 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from urllib.parse import quote
 
 from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord, JobState
@@ -53,7 +54,8 @@ _INSERT_ATTEMPT = f"INSERT INTO attempts ({_ATTEMPT_COLUMNS}) VALUES ({', '.join
 class SqliteStore:
     """A ``Store`` in the file ``path``, made if it does not exist.
 
-    One connection writes, another one reads: a reader never waits for a commit, and sees whole batches.
+    One connection writes, another one reads: a reader never waits for a commit, and sees whole batches. A file that is
+    there already is opened for writing by the first commit: until then nothing is changed.
 
     Beside the file stands its mark, which says ``open`` or ``closed``: by it a store that was there and is gone, or has
     lost its write-ahead file, is not taken for a new one. What decisions depend on is stored with a checksum: SQLite
@@ -71,38 +73,49 @@ class SqliteStore:
                 raise
 
     def _open(self) -> None:
-        self._writer = self._connect()
-        try:
-            self._prepare()
-            self._reader = self._connect()
-            write_mark(self.path, "open")
-        except BaseException:
-            self._writer.close()
-            raise
+        self._opened_writer: sqlite3.Connection | None = None
+        # What another release left is refused before anything is written.
+        if not self.path.exists() or self._schema() != SCHEMA:
+            self._open_writer()
+        self._reader = self._connect(read_only=True)
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=5)
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _prepare(self) -> None:
-        (version,) = self._writer.execute("PRAGMA user_version").fetchone()
+    def _schema(self) -> int:
+        """Return the schema of the file, 0 if it is empty; raises StoreError for one of another release."""
+        with closing(self._connect(read_only=True)) as connection:
+            version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if version not in (0, SCHEMA):
             raise StoreError(f"{self.path} was written by another version of Cress (schema {version}, not {SCHEMA})")
         if version == 0 and beside(self.path, MARK).exists():
             raise Damaged(_begins_anew(self.path, "empty"))
-        if version == 0:
-            self._writer.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version={SCHEMA}; COMMIT;")
+        return version
+
+    @property
+    def _writer(self) -> sqlite3.Connection:
+        return self._opened_writer or self._open_writer()
+
+    def _open_writer(self) -> sqlite3.Connection:
+        writer = self._connect()
+        try:
+            writer.execute("PRAGMA journal_mode=WAL")
+            writer.execute("PRAGMA synchronous=FULL")
+            (version,) = writer.execute("PRAGMA user_version").fetchone()
+            if version == 0:
+                writer.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version={SCHEMA}; COMMIT;")
+            write_mark(self.path, "open")
+        except BaseException:
+            writer.close()
+            raise
+        self._opened_writer = writer
+        return writer
+
+    def _connect(self, *, read_only: bool = False) -> sqlite3.Connection:
+        name = f"file:{quote(str(self.path.absolute()))}" + "?mode=ro" * read_only
+        return sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False, timeout=5)
 
     def load(self) -> Saved:
         """Everything that a center needs to go on."""
         with told(self.path, "cannot be read"):
-            return load(self._writer)
+            return load(self._reader)
 
     def commit(self, batch: Batch) -> None:
         """Store all of the batch durably, or nothing."""
@@ -175,8 +188,9 @@ class SqliteStore:
     def close(self) -> None:
         """Give the file back; nothing is lost without."""
         self._reader.close()
-        self._writer.close()
-        self._note_end()
+        if self._opened_writer is not None:
+            self._opened_writer.close()
+            self._note_end()
 
     def _note_end(self) -> None:
         # The last connection takes the write-ahead file in and removes it, if it can.
