@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from cress.center.dispatch import Connection
 from cress.core.tables.devices import device_use
 from cress.lifecycle.inputs import LoadReported, NodeJoined
 from cress.model.devices import capacity_with, facts_of
@@ -14,6 +13,7 @@ from cress.model.errors import InputError
 from cress.model.node import Device, Load, Node
 from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
+from cress.shell.center.effects import Session
 from tests.center.inside import Inside, inside
 
 DIMENSIONS = Dimensions(("gpu",))
@@ -108,7 +108,7 @@ def test_the_load_of_a_node_is_told_as_it_was_measured_last(tmp_path: Path) -> N
         (node,) = (await center.get("/v1/nodes"))["nodes"]
         assert (node["load"], node["judged"]) == (told, False)
         # No news for the machine, so it is not told.
-        center.engine.loads["n1"] = Load(cpu=955, memory=250, network=10, disk=1000, free_memory=2**30)
+        center.engine.sessions.loads["n1"] = Load(cpu=955, memory=250, network=10, disk=1000, free_memory=2**30)
         assert (await center.get("/v1/nodes/n1"))["load"] == told | {"cpu": 0.955}
 
     inside(tmp_path, story, dimensions=DIMENSIONS)
@@ -117,10 +117,10 @@ def test_the_load_of_a_node_is_told_as_it_was_measured_last(tmp_path: Path) -> N
 def test_an_overloaded_node_says_what_is_too_much_and_a_cordoned_one_who_cordoned_it(tmp_path: Path) -> None:
     async def story(center: Inside) -> None:
         await center.join("n2")
-        # What executors are connected is a matter of the dispatcher, which has none here: then all are away.
+        # The sessions say which executors are connected, and there are none here: then all are away.
         await center.engine.submit(LoadReported(name="n2", load=Load(cpu=970, free_memory=2**40)))
         assert (await center.get("/v1/nodes/n2"))["state"] == "away"
-        center.engine.dispatcher.connections["n2"] = Connection("n2", "")
+        center.engine.loop.joined["n2"] = Session("n2")
         (node,) = (await center.get("/v1/nodes"))["nodes"]
         assert (node["state"], node["reason"], node["judged"]) == ("overloaded", "cpu 97%", True)
         assert (await center.call("POST", "/v1/nodes/n2/cordon", {"reason": "new disk"}))["state"] == "cordoned"

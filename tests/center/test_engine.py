@@ -9,13 +9,13 @@ from typing import TypeVar
 
 import pytest
 
-from cress.center import engine as engine_module
 from cress.center.engine import Engine, NotStored
 from cress.center.settings import Settings
 from cress.lifecycle.inputs import Cancel, Cordon, Submit
 from cress.model.errors import InputError
 from cress.model.job import Job
 from cress.model.run import Run
+from cress.shell.center.commit import Limits
 from cress.store.base import Batch, StoreError
 from cress.store.sqlite import SqliteStore
 
@@ -35,12 +35,12 @@ class Flaky(SqliteStore):
         self.committed += 1
 
 
-def run(tmp_path: Path, story: Callable[[Engine, Flaky], Awaitable[_T]]) -> _T:
+def run(tmp_path: Path, story: Callable[[Engine, Flaky], Awaitable[_T]], limits: Limits | None = None) -> _T:
     """Tell a story with an engine that starts before and stops after it."""
 
     async def told() -> _T:
         store = Flaky(tmp_path / "cress.db")
-        engine = Engine(store, Settings(data=tmp_path))
+        engine = Engine(store, Settings(data=tmp_path), limits=limits)
         await engine.start()
         try:
             return await story(engine, store)
@@ -98,8 +98,7 @@ def test_runs_are_kept_with_the_id_that_the_job_got(tmp_path: Path) -> None:
     assert run(tmp_path, again) == ["a", "b", "none"]
 
 
-def test_the_log_becomes_a_snapshot_before_it_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "MOST_RECORDS", 10)
+def test_the_log_becomes_a_snapshot_before_it_is_long(tmp_path: Path) -> None:
     lengths: list[int] = []
 
     async def story(engine: Engine, store: Flaky) -> None:
@@ -107,7 +106,7 @@ def test_the_log_becomes_a_snapshot_before_it_is_long(tmp_path: Path, monkeypatc
             await engine.submit(*_submit())
             lengths.append(len(store.load().records))
 
-    run(tmp_path, story)
+    run(tmp_path, story, Limits(most_records=10))
     assert max(lengths) <= 10
     assert lengths.count(1) == 4, "one after the start, and one after each snapshot"
 

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cress.center import engine as engine_module
 from cress.center import eventlog
 from cress.center.engine import Engine
 from cress.center.eventlog import EventLog, files, prune, read
@@ -25,6 +24,7 @@ from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.run import Run
 from cress.model.times import DAY, HOUR
+from cress.shell.center.commit import Limits
 from cress.store.base import Batch, StoreError
 from cress.store.sqlite import SqliteStore
 from tests.center.test_engine import run
@@ -32,7 +32,7 @@ from tests.center.test_engine import run
 STATE = Machine(Dimensions(), Options()).export()
 
 
-class Killed(Exception):
+class Killed(BaseException):
     """The center is gone."""
 
 
@@ -51,11 +51,11 @@ class Store(SqliteStore):
             raise StoreError("killed behind")
 
 
-async def _life(folder: Path, committed: list[bytes], submits: int, end: str) -> None:
+async def _life(folder: Path, committed: list[bytes], submits: int, end: str, limits: Limits | None = None) -> None:
     """A center that takes so many submits and ends in this way."""
     store = Store(folder / "cress.db")
     store.committed = committed
-    engine = Engine(store, Settings(data=folder))
+    engine = Engine(store, Settings(data=folder), limits=limits)
     await engine.start()
     for _ in range(submits):
         job = Job(id=0, group="default", request=(1000, 0, 0, 0, 0, 0, 0), user="u")
@@ -66,8 +66,7 @@ async def _life(folder: Path, committed: list[bytes], submits: int, end: str) ->
     store.die_before, store.die_behind = end == "before the commit", end == "behind the commit"
     assert engine._task is not None
     if end != "killed":
-        # What would come next never does, as after kill -9.
-        engine._reload = _gone  # type: ignore[method-assign,assignment]
+        # A commit that is killed ends the engine, as kill -9 does.
         job = Job(id=0, group="default", request=(1000, 0, 0, 0, 0, 0, 0), user="u")
         engine.post(Submit(jobs=(job,)))
         await asyncio.wait({engine._task}, timeout=60)
@@ -76,10 +75,6 @@ async def _life(folder: Path, committed: list[bytes], submits: int, end: str) ->
     engine._thread.shutdown()
     engine.log.close()
     store.close()
-
-
-async def _gone(*_: object) -> None:
-    raise Killed
 
 
 def _all_records(folder: Path) -> list[tuple[int, bytes]]:
@@ -98,13 +93,12 @@ def test_what_was_committed_is_there_once_after_any_crash(
 ) -> None:
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         folder = Path(name)
-        patch.setattr(engine_module, "MOST_RECORDS", snapshot)
         synced: dict[int, int] = {}
         patch.setattr(os, "fsync", lambda fd: synced.update({os.fstat(fd).st_ino: os.fstat(fd).st_size}))
         patch.setattr(eventlog.EventLog, "wants_new_file", lambda *_: new_file)
         committed: list[bytes] = []
         for submits, end, cut, zeros in lives:
-            asyncio.run(_life(folder, committed, submits, end))
+            asyncio.run(_life(folder, committed, submits, end, Limits(most_records=snapshot)))
             if end != "clean":
                 # The power went too: what was not synced is lost, and a record may be half there.
                 newest = files(folder / "events")[-1]

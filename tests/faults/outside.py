@@ -14,7 +14,7 @@ from cress.model.times import SECOND
 from tests.faults.given import EXCLUSIVE, LOCAL, Given, Said
 
 if TYPE_CHECKING:
-    from tests.faults.center import Reply
+    from cress.shell.center.effects import Reply
     from tests.faults.cluster import Cluster
 
 GPU = "gpu"

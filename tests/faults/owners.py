@@ -17,7 +17,7 @@ from tests.faults.people import NO_SUCH_PROGRAM, Person, Question
 from tests.faults.world import Violation
 
 if TYPE_CHECKING:
-    from tests.faults.center import Reply
+    from cress.shell.center.effects import Reply
     from tests.faults.cluster import Cluster
 
 # How long (virtual time) families may take to be what is wanted once nothing goes wrong any more.

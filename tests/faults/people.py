@@ -15,7 +15,7 @@ from cress.model.times import MILLISECOND, SECOND
 from tests.faults.world import Mortal
 
 if TYPE_CHECKING:
-    from tests.faults.center import Reply
+    from cress.shell.center.effects import Reply
     from tests.faults.cluster import Cluster
 
 TIMEOUT = 8 * SECOND

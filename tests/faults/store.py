@@ -74,7 +74,7 @@ class Access:
     def _write(self, batch: Batch) -> None:
         store = self.store
         for what, new, old in (
-            ("run", [job for job, _ in batch.runs], store.runs.keys()),
+            ("run", [*(job for job, _ in batch.runs), *(each[0] for each in batch.templates)], store.runs.keys()),
             ("job", [record.id for record in batch.jobs], store.finished_jobs.keys()),
             ("attempt", [record.attempt for record in batch.attempts], store.finished.keys()),
         ):
@@ -85,6 +85,7 @@ class Access:
         else:
             store.snapshot, store.records = batch.snapshot, []
         store.runs.update(batch.runs)
+        store.runs.update((number, run) for number, _, run in batch.templates)
         store.meta.update(batch.meta)
         store.finished_jobs.update((record.id, record) for record in batch.jobs)
         store.finished.update((record.attempt, record) for record in batch.attempts)

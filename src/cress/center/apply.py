@@ -14,7 +14,6 @@ import msgspec
 
 from cress.center.accept import placed
 from cress.center.engine import Engine, NotStored
-from cress.center.runs import same_run
 from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle import families
 from cress.lifecycle.inputs import Input, Scale, Submit, Update
@@ -27,6 +26,7 @@ from cress.model.jobfile.reader import below
 from cress.model.records import JobState
 from cress.model.run import Run
 from cress.protocol.views import AppliedJob
+from cress.shell.center.runs import same_run
 
 KINDS = (JobType.SERVICE, JobType.DATABASE, JobType.CRON)
 

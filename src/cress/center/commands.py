@@ -1,16 +1,13 @@
-"""Commands that people run in tasks: between a person's WebSocket and the connection of the executor."""
+"""Commands that people run in tasks: between a person's WebSocket and the executor."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from cress.protocol.execution import ExecStart
-from cress.protocol.messages import EXEC_INPUT, EXEC_OUTPUT, Exec, ExecData, ExecInput, ExecOver, ExecSize
-
-if TYPE_CHECKING:
-    from cress.center.dispatch import Connection
+from cress.protocol.messages import EXEC_INPUT, EXEC_OUTPUT, Exec, ExecData, ExecInput, ExecOver, ExecSize, FromCenter
 
 # Bytes of input under way that a client may have, who did not keep to the window at first.
 MOST_INPUT = 1 << 20
@@ -21,10 +18,22 @@ class Overrun(Exception):
 
 
 class Command:
-    """One command. What comes from the executor waits here; it is bounded by the window of output."""
+    """One command. What comes from the executor waits here; it is bounded by the window of output.
 
-    def __init__(self, connection: Connection, number: int, attempt: int, start: ExecStart) -> None:
-        self._connection = connection
+    ``send`` sends a message to the executor, ``forget`` is called when the command is closed.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        attempt: int,
+        start: ExecStart,
+        *,
+        send: Callable[[FromCenter], None],
+        forget: Callable[[int], None],
+    ) -> None:
+        self._send = send
+        self._forget = forget
         self._number = number
         self._arrived: deque[ExecData | ExecOver] = deque()
         self._ready = asyncio.Event()
@@ -34,7 +43,7 @@ class Command:
         self._room = EXEC_INPUT
         self._at_end = False
         self._over = False  # by the executor's word
-        connection.put(
+        send(
             Exec(
                 id=number,
                 attempt=attempt,
@@ -81,7 +90,7 @@ class Command:
         count = max(0, min(count, self._unread))
         if count:
             self._unread -= count
-            self._connection.put(ExecInput(id=self._number, taken=count))
+            self._send(ExecInput(id=self._number, taken=count))
 
     def feed(self, data: bytes) -> None:
         """More input. Raises Overrun."""
@@ -103,14 +112,14 @@ class Command:
         over = self._at_end and not self._held
         if data or over:
             self._at_end = self._at_end and not over
-            self._connection.put(ExecInput(id=self._number, data=data, over=over))
+            self._send(ExecInput(id=self._number, data=data, over=over))
 
     def resize(self, rows: int, columns: int) -> None:
         """The terminal has another size."""
-        self._connection.put(ExecSize(id=self._number, rows=rows, columns=columns))
+        self._send(ExecSize(id=self._number, rows=rows, columns=columns))
 
     def close(self) -> None:
         """Nobody wants it any more."""
-        self._connection.forget_command(self._number)
+        self._forget(self._number)
         if not self._over:
-            self._connection.put(ExecOver(id=self._number))
+            self._send(ExecOver(id=self._number))

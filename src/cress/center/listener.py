@@ -1,4 +1,4 @@
-"""The door for executors: a WebSocket server on a port of its own."""
+"""The listener: a WebSocket server for executors, on a separate port."""
 
 from __future__ import annotations
 
@@ -8,39 +8,20 @@ import logging
 import socket
 from http import HTTPStatus
 
-import msgspec
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from cress.center.dispatch import Connection
-from cress.center.engine import Engine, Reply
+from cress.center.connections import Connection
+from cress.center.engine import Engine
 from cress.center.local import Locals, recognise
-from cress.center.offers import data_of, node_of
 from cress.center.topology import Topology
-from cress.lifecycle.inputs import DataFound, LoadReported, NodeJoined, NodeLeft, Ports, Reported, SetRacks
-from cress.lifecycle.load import is_news, sane
-from cress.model.errors import InputError, NotAccepted
-from cress.model.node import Node
-from cress.model.reports import Ended, Report
+from cress.lifecycle.inputs import SetRacks
+from cress.model.errors import InputError
 from cress.model.times import SECOND
-from cress.protocol import messages
-from cress.protocol.messages import (
-    Beat,
-    Data,
-    Durable,
-    ExecData,
-    ExecOver,
-    FromAgent,
-    Hello,
-    LogData,
-    Refused,
-    Reports,
-    Term,
-    Welcome,
-    decode_from_agent,
-    encode,
-)
+from cress.protocol.messages import ExecData, ExecOver, Hello, LogData, Refused
+from cress.shell.center.effects import Close, Effect, Ping, Send, Session
+from cress.shell.center.session import decoded
 
 # Seconds that an executor has for its first message, and for the answer to a ping.
 HELLO_TIMEOUT = 10.0
@@ -55,13 +36,12 @@ _log = logging.getLogger("cress.executors")
 
 
 class Listener:
-    """Takes executors in, hands their reports to the engine, sends them their orders."""
+    """Drives the sessions of executors: hands over what they say, sends what is to be sent."""
 
     def __init__(self, engine: Engine, token: str) -> None:
         self._engine = engine
         self._token = f"Bearer {token}".encode()
-        self._sockets: dict[str, ServerConnection] = {}
-        self._topology = Topology()
+        self._wires: dict[Session, ServerConnection] = {}
         self._server: Server | None = None
         self._locals: asyncio.Task[None] | None = None
 
@@ -91,17 +71,13 @@ class Listener:
         engine = self._engine
         if engine.machine.neighbours != topology.neighbours:
             engine.post(SetRacks(neighbours=topology.neighbours))
-        before, self._topology = self._topology, topology
-        for name, connection in engine.dispatcher.connections.items():
-            if not connection.rack and before.racks.get(name, "") != topology.racks.get(name, ""):
-                # It comes again at once, and is in its new rack then; its tasks do not notice.
-                connection.close("its rack is another one now")
+        engine.carry_out(engine.sessions.arrange(topology.racks))
 
     async def stop(self) -> None:
         """Close every connection."""
         if self._locals is not None:
             self._locals.cancel()
-        self._engine.dispatcher.drop_all("the center stops")
+        self._engine.close_all("the center stops")
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
@@ -118,187 +94,85 @@ class Listener:
         try:
             async with asyncio.timeout(HELLO_TIMEOUT):
                 data = await wire.recv()
-            try:
-                hello = _decoded(data)
-                node = self._node(hello)
-            except InputError as error:
-                await _refuse(wire, error, permanent=True)
-                return
-            assert isinstance(hello, Hello)
-            try:
-                self._in_charge(hello)
-                await self._only_one(node.name)
-            except InputError as error:
-                await _refuse(wire, error, permanent=False)
-                return
         except TimeoutError:
             await wire.close(PROTOCOL_ERROR, "no Hello")
         except ConnectionClosed:
             pass
         else:
-            await self._converse(wire, hello, node)
+            await self._converse(wire, data)
 
-    def _in_charge(self, hello: Hello) -> None:
-        """Raise NotAccepted if another center has given orders to this executor since this one began."""
-        ours = self._engine.epoch
-        if hello.epoch > ours:
-            sentence = f"this center (epoch {ours}) is not in charge any more: node {hello.name} has had orders"
-            sentence += f" from another one (epoch {hello.epoch})"
-            self._engine.step_back(sentence)
-            raise NotAccepted(sentence, hint="the address of the center that is in charge; this one is to be stopped")
-
-    def _node(self, hello: FromAgent) -> Node:
-        node = node_of(hello, self._engine.machine.core.dimensions, self._topology.racks)
-        assert isinstance(hello, Hello)
-        if hello.cluster and self._engine.cluster and hello.cluster != self._engine.cluster:
-            raise InputError(
-                "the executor's directory belongs to another cluster, whose tasks may still run there",
-                hint="another directory for it, or the center of that cluster",
-            )
-        return node
-
-    async def _only_one(self, name: str) -> None:
-        """Raise InputError if an executor of this name is connected and alive; one that is not makes room."""
-        other = self._sockets.get(name)
-        if other is None:
-            return
+    async def _converse(self, wire: ServerConnection, first: str | bytes) -> None:
+        session, engine = Session(), self._engine
+        sessions = engine.sessions
+        connection = Connection(session)
+        engine.connections.add(connection)
+        self._wires[session] = wire
+        writer = asyncio.create_task(_write(wire, connection), name="orders to an executor")
         try:
-            async with asyncio.timeout(ALIVE_TIMEOUT):
-                await (await other.ping())
-        except (ConnectionClosed, TimeoutError):
-            _log.warning("node %s is connected a second time, the first connection was dead", name)
-            connection = self._engine.dispatcher.connections.get(name)
-            if connection is not None:
-                connection.close("another connection took its place")
-            self._leave(name, other, connection)
-            other.transport.abort()
-        else:
-            raise InputError(f"a node of the name {name!r} is connected already", hint="a name of its own")
-
-    async def _converse(self, wire: ServerConnection, hello: Hello, node: Node) -> None:
-        connection = Connection(hello.name, hello.rack)
-        engine = self._engine
-        if self._sockets.get(hello.name) is not None:
-            await wire.close(TRY_AGAIN, "two at once")
-            return
-        self._sockets[hello.name] = wire
-        local = recognise(hello)
-        connection.terms = local is None
-        writer = asyncio.create_task(_write(wire, connection), name=f"orders to {hello.name}")
-
-        def joined(reply: Reply) -> None:
-            if isinstance(reply, InputError):
-                connection.put(Refused(what=reply.what, hint=reply.hint))
-                connection.close("refused")
-            elif not connection.closed:
-                engine.dispatcher.connections[hello.name] = connection
-                name, term = engine.settings.cluster, self._grant(connection)
-                kinds = engine.machine.core.dimensions.custom
-                welcome = Welcome(
-                    epoch=engine.epoch, cluster=engine.cluster, name=name, sent=hello.sent, term=term, kinds=kinds
-                )
-                connection.put(welcome)
-                _durable(connection, engine.epoch, hello.reports)
-
-        try:
-            terms = connection.terms and hello.bound
-            joining = NodeJoined(
-                node=node, boot=hello.boot, reports=hello.reports, terms=terms, local=local, ports=hello.listening
-            )
-            if not engine.post(joining, joined):
-                connection.close("the center cannot store it; try again")
+            try:
+                hello = decoded(first)
+            except InputError as error:
+                refused = Refused(what=error.what, hint=error.hint, permanent=True)
+                engine.carry_out((Send(session, refused), Close(session, "refused", refused=True)))
+                return
+            local = recognise(hello) if isinstance(hello, Hello) else None
+            await self._carry_out(sessions.hello(session, hello, engine.clock.now(), local))
             async for data in wire:
-                self._heard(connection, _decoded(data))
+                message = decoded(data)
+                if isinstance(message, LogData):
+                    connection.answered(message)
+                elif isinstance(message, (ExecData, ExecOver)):
+                    connection.told(message)
+                else:
+                    engine.carry_out(sessions.received(session, message, engine.clock.now()))
         except InputError as error:
-            _log.warning("node %s: %s", hello.name, error)
-            connection.close(str(error))
+            _log.warning("node %s: %s", session.name, error)
+            connection.close(Close(session, str(error)))
         except ConnectionClosed:
             pass
         finally:
-            connection.close("gone")
-            self._leave(hello.name, wire, connection)
+            connection.close(Close(session, "gone"))
+            engine.carry_out(sessions.gone(session))
             await writer
+            engine.connections.remove(connection)
+            del self._wires[session]
 
-    def _heard(self, connection: Connection, message: FromAgent) -> None:
+    async def _carry_out(self, effects: list[Effect]) -> None:
+        """Carry out the effects of a handshake."""
         engine = self._engine
-        if isinstance(message, Beat):
-            # Without the engine: that a disk is slow is no reason to stop a task.
-            if connection.granted and not connection.leaving:
-                connection.put(Term(epoch=engine.epoch, sent=message.sent, term=self._grant(connection)))
-        elif isinstance(message, Reports):
-            if message.leaving:
-                # Before the ends of its tasks: they must not start again there.
-                connection.leaving = True
-                engine.post(NodeLeft(name=connection.name, granted=connection.granted))
-            self._reported(connection, message.reports)
-        elif isinstance(message, messages.Ports):
-            engine.post(Ports(name=connection.name, ports=message.ports))
-        elif isinstance(message, messages.Load):
-            load = engine.loads[connection.name] = sane(message.load)
-            if is_news(engine.machine, connection.name, load):
-                engine.post(LoadReported(name=connection.name, load=load))
-        elif isinstance(message, Data):
-            engine.post(DataFound(name=connection.name, data=data_of(connection.name, message.data)))
-        elif isinstance(message, LogData):
-            connection.answered(message)
-        elif isinstance(message, (ExecData, ExecOver)):
-            connection.told(message)
+        for effect in effects:
+            if isinstance(effect, Ping):
+                alive = await self._is_alive(effect.session)
+                now = engine.clock.now()
+                engine.carry_out(engine.sessions.pinged(effect.rival, effect.session, now, alive=alive))
+            else:
+                engine.carry_out((effect,))
+        engine.carry_out(())
 
-    def _grant(self, connection: Connection) -> int:
-        """Grant a term from now on; what the executor may use of it, from its own question on. 0: none holds."""
-        if not connection.terms:
-            return 0
-        options = self._engine.machine.core.options
-        connection.granted = self._engine.clock.now() + options.term
-        return options.term - options.term_margin
-
-    def _reported(self, connection: Connection, reports: tuple[Report, ...]) -> None:
-        def stored(reply: Reply) -> None:
-            if not isinstance(reply, InputError):
-                _durable(connection, self._engine.epoch, reports)
-
-        if reports and not self._engine.post(Reported(node=connection.name, reports=reports), stored):
-            connection.close("the center cannot store it; try again")
-
-    def _leave(self, name: str, wire: ServerConnection, connection: Connection | None) -> None:
-        if self._sockets.get(name) is wire:
-            del self._sockets[name]
-            engine = self._engine
-            engine.loads.pop(name, None)
-            if connection is not None and engine.dispatcher.connections.get(name) is connection:
-                del engine.dispatcher.connections[name]
-            # Even if it was never welcomed: its NodeJoined may be on its way.
-            granted = 0 if connection is None else connection.granted
-            engine.post(NodeLeft(name=name, granted=granted))
-
-
-def _durable(connection: Connection, epoch: int, reports: tuple[Report, ...]) -> None:
-    ended = tuple(report.attempt for report in reports if isinstance(report, Ended))
-    if ended:
-        connection.put(Durable(epoch=epoch, attempts=ended))
-
-
-async def _refuse(wire: ServerConnection, error: InputError, *, permanent: bool) -> None:
-    await wire.send(encode(Refused(what=error.what, hint=error.hint, permanent=permanent)))
-    await wire.close(POLICY, "refused")
+    async def _is_alive(self, session: Session) -> bool:
+        wire = self._wires.get(session)
+        if wire is None:
+            return False
+        try:
+            async with asyncio.timeout(ALIVE_TIMEOUT):
+                await (await wire.ping())
+        except (ConnectionClosed, TimeoutError):
+            return False
+        return True
 
 
 async def _write(wire: ServerConnection, connection: Connection) -> None:
-    """Put the orders on the wire until the connection is to be closed."""
+    """Send the messages of a connection until it is to be closed."""
     try:
-        while orders := await connection.orders():
-            for order in orders:
-                await wire.send(order)
-        await wire.close(GOING_AWAY, connection.reason[:100])
+        while messages := await connection.messages():
+            for message in messages:
+                await wire.send(message)
+        ending = connection.ending
+        assert ending is not None
+        if ending.abort:
+            wire.transport.abort()
+        else:
+            code = POLICY if ending.refused else TRY_AGAIN if ending.retry else GOING_AWAY
+            await wire.close(code, ending.reason[:100])
     except ConnectionClosed:
         pass
-
-
-def _decoded(data: str | bytes) -> FromAgent:
-    try:
-        if isinstance(data, str):
-            raise InputError("a text message", hint="msgpack in binary messages")
-        message: FromAgent = decode_from_agent(data)
-    except msgspec.MsgspecError as error:
-        raise InputError(f"a message cannot be read: {error}", hint="an executor of this version of cress") from None
-    return message

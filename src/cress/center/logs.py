@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from cress.center.dispatch import Away
+from cress.center.connections import Away
 from cress.center.engine import Engine
 from cress.center.lookup import Task, find_job, find_tasks
 from cress.lifecycle.live import LiveJob
@@ -97,7 +97,7 @@ class LogReader:
         if latest is None and self._only is not None:
             raise NoAttempt(f"task {self._task} of job {self._job} has no attempt {self._only}")
         if latest is not None and (task.live is None or task.live.id != latest[0]) and await self._over(task):
-            self._engine.dispatcher.connection(latest[1])
+            self._engine.connections.to(latest[1])
 
     async def _attempt(self, attempt: int, node: str, *, follow: bool) -> AsyncIterator[Part]:
         # Once the center stops nothing waits any more: a loop without this would never let go.
@@ -129,7 +129,7 @@ class LogReader:
         """The next part; ``None``: look again, the node of a running attempt may come back."""
         wait = WAIT if follow else 0
         try:
-            connection = self._engine.dispatcher.connection(node)
+            connection = self._engine.connections.to(node)
             data = await connection.read_log(
                 attempt, self._stream, self._offset, limit=LIMIT, wait=wait, patience=PATIENCE
             )

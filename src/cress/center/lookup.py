@@ -39,7 +39,7 @@ def recent_job(engine: Engine, number: int) -> AnyJob | None:
     """The job, unless it has left the store."""
     machine = engine.machine
     alive = machine.jobs.get(number) or machine.families.get(number)
-    return alive or engine.flight.jobs.get(number) or engine.store.job(number)
+    return alive or engine.uncommitted.jobs.get(number) or engine.store.job(number)
 
 
 def members_of(engine: Engine, family: Family) -> list[LiveJob]:
@@ -92,7 +92,7 @@ async def find_jobs(engine: Engine, filters: Filters, *, limit: int, before: int
     )
     for each in kinds:
         live += islice((job for job in each if _passes(engine, job, filters, before)), limit)
-    live += (job for job in engine.flight.jobs.values() if _passes(engine, job, filters, before))
+    live += (job for job in engine.uncommitted.jobs.values() if _passes(engine, job, filters, before))
     words = {name: getattr(filters, name) for name in ("group", "user", "state", "name", "type")}
     family = filters.family
     stored = engine.store.jobs(limit=limit, before=before, family=family, **words)
@@ -184,7 +184,7 @@ async def find_tasks(engine: Engine, number: int, first: int, last: int) -> list
         dropped = job.ending
     # Once more: what ended meanwhile is not live any more.
     take(engine.store.attempts(number, first, last))
-    take(engine.flight.attempts.get(number, ()))
+    take(engine.uncommitted.attempts.get(number, ()))
     tasks = []
     for index in range(first, last + 1):
         attempts = finished.get(index, {})

@@ -9,9 +9,9 @@ from functools import partial
 from cress.center import eventlog
 from cress.center.engine import Engine, NotStored
 from cress.center.lookup import group_of
-from cress.center.runs import decode_run, encode_run, run_of
 from cress.lifecycle.live import LiveJob
 from cress.model.records import AttemptRecord, JobRecord
+from cress.shell.center.runs import decode_run, encode_run, run_of
 from cress.store.base import Batch, StoreError
 from cress.store.usage import Weight
 
@@ -91,7 +91,7 @@ class Mover:
         engine = self._engine
         index = engine.machine.core.dimensions.index
         live = engine.machine.jobs.get(attempt.job)
-        found: LiveJob | JobRecord | None = live or over.get(attempt.job) or engine.flight.jobs.get(attempt.job)
+        found: LiveJob | JobRecord | None = live or over.get(attempt.job) or engine.uncommitted.jobs.get(attempt.job)
         found = found or await asyncio.to_thread(engine.store.job, attempt.job)
         if found is None:
             found = await engine.past.job(attempt.job)

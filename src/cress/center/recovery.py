@@ -8,38 +8,15 @@ import msgspec
 
 import cress
 from cress.center.clock import Clock
-from cress.center.events import Before, Events
 from cress.center.settings import Settings
 from cress.lifecycle.inputs import Record, Restarted, decode_record, encode_record
 from cress.lifecycle.machine import VERSION, Machine
 from cress.model.errors import InputError
 from cress.model.option_text import parse_assignments
 from cress.model.options import Options
+from cress.shell.center.commit import Opened, decode_number, encode_number
+from cress.shell.center.events import Before, Events
 from cress.store.base import Batch, Damaged, Saved, Store, StoreError
-
-
-class Opened(msgspec.Struct):
-    """A machine as it was stored, and how much there was to read.
-
-    ``records`` is the store's log; ``number`` counts the records of the cluster, up to the last of these.
-    ``cluster`` is its id, empty before its first epoch.
-    """
-
-    machine: Machine
-    events: Events
-    records: list[bytes]
-    number: int
-    epoch: int
-    cluster: str
-    snapshot: bool
-    snapshot_size: int
-    log_size: int
-    log_count: int
-
-
-# Numbers in the meta data of the store.
-encode_number = msgspec.msgpack.Encoder().encode
-decode_number = msgspec.msgpack.Decoder(int).decode
 
 
 class _Meta(msgspec.Struct, frozen=True, array_like=True):
@@ -62,7 +39,6 @@ def load_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
         number=decode_number(saved.meta["records"]) if "records" in saved.meta else len(saved.records),
         epoch=msgspec.msgpack.decode(saved.meta["epoch"], type=int) if "epoch" in saved.meta else 0,
         cluster=saved.meta.get("cluster", b"").decode("ascii"),
-        snapshot=saved.snapshot is not None,
         snapshot_size=len(saved.snapshot or b""),
         log_size=sum(map(len, saved.records)),
         log_count=len(saved.records),
@@ -87,7 +63,7 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
     if isinstance(step.replies[0], InputError):
         raise step.replies[0]
     opened.events.step(opened.machine, inputs, step, before)
-    record = encode_record(Record(now, utc, inputs)) if opened.snapshot else None
+    record = encode_record(Record(now, utc, inputs)) if opened.snapshot_size else None
     batch = Batch(
         attempts=step.attempts,
         jobs=step.jobs,
@@ -105,7 +81,7 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
         # What the log is stepped from must not depend on the settings of the next start.
         batch.snapshot = opened.machine.export()
         batch.meta["events"] = opened.events.save()
-        opened.snapshot, opened.snapshot_size = True, len(batch.snapshot)
+        opened.snapshot_size = len(batch.snapshot)
     store.commit(batch)
     opened.records = [*opened.records, *batch.records]
     opened.number += len(batch.records)

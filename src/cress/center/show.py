@@ -289,7 +289,7 @@ def _node_task(engine: Engine, attempt: LiveAttempt) -> NodeTask:
 
 def is_up(engine: Engine, node: LiveNode) -> bool:
     """Whether a node's executor is connected."""
-    return node.connected and node.node.name in engine.dispatcher.connections
+    return node.connected and node.node.name in engine.connections
 
 
 def used_of(engine: Engine, node: LiveNode) -> ResourceVector:
@@ -321,7 +321,7 @@ def _node(engine: Engine, node: LiveNode, running: int) -> NodeView:
         address=node.node.address,
         attributes=dict(node.node.attributes),
         # What was measured last; the machine is told only what is news.
-        load=load_view(engine.loads.get(node.node.name, node.load)),
+        load=load_view(engine.sessions.loads.get(node.node.name, node.load)),
         judged=node.node.judged,
         capacity_amounts=dict(zip(dimensions.names, node.node.capacity, strict=True)),
         used_amounts=dict(zip(dimensions.names, used, strict=True)),

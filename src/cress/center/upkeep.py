@@ -7,9 +7,7 @@ from pathlib import Path
 import msgspec
 
 from cress.center.datadir import STORE, DataDirectory
-from cress.center.events import Events
-from cress.center.recovery import decode_number, encode_number, restored, version_note
-from cress.center.runs import template_of
+from cress.center.recovery import restored, version_note
 from cress.center.settings import Settings
 from cress.lifecycle.family import Family
 from cress.lifecycle.live import LiveJob
@@ -17,6 +15,9 @@ from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
 from cress.model.family import Dag
 from cress.model.run import Run
+from cress.shell.center.commit import decode_number, encode_number
+from cress.shell.center.events import Events
+from cress.shell.center.runs import template_of
 from cress.store.base import Batch, Saved, StoreError
 from cress.store.sqlite import MARK, SqliteStore, beside
 from cress.store.tools import put_in_place, reading

@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from cress.center.dispatch import Away
+from cress.center.connections import Away
 from cress.center.engine import NotStored
 from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.protocol.views import ErrorView, Fault, to_json

@@ -12,7 +12,7 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from cress.center.api.errors import NotFound, answer_to
 from cress.center.api.jobs import check_task, job_by_id
 from cress.center.commands import Command, Overrun
-from cress.center.dispatch import Away, Connection
+from cress.center.connections import Away, Connection
 from cress.center.engine import Engine, NotStored
 from cress.center.lookup import id_of
 from cress.center.members import place_of
@@ -63,7 +63,7 @@ async def _place(engine: Engine, id: str, task: str) -> tuple[int, Connection]:
     live = engine.machine.jobs.get(job)
     for attempt in live.attempts.values() if live is not None else ():
         if attempt.task == index and attempt.started:
-            return attempt.id, engine.dispatcher.connection(attempt.node)
+            return attempt.id, engine.connections.to(attempt.node)
     raise NotAccepted(f"task {number} of job {id_of(found)} does not run", hint="commands run in running tasks only")
 
 

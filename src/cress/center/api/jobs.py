@@ -15,7 +15,7 @@ from cress.center.accept import placed, read_jobs
 from cress.center.api.bodies import SignalBody, SubmitBody, read, reply
 from cress.center.api.context import engine_of, user_of
 from cress.center.api.errors import NotFound
-from cress.center.dispatch import Away
+from cress.center.connections import Away
 from cress.center.engine import Engine
 from cress.center.lookup import AnyJob, Filters, find_job, find_jobs, id_of
 from cress.center.members import attempts_of, count_of, task_of, tasks_page
@@ -236,11 +236,7 @@ async def send_signal(request: Request, id: str) -> Response:
         which = f"task {body.task}" if body.task is not None else "no task"
         what = f"{which} of job {id_of(found)} {'does not run' if body.task is not None else 'runs'}"
         raise NotAccepted(what, hint="signals reach running tasks only", field="task")
-    missed = [
-        attempt.node
-        for attempt in targets
-        if not engine.dispatcher.signal(engine.epoch, attempt.node, attempt.id, number)
-    ]
+    missed = [attempt.node for attempt in targets if not engine.connections.signal(attempt.node, attempt.id, number)]
     if missed:
         raise Away(f"the signal did not reach what runs on {', '.join(sorted(set(missed)))}: the node is away")
     return reply(job_view(engine, found))

@@ -1,8 +1,9 @@
-"""Runs: how a job is run, made from what is stored. Members of families share that of their template."""
+"""Runs: how jobs are run. Members of a family share the run of their template."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -11,11 +12,15 @@ from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Input, Submit, Update
 from cress.lifecycle.live import LiveJob
 from cress.model.errors import InputError
+from cress.model.plan import Database, Service
 from cress.model.records import JobRecord
 from cress.model.run import Run
 
 encode_run = msgspec.msgpack.Encoder().encode
 decode_run = msgspec.msgpack.Decoder(Run).decode
+
+# Runs in memory; the others are read from the store.
+MOST_KEPT = 2_048
 
 
 def template_of(job: LiveJob | JobRecord | Family) -> int:
@@ -60,3 +65,49 @@ def same_run(one: Run, other: Run) -> bool:
     """Whether tasks would run alike by these two, whatever jobs and users they belong to."""
     fixed = {"job": 0, "family": 0, "tasks": 1, "source": "", "user": ""}
     return msgspec.structs.replace(one, **fixed) == msgspec.structs.replace(other, **fixed)
+
+
+class Runs:
+    """The runs that are stored, the latest of them in memory.
+
+    ``read`` returns a run as it is stored, None when there is none. ``uncommitted`` are those of the batch that is
+    being committed, by job.
+    """
+
+    def __init__(self, read: Callable[[int], bytes | None]) -> None:
+        self._read = read
+        self._kept: OrderedDict[int, Run] = OrderedDict()
+        self.uncommitted: dict[int, Run] = {}
+
+    def template(self, job: int) -> Run | None:
+        """Return the run that is stored under this id."""
+        run = self._kept.get(job)
+        if run is not None:
+            self._kept.move_to_end(job)
+            return run
+        run = self.uncommitted.get(job)
+        if run is None:
+            data = self._read(job)
+            run = None if data is None else decode_run(data)
+        if run is not None:
+            self.keep(run)
+        return run
+
+    def of(self, job: LiveJob | JobRecord | Family, owner: Family | None) -> Run | None:
+        """Return how to run a job; ``owner`` is the family that it is a member of, while that is alive."""
+        run = self.template(template_of(job))
+        if run is None:
+            return None
+        counted = owner is not None and isinstance(owner.job.plan, Service | Database)
+        return run_of(job, run, owner.job.tasks if owner is not None and counted else None)
+
+    def keep(self, run: Run) -> None:
+        """Keep a run in memory, in the place of the one that was used longest ago."""
+        self._kept[run.job] = run
+        while len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget what may not be stored."""
+        self._kept.clear()
+        self.uncommitted = {}

@@ -1,8 +1,7 @@
-"""What an executor says that its node offers: checked, since it comes from outside, and made a node."""
+"""Registration: the node that an executor offers, checked, since it comes from outside."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from cress.model.attributes import are_ports, check_attributes, with_labels
@@ -22,11 +21,15 @@ MOST_DATA, MOST_PATH = 1_000, 4_096
 # Kinds of devices that are told of in one line of the log.
 MOST_TOLD = 5
 
-_log = logging.getLogger("cress.executors")
 
+def node_of(
+    hello: FromAgent, dimensions: Dimensions, racks: Mapping[str, str], warnings: list[str] | None = None
+) -> Node:
+    """Return the node that an executor offers. Raises InputError.
 
-def node_of(hello: FromAgent, dimensions: Dimensions, racks: Mapping[str, str]) -> Node:
-    """The node that an executor speaks for; ``racks`` by node, for those that do not say theirs. Raises InputError."""
+    ``racks`` by node are for those that do not name theirs. What is left out of the offer is said in ``warnings``.
+    """
+    warnings = [] if warnings is None else warnings
     if not isinstance(hello, Hello):
         raise InputError("the first message is no Hello", hint="an executor of this version of cress")
     if hello.version != VERSION:
@@ -42,7 +45,7 @@ def node_of(hello: FromAgent, dimensions: Dimensions, racks: Mapping[str, str]) 
             raise InputError(f"{text[:MOST_NAME]!r} is no {what}", hint="a name without spaces and commas")
     if not are_ports(*hello.ports):
         raise InputError(f"{hello.ports[0]}-{hello.ports[1]} is no range of ports", hint="within 1 to 65535")
-    devices = _devices(hello, dimensions)
+    devices = _devices(hello, dimensions, warnings)
     return Node(
         name=hello.name,
         capacity=_capacity(hello.resource, devices, dimensions),
@@ -52,27 +55,27 @@ def node_of(hello: FromAgent, dimensions: Dimensions, racks: Mapping[str, str]) 
         ports=hello.ports,
         unlimited=tuple(text[:MOST_SENTENCE] for text in hello.unlimited[:MOST_SENTENCES]),
         devices=devices,
-        data=data_of(hello.name, hello.data),
+        data=data_of(hello.name, hello.data, warnings),
         judged=hello.judged,
     )
 
 
-def data_of(name: str, paths: Sequence[str]) -> tuple[str, ...]:
-    """The paths that count of those that a node says it has, in order: absolute ones, the first 1,000."""
+def data_of(name: str, paths: Sequence[str], warnings: list[str]) -> tuple[str, ...]:
+    """Return the paths of data that count, sorted: absolute ones, the first 1,000."""
     good = sorted({path for path in paths if _is_path(path)})
     if len(good) > MOST_DATA:
-        _log.warning("node %s has %d paths of data; the first %d count", name, len(good), MOST_DATA)
+        warnings.append(f"node {name} has {len(good)} paths of data; the first {MOST_DATA} count")
     if any(not _is_path(path) for path in paths):
-        _log.warning("node %s names data that is no absolute path; it does not count", name)
+        warnings.append(f"node {name} names data that is no absolute path; it does not count")
     return tuple(good[:MOST_DATA])
 
 
-def _devices(hello: Hello, dimensions: Dimensions) -> tuple[Device, ...]:
+def _devices(hello: Hello, dimensions: Dimensions, warnings: list[str]) -> tuple[Device, ...]:
     known = (DISK_KIND, *dimensions.custom)
     other = sorted({device.kind for device in hello.devices if device.kind not in known})
     if other:
         told = ", ".join(repr(kind[:MOST_NAME]) for kind in other[:MOST_TOLD])
-        _log.warning("node %s has devices of kinds that the cluster does not know; left out: %s", hello.name, told)
+        warnings.append(f"node {hello.name} has devices of kinds that the cluster does not know; left out: {told}")
     devices = tuple(device for device in hello.devices if device.kind in known)
     check_devices(devices, dimensions)
     for device in devices:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import msgspec
 import pytest
 
-from cress.center.offers import MOST_DATA, node_of
 from cress.model.errors import InputError
 from cress.model.node import Device, Node
 from cress.model.resources import Dimensions
 from cress.protocol.messages import VERSION, Beat, Hello
+from cress.shell.center.registration import MOST_DATA, node_of
 
 DIMENSIONS = Dimensions(("gpu", "fpga"))
 HELLO = Hello(version=VERSION, name="n1", resource="<4, 8G>", boot="b")
@@ -21,8 +20,8 @@ FAST = Device(kind="disk", id="nvme", path="/data/disk2", bandwidth=(2_000, 1_00
 SLOW = Device(kind="disk", id="sda", path="/data/disk1", bandwidth=(200, 200, 0, 0))
 
 
-def node(dimensions: Dimensions = DIMENSIONS, **said: Any) -> Node:
-    return node_of(msgspec.structs.replace(HELLO, **said), dimensions, {"n1": "r7"})
+def node(dimensions: Dimensions = DIMENSIONS, warnings: list[str] | None = None, **said: Any) -> Node:
+    return node_of(msgspec.structs.replace(HELLO, **said), dimensions, {"n1": "r7"}, warnings)
 
 
 def test_devices_are_amounts_and_facts_of_their_node() -> None:
@@ -39,13 +38,13 @@ def test_the_amounts_may_be_said_too_and_labels_count_more_than_what_devices_are
     assert dict(made.attributes) == {"GPUs": 2, "gpu_model": "mine", "zone": "eu"}
 
 
-def test_kinds_that_the_cluster_does_not_know_are_left_out_with_a_word(caplog: pytest.LogCaptureFixture) -> None:
+def test_kinds_that_the_cluster_does_not_know_are_left_out_with_a_word() -> None:
     odd = tuple(Device(kind=f"odd\n{i}", id="0") for i in range(200))
-    with caplog.at_level(logging.WARNING, "cress.executors"):
-        made = node(Dimensions(), devices=(*GPUS, *odd, SLOW))
+    warnings: list[str] = []
+    made = node(Dimensions(), warnings, devices=(*GPUS, *odd, SLOW))
     assert made.devices == (SLOW,)
     assert dict(made.attributes) == {"Disks": 1}
-    (line,) = caplog.messages
+    (line,) = warnings
     assert line.startswith("node n1 has devices of kinds that the cluster does not know; left out: 'gpu', 'odd\\n0'")
     assert len(line) < 200
 
@@ -55,12 +54,13 @@ def test_a_fact_that_would_be_called_as_a_resource_is_left_out() -> None:
     assert dict(made.attributes) == {"GPUModel": "V100M16"}
 
 
-def test_of_data_absolute_paths_count_and_not_too_many(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "cress.executors"):
-        assert node(data=("relative", "/a\nb", "/" + "x" * 4_096, "/good dir")).data == ("/good dir",)
-        many = node(data=tuple(f"/d/{i:05}" for i in range(MOST_DATA + 5))).data
+def test_of_data_absolute_paths_count_and_not_too_many() -> None:
+    warnings: list[str] = []
+    bad = ("relative", "/a\nb", "/" + "x" * 4_096, "/good dir")
+    assert node(warnings=warnings, data=bad).data == ("/good dir",)
+    many = node(warnings=warnings, data=tuple(f"/d/{i:05}" for i in range(MOST_DATA + 5))).data
     assert many == tuple(f"/d/{i:05}" for i in range(MOST_DATA))
-    assert [line.partition(" ")[2] for line in caplog.messages] == [
+    assert [line.partition(" ")[2] for line in warnings] == [
         "n1 names data that is no absolute path; it does not count",
         "n1 has 1005 paths of data; the first 1000 count",
     ]

@@ -1,18 +1,16 @@
-"""Events for people and programs: derived from the machine's steps, numbered, the latest kept for those who resume.
+"""Events for people and programs: derived from the machine's steps, numbered, the latest kept for readers who resume.
 
 The numbers are those of the steps' order: a state that is read again from the store's log gives the same numbers.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import msgspec
 
-from cress.center.outsideevents import of_data, of_licences, of_loads, overloaded, problems_of
 from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import (
     ApplyGroups,
@@ -37,6 +35,7 @@ from cress.model.records import AttemptRecord
 from cress.model.reports import Report, Started
 from cress.model.times import SECOND
 from cress.protocol.views import EventView
+from cress.shell.center.observations import of_data, of_licences, of_loads, overloaded, problems_of
 
 # So many are kept in memory, and so many of them over a clean stop or a snapshot.
 KEPT, SAVED = 20_000, 2_000
@@ -78,13 +77,11 @@ _TASKS = (JobType.SERVICE.value, JobType.DATABASE.value)
 
 
 class Events:
-    """The latest events, and those who wait for the next."""
+    """The latest events; ``last`` is the number of the newest."""
 
     def __init__(self) -> None:
         self.last = 0
-        self.readers = 0
         self._ring: deque[EventView] = deque(maxlen=KEPT)
-        self._next: asyncio.Future[None] | None = None
 
     @property
     def first(self) -> int:
@@ -109,17 +106,11 @@ class Events:
         self._ring.clear()
 
     def step(self, machine: Machine, inputs: Sequence[Input], step: Step, before: Before) -> None:
-        """Take in what a step came to; those who wait hear of it by ``tell``."""
+        """Add the events of a step."""
         for event in _derived(machine, inputs, step, before):
             self.last += 1
             event.number = self.last
             self._ring.append(event)
-
-    def take(self, other: Events) -> None:
-        """Go on as another one that read the state again."""
-        self.last = other.last
-        self._ring = other._ring
-        self.tell()
 
     def after(self, number: int, most: int) -> list[EventView]:
         """At most ``most`` of the kept events behind ``number``, in order."""
@@ -133,20 +124,6 @@ class Events:
             latest.reverse()
             return latest[:most]
         return list(islice(self._ring, skip, skip + most))
-
-    def tell(self) -> None:
-        """Wake those who wait."""
-        if self._next is not None and not self._next.done():
-            self._next.set_result(None)
-        self._next = None
-
-    async def wait(self, number: int, seconds: float) -> None:
-        """Return when there is an event behind ``number``, or the time has passed, or ``tell`` was called."""
-        if self.last > number:
-            return
-        if self._next is None:
-            self._next = asyncio.get_running_loop().create_future()
-        await asyncio.wait((self._next,), timeout=seconds)
 
 
 def _cordons(machine: Machine) -> dict[str, tuple[bool, str]]:
@@ -206,9 +183,9 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
     at = machine.utc / SECOND
     match each:
         case Submit():
-            for id, job in zip(ids, each.jobs, strict=True):
+            for number, job in zip(ids, each.jobs, strict=True):
                 group = job.group or DEFAULT_GROUP
-                yield EventView(at=at, kind="job.submitted", job=id, group=group, name=job.name, user=job.user)
+                yield EventView(at=at, kind="job.submitted", job=number, group=group, name=job.name, user=job.user)
         case Cancel():
             group = groups(each.job)
             if group:

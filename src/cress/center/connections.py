@@ -1,0 +1,155 @@
+"""Connections to executors: messages that wait to be sent, logs and commands that were asked for."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cress.center.commands import Command
+from cress.protocol import messages
+from cress.protocol.execution import ExecStart
+from cress.protocol.messages import ExecData, ExecOver, LogData, ReadLog, encode
+from cress.shell.center.commit import CommitLoop
+from cress.shell.center.effects import Close, Session
+
+# An executor that reads nothing while this many bytes wait for it is taken for gone.
+MOST_WAITING = 64 * 2**20
+
+
+class Away(Exception):
+    """The node is not connected."""
+
+
+class Connection:
+    """One executor: the messages that wait to be sent to it, and the answers that are awaited from it.
+
+    ``ending`` says how the connection is to be closed once the messages are sent; None while it goes on.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.ending: Close | None = None
+        self._messages: list[bytes] = []
+        self._waiting = 0
+        self._ready = asyncio.Event()
+        self._answers: dict[int, asyncio.Future[LogData]] = {}
+        self._commands: dict[int, Command] = {}
+        self._next = 1
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        return self.session.name
+
+    def put(self, message: messages.FromCenter) -> None:
+        """Send a message after those before it."""
+        if self.ending is not None:
+            return
+        data = encode(message)
+        self._messages.append(data)
+        self._waiting += len(data)
+        if self._waiting > MOST_WAITING:
+            self.close(Close(self.session, "it reads too slowly"))
+        self._ready.set()
+
+    def close(self, ending: Close) -> None:
+        """Send nothing more; the task that sends closes the wire."""
+        self.session.closed = True
+        self.ending = self.ending or ending
+        self._ready.set()
+        for future in self._answers.values():
+            if not future.done():
+                future.set_exception(Away(f"node {self.name} is away"))
+        self._answers.clear()
+        for command in self._commands.values():
+            command.lost(f"node {self.name} is away: the command was ended there")
+        self._commands.clear()
+
+    async def messages(self) -> list[bytes]:
+        """Return what is to be sent next; empty when the connection is to be closed."""
+        while not self._messages and self.ending is None:
+            self._ready.clear()
+            await self._ready.wait()
+        waiting, self._messages, self._waiting = self._messages, [], 0
+        return waiting
+
+    async def read_log(
+        self, attempt: int, stream: str, offset: int, *, limit: int, wait: int, patience: float
+    ) -> LogData:
+        """Ask for a part of what an attempt wrote. Raises Away, also without an answer for ``patience`` seconds."""
+        if self.ending is not None:
+            raise Away(f"node {self.name} is away")
+        number = self._next
+        self._next += 1
+        future: asyncio.Future[LogData] = asyncio.get_running_loop().create_future()
+        self._answers[number] = future
+        try:
+            self.put(ReadLog(id=number, attempt=attempt, stream=stream, offset=offset, limit=limit, wait=wait))
+            async with asyncio.timeout(patience + wait / 1000):
+                return await future
+        except TimeoutError:
+            raise Away(f"node {self.name} does not answer") from None
+        finally:
+            self._answers.pop(number, None)
+
+    def answered(self, data: LogData) -> None:
+        """The answer to a question; of one that nobody waits for any more, nothing."""
+        future = self._answers.pop(data.id, None)
+        if future is not None and not future.done():
+            future.set_result(data)
+
+    def run_inside(self, attempt: int, start: ExecStart) -> Command:
+        """Have a command run in an attempt; to be closed. Raises Away."""
+        if self.ending is not None:
+            raise Away(f"node {self.name} is away")
+        number, self._next = self._next, self._next + 1
+        command = self._commands[number] = Command(number, attempt, start, send=self.put, forget=self._forget)
+        return command
+
+    def _forget(self, command: int) -> None:
+        self._commands.pop(command, None)
+
+    def told(self, message: ExecData | ExecOver) -> None:
+        """The executor says something about a command."""
+        command = self._commands.get(message.id)
+        if command is not None:
+            command.told(message)
+
+
+class Connections:
+    """The connections of all sessions."""
+
+    def __init__(self, loop: CommitLoop) -> None:
+        self._loop = loop
+        self._by_session: dict[Session, Connection] = {}
+
+    def add(self, connection: Connection) -> None:
+        """Keep a connection until ``remove``."""
+        self._by_session[connection.session] = connection
+
+    def remove(self, connection: Connection) -> None:
+        """Forget a connection that has ended."""
+        self._by_session.pop(connection.session, None)
+
+    def of(self, session: Session) -> Connection | None:
+        """Return the connection of a session, None when it has ended."""
+        return self._by_session.get(session)
+
+    def __contains__(self, node: str) -> bool:
+        """Return whether the node is connected."""
+        return node in self._loop.joined
+
+    def to(self, node: str) -> Connection:
+        """Return the connection to a node. Raises Away."""
+        session = self._loop.joined.get(node)
+        found = None if session is None else self._by_session.get(session)
+        if found is None:
+            raise Away(f"node {node} is away")
+        return found
+
+    def signal(self, node: str, attempt: int, number: int) -> bool:
+        """Send a signal to an attempt; whether its node is connected."""
+        try:
+            self.to(node).put(messages.Signal(epoch=self._loop.epoch, attempt=attempt, number=number))
+        except Away:
+            return False
+        return True

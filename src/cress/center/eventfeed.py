@@ -1,0 +1,45 @@
+"""The feed of events: readers follow the latest events and wait for the next."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cress.protocol.views import EventView
+from cress.shell.center.commit import CommitLoop
+
+
+class EventFeed:
+    """The latest events of a commit loop; ``readers`` is how many follow them."""
+
+    def __init__(self, loop: CommitLoop) -> None:
+        self._loop = loop
+        self.readers = 0
+        self._next: asyncio.Future[None] | None = None
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest event that is kept; one more than ``last`` when there is none."""
+        return self._loop.events.first
+
+    @property
+    def last(self) -> int:
+        """The number of the newest event."""
+        return self._loop.events.last
+
+    def after(self, number: int, most: int) -> list[EventView]:
+        """Return at most ``most`` of the kept events behind ``number``, in order."""
+        return self._loop.events.after(number, most)
+
+    def tell(self) -> None:
+        """Wake the readers that wait."""
+        if self._next is not None and not self._next.done():
+            self._next.set_result(None)
+        self._next = None
+
+    async def wait(self, number: int, seconds: float) -> None:
+        """Return when there is an event behind ``number``, or the time has passed, or ``tell`` was called."""
+        if self.last > number:
+            return
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+        await asyncio.wait((self._next,), timeout=seconds)

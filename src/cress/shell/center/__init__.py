@@ -1,0 +1,1 @@
+"""The center's loops: commit, dispatch, and the sessions with executors."""

@@ -1,0 +1,356 @@
+"""The commit loop: steps the machine, has the step stored, and only then lets its effects out.
+
+A driver asks ``next`` what to do, does it, and tells what came of it; the answers are effects to carry out in order.
+When a commit fails the machine is ahead of the store: every caller is refused, and the state is loaded again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from cress.lifecycle.effects import Step
+from cress.lifecycle.family import Family
+from cress.lifecycle.inputs import Input, Record, Update, encode_record
+from cress.lifecycle.live import LiveJob
+from cress.lifecycle.machine import Machine
+from cress.model.records import AttemptRecord, JobRecord
+from cress.model.run import Run
+from cress.model.times import SECOND
+from cress.shell.center.dispatch import orders
+from cress.shell.center.effects import (
+    Answer,
+    Close,
+    Commit,
+    Effect,
+    Load,
+    Refuse,
+    Reply,
+    Send,
+    Session,
+    Snapshot,
+    Stepped,
+    Wait,
+    Work,
+)
+from cress.shell.center.events import Before, Events
+from cress.shell.center.runs import Runs, encode_run, new_runs, same_run
+from cress.store.base import Batch
+
+encode_number = msgspec.msgpack.Encoder().encode
+decode_number = msgspec.msgpack.Decoder(int).decode
+
+# Time between two tries to load the state.
+RETRY = SECOND
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When the log of the store is replaced by a snapshot, and how many inputs make one step.
+
+    Reading the log should take no longer than reading the snapshot: ``least_log`` is in bytes. What comes in behind
+    ``most_inputs`` waits for the next step.
+    """
+
+    least_log: int = 4 * 2**20
+    most_records: int = 5_000
+    most_inputs: int = 2_000
+
+
+@dataclass(slots=True)
+class Call:
+    """An input, and who is told its reply.
+
+    ``runs`` go with the jobs of a ``Submit``, in their order. ``then`` is called with the reply once it is stored,
+    before any order of the step goes out, and never if it is not stored; what it returns is carried out. ``caller`` is
+    told the reply by ``Answer``, after the orders, or by ``Refuse``.
+    """
+
+    input: Input
+    runs: Sequence[Run] = ()
+    then: Callable[[Reply], Sequence[Effect]] | None = None
+    caller: object = None
+
+
+class Opened(msgspec.Struct, kw_only=True):
+    """A machine that goes on where the last one was, and how much there was to read.
+
+    ``records`` is the log of the store; ``number`` counts the records of the cluster, up to the last of these.
+    ``cluster`` is the id of the cluster, empty before its first epoch.
+    """
+
+    machine: Machine
+    events: Events
+    records: list[bytes]
+    number: int
+    epoch: int
+    cluster: str
+    snapshot_size: int
+    log_size: int
+    log_count: int
+
+
+class Uncommitted:
+    """Finished work of the batch that is being committed: readers look here too, so that nothing is out of sight."""
+
+    def __init__(self, step: Step | None = None) -> None:
+        self.jobs: dict[int, JobRecord] = {}
+        self.attempts: dict[int, list[AttemptRecord]] = {}
+        if step is not None:
+            self.jobs = {record.id: record for record in step.jobs}
+            for record in step.attempts:
+                self.attempts.setdefault(record.job, []).append(record)
+
+
+@dataclass(slots=True)
+class _Round:
+    calls: list[Call]
+    inputs: tuple[Input, ...]
+    step: Step
+    before: Before
+    runs: list[Run]
+    size: int
+
+
+class CommitLoop:
+    """Owns the machine. Inputs come in by ``post``; ``next`` says what the driver has to do.
+
+    ``problem`` is empty while all is well, else why nothing can be stored. ``cluster`` is the id of the cluster,
+    ``number`` that of the last record. ``present`` are the sessions that hold the name of their node, ``joined`` those
+    of them that were welcomed. ``read_run`` reads a run from the store, ``save_clock`` gives what the clock needs to go
+    on from a moment (machine time, wall clock).
+    """
+
+    machine: Machine
+
+    def __init__(
+        self,
+        read_run: Callable[[int], bytes | None],
+        save_clock: Callable[[int, int], bytes],
+        limits: Limits | None = None,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.runs = Runs(read_run)
+        self.events = Events()
+        self.epoch = 0
+        self.cluster = ""
+        self.number = 0
+        self.problem = "the center is starting; try again"
+        self.stopping = False
+        self.uncommitted = Uncommitted()
+        self.present: dict[str, Session] = {}
+        self.joined: dict[str, Session] = {}
+        self._save_clock = save_clock
+        self._queue: list[Call] = []
+        self._calls: list[Call] = []  # of the step under way
+        self._round: _Round | None = None
+        self._loading = True
+        self._retry_at = 0
+        self._replaced = ""
+        self._snapshot_size = self._log_size = self._log_count = 0
+        self._least_records = 0  # of the log, before a snapshot is tried again
+        self._covered: tuple[int, int] | None = None  # records and bytes that the snapshot under way covers
+
+    @property
+    def busy(self) -> bool:
+        """Whether inputs wait for their step."""
+        return bool(self._queue)
+
+    @property
+    def loading(self) -> bool:
+        """Whether the state has to be read before anything else."""
+        return self._loading
+
+    # --- inputs ----------------------------------------------------------------------------------------------
+
+    def post(self, call: Call) -> bool:
+        """Queue an input; whether it was taken, which it is not while there is a ``problem`` or the center stops."""
+        if self.problem or self.stopping:
+            return False
+        self._queue.append(call)
+        return True
+
+    def compared(self, update: Update, run: Run) -> tuple[Update, list[Run]]:
+        """Return an update that says whether its run is like the one that the family has, and its run.
+
+        Tasks whose run stays alike need not be replaced. A run that is alike stays that of its first user.
+        """
+        family = self.machine.families.get(update.job)
+        old = self.runs.template(family.template) if family is not None else None
+        if family is None or old is None or not same_run(old, run):
+            return update, [run]
+        same = msgspec.structs.replace(run, user=old.user)
+        return msgspec.structs.replace(update, same_as=family.template), [same]
+
+    def run_of(self, job: int) -> Run | None:
+        """Return how to run a job that is alive or is being committed; a member of a family by its template."""
+        known = self.machine.jobs.get(job) or self.machine.families.get(job) or self.uncommitted.jobs.get(job)
+        return self.runs.template(job) if known is None else self.resolved(known)
+
+    def resolved(self, job: LiveJob | JobRecord | Family) -> Run | None:
+        """Return how to run this job."""
+        owner = self.machine.families.get(job.job.family) if isinstance(job, LiveJob) else None
+        return self.runs.of(job, owner)
+
+    # --- work ------------------------------------------------------------------------------------------------
+
+    def next(self, now: int, utc: int, *, snapshot: bool = False) -> Work:
+        """Return what has to be done now.
+
+        A step is made here; when that raises, the driver answers with ``commit_failed``. ``snapshot``: the driver wants
+        a snapshot as soon as the log has a record.
+        """
+        assert self._round is None
+        if self._loading:
+            return Load() if now >= self._retry_at else Wait(self._retry_at)
+        if not self._queue:
+            due = None if self._replaced else self.machine.next_wakeup()
+            if due is None or due > now:
+                return Wait(due)
+        if self._covered is None and (self._is_long() or (snapshot and self._log_count > 0)):
+            return self.snapshot()
+        most = self.limits.most_inputs
+        self._calls, self._queue = self._queue[:most], self._queue[most:]
+        return self._commit(now, utc, self._calls)
+
+    def snapshot(self) -> Snapshot:
+        """Return the order to store the state as it is now, between two steps."""
+        self._covered = self._log_count, self._log_size
+        return Snapshot(self.number, {"events": self.events.save()})
+
+    def _is_long(self) -> bool:
+        limits = self.limits
+        if self._log_count < self._least_records:
+            return False
+        return self._log_size > max(limits.least_log, self._snapshot_size) or self._log_count >= limits.most_records
+
+    def _commit(self, now: int, utc: int, calls: list[Call]) -> Commit:
+        inputs = tuple(call.input for call in calls)
+        before = Before(self.machine, inputs, now)
+        step = self._step(now, utc, inputs)
+        runs, templates = new_runs([(call.input, call.runs) for call in calls], step)
+        record = encode_record(Record(now, utc, inputs))
+        self._round = _Round(calls, inputs, step, before, runs, len(record))
+        self.uncommitted = Uncommitted(step)
+        self.runs.uncommitted = {run.job: run for run in runs}
+        return Commit(
+            Batch(
+                records=[record],
+                runs=[(run.job, encode_run(run)) for run in runs if run.job not in templates],
+                templates=[(run.job, templates[run.job], encode_run(run)) for run in runs if run.job in templates],
+                jobs=step.jobs,
+                attempts=step.attempts,
+                meta={"clock": self._save_clock(now, utc), "records": encode_number(self.number + 1)},
+            )
+        )
+
+    def _step(self, now: int, utc: int, inputs: Sequence[Input]) -> Step:
+        return self.machine.step(now, utc, inputs)
+
+    # --- answers of the driver -------------------------------------------------------------------------------
+
+    def committed(self) -> list[Effect]:
+        """Note that the batch is durable; return the effects of its step."""
+        done, self._round, self._calls = self._round, None, []
+        assert done is not None
+        self.number += 1
+        self._log_size += done.size
+        self._log_count += 1
+        effects = self._effects(done.calls, done.inputs, done.step)
+        self.events.step(self.machine, done.inputs, done.step, done.before)
+        for run in done.runs:
+            self.runs.keep(run)
+        self.runs.uncommitted = {}
+        self.uncommitted = Uncommitted()
+        return effects
+
+    def _effects(self, calls: Sequence[Call], inputs: Sequence[Input], step: Step) -> list[Effect]:
+        effects: list[Effect] = []
+        # First the executors that must hear before they get orders: those that joined.
+        for call, reply in zip(calls, step.replies, strict=True):
+            if call.then is not None:
+                effects += call.then(reply)
+        effects += self._orders(step)
+        for call, reply in zip(calls, step.replies, strict=True):
+            if call.caller is not None:
+                effects.append(Answer(call.caller, reply))
+        effects.append(Stepped(inputs, step))
+        return effects
+
+    def _orders(self, step: Step) -> list[Send]:
+        if not (step.launches or step.halts):
+            return []
+        return orders(
+            self.epoch, step.launches, step.halts, sessions=self.joined, nodes=self.machine.nodes, run_of=self.run_of
+        )
+
+    def commit_failed(self, why: str) -> list[Effect]:
+        """Note that a step failed or was not stored: refuse every caller and load the state again."""
+        self._round = None
+        waiting, self._queue, self._calls = [*self._calls, *self._queue], [], []
+        self.problem = why
+        self._loading = True
+        self._retry_at = 0
+        self._covered = None
+        self.uncommitted = Uncommitted()
+        self.runs.clear()
+        refused = [Refuse(call.caller, why) for call in waiting if call.caller is not None]
+        return [*refused, *self.close_all("the center loads its state again")]
+
+    def step_back(self, why: str) -> list[Effect]:
+        """Another center is in charge: give no orders and take no input any more. What is stored can be read."""
+        self.problem = self._replaced = why
+        waiting, self._queue = self._queue, []
+        refused = [Refuse(call.caller, why) for call in waiting if call.caller is not None]
+        return [*refused, *self.close_all(why)]
+
+    def restored(self, machine: Machine) -> None:
+        """Note what is stored, before it is known whether anything can be added to it."""
+        self.machine = machine
+
+    def began(self, opened: Opened) -> None:
+        """Go on with a state that was loaded and whose epoch has begun."""
+        self.machine = opened.machine
+        self.events = opened.events
+        self.epoch = opened.epoch
+        self.cluster = opened.cluster
+        self.number = opened.number
+        self._snapshot_size = opened.snapshot_size
+        self._log_size = opened.log_size
+        self._log_count = opened.log_count
+        self._least_records = 0
+        self._loading = False
+        self.problem = self._replaced
+
+    def load_failed(self, why: str, now: int) -> None:
+        """Note that the state cannot be loaded; it is tried again soon."""
+        self.problem = why
+        self._retry_at = now + RETRY
+
+    def snapshot_stored(self, size: int) -> None:
+        """Note that the snapshot has taken the place of the records that it covers."""
+        if self._covered is not None:
+            count, length = self._covered
+            self._log_count -= count
+            self._log_size -= length
+            self._snapshot_size = size
+            self._covered = None
+            self._least_records = 0
+
+    def snapshot_failed(self) -> None:
+        """Note that the log stays as it is; a snapshot is tried again when it is longer by half of the limit."""
+        self._covered = None
+        self._least_records = self._log_count + self.limits.most_records // 2
+
+    def close_all(self, reason: str) -> list[Effect]:
+        """Close every session; the executors connect again."""
+        sessions = list(self.present.values())
+        self.joined.clear()
+        closing: list[Effect] = []
+        for session in sessions:
+            if not session.closed:
+                session.closed = True
+                closing.append(Close(session, reason))
+        return closing

@@ -1,0 +1,66 @@
+"""Dispatch: the orders of a step, one message of each kind for a node.
+
+Orders for a node that is not connected are dropped: when the node joins again, the machine orders anew what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from cress.lifecycle.effects import Halt, Launch
+from cress.lifecycle.live import LiveNode
+from cress.model.run import Run
+from cress.protocol import messages
+from cress.protocol.messages import Gang, Launches, Stop, Stops
+from cress.shell.center.effects import Send, Session
+
+RunOf = Callable[[int], Run | None]
+
+
+def orders(
+    epoch: int,
+    launches: Iterable[Launch],
+    halts: Iterable[Halt],
+    *,
+    sessions: Mapping[str, Session],
+    nodes: Mapping[str, LiveNode],
+    run_of: RunOf,
+) -> list[Send]:
+    """Return the messages for the connected nodes: launches first, then stops."""
+    sends: list[Send] = []
+    starts: dict[str, list[Launch]] = {}
+    for launch in launches:
+        if launch.node in sessions:
+            starts.setdefault(launch.node, []).append(launch)
+    for name, each in starts.items():
+        sends.append(Send(sessions[name], _launches(epoch, each, nodes.get(name), run_of)))
+    stops: dict[str, list[Stop]] = {}
+    for halt in halts:
+        if halt.node in sessions:
+            stops.setdefault(halt.node, []).append(Stop(halt.attempt, _grace(halt, run_of)))
+    for name, stop in stops.items():
+        sends.append(Send(sessions[name], Stops(epoch=epoch, stops=tuple(stop))))
+    return sends
+
+
+def _launches(epoch: int, launches: list[Launch], live: LiveNode | None, run_of: RunOf) -> Launches:
+    runs = {job: run for job in dict.fromkeys(launch.job for launch in launches) if (run := run_of(job))}
+    gangs = {launch.job: launch.hosts for launch in launches if launch.hosts}
+    return Launches(
+        epoch=epoch,
+        runs=tuple(runs.values()),
+        # A launch without a run is refused by the executor with a reason; without the launch its task waits for ever.
+        launches=tuple(
+            messages.Launch(each.attempt, each.job, each.task, each.ports, each.devices) for each in launches
+        ),
+        gangs=tuple(Gang(job, hosts) for job, hosts in gangs.items()),
+        address=live.node.address if live is not None else "",
+        rack=live.node.rack if live is not None else "",
+    )
+
+
+def _grace(halt: Halt, run_of: RunOf) -> int:
+    if halt.grace is not None:
+        return halt.grace
+    run = run_of(halt.job)
+    return 0 if run is None else run.stop_grace

@@ -1,0 +1,138 @@
+"""Effects of the center's loops: what a driver has to carry out, in the order in which it is given them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cress.lifecycle.effects import Step
+from cress.lifecycle.inputs import Input
+from cress.model.errors import InputError
+from cress.protocol.messages import FromCenter, Hello
+from cress.store.base import Batch
+
+Reply: TypeAlias = tuple[int, ...] | InputError | None
+
+
+class Session:
+    """One connection to an executor.
+
+    ``terms``: its tasks run from term to term; ``granted`` is the end of the last term, on the center's clock (0: none
+    yet). ``leaving``: no more terms are granted. ``rack`` is the rack that the executor itself names. Nothing is sent
+    over a session that is ``closed``.
+    """
+
+    __slots__ = ("closed", "granted", "hello", "leaving", "name", "rack", "terms")
+
+    def __init__(self, name: str = "", rack: str = "") -> None:
+        self.name = name
+        self.rack = rack
+        self.hello: Hello | None = None
+        self.terms = False
+        self.granted = 0
+        self.leaving = False
+        self.closed = False
+
+
+# --- what the commit loop asks for next --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Take the store over and read the state; answered with ``restored``, then ``began``, or with ``load_failed``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Store a batch; answered with ``committed`` or ``commit_failed``."""
+
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Export the machine now, and store it beside the commits that follow.
+
+    The state is that behind record ``number``. Answered with ``snapshot_stored`` or ``snapshot_failed``.
+    """
+
+    number: int
+    meta: dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do until an input comes, or until ``until`` on the center's clock (None: no such time)."""
+
+    until: int | None
+
+
+Work: TypeAlias = Load | Commit | Snapshot | Wait
+
+
+# --- what is let out ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a message over a session, behind those before it."""
+
+    session: Session
+    message: FromCenter
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close the connection of a session, behind the messages before. ``retry``: the executor should try again at once.
+
+    ``refused``: it broke the rules of the protocol. ``abort``: nobody answers there, so do not wait for its goodbye.
+    """
+
+    session: Session
+    reason: str
+    refused: bool = False
+    retry: bool = False
+    abort: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Find out whether the executor behind ``session`` is alive; answered with ``Sessions.pinged``."""
+
+    session: Session
+    rival: Session
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Tell the caller ``caller`` the reply to its input, which is stored."""
+
+    caller: object
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Tell the caller ``caller`` that its input was not stored, and why."""
+
+    caller: object
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """A step was stored and its effects are out: tell those who watch jobs or events."""
+
+    inputs: Sequence[Input]
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """Write a sentence into the center's log."""
+
+    sentence: str
+
+
+Effect: TypeAlias = Send | Close | Ping | Answer | Refuse | Stepped | Warn

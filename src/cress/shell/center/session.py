@@ -1,0 +1,244 @@
+"""Sessions with executors: handshake, fencing, one connection for each node, terms, durable reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from cress.lifecycle.inputs import DataFound, Input, LoadReported, NodeJoined, NodeLeft, Ports, Reported
+from cress.lifecycle.load import is_news, sane
+from cress.model.errors import InputError, NotAccepted
+from cress.model.node import Load, Local, Node
+from cress.model.reports import Ended, Report
+from cress.protocol import messages
+from cress.protocol.messages import (
+    Beat,
+    Data,
+    Durable,
+    FromAgent,
+    Hello,
+    Refused,
+    Reports,
+    Term,
+    Welcome,
+    decode_from_agent,
+)
+from cress.shell.center.commit import Call, CommitLoop
+from cress.shell.center.effects import Close, Effect, Ping, Reply, Send, Session, Warn
+from cress.shell.center.registration import data_of, node_of
+
+CANNOT_STORE = "the center cannot store it; try again"
+
+
+def decoded(data: str | bytes) -> FromAgent:
+    """Return a message of an executor. Raises InputError."""
+    try:
+        if isinstance(data, str):
+            raise InputError("a text message", hint="msgpack in binary messages")
+        message: FromAgent = decode_from_agent(data)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"a message cannot be read: {error}", hint="an executor of this version of cress") from None
+    return message
+
+
+class Sessions:
+    """The executors that are connected, or about to be.
+
+    ``racks`` are those of nodes whose executors name none. ``loads`` is the measured load of the connected nodes; the
+    machine is told of noticeable changes only. ``name`` is what people call the cluster. Times are the center's clock.
+    """
+
+    def __init__(self, loop: CommitLoop, name: str) -> None:
+        self.loop = loop
+        self.name = name
+        self.racks: Mapping[str, str] = {}
+        self.loads: dict[str, Load] = {}
+        self._asking: dict[Session, tuple[Node, Local | None]] = {}
+
+    # --- the handshake ---------------------------------------------------------------------------------------
+
+    def hello(self, session: Session, message: FromAgent, now: int, local: Local | None = None) -> list[Effect]:
+        """Take the first message of an executor; ``local``: how the center can look at its processes by itself."""
+        warnings: list[str] = []
+        try:
+            node = self._node(message, warnings)
+        except InputError as error:
+            return self._refuse(session, error, permanent=True)
+        assert isinstance(message, Hello)
+        session.hello, session.name, session.rack = message, message.name, message.rack
+        effects: list[Effect] = [Warn(sentence) for sentence in warnings]
+        if message.epoch > self.loop.epoch:
+            why = f"this center (epoch {self.loop.epoch}) is not in charge any more: node {message.name} has had orders"
+            why += f" from another one (epoch {message.epoch})"
+            hint = "the address of the center that is in charge; this one is to be stopped"
+            return [*effects, *self.loop.step_back(why), *self._refuse(session, NotAccepted(why, hint=hint))]
+        other = self.loop.present.get(message.name)
+        if other is None:
+            return [*effects, *self._join(session, node, local)]
+        self._asking[session] = node, local
+        return [*effects, Ping(other, session)]
+
+    def _node(self, message: FromAgent, warnings: list[str]) -> Node:
+        node = node_of(message, self.loop.machine.core.dimensions, self.racks, warnings)
+        assert isinstance(message, Hello)
+        if message.cluster and self.loop.cluster and message.cluster != self.loop.cluster:
+            raise InputError(
+                "the executor's directory belongs to another cluster, whose tasks may still run there",
+                hint="another directory for it, or the center of that cluster",
+            )
+        return node
+
+    def _refuse(self, session: Session, error: InputError, *, permanent: bool = False) -> list[Effect]:
+        session.closed = True
+        refused = Refused(what=error.what, hint=error.hint, permanent=permanent)
+        return [Send(session, refused), Close(session, "refused", refused=True)]
+
+    def pinged(self, rival: Session, other: Session, now: int, *, alive: bool) -> list[Effect]:
+        """Decide who keeps the name of a node: a session that is alive does, a dead one makes room for ``rival``."""
+        asked = self._asking.pop(rival, None)
+        if asked is None or rival.closed:
+            return []
+        if alive:
+            return self._refuse(
+                rival, InputError(f"a node of the name {rival.name!r} is connected already", hint="a name of its own")
+            )
+        effects: list[Effect] = []
+        if self.loop.present.get(other.name) is other:
+            effects.append(Warn(f"node {other.name} is connected a second time, the first connection was dead"))
+            if not other.closed:
+                other.closed = True
+                effects.append(Close(other, "another connection took its place", abort=True))
+            self._leave(other)
+        return [*effects, *self._join(rival, *asked)]
+
+    def _join(self, session: Session, node: Node, local: Local | None) -> list[Effect]:
+        name, hello = session.name, session.hello
+        assert hello is not None
+        if self.loop.present.get(name) is not None:
+            session.closed = True
+            return [Close(session, "two at once", retry=True)]
+        self.loop.present[name] = session
+        session.terms = local is None
+        joining = NodeJoined(
+            node=node,
+            boot=hello.boot,
+            reports=hello.reports,
+            terms=session.terms and hello.bound,
+            local=local,
+            ports=hello.listening,
+        )
+        return self._post(session, Call(joining, then=lambda reply: self._joined(session, hello, reply)))
+
+    def _joined(self, session: Session, hello: Hello, reply: Reply) -> list[Effect]:
+        if session.closed:
+            return []
+        if isinstance(reply, InputError):
+            session.closed = True
+            return [Send(session, Refused(what=reply.what, hint=reply.hint)), Close(session, "refused")]
+        loop = self.loop
+        loop.joined[session.name] = session
+        welcome = Welcome(
+            epoch=loop.epoch,
+            cluster=loop.cluster,
+            name=self.name,
+            sent=hello.sent,
+            term=self._grant(session, loop.machine.now),
+            kinds=loop.machine.core.dimensions.custom,
+        )
+        return [Send(session, welcome), *self._durable(session, hello.reports)]
+
+    # --- messages --------------------------------------------------------------------------------------------
+
+    def received(self, session: Session, message: FromAgent, now: int) -> list[Effect]:
+        """Take a message of an executor that has said hello."""
+        if session.closed:
+            return []
+        loop, name = self.loop, session.name
+        match message:
+            case Beat():
+                # Without the machine: that a disk is slow is no reason to stop a task.
+                if session.granted and not session.leaving:
+                    term = self._grant(session, now)
+                    return [Send(session, Term(epoch=loop.epoch, sent=message.sent, term=term))]
+            case Reports():
+                if message.leaving:
+                    # Before the ends of its tasks: they must not start again there.
+                    session.leaving = True
+                    self._tell(NodeLeft(name=name, granted=session.granted))
+                return self._reported(session, message.reports)
+            case messages.Ports():
+                self._tell(Ports(name=name, ports=message.ports))
+            case messages.Load():
+                load = self.loads[name] = sane(message.load)
+                if is_news(loop.machine, name, load):
+                    self._tell(LoadReported(name=name, load=load))
+            case Data():
+                warnings: list[str] = []
+                self._tell(DataFound(name=name, data=data_of(name, message.data, warnings)))
+                return [Warn(sentence) for sentence in warnings]
+        return []
+
+    def _grant(self, session: Session, now: int) -> int:
+        """Grant a term from now on; return what the executor may use of it, from its own question on. 0: none holds."""
+        if not session.terms:
+            return 0
+        options = self.loop.machine.core.options
+        session.granted = max(session.granted, now + options.term)
+        return options.term - options.term_margin
+
+    def _reported(self, session: Session, reports: tuple[Report, ...]) -> list[Effect]:
+        if not reports:
+            return []
+
+        def stored(reply: Reply) -> list[Effect]:
+            return [] if isinstance(reply, InputError) else self._durable(session, reports)
+
+        return self._post(session, Call(Reported(node=session.name, reports=reports), then=stored))
+
+    def _durable(self, session: Session, reports: tuple[Report, ...]) -> list[Effect]:
+        ended = tuple(report.attempt for report in reports if isinstance(report, Ended))
+        if not ended or session.closed:
+            return []
+        return [Send(session, Durable(epoch=self.loop.epoch, attempts=ended))]
+
+    def _post(self, session: Session, call: Call) -> list[Effect]:
+        if self.loop.post(call):
+            return []
+        session.closed = True
+        return [Close(session, CANNOT_STORE)]
+
+    def _tell(self, what: Input) -> None:
+        # While nothing can be stored it is lost: every session is closed then, and says all of it anew.
+        self.loop.post(Call(what))
+
+    # --- the end ---------------------------------------------------------------------------------------------
+
+    def gone(self, session: Session) -> list[Effect]:
+        """Note that the connection of a session has ended."""
+        session.closed = True
+        self._asking.pop(session, None)
+        self._leave(session)
+        return []
+
+    def _leave(self, session: Session) -> None:
+        loop, name = self.loop, session.name
+        if loop.present.get(name) is not session:
+            return
+        del loop.present[name]
+        self.loads.pop(name, None)
+        if loop.joined.get(name) is session:
+            del loop.joined[name]
+        # Even if it was never welcomed: its NodeJoined may be on its way.
+        self._tell(NodeLeft(name=name, granted=session.granted))
+
+    def arrange(self, racks: Mapping[str, str]) -> list[Effect]:
+        """Use these racks for nodes whose executors name none; those whose rack changes connect again."""
+        before, self.racks = self.racks, racks
+        closing: list[Effect] = []
+        for name, session in list(self.loop.joined.items()):
+            if not session.rack and before.get(name, "") != racks.get(name, "") and not session.closed:
+                # It connects again at once, and is in its new rack then; its tasks do not notice.
+                session.closed = True
+                closing.append(Close(session, "its rack is another one now"))
+        return closing
