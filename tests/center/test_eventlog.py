@@ -25,7 +25,7 @@ from cress.model.resources import Dimensions
 from cress.model.run import Run
 from cress.model.times import DAY, HOUR
 from cress.shell.center.commit import Limits
-from cress.store.base import Batch, StoreError
+from cress.store.base import Batch
 from cress.store.sqlite import SqliteStore
 from tests.center.test_engine import run
 
@@ -44,11 +44,11 @@ class Store(SqliteStore):
 
     def commit(self, batch: Batch) -> None:
         if self.die_before:
-            raise StoreError("killed before")
+            raise Killed
         super().commit(batch)
         self.committed += batch.records
         if self.die_behind:
-            raise StoreError("killed behind")
+            raise Killed
 
 
 async def _life(folder: Path, committed: list[bytes], submits: int, end: str, limits: Limits | None = None) -> None:
