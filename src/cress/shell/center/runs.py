@@ -12,7 +12,7 @@ from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Input, Submit, Update
 from cress.lifecycle.live import LiveJob
 from cress.model.errors import InputError
-from cress.model.plan import Database, Service
+from cress.model.family import Database, Service
 from cress.model.records import JobRecord
 from cress.model.run import Run
 
