@@ -17,7 +17,7 @@ from benchmarks.sharing import Sharing
 from cress.model.node import Node
 from cress.model.option_text import parse_assignments
 from cress.model.resources import Dimensions
-from cress.simulator import run
+from cress.simulator import request, run
 from cress.simulator.groups import configure, parse_policy, place
 from cress.simulator.notes import Notes
 from cress.simulator.workload import NO_LIMIT, Cluster, Workload
@@ -80,8 +80,8 @@ def reserved(work: Workload, order: str) -> dict[str, float]:
     work = configure(work, None, options.accounting)
     names, group_of = place(work)
     choice = parse_policy("FIFO")
-    plan = run.Plan(
-        request=run.Request(trace="mixed", out=Path()),
+    plan = request.Plan(
+        request=request.Request(trace="mixed", out=Path()),
         workload=work,
         options=options,
         choices=(choice,),

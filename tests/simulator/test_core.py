@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.model.options import Options
-from cress.simulator import run
+from cress.simulator import request, run
 from cress.simulator.direct import ONE_BY_ONE, TOGETHER
 from cress.simulator.groups import parse_policy, place
 from cress.simulator.workload import Workload
@@ -23,11 +23,11 @@ from tests.simulator.builders import SECOND, workload
 from tests.simulator.plain import LogJob, easy_starts
 
 
-def replay(work: Workload, policy: str, events: str, *, check: bool = False) -> run.Result:
+def replay(work: Workload, policy: str, events: str, *, check: bool = False) -> request.Result:
     """One run of a workload through the real core."""
     names, group_of = place(work)
-    plan = run.Plan(
-        request=run.Request(trace="test", out=Path(), events=events, check=check),
+    plan = request.Plan(
+        request=request.Request(trace="test", out=Path(), events=events, check=check),
         workload=work,
         options=Options(),
         choices=(parse_policy(policy),),
@@ -37,7 +37,7 @@ def replay(work: Workload, policy: str, events: str, *, check: bool = False) -> 
     return run.simulate(plan, plan.choices[0])
 
 
-def _starts(result: run.Result) -> list[int]:
+def _starts(result: request.Result) -> list[int]:
     return [int(start) for start in result.analysis.times.start // SECOND]
 
 
@@ -101,10 +101,10 @@ def _expected(traces: Path, name: str, column: str) -> list[int]:
         return [int(row[column]) for row in csv.DictReader(file)]
 
 
-def _published(traces: Path, name: str, policy: str, events: str, estimates: str = "requested") -> run.Result:
+def _published(traces: Path, name: str, policy: str, events: str, estimates: str = "requested") -> request.Result:
     trace = str(traces / "swf" / f"{name}.swf.gz")
-    request = run.Request(trace=trace, out=Path(), policies=(policy,), events=events, estimates=estimates)
-    plan = run.plan(request)
+    asked = request.Request(trace=trace, out=Path(), policies=(policy,), events=events, estimates=estimates)
+    plan = run.plan(asked)
     return run.simulate(plan, plan.choices[0])
 
 
@@ -140,10 +140,10 @@ POLICIES = ("FIFO", "Priority", "Capacity", "BackFill", "BackFill/conservative")
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_generated_workload_ends_with_every_invariant_held(policy: str) -> None:
-    request = run.Request(
+    asked = request.Request(
         trace="generated:jobs=250,nodes=12,groups=4,shapes=20,arrays=0.2,gangs=0.1", out=Path(), policies=(policy,), seed=3, check=True
     )  # fmt: skip
-    plan = run.plan(request)
+    plan = run.plan(asked)
     result = run.simulate(plan, plan.choices[0])
     summary, work, attempts = result.analysis.summary, plan.workload, result.run.attempts
     assert summary["jobs_finished"] + summary["jobs_rejected"] == 250

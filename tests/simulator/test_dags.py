@@ -16,7 +16,7 @@ import pytest
 
 from cress.model.errors import InputError
 from cress.model.job import Condition
-from cress.simulator import run
+from cress.simulator import request, run
 from cress.simulator.clusterfile import load_cluster
 from cress.simulator.dags import dags_of
 from cress.simulator.groups import configure
@@ -29,7 +29,7 @@ from tests.simulator.plain import LogJob
 OK, ANY, FAILED = Condition.OK, Condition.ANY, Condition.FAILED
 
 
-def replay(work: Workload, policy: str, events: str, *, check: bool = False) -> run.Result:
+def replay(work: Workload, policy: str, events: str, *, check: bool = False) -> request.Result:
     """One run of a workload through the real core, in one group with everything."""
     return test_core.replay(configure(work, None, "cpu"), policy, events, check=check)
 
@@ -233,7 +233,7 @@ def test_all_dags_of_the_real_trace_run_and_no_step_starts_before_those_before_i
     path = Path(TRACES or "") / "dag" / "alibaba-v2018-dags.jsonl.gz"
     with gzip.open(path) as file:
         trace = [json.loads(line) for line in file]
-    plan = run.plan(run.Request(trace=str(path), out=tmp_path, policies=(policy,)))
+    plan = run.plan(request.Request(trace=str(path), out=tmp_path, policies=(policy,)))
     result = run.simulate(plan, plan.choices[0])
     run.write_result(result, plan)
     assert not result.notes

@@ -17,7 +17,7 @@ import typer
 from cress.cli.errors import told
 
 if TYPE_CHECKING:
-    from cress.simulator.run import Result
+    from cress.simulator.request import Result
 
 
 GAP = "  "
@@ -95,8 +95,9 @@ def simulate(
     """Replay a trace in virtual time and compare policies."""
     with told("simulate", "sim", "interrupted; no unfinished file was left"):
         from cress.simulator import run
+        from cress.simulator.request import Request
 
-        request = run.Request(
+        request = Request(
             trace=trace,
             out=out,
             cluster=cluster,

@@ -1,7 +1,8 @@
-"""Writing results: a file is there complete or not at all."""
+"""Files: texts that may be gzipped, and results that are written completely or not at all."""
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -40,3 +41,10 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         # What keeps a file from being written may keep it from being removed; the first error is the one to tell.
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def text_of(path: Path) -> IO[str]:
+    """The text of a file that may be gzipped, to be read and closed."""
+    if path.suffix.lower() == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig")
+    return path.open(encoding="utf-8-sig")

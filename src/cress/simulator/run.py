@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,59 +16,15 @@ from cress.model.errors import InputError
 from cress.model.option_text import format_option, parse_assignments
 from cress.model.options import Options
 from cress.simulator.attempts import History
-from cress.simulator.direct import TOGETHER
 from cress.simulator.files import make_directory, whole_file
 from cress.simulator.groups import NOWHERE, PolicyChoice, configure, own_policy, parse_policy, place, with_policy
-from cress.simulator.measures import Analysis, Run, analyse
-from cress.simulator.notes import Notes
+from cress.simulator.measures import Run, analyse
 from cress.simulator.paths import path_of
 from cress.simulator.report import plotly_script, write_report
+from cress.simulator.request import EXACT, Plan, Request, Result
 from cress.simulator.tables import write_attempts, write_dags, write_jobs
 from cress.simulator.traces import load_workload
-from cress.simulator.workload import UNDATED_START, Cluster, Ints, Workload
-
-REQUESTED, EXACT = "requested", "exact"
-ESTIMATES = (REQUESTED, EXACT)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What the person asked for; texts as they were given."""
-
-    trace: str
-    out: Path
-    cluster: Path | None = None
-    groups: Path | None = None
-    policies: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-    events: str = TOGETHER
-    estimates: str = REQUESTED
-    seed: int = 1
-    check: bool = False
-    attempts: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What will be run: the workload with its groups and everything resolved. Nothing has run yet."""
-
-    request: Request
-    workload: Workload
-    options: Options
-    choices: tuple[PolicyChoice, ...]
-    group_names: tuple[str, ...]
-    group_of: Ints
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """One policy's run, its measures and what was odd."""
-
-    run: Run
-    analysis: Analysis
-    notes: Notes
-    directory: Path
-
+from cress.simulator.workload import NO_LIMIT, UNDATED_START, Cluster, Workload
 
 # Called with the label of the run, the events so far and all events.
 Progress = Callable[[str, int, int], None]
@@ -97,6 +52,7 @@ def plan(request: Request) -> Plan:
             hint="; ".join(workload.notes.sentences()),
             file=str(request.groups or ""),
         )
+    _check_ends(workload)
     choices = tuple(dict.fromkeys(choices)) or (own_policy(workload.groups),)
     labels = [choice.directory for choice in choices]
     if len(set(labels)) < len(labels):
@@ -104,6 +60,17 @@ def plan(request: Request) -> Plan:
     return Plan(
         request=request, workload=workload, options=options, choices=choices, group_names=names, group_of=group_of
     )
+
+
+def _check_ends(workload: Workload) -> None:
+    """Raise ``InputError`` if the simulation would never end: only services and cron jobs, and none is cancelled."""
+    if workload.until is not None and (workload.until != NO_LIMIT).any():
+        return
+    if all(workload.template(i).plan is not None for i in range(len(workload))):
+        raise InputError(
+            "no job of the trace ends by itself, so the simulation would not end",
+            hint="the time at which a service or cron job is cancelled: until",
+        )
 
 
 def _cluster(path: Path | None) -> Cluster | None:

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cress.model.errors import InputError
 from cress.simulator.files import whole_file
 from cress.simulator.report import figures
-
-if TYPE_CHECKING:
-    from cress.simulator.run import Request, Result
-    from cress.simulator.workload import Workload
+from cress.simulator.request import Request, Result
+from cress.simulator.workload import Workload
 
 HERE = Path(__file__).parent
 

@@ -1,29 +1,41 @@
-"""Where workloads come from. A new format is one new file with a ``load`` and one line here."""
+"""Trace formats. A new format is one new file with a ``load(path, cluster)`` and one line here."""
 
 from __future__ import annotations
 
-import gzip
 import zlib
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import IO
 
 from cress.model.errors import InputError
+from cress.simulator.files import text_of
 from cress.simulator.workload import Cluster, Workload
 
-# Suffix of the file → the module that reads it, imported when it is needed.
-FORMATS: dict[str, str] = {
-    ".swf": "cress.simulator.traces.swf",
-    ".swf.gz": "cress.simulator.traces.swf",
-    ".csv": "cress.simulator.traces.table",
-    ".csv.gz": "cress.simulator.traces.table",
-    ".parquet": "cress.simulator.traces.table",
-    ".jsonl": "cress.simulator.traces.dag",
-    ".jsonl.gz": "cress.simulator.traces.dag",
-}
-GENERATED = "generated"
+
+@dataclass(frozen=True)
+class Format:
+    """A format: the module that reads it, imported when it is needed, and the suffixes of its files.
+
+    With ``columns`` it is a table that is recognised by these names in its first line.
+    """
+
+    module: str
+    suffixes: tuple[str, ...]
+    columns: tuple[str, ...] = ()
+
+
 TABLES = (".csv", ".csv.gz")
+FORMATS = (
+    Format("swf", (".swf", ".swf.gz")),
+    Format("openb", TABLES, ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")),
+    Format("table", (*TABLES, ".parquet")),
+    Format("dag", (".jsonl", ".jsonl.gz")),
+    Format("jobfile", (".yaml", ".yml")),
+)
+SUFFIXES = tuple(dict.fromkeys(suffix for each in FORMATS for suffix in each.suffixes))
+GENERATED = "generated"
 MOST_HEADER = 100_000
 
 
@@ -39,28 +51,18 @@ def load_workload(source: str, cluster: Cluster | None, seed: int) -> Workload:
     path = Path(source)
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "no such file"
-        raise InputError(what, hint="a file " + ", ".join(FORMATS) + f" or `{GENERATED}`", file=source)
-    for suffix, module in FORMATS.items():
-        if path.name.lower().endswith(suffix):
-            workload: Workload = import_module(_of_header(path) or module).load(path, cluster)
+        raise InputError(what, hint="a file " + ", ".join(SUFFIXES) + f" or `{GENERATED}`", file=source)
+    header = _header(path)
+    for each in FORMATS:
+        if path.name.lower().endswith(each.suffixes) and set(each.columns) <= set(header):
+            workload: Workload = import_module(f"{__name__}.{each.module}").load(path, cluster)
             return workload
-    raise InputError("the format of this trace is not known", hint="one of " + ", ".join(FORMATS), file=source)
+    raise InputError("unknown trace format", hint="one of " + ", ".join(SUFFIXES), file=source)
 
 
-def _of_header(path: Path) -> str:
-    """The module of a table whose columns are those of another format than ours; empty: it is ours, or no table."""
-    if not path.name.lower().endswith(TABLES):
-        return ""
-    from cress.simulator.traces import openb
-
-    with suppress(OSError, UnicodeDecodeError, EOFError, zlib.error), text_of(path) as file:
-        if openb.is_pods([name.strip() for name in file.readline(MOST_HEADER).split(",")]):
-            return openb.__name__
-    return ""
-
-
-def text_of(path: Path) -> IO[str]:
-    """The text of a file that may be gzipped, to be read and closed."""
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig")
-    return path.open(encoding="utf-8-sig")
+def _header(path: Path) -> Sequence[str]:
+    """The names in the first line of a table; empty for other files, and for those that cannot be read."""
+    if path.name.lower().endswith(TABLES):
+        with suppress(OSError, UnicodeDecodeError, EOFError, zlib.error), text_of(path) as file:
+            return [name.strip() for name in file.readline(MOST_HEADER).split(",")]
+    return ()

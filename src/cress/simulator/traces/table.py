@@ -8,31 +8,29 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
-from cress.core.placing.constraints import check_constraints
 from cress.model.errors import InputError
+from cress.model.family import Database, Service
 from cress.model.job import Condition, Job
-from cress.model.jobfile.licences import licences as read_licences
-from cress.model.jobfile.values import mistakes
 from cress.model.resources import Dimensions
 from cress.model.times import DAY
 from cress.model.units import closest, parse_count, parse_dimension, parse_duration
 from cress.simulator.notes import Notes
 from cress.simulator.order import in_order
 from cress.simulator.tidying import tidy
+from cress.simulator.traces.jobkeys import COLUMNS, WITH_TASKS, template_of
 from cress.simulator.workload import NO_LIMIT, After, Cluster, Ints, Workload, template
 
 Cell: TypeAlias = str | int | float | bool | None
 Columns: TypeAlias = dict[str, Sequence[Cell]]
 
 REQUIRED = ("job", "submit", "run")
-WISHES = ("requirement", "rank", "ports", "max_per_node", "max_per_rack", "application", "licences")
-OPTIONAL = ("time_limit", "group", "user", "priority", "tasks", "gang", "after", "family", *WISHES)
+OPTIONAL = ("time_limit", "group", "user", "priority", "tasks", "gang", "after", "family", "fails", "until", *COLUMNS)
 MOST_TASKS = 10_000_000
 HOW = {condition.value: condition for condition in Condition}
 
@@ -225,7 +223,13 @@ def workload_of(path: Path, columns: Columns, lines: list[int], cluster: Cluster
     after = _after(ids, rows)
     families, family_index = np.unique(np.array(rows.texts("family"), dtype=object), return_inverse=True)
     rows.drop("unknown submit time", np.flatnonzero(submit < 0))
-    rows.drop("unknown run time", np.flatnonzero(run < 0))
+    fails = rows.integers("fails", lambda text: parse_count(text, most=MOST_TASKS), 0)
+    until = rows.integers("until", _duration, NO_LIMIT)
+    early = np.flatnonzero((until != NO_LIMIT) & (until <= submit))
+    rows.drop("malformed line", early, detail="until: not after submit")
+    endless = np.array([isinstance(each.plan, Service | Database) for each in templates], dtype=np.bool_)
+    unknown = run < 0 if template_index is None else (run < 0) & ~endless[template_index]
+    rows.drop("unknown run time", np.flatnonzero(unknown))
     nothing = (tasks < 1) | ~amounts.any(axis=1)
     rows.drop("zero processors", np.flatnonzero(nothing))
     if not rows.good.any():
@@ -258,6 +262,8 @@ def workload_of(path: Path, columns: Columns, lines: list[int], cluster: Cluster
         after=after,
         family_index=family_index.astype(np.int64) if "family" in columns else None,
         family_names=tuple(str(name) for name in families),
+        fails=fails if "fails" in columns else None,
+        until=until if "until" in columns else None,
     )
     if after is not None:
         try:
@@ -297,84 +303,31 @@ def _after(ids: list[str], rows: _Rows) -> After | None:
 
 
 def _templates(rows: _Rows, cluster: Cluster) -> tuple[tuple[Job, ...], Ints | None]:
-    """What the jobs say about their nodes: the distinct wishes, and which one each row has."""
-    if not any(name in rows.columns for name in WISHES):
+    """The distinct templates of the rows' job keys, and the index of that of each row."""
+    names = [name for name in COLUMNS if name in rows.columns]
+    if not names:
         return (template(),), None
+    if any(name in names for name in WITH_TASKS):
+        names += ["tasks", "gang"]
+    licences = dict(cluster.licences)
     known: dict[tuple[str, ...], int] = {}
     found: list[Job] = []
     index = np.zeros(len(rows.line), dtype=np.int64)
     wrong: list[int] = []
     complaint = ""
-    for i, cells in enumerate(zip(*(rows.texts(name) for name in WISHES), strict=True)):
+    for i, cells in enumerate(zip(*(rows.texts(name) for name in names), strict=True)):
         if cells not in known:
             try:
-                found.append(_template(dict(cluster.licences), *cells))
+                found.append(template_of(dict(zip(names, cells, strict=True)), cluster.dimensions, licences))
                 known[cells] = len(found) - 1
             except InputError as error:
                 known[cells] = -1
-                complaint = complaint or f"{error.field}: {error.what}"
+                complaint = complaint or f"{error.field.removeprefix('.')}: {error.what}"
         index[i] = max(0, known[cells])
         if known[cells] < 0:
             wrong.append(i)
     rows.drop("malformed line", np.array(wrong, dtype=np.int64), detail=complaint)
     return tuple(found) or (template(),), index
-
-
-def _template(
-    known: Mapping[str, int],
-    requirement: str,
-    rank: str,
-    ports: str,
-    node: str,
-    rack: str,
-    application: str,
-    licences: str,
-) -> Job:
-    check_constraints(requirement, rank)
-    return template(
-        requirement=requirement,
-        rank=rank,
-        ports=_ports(ports),
-        max_per_node=_bound("max_per_node", node),
-        max_per_rack=_bound("max_per_rack", rack),
-        application=application,
-        licences=_licences(licences, known),
-    )
-
-
-def _bound(name: str, text: str) -> int:
-    try:
-        return parse_count(text, least=0, most=MOST_TASKS) if text else 0
-    except InputError as error:
-        raise error.at(field=name) from error
-
-
-def _licences(text: str, known: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """``matlab``, or several with spaces or commas between: ``matlab=2 ansys``; ``known`` are those of the cluster."""
-    if not text:
-        return ()
-    try:
-        found = read_licences(text.replace(",", " ").split())
-    except InputError as error:
-        raise InputError(str(mistakes(error)[0]), field="licences") from error
-    unknown = [name for name, _ in found if known and name not in known]
-    if unknown:
-        raise InputError(f"there is no licence {unknown[0]!r}", field="licences")
-    return found
-
-
-def _ports(text: str) -> tuple[tuple[str, int], ...]:
-    """Each ``80``, ``http=80``, ``dynamic`` or ``admin=dynamic``."""
-    found = []
-    for word in text.split():
-        name, equals, number = word.rpartition("=")
-        if bool(equals) != bool(name):
-            raise InputError(f"{word!r} is no port", hint="80, http=80, dynamic or admin=dynamic", field="ports")
-        try:
-            found.append((name, 0 if number == "dynamic" else parse_count(number, least=1, most=65_535)))
-        except InputError as error:
-            raise error.at(field="ports") from error
-    return tuple(found)
 
 
 def _amount(name: str, dimensions: Dimensions) -> Callable[[str], int]:

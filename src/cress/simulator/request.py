@@ -1,0 +1,55 @@
+"""What a simulation is asked for, what it will run, and the result of one policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cress.model.options import Options
+from cress.simulator.direct import TOGETHER
+from cress.simulator.groups import PolicyChoice
+from cress.simulator.measures import Analysis, Run
+from cress.simulator.notes import Notes
+from cress.simulator.workload import Ints, Workload
+
+REQUESTED, EXACT = "requested", "exact"
+ESTIMATES = (REQUESTED, EXACT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The arguments of a simulation, as they were given."""
+
+    trace: str
+    out: Path
+    cluster: Path | None = None
+    groups: Path | None = None
+    policies: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    events: str = TOGETHER
+    estimates: str = REQUESTED
+    seed: int = 1
+    check: bool = False
+    attempts: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The workload with its groups, the options and the policies to run; nothing has run yet."""
+
+    request: Request
+    workload: Workload
+    options: Options
+    choices: tuple[PolicyChoice, ...]
+    group_names: tuple[str, ...]
+    group_of: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The run of one policy, with its measures and notes, and where its files go."""
+
+    run: Run
+    analysis: Analysis
+    notes: Notes
+    directory: Path

@@ -1,0 +1,87 @@
+"""Keys of job files in traces: a cell or an entry says the same as the key of a job that is submitted (docs/jobs.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from cress.core.placing.constraints import check_constraints
+from cress.core.placing.submitted_constraints import constrained
+from cress.model.errors import InputError
+from cress.model.job import Job
+from cress.model.jobfile.job import JobSpec, read_job
+from cress.model.jobfile.values import mistakes
+from cress.model.resources import Dimensions
+from cress.model.units import parse_count
+
+# Keys that may be columns of a table.
+COLUMNS = (
+    "requirement",
+    "rank",
+    "nodes",
+    "data_locality",
+    "network_adjacent",
+    "job_dependency",
+    "exclusive_disk",
+    "ports",
+    "max_per_node",
+    "max_per_rack",
+    "application",
+    "licences",
+    "retries",
+    "backoff",
+    "on_partition",
+    "job_failure",
+    "max_running",
+    "type",
+    "minimum",
+    "ready_after",
+    "move_after",
+    "when",
+    "zone",
+    "overlap",
+    "missed",
+)
+# Keys that are checked against these columns too.
+WITH_TASKS = ("type", "minimum", "max_running")
+# "Any number" where a job file leaves the key out.
+ZERO_IS_NONE = ("max_per_node", "max_per_rack", "max_running")
+
+
+def template_of(cells: Mapping[str, str], dimensions: Dimensions, licences: Mapping[str, int]) -> Job:
+    """The template of a row with these cells. Raises ``InputError`` with the key as ``field``."""
+    keys: dict[str, object] = {
+        key: text for key, text in cells.items() if text and not (text == "0" and key in ZERO_IS_NONE)
+    }
+    found = ports(str(keys.pop("ports", "")))
+    if "licences" in keys:
+        keys["licences"] = str(keys["licences"]).replace(",", " ").split()
+    spec, errors = read_job({"command": "true", **keys}, dimensions=dimensions, user="")
+    if errors:
+        raise mistakes(errors[0])[0]
+    return replace(template_of_spec(spec, licences), ports=found)
+
+
+def ports(text: str) -> tuple[tuple[str, int], ...]:
+    """The ports in a cell, each ``80``, ``http=80``, ``dynamic`` or ``admin=dynamic``."""
+    found = []
+    for word in text.split():
+        name, equals, number = word.rpartition("=")
+        if bool(equals) != bool(name):
+            raise InputError(f"{word!r} is not a port", hint="80, http=80, dynamic or admin=dynamic", field="ports")
+        try:
+            found.append((name, 0 if number == "dynamic" else parse_count(number, least=1, most=65_535)))
+        except InputError as error:
+            raise error.at(field="ports") from error
+    return tuple(found)
+
+
+def template_of_spec(spec: JobSpec, licences: Mapping[str, int]) -> Job:
+    """The template of a job as it was submitted. Raises ``InputError`` with the key as ``field``."""
+    (job,) = constrained([replace(spec, place="", job=replace(spec.job, after=(), family=0))])
+    check_constraints(job.requirement, job.rank)
+    unknown = [name for name, _ in job.licences if licences and name not in licences]
+    if unknown:
+        raise InputError(f"there is no licence {unknown[0]!r}", hint="licences: in the cluster file", field="licences")
+    return replace(job, id=0, group="", request=(), name="", user="", tasks=1, gang=False, priority=0, time_limit=None)

@@ -1,0 +1,251 @@
+"""Workloads with what production has: retries, services, cron jobs, drains, outages, cancellations, in job files and tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cress.model.errors import InputError
+from cress.model.job import JobType
+from cress.model.times import SECOND
+from cress.simulator import run
+from cress.simulator.attempts import How, JobEnd
+from cress.simulator.request import Request, Result
+
+NODES = "nodes:\n  - {name: n, count: 2, resource: '<4>'}\n"
+
+# (job, task, node, start, end in seconds, how it ended)
+Attempt = tuple[str, int, str, int, int, str]
+
+
+def simulated(folder: Path, jobs: str, cluster: str = NODES, *, suffix: str = "yaml") -> Result:
+    """The run of this trace with every invariant checked after every moment."""
+    (folder / "c.yaml").write_text(cluster)
+    (folder / f"jobs.{suffix}").write_text(jobs)
+    plan = run.plan(
+        Request(trace=str(folder / f"jobs.{suffix}"), out=folder / "out", cluster=folder / "c.yaml", check=True)
+    )
+    return run.simulate(plan, plan.choices[0])
+
+
+def attempts(result: Result) -> list[Attempt]:
+    """The attempts in the order of their starts."""
+    work, each = result.run.workload, result.run.attempts
+    columns = (each.job, each.task, each.node, each.start // SECOND, each.end // SECOND, each.how)
+    return [
+        (work.ids[job], task, work.cluster.nodes[node].name, start, end, How(how).name.lower())
+        for job, task, node, start, end, how in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+
+
+def ends(result: Result) -> dict[str, str]:
+    """How each job ended."""
+    return {
+        name: JobEnd(end).name.lower()
+        for name, end in zip(result.run.workload.ids, result.run.history.ends.tolist(), strict=True)
+    }
+
+
+# --- retries ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_that_fails_is_tried_again_after_its_backoff_which_doubles(tmp_path: Path) -> None:
+    result = simulated(tmp_path, "job,submit,run,cpu,retries,backoff,fails\na,0,100,1,2,20s,2\n", suffix="csv")
+    # As in tests/lifecycle/test_retries.py: 20 s after the first failure, 40 s after the second.
+    assert attempts(result) == [
+        ("a", 0, "n-1", 0, 100, "failed"),
+        ("a", 0, "n-1", 120, 220, "failed"),
+        ("a", 0, "n-1", 260, 360, "finished"),
+    ]
+    assert ends(result) == {"a": "finished"}
+    assert result.analysis.summary["attempts_failed"] == 2
+
+
+def test_a_task_that_fails_once_more_than_it_is_tried_again_fails_its_job(tmp_path: Path) -> None:
+    table = (
+        "job,submit,run,cpu,retries,backoff,fails,after\na,0,100,1,1,20s,2,\nnext,0,5,1,,,,a\nclean,0,5,1,,,,a:failed\n"
+    )
+    result = simulated(tmp_path, table, suffix="csv")
+    assert [row[-1] for row in attempts(result)] == ["failed", "failed", "finished"]
+    assert ends(result) == {"a": "failed", "next": "cancelled", "clean": "finished"}
+    assert result.analysis.times.start[2] == 220 * SECOND
+    summary = result.analysis.summary
+    assert (summary["jobs_failed"], summary["jobs_cancelled"], summary["jobs_waiting"]) == (1, 1, 0)
+
+
+def test_a_gang_fails_and_is_tried_again_as_a_whole(tmp_path: Path) -> None:
+    table = "job,submit,run,cpu,tasks,gang,retries,backoff,fails\na,0,100,4,2,true,1,10s,1\n"
+    result = simulated(tmp_path, table, suffix="csv")
+    # One failure counts for the gang; the other task, which ends at the same moment, is tried again with it.
+    assert [(row[3], row[4], row[-1] == "finished") for row in attempts(result)] == [
+        (0, 100, False), (0, 100, False), (110, 210, True), (110, 210, True),
+    ]  # fmt: skip
+
+
+def test_a_task_cut_at_its_time_limit_is_tried_again_too(tmp_path: Path) -> None:
+    result = simulated(tmp_path, "job,submit,run,time_limit,cpu,retries,backoff\na,0,100,60,1,1,10s\n", suffix="csv")
+    assert [(row[3], row[4], row[-1]) for row in attempts(result)] == [(0, 60, "failed"), (70, 130, "finished")]
+    assert result.analysis.summary["jobs_killed"] == 1
+
+
+# --- services and cron jobs ------------------------------------------------------------------------------------------
+
+
+def test_a_service_moves_to_another_node_when_its_own_fails_and_ends_when_it_is_cancelled(tmp_path: Path) -> None:
+    jobs = "jobs:\n  - {name: web, type: service, tasks: 2, resource: <1>, until: 10min}\n"
+    result = simulated(tmp_path, jobs, NODES + "outages:\n  - {node: n-1, from: 60s, to: 2min}\n")
+    # The tasks of a service go to different nodes; that of the failed one starts again at once on the other.
+    assert attempts(result) == [
+        ("web", 0, "n-1", 0, 60, "lost"),
+        ("web", 1, "n-2", 0, 605, "stopped"),
+        ("web", 0, "n-2", 60, 605, "stopped"),
+    ]
+    assert ends(result) == {"web": "cancelled"}
+
+
+def test_a_service_without_an_end_runs_as_long_as_the_simulation(tmp_path: Path) -> None:
+    jobs = (
+        "jobs:\n  - {name: web, type: service, resource: <3>}\n  - {name: one, submit: 20s, run: 50s, resource: <4>}\n"
+    )
+    result = simulated(tmp_path, jobs)
+    assert attempts(result) == [("web", 0, "n-1", 0, 70, "running"), ("one", 0, "n-2", 20, 70, "finished")]
+    assert ends(result) == {"web": "kept", "one": "finished"}
+
+
+def test_a_task_of_a_service_that_ends_is_started_again_after_its_backoff(tmp_path: Path) -> None:
+    jobs = "jobs:\n  - {name: web, type: service, resource: <1>, run: 30s, backoff: 5s, until: 100s}\n"
+    result = simulated(tmp_path, jobs)
+    # As in tests/lifecycle/test_services.py: the wait doubles with every end in a row.
+    assert [(row[3], row[4]) for row in attempts(result)] == [(0, 30), (35, 65), (75, 105)]
+
+
+def test_a_cron_job_runs_at_its_moments_for_a_day(tmp_path: Path) -> None:
+    # Second 0 is a Monday, 00:00 UTC.
+    jobs = (
+        "jobs:\n"
+        "  - {name: hourly, type: cron, when: '30 * * * *', run: 10min, resource: <1>, until: 24h}\n"
+        "  - {name: berlin, type: cron, when: '0 8 * * 1-5', zone: Europe/Berlin, run: 1min, resource: <1>, until: 24h}\n"
+    )
+    result = simulated(tmp_path, jobs)
+    starts: dict[str, list[int]] = {}
+    for name, _, _, start, end, how in attempts(result):
+        assert (how, end - start) == ("finished", 600 if name == "hourly" else 60)
+        starts.setdefault(name, []).append(start)
+    assert starts == {"hourly": [1800 + 3600 * hour for hour in range(24)], "berlin": [7 * 3600]}
+    assert ends(result) == {"hourly": "cancelled", "berlin": "cancelled"}
+
+
+@pytest.mark.parametrize(
+    ("overlap", "runs"),
+    [
+        ("forbid", [(0, 90, "finished"), (120, 210, "finished"), (240, 290, "stopped")]),
+        ("allow", [(0, 90, "finished"), (60, 150, "finished"), (120, 210, "finished"), (180, 270, "finished"), (240, 290, "stopped")]),
+        ("replace", [(0, 65, "stopped"), (65, 125, "stopped"), (125, 185, "stopped"), (185, 245, "stopped"), (245, 290, "stopped")]),
+    ],
+)  # fmt: skip
+def test_runs_of_a_cron_job_that_overlap(tmp_path: Path, overlap: str, runs: list[tuple[int, int, str]]) -> None:
+    jobs = f"jobs:\n  - {{name: c, type: cron, when: '* * * * *', submit: 59s, run: 90s, resource: <1>, overlap: {overlap}, until: 345s}}\n"
+    result = simulated(tmp_path, jobs)
+    # From the first run on; one that is replaced, or cancelled with its job at 345 s, is gone 5 s later.
+    assert [(start - 60, end - 60, how) for *_, start, end, how in attempts(result)] == runs
+
+
+# --- drains ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_drained_node_takes_nothing_and_is_empty_at_the_deadline_until_it_is_opened(tmp_path: Path) -> None:
+    cluster = NODES + "drains:\n  - {node: n-1, from: 20s, deadline: 30s, to: 200s}\n"
+    table = "job,submit,run,cpu\nlong,0,100,4\nshort,0,40,4\nlate,30,10,4\n"
+    result = simulated(tmp_path, table, cluster, suffix="csv")
+    # At 50 what still runs on n-1 is stopped, and gone after its grace; meanwhile n-2 has been free since 40.
+    assert attempts(result) == [
+        ("long", 0, "n-1", 0, 55, "stopped"),
+        ("short", 0, "n-2", 0, 40, "finished"),
+        ("late", 0, "n-2", 40, 50, "finished"),
+        ("long", 0, "n-2", 55, 155, "finished"),
+    ]
+    assert result.analysis.summary["attempts_stopped"] == 1
+
+
+def test_a_task_that_ends_before_the_deadline_is_not_stopped(tmp_path: Path) -> None:
+    cluster = NODES + "drains:\n  - {node: n-1, from: 20s, deadline: 1h}\n"
+    result = simulated(tmp_path, "job,submit,run,cpu\na,0,100,4\nb,30,10,4\n", cluster, suffix="csv")
+    assert attempts(result) == [("a", 0, "n-1", 0, 100, "finished"), ("b", 0, "n-2", 30, 40, "finished")]
+
+
+# --- a schedule by hand ----------------------------------------------------------------------------------------------
+
+EVENING = """jobs:
+  - {name: web, type: service, tasks: 2, resource: <1>, until: 400s}
+  - {name: prepare, run: 50s, resource: <3>, retries: 1, backoff: 10s, fails: 1}
+  - {name: train, run: 100s, tasks: 2, gang: true, resource: <3>, after: prepare}
+  - {name: tidy, type: cron, when: '*/5 * * * *', run: 20s, resource: <1>, submit: 10s, until: 400s}
+  - {name: never, run: 10s, resource: <1>, after: {prepare: failed}}
+"""
+
+
+def test_a_schedule_worked_out_by_hand(tmp_path: Path) -> None:
+    cluster = NODES + "outages:\n  - {node: n-2, from: 180s, to: 200s}\n"
+    result = simulated(tmp_path, EVENING, cluster)
+    found = attempts(result)
+    # web has one core of each node. prepare fails at 50 and runs again from 60 to 110. The gang train starts at 110 with three
+    # cores of each node. At 180 n-2 fails: a part of train is lost, and the other one is gone at 185. The gang was submitted
+    # before the tasks of web were made, so it is ahead of web's lost task (FIFO); both wait until n-2 is back.
+    assert [row for row in found if row[0] == "prepare"] == [
+        ("prepare", 0, "n-1", 0, 50, "failed"), ("prepare", 0, "n-1", 60, 110, "finished"),
+    ]  # fmt: skip
+    assert [row[2:] for row in found if row[0] == "train"] == [
+        ("n-1", 110, 185, "stopped"), ("n-2", 110, 180, "lost"), ("n-1", 200, 300, "finished"), ("n-2", 200, 300, "finished"),
+    ]  # fmt: skip
+    assert [row[2:] for row in found if row[0] == "web"] == [
+        ("n-1", 0, 405, "stopped"), ("n-2", 0, 180, "lost"), ("n-2", 200, 405, "stopped"),
+    ]  # fmt: skip
+    assert [row[3:] for row in found if row[0] == "tidy"] == [(300, 320, "finished")]
+    assert ends(result) == {
+        "web": "cancelled", "prepare": "finished", "train": "finished", "tidy": "cancelled", "never": "cancelled",
+    }  # fmt: skip
+
+
+# --- what is read ----------------------------------------------------------------------------------------------------
+
+
+def test_a_table_and_a_file_of_jobs_say_the_same(tmp_path: Path) -> None:
+    table = "job,submit,run,cpu,memory,type,when,overlap,until\nc,10,20,1,1G,cron,*/10 * * * *,allow,1h\n"
+    file = "jobs:\n  - {name: c, submit: 10s, run: 20s, resource: '<1, 1G>', type: cron, when: '*/10 * * * *', overlap: allow, until: 1h}\n"
+    cluster = "nodes:\n  - {name: n, resource: '<4, 8G>'}\n"
+    one, two = (simulated(tmp_path, text, cluster, suffix=end) for text, end in ((table, "csv"), (file, "yaml")))
+    assert one.run.workload.template(0) == two.run.workload.template(0)
+    assert one.run.workload.template(0).type is JobType.CRON
+    assert attempts(one) == attempts(two)
+    assert [row[3] for row in attempts(one)] == [600 * i for i in range(1, 6)]
+
+
+MISTAKES = {
+    "a key that is not known": ("jobs:\n  - {name: a, run: 1s, retry: 1}\n", "jobs.yaml:2: jobs[0].retry: "),
+    "a key of another type": ("jobs:\n  - name: a\n    run: 1s\n    when: '* * * * *'\n", "jobs.yaml:4: jobs[0].when: belongs to jobs of type cron"),
+    "no run time": ("jobs:\n  - {name: a, run: 1s}\n  - {name: b}\n", "jobs.yaml:3: jobs[1].run: is missing"),
+    "no time": ("jobs:\n  - {name: a, run: soon}\n", "jobs.yaml:2: jobs[0].run: "),
+    "an end before the beginning": ("jobs:\n  - {name: a, run: 1s, submit: 10s, until: 5s}\n", "jobs.yaml:2: jobs[0].until: is not after submit"),
+    "a licence that is not there": ("jobs:\n  - {name: a, run: 1s, licences: ansis}\n", "jobs.yaml:2: jobs[0].licences: there is no licence 'ansis'"),
+    "a clause": ("jobs:\n  - {name: a, run: 1s, requirement: 'GCC >='}\n", "jobs.yaml:2: jobs[0].requirement: "),
+    "after a job that is not there": ("jobs:\n  - {name: a, run: 1s, after: b}\n", "jobs.yaml:2: jobs[0].after: "),
+    "a dag": ("jobs:\n  - {name: a, type: dag, run: 1s, steps: {b: {command: 'true'}}}\n", "jobs.yaml:2: jobs[0].type: dags are not read"),
+    "no jobs": ("cluster: a\n", "jobs.yaml: jobs: "),
+    "nothing that ends": ("jobs:\n  - {name: a, type: service}\n", "no job of the trace ends"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_in_a_file_of_jobs_have_their_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        simulated(tmp_path, text, NODES + "licences: {ansys: 1}\n")
+    assert message in str(caught.value)
+
+
+def test_a_job_that_a_live_cluster_would_refuse_is_noted_and_the_others_run(tmp_path: Path) -> None:
+    table = "job,submit,run,cpu,type,when,until\na,0,10,1,,,\nb,0,10,1,cron,61 * * * *,1h\nc,0,10,1,,,\n"
+    result = simulated(tmp_path, table, suffix="csv")
+    assert ends(result) == {"a": "finished", "b": "refused", "c": "finished"}
+    (note,) = [each for each in result.notes.sentences() if "not accepted" in each]
+    assert note.startswith("1 × not accepted: refused (line 3) [")
