@@ -163,14 +163,14 @@ def _documented(title: str) -> dict[str, str]:
         ("jobs.csv", tables.COLUMNS),
         ("dags.csv", tables.DAG_COLUMNS),
         ("attempts.csv", tables.ATTEMPT_COLUMNS),
-        ("What is odd in a trace", TREATMENTS),
+        ("Notes on a trace", TREATMENTS),
     ],
     ids=["measures", "groups", "columns", "dags", "attempts", "notes"],
 )
 def test_the_guide_lists_what_the_code_gives(title: str, code: dict[str, str]) -> None:
     found = _documented(title)
     assert list(found) == list(code)
-    if title != "What is odd in a trace":
+    if title != "Notes on a trace":
         assert found == code
 
 

@@ -131,7 +131,7 @@ def test_a_broken_archive_is_refused(tmp_path: Path) -> None:
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("")
-    with pytest.raises(InputError, match=r"a\.txt: the format of this trace is not known \(one of \.swf"):
+    with pytest.raises(InputError, match=r"a\.txt: unknown trace format \(one of \.swf"):
         load_workload(str(tmp_path / "a.txt"), None, 1)
     with pytest.raises(InputError, match=r"b\.swf: no such file"):
         load_workload(str(tmp_path / "b.swf"), None, 1)

@@ -289,7 +289,7 @@ class DirectRun:
         return TaskEnded(attempt, Outcome.PREEMPTED)
 
     def _decide(self, now: int) -> int:
-        """Passes until nothing is left to do; carries the decisions out. Returns their number."""
+        """Passes until nothing is left to do; carries the decisions out. Returns the number of starts and stops."""
         core = self._core
         if self._check:
             self._validate(now)
@@ -297,17 +297,19 @@ class DirectRun:
         while True:
             decisions = core.decide(now)
             if decisions.items:
-                count += len(decisions.items)
-                self._carry_out(now, decisions)
+                count += self._carry_out(now, decisions)
             if not decisions.more:
                 break
         if self._check:
             self._validate(now)
         return count
 
-    def _carry_out(self, now: int, decisions: Decisions) -> None:
+    def _carry_out(self, now: int, decisions: Decisions) -> int:
+        """Start and stop attempts; returns how many."""
         running = self._running
+        count = 0
         for decision in decisions.items:
+            count += 1
             if type(decision) is Start:
                 job = decision.job - 1
                 node = self._node_index[decision.node]
@@ -317,6 +319,9 @@ class DirectRun:
                 running.stop(decision.attempt, now + decision.grace, How.PREEMPTED)
             elif type(decision) is Stop:
                 running.stop(decision.attempt, now + STOP_GRACE, How.STOPPED)
+            else:
+                count -= 1
+        return count
 
     def _validate(self, now: int) -> None:
         broken = self._core.validate()
