@@ -130,7 +130,9 @@ def test_pods_are_no_cluster(tmp_path: Path) -> None:
     (tmp_path / "pods.csv").write_text(PODS)
     with pytest.raises(InputError) as caught:
         load_cluster(tmp_path / "pods.csv")
-    assert str(caught.value).startswith(f"{tmp_path / 'pods.csv'}: this is a list of pods, not of nodes (cress simulate ")
+    assert str(caught.value).startswith(
+        f"{tmp_path / 'pods.csv'}: this is a list of pods, not of nodes (cress simulate "
+    )
 
 
 @pytest.mark.parametrize("header", ["sn,cpu_milli,memory_mib,gpu,model", "name,cpu,memory,network,disk_read"])

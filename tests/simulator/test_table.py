@@ -186,7 +186,7 @@ def test_what_a_job_wants_of_its_nodes_is_in_a_table(tmp_path: Path, cluster: Cl
     )
     work = load_workload(str(tmp_path / "jobs.csv"), cluster, 1)
     assert work.template(0) == template(
-        requirement='GCC >= 4.5 && Rack in ("r1","r2")', rank="IdleCPU", ports=(("", 80), ("admin", 0)),
+        requirement='GCC >= 4.5 && Rack in ("r1", "r2")', rank="IdleCPU", ports=(("", 80), ("admin", 0)),
         max_per_node=1, max_per_rack=2, application="shop",
     )  # fmt: skip
     assert work.template(1) == template()
