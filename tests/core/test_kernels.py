@@ -7,6 +7,7 @@ tables: nodes without some dimensions, nodes that take nothing, leases without a
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -42,7 +43,11 @@ from cress.core.kernels.holding import (
     next_candidate,
 )
 from cress.core.placing.balance import Balance
-from cress.core.tables.cluster import Cluster, Shape
+from cress.core.placing.fit import Fit
+from cress.core.placing.matching import Matching
+from cress.core.placing.shape import Shape
+from cress.core.tables.cluster import Cluster
+from cress.core.tables.leases import Leases
 from cress.model.node import Node
 from cress.model.options import Options
 from cress.model.resources import BASE_DIMENSIONS, Dimensions
@@ -170,25 +175,39 @@ class PlainChoice:
         return mean * (F(1.0 / len(mine)) if mine else F(0))
 
 
+class CoreTables:
+    """Nodes, leases and shapes without a scheduler."""
+
+    def __init__(self, dimensions: Dimensions, balanced: Iterable[str]) -> None:
+        self.cluster = Cluster(dimensions, balanced)
+        self.leases = Leases(self.cluster)
+        self.matching = Matching(self.cluster)
+        self.fit = Fit(self.cluster, self.matching)
+
+
 @dataclass
 class Tables:
     """A random cluster and its plain twin."""
 
     draw: random.Random
     dimensions: Dimensions
-    cluster: Cluster
+    tables: CoreTables
     balance: Balance
     plain: PlainChoice
     shapes: list[Shape]
     held: list[tuple[int, int, Shape]] = field(default_factory=list)
 
+    @property
+    def cluster(self) -> Cluster:
+        return self.tables.cluster
+
     def place(self, shape: Shape, end: int = 10) -> tuple[int, int]:
         """The node of the kernel and of the twin."""
         expected = self.plain.choose(shape.request, self.balance.pending)
-        slot = self.cluster.take_slot(end)
+        slot = self.tables.leases.take_slot(end)
         f = self.balance.place(shape, slot, end)
         if f < 0:
-            self.cluster.return_slot(slot, end)
+            self.tables.leases.return_slot(slot, end)
         else:
             self.held.append((slot, f, shape))
             self.charge(f, shape, 1)
@@ -196,7 +215,7 @@ class Tables:
 
     def release(self) -> None:
         slot, f, shape = self.held.pop(self.draw.randrange(len(self.held)))
-        self.cluster.release(slot)
+        self.tables.leases.release(slot)
         self.charge(f, shape, -1)
 
     def charge(self, f: int, shape: Shape, sign: int) -> None:
@@ -217,7 +236,8 @@ def tables(seed: int, custom: int, count: int, *, alike: bool = False, **options
     dimensions = Dimensions(tuple(f"x{i}" for i in range(custom)))
     k_count = len(dimensions)
     settings = Options(balance_dimensions=("cpu", "memory"), **options)
-    cluster = Cluster(dimensions, settings.balance_dimensions)
+    tables = CoreTables(dimensions, settings.balance_dimensions)
+    cluster = tables.cluster
     initial = [1.0 / len(cluster.dims)] * len(cluster.dims)
     plain = PlainChoice([int(k) for k in cluster.dims], settings, initial)
 
@@ -229,14 +249,14 @@ def tables(seed: int, custom: int, count: int, *, alike: bool = False, **options
         offers = same if alike else capacity()
         cluster.add_node(Node(name=f"n{i}", capacity=offers))
         plain.nodes.append(PlainNode(offers, list(offers)))
-    balance = Balance(cluster, settings)
+    balance = Balance(cluster, tables.fit, settings)
     shapes = []
     for _ in range(6):
         request = tuple(draw.choice((0, 0, 1, 2, 3)) for _ in range(k_count))
-        shape = cluster.shape(request, 1)
-        cluster.want(shape)
+        shape = tables.fit.shape(request, 1)
+        tables.fit.want(shape)
         shapes.append(shape)
-    return Tables(draw, dimensions, cluster, balance, plain, shapes)
+    return Tables(draw, dimensions, tables, balance, plain, shapes)
 
 
 CUSTOM = [0, 1, 4, 5, 6, 7, 14]  # 2, 3, 6, 7, 8, 9 and 16 balanced dimensions: every width, full and not
@@ -293,9 +313,9 @@ def test_a_gang_is_placed_as_its_tasks_one_by_one() -> None:
     for seed in range(4):
         both, single = (tables(seed, 1, 20, balance_threshold=1) for _ in range(2))
         shape, twin = both.shapes[seed], single.shapes[seed]
-        room = both.cluster.copies_free(shape)
+        room = both.tables.fit.copies_free(shape)
         size = min(9, room)
-        slots = [both.cluster.take_slot(5) for _ in range(size)]
+        slots = [both.tables.leases.take_slot(5) for _ in range(size)]
         assert both.balance.place_many(shape, slots, 5) == [single.place(twin)[0] for _ in range(size)]
         assert both.balance.cursor == single.balance.cursor
 
@@ -307,13 +327,14 @@ def test_a_node_without_any_weighted_dimension_is_perfectly_balanced_and_no_bett
         balance_dimensions=("cpu", "memory"), balance_weights=("initial",),
         initial_weights=(("cpu", 1.0), ("memory", 0.0)), balance_threshold=0,
     )  # fmt: skip
-    cluster = Cluster(dimensions, settings.balance_dimensions)
+    tables = CoreTables(dimensions, settings.balance_dimensions)
+    cluster = tables.cluster
     cluster.add_node(Node(name="with", capacity=dimensions.vector(cpu=8, disk_write=9)))
     cluster.add_node(Node(name="without", capacity=dimensions.vector(memory=8, disk_write=9)))
-    balance = Balance(cluster, settings)
-    shape = cluster.shape(dimensions.vector(disk_write=1), 1)
-    cluster.want(shape)
-    assert balance.place(shape, cluster.take_slot(5), 5) == 0
+    balance = Balance(cluster, tables.fit, settings)
+    shape = tables.fit.shape(dimensions.vector(disk_write=1), 1)
+    tables.fit.want(shape)
+    assert balance.place(shape, tables.leases.take_slot(5), 5) == 0
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -394,7 +415,8 @@ def test_holding_giving_back_and_the_fit_of_every_shape(seed: int) -> None:
     draw = random.Random(seed)
     dimensions = Dimensions(tuple(f"x{i}" for i in range(seed % 3)))
     k_count = len(dimensions)
-    cluster = Cluster(dimensions, ("cpu", "memory"))
+    tables = CoreTables(dimensions, ("cpu", "memory"))
+    cluster = tables.cluster
     nodes: list[PlainNode] = []
     leases: dict[int, PlainLease] = {}
     shapes: list[Shape] = []
@@ -406,18 +428,18 @@ def test_holding_giving_back_and_the_fit_of_every_shape(seed: int) -> None:
             cluster.add_node(Node(name=f"n{len(nodes)}", capacity=capacity))
             nodes.append(PlainNode(capacity, list(capacity)))
         elif action < 0.2 or not shapes:
-            shape = cluster.shape(tuple(draw.choice((0, 0, 1, 2)) for _ in range(k_count)), 1)
-            cluster.want(shape)
+            shape = tables.fit.shape(tuple(draw.choice((0, 0, 1, 2)) for _ in range(k_count)), 1)
+            tables.fit.want(shape)
             shapes.append(shape)
         elif action < 0.3 and leases:
             slot = draw.choice(list(leases))
-            cluster.release(slot)
+            tables.leases.release(slot)
             del leases[slot]
         elif action < 0.4 and leases:
             slot = draw.choice(list(leases))
             number += 1
             leases[slot].end, leases[slot].number = draw.randrange(9), number
-            cluster.set_end(slot, leases[slot].end)
+            tables.leases.set_end(slot, leases[slot].end)
         elif action < 0.45:
             f = draw.randrange(len(nodes))
             nodes[f].usable = not nodes[f].usable
@@ -428,7 +450,7 @@ def test_holding_giving_back_and_the_fit_of_every_shape(seed: int) -> None:
             if fitting:
                 f, end = draw.choice(fitting), draw.choice((*range(9), NEVER))
                 number += 1
-                leases[cluster.hold(f, shape, end)] = PlainLease(f, end, shape.request, number)
+                leases[tables.leases.hold(f, shape.row, end)] = PlainLease(f, end, shape.request, number)
         check_tables(cluster, nodes, leases)
     assert len(leases) > 5
 
@@ -439,11 +461,12 @@ def test_the_next_candidate_and_the_count_of_what_a_queue_lacks(seed: int) -> No
     dimensions = Dimensions()
     k_count = len(dimensions)
     gap = 2**62
-    cluster = Cluster(dimensions, ())
+    tables = CoreTables(dimensions, ())
+    cluster = tables.cluster
     for i in range(4):
         cluster.add_node(Node(name=f"n{i}", capacity=tuple(draw.randrange(4) for _ in range(k_count))))
     for _ in range(8):
-        cluster.want(cluster.shape(tuple(draw.choice((0, 0, 0, 1, 3)) for _ in range(k_count)), 1))
+        tables.fit.want(tables.fit.shape(tuple(draw.choice((0, 0, 0, 1, 3)) for _ in range(k_count)), 1))
     rows = cluster.rows
     shape_of = np.array([draw.randrange(cluster.row_count) for _ in range(50)])
     limit_of = np.array([draw.choice((1, 5, 9, gap)) for _ in range(50)])
@@ -471,11 +494,12 @@ def test_clauses_keep_shapes_off_nodes(seed: int) -> None:
     draw = random.Random(seed)
     dimensions = Dimensions()
     k_count = len(dimensions)
-    cluster = Cluster(dimensions, ("cpu", "memory"))
+    tables = CoreTables(dimensions, ("cpu", "memory"))
+    cluster = tables.cluster
     shapes = []
     for _ in range(4):
-        shape = cluster.shape(tuple(draw.choice((0, 0, 1, 2)) for _ in range(k_count)), 1)
-        cluster.want(shape)
+        shape = tables.fit.shape(tuple(draw.choice((0, 0, 1, 2)) for _ in range(k_count)), 1)
+        tables.fit.want(shape)
         shapes.append(shape)
     first = [[0] * 12 for _ in shapes]
     slots: list[int] = []
@@ -491,18 +515,18 @@ def test_clauses_keep_shapes_off_nodes(seed: int) -> None:
             before = [cluster.node_stamp(f) for f in range(12)]
             changed = {f for f, clause in zip(places, clauses, strict=True) if mine[f] != clause}
             cleared = any(f in changed and not clause for f, clause in zip(places, clauses, strict=True))
-            assert cluster.exclude(shape, np.array(places), np.array(clauses, np.int8)) is cleared
+            assert tables.matching.exclude(shape, np.array(places), np.array(clauses, np.int8)) is cleared
             assert {f for f in range(12) if cluster.node_stamp(f) != before[f]} == changed
             for f, clause in zip(places, clauses, strict=True):
                 mine[f] = clause
         elif action < 0.5:
             cluster.cordon(draw.randrange(12), draw.choice((None, "repair")))
         elif action < 0.6 and slots:
-            cluster.release(slots.pop(draw.randrange(len(slots))))
+            tables.leases.release(slots.pop(draw.randrange(len(slots))))
         else:
             places = np.flatnonzero(cluster.lack[shape.row, :12] == 0).tolist()
             if places:
-                slots.append(cluster.hold(draw.choice(places), shape, draw.randrange(9)))
+                slots.append(tables.leases.hold(draw.choice(places), shape.row, draw.randrange(9)))
         starved = 0
         for shape, mine in zip(shapes, first, strict=True):
             counts = [0] * k_count
@@ -607,12 +631,15 @@ def booking_for(shape: Shape, start: int, nodes: list[tuple[int, int]]) -> Reser
     return Reservation(cast(JobState, SimpleNamespace(shape=shape)), start, nodes, -1)
 
 
-def random_time_line(seed: int, *, bookings: bool) -> tuple[random.Random, Cluster, Timeline, PlainTime, list[Shape]]:
+def random_time_line(
+    seed: int, *, bookings: bool
+) -> tuple[random.Random, CoreTables, Timeline, PlainTime, list[Shape]]:
     draw = random.Random(seed)
     dimensions = Dimensions()
     k_count = len(BASE_DIMENSIONS)
-    cluster = Cluster(dimensions, ("cpu", "memory"))
-    timeline = Timeline(cluster)
+    tables = CoreTables(dimensions, ("cpu", "memory"))
+    cluster = tables.cluster
+    timeline = Timeline(cluster, tables.fit)
     now = 20
     plain = PlainTime(cluster, now)
     for i in range(draw.randint(1, 6)):
@@ -620,15 +647,15 @@ def random_time_line(seed: int, *, bookings: bool) -> tuple[random.Random, Clust
     shapes = []
     for size in (1, 1, 1, 2, 3, 4):
         request = tuple(draw.randint(0, 3) if k < 3 else 0 for k in range(k_count))
-        shape = cluster.shape(request if any(request) else (1, *request[1:]), size)
-        cluster.want(shape)
+        shape = tables.fit.shape(request if any(request) else (1, *request[1:]), size)
+        tables.fit.want(shape)
         shapes.append(shape)
     for number in range(draw.randint(0, 25)):
         shape = draw.choice(shapes)
         fitting = np.flatnonzero(cluster.lack[shape.row, : cluster.node_count] == 0).tolist()
         if fitting:
             f, end = draw.choice(fitting), draw.choice((10, 19, 20, 21, 25, 30, draw.randint(20, 60), NEVER))
-            cluster.hold(f, shape, end)
+            tables.leases.hold(f, shape.row, end)
             plain.leases.append(PlainLease(f, end, shape.request, number))
     if draw.random() < 0.4:
         cluster.cordon(draw.randrange(cluster.node_count), "repair")
@@ -636,7 +663,7 @@ def random_time_line(seed: int, *, bookings: bool) -> tuple[random.Random, Clust
         if draw.random() < 0.3:
             places = draw.sample(range(cluster.node_count), draw.randint(1, cluster.node_count))
             plain.excluded[shape] = set(places)
-            cluster.exclude(shape, np.array(places), np.array([draw.randint(1, 31) for _ in places], np.int8))
+            tables.matching.exclude(shape, np.array(places), np.array([draw.randint(1, 31) for _ in places], np.int8))
     for _ in range(draw.randint(1, 5) if bookings else 0):
         shape, duration = draw.choice(shapes), draw.choice((1, 5, 20, NEVER))
         slot = timeline.earliest(shape, duration, now)
@@ -647,7 +674,7 @@ def random_time_line(seed: int, *, bookings: bool) -> tuple[random.Random, Clust
         plain.bookings.append((made, min(slot.start + duration, NEVER)))
         if draw.random() < 0.3:
             timeline.enforce(made, False)
-    return draw, cluster, timeline, plain, shapes
+    return draw, tables, timeline, plain, shapes
 
 
 @pytest.mark.parametrize("bookings", [False, True], ids=["leases", "leases and bookings"])
@@ -683,7 +710,8 @@ def test_a_gang_fits_before_a_time_only_if_its_earliest_time_is_before_it() -> N
 def test_the_earliest_time_is_right_again_after_every_change() -> None:
     """What is remembered per node holds only until the node changes."""
     for seed in range(60):
-        draw, cluster, timeline, plain, shapes = random_time_line(seed, bookings=False)
+        draw, made, timeline, plain, shapes = random_time_line(seed, bookings=False)
+        cluster = made.cluster
         singles = [shape for shape in shapes if shape.size == 1]
         for _ in range(12):
             shape = draw.choice(singles)
@@ -693,7 +721,7 @@ def test_the_earliest_time_is_right_again_after_every_change() -> None:
             fitting = np.flatnonzero(cluster.lack[shape.row, : cluster.node_count] == 0).tolist()
             if fitting:
                 f, end = draw.choice(fitting), draw.randint(20, 60)
-                cluster.hold(f, shape, end)
+                made.leases.hold(f, shape.row, end)
                 plain.leases.append(PlainLease(f, end, shape.request, 0))
             plain.now += draw.choice((0, 0, 1, 7))
 
@@ -710,7 +738,8 @@ def test_copies_that_may_start_now() -> None:
 def test_nodes_on_which_a_booking_would_be_delayed_are_marked() -> None:
     marked = 0
     for seed in range(150):
-        draw, cluster, timeline, plain, shapes = random_time_line(seed, bookings=True)
+        draw, made, timeline, plain, shapes = random_time_line(seed, bookings=True)
+        cluster = made.cluster
         for shape in shapes:
             duration = draw.choice((1, 3, 10, NEVER))
             count = timeline.screen(shape, duration, plain.now)
@@ -727,7 +756,8 @@ def test_nodes_on_which_a_booking_would_be_delayed_are_marked() -> None:
 def test_whether_a_reservation_that_was_set_aside_still_holds() -> None:
     answers = set()
     for seed in range(150):
-        draw, cluster, timeline, plain, shapes = random_time_line(seed, bookings=True)
+        draw, made, timeline, plain, shapes = random_time_line(seed, bookings=True)
+        cluster = made.cluster
         shape, duration = draw.choice(shapes), draw.choice((5, 20))
         slot = timeline.earliest(shape, duration, plain.now)
         if slot is None:
@@ -737,13 +767,13 @@ def test_whether_a_reservation_that_was_set_aside_still_holds() -> None:
         if draw.random() < 0.2:
             place = slot.nodes[0][0]
             plain.excluded.setdefault(shape, set()).add(place)
-            cluster.exclude(shape, np.array([place]), np.array([1], np.int8))
+            made.matching.exclude(shape, np.array([place]), np.array([1], np.int8))
         if draw.random() < 0.7:
             other = draw.choice(shapes)
             fitting = np.flatnonzero(cluster.lack[other.row, : cluster.node_count] == 0).tolist()
             if fitting:
                 f = draw.choice(fitting)
-                cluster.hold(f, other, NEVER)
+                made.leases.hold(f, other.row, NEVER)
                 plain.leases.append(PlainLease(f, NEVER, other.request, 0))
         start = max(aside.start, plain.now)
         expected = all(plain.copies(f, start, shape, duration, n) >= n for f, n in aside.nodes)

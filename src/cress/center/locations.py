@@ -106,7 +106,7 @@ class Locator:
             self._gates.clear()
 
     def _is_waited_for(self, data: str) -> bool:
-        return bool(self._engine.machine.core.relations.watchers(DataOf(data)))
+        return bool(self._engine.machine.core.matching.watchers(DataOf(data)))
 
     def _tell(self, data: str, entry: _Entry, now: float) -> None:
         """Tell the core what was found, if it does not know it: it may have lost it since, with a step that was not stored."""

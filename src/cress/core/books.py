@@ -17,10 +17,14 @@ from cress.core.jobs import Attempt, ClaimEntry, JobState
 from cress.core.kernels.holding import HEAD, NEXT, NONE
 from cress.core.placing.balance import Balance
 from cress.core.placing.constraints import NO_WANTS, Constraints, Wants, lasting_wants
+from cress.core.placing.fit import Fit
+from cress.core.placing.matching import Matching
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.relaxation import Relaxing
+from cress.core.placing.shape import Shape
 from cress.core.placing.unit_constraints import combination
-from cress.core.tables.cluster import Cluster, Shape
+from cress.core.tables.cluster import Cluster
+from cress.core.tables.leases import Leases
 from cress.core.tables.measured_load import Loads
 from cress.core.tables.running_tasks import Running
 from cress.model.errors import InputError
@@ -38,17 +42,20 @@ class Books:
         self.options = options
         self.now = -(2**62)
         self.cluster = Cluster(dimensions, options.balance_dimensions)
-        self.timeline = Timeline(self.cluster)
-        self.reservations = Reservations(self.cluster, self.timeline)
-        self.plans = Plans(self.cluster, self.timeline)
-        self.balance = Balance(self.cluster, options)
-        self.groups = Groups(options, dimensions, self.cluster, zone)
+        self.leases = Leases(self.cluster)
+        self.matching = Matching(self.cluster)
+        self.fit = Fit(self.cluster, self.matching)
+        self.timeline = Timeline(self.cluster, self.fit)
+        self.reservations = Reservations(self.cluster, self.fit, self.timeline)
+        self.plans = Plans(self.cluster, self.fit, self.timeline)
+        self.balance = Balance(self.cluster, self.fit, options)
+        self.groups = Groups(options, dimensions, self.cluster, self.fit, zone)
         self.groups.apply((), 0)
         self.jobs: dict[int, JobState] = {}
-        self.relations = self.cluster.matching.relations
+        self.relations = self.matching.relations
         self.relations.jobs = self.jobs
         # Both are empty while nobody asks for more than amounts.
-        self.live, self.counts = self.cluster.matching.live, self.relations.counts
+        self.live, self.counts = self.matching.live, self.relations.counts
         self.loads = Loads()
         self.attempts: dict[int, Attempt] = {}
         # By the slot of its lease, who holds it.
@@ -101,7 +108,7 @@ class Books:
     def first_shape(self, job: Job, constraints: Constraints | None) -> Shape:
         """The shape of a job that does not wait yet; what constraints ask for is seen when it does."""
         size = job.tasks if job.gang else 1
-        return self.cluster.shape(job.request, size) if constraints is None else Shape(job.request, size)
+        return self.fit.shape(job.request, size) if constraints is None else Shape(job.request, size)
 
     def add_job(self, job: JobState) -> None:
         """Add a job."""
@@ -155,7 +162,7 @@ class Books:
         claim.job.claims.append(claim)
         claim.job.group.claims.append(claim)
         add_amounts(claim.job.group.claimed, claim.charge)
-        self.cluster.want(claim.job.shape)
+        self.fit.want(claim.job.shape)
 
     def end_of(self, job: JobState) -> int:
         """The predicted end of a task that starts now: start + time limit; none given = no known end."""
@@ -230,8 +237,8 @@ class Books:
             self.reshape(job, self.shape_of(job, size))
             self.relaxing.note(job, self.now)
         elif job.shape.size != size or job.shape.row < 0:
-            job.shape = self.cluster.shape(job.job.request, size)
-        self.cluster.want(job.shape)
+            job.shape = self.fit.shape(job.job.request, size)
+        self.fit.want(job.shape)
         group = job.group
         group.policy.add(job)
         if group.key is None:
@@ -241,7 +248,7 @@ class Books:
         """Take a job out of its queue."""
         job.queued = False
         job.group.policy.remove(job)
-        self.cluster.unwant(job.shape)
+        self.fit.unwant(job.shape)
         job.drain = []
         job.held_since = None
         if (job.constraints is not None or job.companions) and not job.claims:
@@ -281,7 +288,7 @@ class Books:
     def shape_of(self, job: JobState, size: int) -> Shape:
         """The shape of ``size`` tasks of the job with what it wants while ``job.soft`` are soft, or of its next unit."""
         request, wants = self.asked_by(job, size)
-        return self.cluster.shape(request, size, wants)
+        return self.fit.shape(request, size, wants)
 
     def asked_by(self, job: JobState, size: int = 1) -> tuple[ResourceVector, Wants]:
         """Return the amounts and the wants of that shape."""
@@ -311,8 +318,8 @@ class Books:
             return
         self.reshape(job, shape)
         if job.queued:
-            self.cluster.want(job.shape)
-            self.cluster.unwant(old)
+            self.fit.want(job.shape)
+            self.fit.unwant(old)
             job.group.policy.reshaped(job)
         # It may fit where it did not, and what was reserved or planned for it was for another shape.
         self.plans.forget(job)
@@ -332,8 +339,8 @@ class Books:
         if shape is job.shape:
             return
         for _ in job.claims:
-            self.cluster.want(shape)
-            self.cluster.unwant(job.shape)
+            self.fit.want(shape)
+            self.fit.unwant(job.shape)
         job.shape = shape
 
     # --- questions ---------------------------------------------------------------------------------------------
@@ -348,13 +355,13 @@ class Books:
         What clauses that never relax say of what nodes are counts; who runs where does not.
         """
         wants = lasting_wants(job)
-        if not self.cluster.ever_fits(job.request, wants):
+        if not self.fit.ever_fits(job.request, wants):
             return True
-        return job.gang and not self.cluster.holds_when_empty(job.request, job.tasks, wants)
+        return job.gang and not self.fit.holds_when_empty(job.request, job.tasks, wants)
 
     def fits_now(self, request: tuple[int, ...]) -> bool:
         """Whether one task of ``request`` fits into what is free on some node."""
-        return self.cluster.fits_now(request)
+        return self.fit.fits_now(request)
 
 
 def add_amounts(amounts: list[int], change: tuple[int, ...]) -> None:

@@ -70,9 +70,9 @@ def _hopeless(core: Books, job: JobState, companions: list[tuple[JobState, int]]
     request, wants = combination(
         core.relations.dependencies, job, companions, core.now, core.balance.utilisation, lasting=True
     )
-    if core.cluster.ever_fits(request, wants):
+    if core.fit.ever_fits(request, wants):
         return False
-    return core.cluster.ever_fits(job.job.request, NO_WANTS if job.constraints is None else job.constraints.lasting)
+    return core.fit.ever_fits(job.job.request, NO_WANTS if job.constraints is None else job.constraints.lasting)
 
 
 def hopeless_units(core: Books) -> Iterator[UnitDissolved]:

@@ -59,7 +59,7 @@ class Cycle(Ledger):
             budget -= 1
             more = self._pass(now)
         if self.live:
-            self.cluster.matching.flush()
+            self.matching.flush()
         return Decisions(decided, more=more)
 
     def _do(self, fact: Decision, slot: int = NONE) -> None:
@@ -102,7 +102,7 @@ class Cycle(Ledger):
             if self._take_back(group, group.offered, now):
                 return True
             ahead.append(group.offered)
-            if self.cluster.endless:
+            if self.leases.endless:
                 self._maybe_drain(group.offered, ahead, now)
         return False
 
@@ -110,7 +110,7 @@ class Cycle(Ledger):
         """Bring up to date what follows every change, before a pass: jobs that go by the load, clauses, claims."""
         if self.relaxing.by_load:
             self.relaxing.follow(self.balance.utilisation(), self.look_at)
-        self.cluster.matching.flush()
+        self.matching.flush()
         for claim in [claim for claim in self.claims if self._is_void(claim)]:
             self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
 
@@ -138,7 +138,7 @@ class Cycle(Ledger):
         if head is None:
             return False
         asks = head.shape.match is not None
-        if self._gate or policy.limits_users or (asks and not self.cluster.within_reach(head.shape)):
+        if self._gate or policy.limits_users or (asks and not self.fit.within_reach(head.shape)):
             head = self._first_free(group, now)
             if head is None:
                 return False
@@ -199,7 +199,7 @@ class Cycle(Ledger):
         shape = job.shape
         if self.timeline.any_booked:
             delaying = self.timeline.screen(shape, job.limit, now)
-            if delaying and delaying >= self.cluster.fitting(shape):
+            if delaying and delaying >= self.fit.fitting(shape):
                 return False
         if not self._place(job):
             return False
@@ -210,7 +210,7 @@ class Cycle(Ledger):
         shape = job.shape
         timeline = self.timeline
         if shape.match is not None:
-            room = gang_room(self.cluster, shape, timeline.all_copies_now(shape, job.limit, now))
+            room = gang_room(self.relations, shape, timeline.all_copies_now(shape, job.limit, now))
             if room is None:
                 return False
             self._place_in(job, room, now)
@@ -240,16 +240,15 @@ class Cycle(Ledger):
     def _place(self, job: JobState) -> bool:
         """Start the next task of the job on the best node for it, if there is one."""
         self._count_pending()
-        cluster = self.cluster
         end = self.end_of(job)
-        slot = cluster.take_slot(end)
+        slot = self.leases.take_slot(end)
         f = self.balance.place(job.shape, slot, end)
         if f < 0:
-            cluster.return_slot(slot, end)
+            self.leases.return_slot(slot, end)
             return False
         if job.companions and job.unit():
             # The node was chosen for the unit; each member has a lease of its own.
-            cluster.release(slot)
+            self.leases.release(slot)
             self._start_unit(job, f)
         else:
             self._start(job, job.again[0] if job.again else job.next_task, f, slot)
@@ -287,27 +286,26 @@ class Cycle(Ledger):
             wants = NO_WANTS
             if member.constraints is not None:
                 wants = member.constraints.wants(member.soft, member.job.counted_as, member.group.name)
-            shapes.append(self.cluster.shape(member.job.request, 1, wants))
+            shapes.append(self.fit.shape(member.job.request, 1, wants))
         slots = [0] * len(members)
         for i in devices.in_turn([shape.ask for shape in shapes]):
-            self.cluster.want(shapes[i])
-            slots[i] = self.cluster.hold(f, shapes[i], self.end_of(members[i]))
-            self.cluster.unwant(shapes[i])
+            self.fit.want(shapes[i])
+            slots[i] = self.leases.hold(f, shapes[i].row, self.end_of(members[i]))
+            self.fit.unwant(shapes[i])
         return slots
 
     def _place_all(self, job: JobState) -> None:
         """Start all waiting tasks of a gang that is known to fit, one after the other, each on the best node."""
         self._count_pending()
-        cluster = self.cluster
         end = self.end_of(job)
-        slots = [cluster.take_slot(end) for _ in range(job.waiting)]
+        slots = [self.leases.take_slot(end) for _ in range(job.waiting)]
         places = self.balance.place_many(job.shape, slots, end)
         for task, f, slot in zip(job.next_tasks(job.waiting), places, slots, strict=True):
             self._start(job, task, f, slot)
 
     def _start_on(self, job: JobState, task: int, f: int, *, claimed: bool = False) -> None:
         """Start a task on a node that was chosen before."""
-        self._start(job, task, f, self.cluster.hold(f, job.shape, self.end_of(job)), claimed=claimed)
+        self._start(job, task, f, self.leases.hold(f, job.shape.row, self.end_of(job)), claimed=claimed)
 
     def _count_pending(self) -> None:
         balance, cluster = self.balance, self.cluster
@@ -331,11 +329,11 @@ class Cycle(Ledger):
             if group.policy.limits_users:
                 for job in group.policy.looked_at():
                     if self.within_limit(job):
-                        self.cluster.count_lack(job.shape, counts)
+                        self.fit.count_lack(job.shape, counts)
             else:
-                group.policy.count_lacking(self.cluster, counts)
+                group.policy.count_lacking(self.fit, counts)
             head = group.policy.head()
-            blocked = self._quota_only and (blocked or (head is not None and not self.cluster.fitting(head.shape)))
+            blocked = self._quota_only and (blocked or (head is not None and not self.fit.fitting(head.shape)))
         return tuple(counts[self.cluster.dims].tolist())
 
     def _first_free(self, group: GroupState, now: int) -> JobState | None:
@@ -347,7 +345,7 @@ class Cycle(Ledger):
 
     def _passed_over(self, job: JobState, now: int) -> bool:
         group = job.group
-        if job.shape.match is not None and not self.cluster.within_reach(job.shape):
+        if job.shape.match is not None and not self.fit.within_reach(job.shape):
             # It waits for another job, a port, a label: not for room. Who comes behind may be what it waits for.
             group.verdict = Verdict.UNSATISFIED
             return True
@@ -360,7 +358,7 @@ class Cycle(Ledger):
         if job.held_since is not None and now >= job.held_since + hold:
             return False
         # A unit that was held and meanwhile fits nowhere stays held: it must not block what balances better.
-        stays = job.held_since is not None and not self.cluster.fitting(job.shape)
+        stays = job.held_since is not None and not self.fit.fitting(job.shape)
         if not stays:
             self._count_pending()
             if not self.balance.holds_back(job.shape):
@@ -458,7 +456,7 @@ class Cycle(Ledger):
             if self._lost_its_devices(claim):
                 self._do(ClaimDropped(claim.job.job.id, tuple(claim.tasks)))
                 continue
-            if not self.cluster.has_room(claim.job.shape, nodes) or not self._may_start(claim):
+            if not self.fit.has_room(claim.job.shape, nodes) or not self._may_start(claim):
                 continue
             places = [f for f, count in nodes for _ in range(count)]
             for task, f in zip(tuple(claim.tasks), places, strict=True):
@@ -477,7 +475,7 @@ class Cycle(Ledger):
     def _lost_its_devices(self, claim: ClaimEntry) -> bool:
         """Whether the victims are gone, and others got devices that they had: bookings keep amounts only."""
         return (
-            devices.cares(self.cluster, claim.job.shape)
+            devices.cares(self.cluster, claim.job.shape.ask)
             and not any(victim in self.leaving for victim in claim.victims)
             and any(
                 devices.copies_on(self.cluster, claim.job.shape.ask, f) < count for f, count in claim.reservation.nodes
@@ -489,7 +487,7 @@ class Cycle(Ledger):
         return (
             claim.job.constraints is not None
             and not any(victim in self.leaving for victim in claim.victims)
-            and self.cluster.excludes_any(claim.job.shape, claim.reservation.nodes)
+            and self.fit.excludes_any(claim.job.shape, claim.reservation.nodes)
         )
 
     # --- conservative backfill -------------------------------------------------------------------------------

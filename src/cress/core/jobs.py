@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush, nsmallest
 from typing import TYPE_CHECKING
 
 from cress.core.placing.constraints import Constraints
-from cress.core.tables.cluster import Shape
+from cress.core.placing.shape import Shape
 from cress.model.job import Job
 from cress.model.times import NEVER
 

@@ -16,7 +16,7 @@ from cress.core.books import Books, add_amounts
 from cress.core.combined_restarts import dissolve, join, leave_units
 from cress.core.jobs import Attempt, ClaimEntry, JobState, Reservation
 from cress.core.kernels.holding import END, NONE, USABLE
-from cress.core.placing import data_clauses, licence_clauses
+from cress.core.placing import licence_use
 from cress.core.placing.constraints import constraints_of
 from cress.core.tables import devices, measured_load
 from cress.model.decisions import (
@@ -125,7 +125,7 @@ class Ledger(Books):
             if self.groups.default_is_implied():
                 self.refresh_quotas_now()
         if self.live:
-            self.cluster.matching.flush()
+            self.matching.flush()
 
     # --- jobs --------------------------------------------------------------------------------------------------
 
@@ -215,12 +215,12 @@ class Ledger(Books):
     def _ports_seen(self, event: PortsSeen) -> None:
         f = self.cluster.index[event.name]
         self.relations.ports.see(f, event.ports)
-        self.cluster.matching.touch(f)
+        self.matching.touch(f)
         self.cluster.loosened += 1
 
     def _racks_set(self, event: RacksSet) -> None:
         self.relations.racks.set_neighbours(event.neighbours)
-        self.cluster.matching.redo_racks()
+        self.matching.redo_racks()
         # What a gang has room for may be more, although no clause says anything else of any node.
         self.cluster.loosened += 1
 
@@ -229,11 +229,11 @@ class Ledger(Books):
         self.cluster.loosened += 1
 
     def _data_located(self, event: DataLocated) -> None:
-        data_clauses.see(self, event)
+        self.matching.locate(event)
         self.cluster.loosened += 1
 
     def _licences_set(self, event: LicencesSet) -> None:
-        licence_clauses.set_counts(self, event)
+        licence_use.set_counts(self.matching, event.counts)
         self.units_in_doubt = True
         self.cluster.loosened += 1
 
@@ -264,7 +264,7 @@ class Ledger(Books):
         if targets:
             # Names of jobs mean others when jobs are of other groups.
             self.relations.forget_counts()
-            self.cluster.matching.redo_all()
+            self.fit.rematch()
         for job, _ in targets:
             if self.can_wait(job):
                 since = job.since
@@ -305,9 +305,9 @@ class Ledger(Books):
             attempt.ports = fact.ports + fact.more_ports
             self.relations.ports.take(f, attempt.ports)
             if job.job.licences:
-                licence_clauses.take(self, job.job.licences)
+                licence_use.take(self.matching, job.job.licences)
         if self.live or self.counts:
-            cluster.matching.moved(job, f, 1)
+            self.matching.moved(job, f, 1)
         if claim is not None:
             if not claim.tasks:
                 self._remove_claim(claim)
@@ -326,7 +326,7 @@ class Ledger(Books):
         """Hold the lease of a start that was decided elsewhere."""
         mask, alone = devices.mask_for(self.cluster, f, fact.devices)
         amounts = devices.widened(self.cluster, f, job.job.request, mask) if alone else job.job.request
-        return self.cluster.hold_amounts(f, amounts, self.end_of(job), mask, alone)
+        return self.leases.hold_amounts(f, amounts, self.end_of(job), mask, alone)
 
     def _task_ended(self, event: TaskEnded) -> None:
         attempt = self.attempts.get(event.attempt)
@@ -353,11 +353,11 @@ class Ledger(Books):
         if job.constraints is not None:
             self.relations.ports.give_back(attempt.node, attempt.ports)
             if job.job.licences:
-                licence_clauses.give_back(self, job.job.licences)
-        self.cluster.release(attempt.slot)
+                licence_use.give_back(self.matching, job.job.licences)
+        self.leases.release(attempt.slot)
         self.holders[attempt.slot] = None
         if self.live or self.counts:
-            self.cluster.matching.moved(job, attempt.node, -1)
+            self.matching.moved(job, attempt.node, -1)
         group.add_used(job, tuple(-amount for amount in attempt.charge))
         if attempt.stopping:
             del self.leaving[attempt.id]
@@ -393,7 +393,7 @@ class Ledger(Books):
         if not attempt.stopping:
             self.mark_leaving(attempt)
         if int(self.cluster.leases[attempt.slot, END]) > end:
-            self.cluster.set_end(attempt.slot, end)
+            self.leases.set_end(attempt.slot, end)
 
     # --- claims and units --------------------------------------------------------------------------------------
 
@@ -427,7 +427,7 @@ class Ledger(Books):
         claim.job.claims.remove(claim)
         claim.job.group.claims.remove(claim)
         add_amounts(claim.job.group.claimed, tuple(-amount for amount in claim.charge))
-        self.cluster.unwant(claim.job.shape)
+        self.fit.unwant(claim.job.shape)
         if claim.job.constraints is not None and not claim.job.queued and not claim.job.claims:
             self.relaxing.leave(claim.job)
         self.groups.reorder(claim.job.group)

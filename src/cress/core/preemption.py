@@ -33,7 +33,7 @@ from cress.core.kernels.victims import (
 )
 from cress.core.placing.gangs import by_racks, caps_by_racks
 from cress.core.tables import devices
-from cress.core.tables.cluster import Ints
+from cress.core.tables.arrays import Ints
 from cress.model.group import PreemptivePolicy
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ class _Search:
         cluster = core.cluster
         self.job = job
         self.cluster = cluster
+        self.fit = core.fit
+        self.relations = core.relations
         self.levels = cluster.nodes[: cluster.node_count, FREE : FREE + cluster.k_count].copy()
         # Claims own what leaving tasks will free: count both, so that nothing is promised twice.
         stopping = np.zeros(len(cluster.leases), np.bool_)
@@ -119,9 +121,9 @@ class _Search:
         """The victims of the unit; of a gang whose racks are compared or counted, within those that cost fewest tasks."""
         shape = self.job.shape
         if not by_racks(shape):
-            return self._plan_within(self.cluster.caps(shape))
+            return self._plan_within(self.fit.caps(shape))
         levels, best = self.levels, None
-        for caps in caps_by_racks(self.cluster, shape):
+        for caps in caps_by_racks(self.relations, shape, self.fit.room_when_empty(shape)):
             self.levels = levels.copy()
             plan = self._plan_within(caps)
             if plan is not None and (best is None or len(plan.attempts) < len(best.attempts)):
@@ -134,7 +136,7 @@ class _Search:
         request, lack = shape.request_array, self.cluster.lack[shape.row]
         # A single task goes where no clause excludes it; only a gang fills racks by itself.
         per_rack = shape.wants.per_rack if shape.size > 1 else 0
-        rack_of = self.cluster.matching.relations.racks.of[: len(self.levels)]
+        rack_of = self.relations.racks.of[: len(self.levels)]
         placed = np.zeros(len(self.levels), np.int64)
         taken = np.zeros(len(self.table), np.bool_)
         lost, gone = np.zeros_like(self.spare), np.zeros_like(self.left)
@@ -173,7 +175,7 @@ class _Search:
     def _devices_hold(self, nodes: Ints, placed: Ints, taken: npt.NDArray[np.bool_]) -> bool:
         """Whether the copies placed on these nodes find their devices when those taken are gone."""
         cluster, shape = self.cluster, self.job.shape
-        return not devices.cares(cluster, shape) or all(
+        return not devices.cares(cluster, shape.ask) or all(
             devices_hold(
                 f, int(placed[f]), shape.ask, cluster.nodes, cluster.leases, self.victims, taken, self.stopping
             )

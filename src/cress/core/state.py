@@ -307,7 +307,7 @@ def _restore_attempt(core: Scheduler, entry: State) -> None:
     mask, alone = entry["devices"]
     f = entry["node"]
     amounts = widened(cluster, f, job.job.request, mask) if alone else job.job.request
-    slot = cluster.hold_amounts(f, amounts, entry["end"], mask, alone)
+    slot = core.leases.hold_amounts(f, amounts, entry["end"], mask, alone)
     charge = tuple(entry["charge"])
     attempt = Attempt(entry["id"], job, entry["task"], f, slot, entry["start"], charge)
     attempt.ports = tuple(entry["ports"])

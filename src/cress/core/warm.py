@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cress.core.placing.constraints import NO_WANTS
+from cress.core.placing.device_requests import ask_of
 from cress.core.scheduler import Scheduler
 from cress.core.tables import devices
 from cress.language import warm as language
@@ -109,7 +110,7 @@ def _play(dimensions: Dimensions, options: Options) -> None:
 def _devices(core: Scheduler) -> None:
     """What units of several jobs and whoever asks need; seldom, so the story does not come by it."""
     request = tuple(2048 * (k > 2) for k in range(len(core.dimensions)))
-    devices.unit_fits(core.cluster, [(request, devices.ask_of(request, NO_WANTS))], 0, empty=True)
+    devices.unit_fits(core.cluster, [(request, ask_of(request, NO_WANTS))], 0, empty=True)
 
 
 if __name__ == "__main__":

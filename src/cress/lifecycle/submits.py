@@ -215,22 +215,22 @@ def _by_devices(machine: Machine, job: Job) -> tuple[str, str] | None:
 
 def _never(machine: Machine, job: Job) -> NotAccepted:
     """Why no node that is there could ever hold a task of the job, or not all of them its gang."""
-    cluster, wants = machine.core.cluster, lasting_wants(job)
+    core, wants = machine.core, lasting_wants(job)
     hint, field = "see `cress nodes` for what the nodes offer", "resource"
-    if not cluster.ever_fits(job.request):
+    if not core.fit.ever_fits(job.request):
         what = "one task is larger than every node"
         if by_devices := _by_devices(machine, job):
             what, hint = by_devices
     elif few := machine.core.relations.licences.never(wants.licences):
         what, field = too_few(few, never=True), "licences"
         hint = "see `cress licences` for how many there are"
-    elif cluster.ever_fits(job.request, wants):
+    elif core.fit.ever_fits(job.request, wants):
         what = "all nodes together are too small for the gang"
-        bound = cluster.matching.binding(wants)
+        bound = core.matching.binding(wants)
         what += f" with {' and '.join(bound)}" if bound else ""
     else:
-        there = [f for f in range(cluster.node_count) if not cluster.lost[f]]
-        texts = [text for text, _ in cluster.matching.never(wants, np.array(there, np.int64))]
+        there = [f for f in range(core.cluster.node_count) if not core.cluster.lost[f]]
+        texts = [text for text, _ in core.matching.never(wants, np.array(there, np.int64))]
         what = f"no node that is large enough could ever satisfy {' and '.join(texts)}"
         clauses = [each for each in wants.hard if str(each) in texts]
         missing = missing_in(machine.core, clauses, job.group or DEFAULT_GROUP)

@@ -12,10 +12,8 @@ from cress.core.jobs import JobState
 from cress.core.kernels.holding import USABLE
 from cress.core.placing.constraints import NO_WANTS, Wants, lasting_wants
 from cress.core.placing.vetoes import Verdict, Veto
-from cress.core.tables.cluster import Cluster
 from cress.core.tables.licences import Shortage
 from cress.core.tables.measured_load import NOBODY_BUSY, Busy, busy, overloaded_nodes, say_busy
-from cress.model.resources import Dimensions
 from cress.model.times import NEVER
 
 if TYPE_CHECKING:
@@ -82,14 +80,14 @@ def _never(core: Scheduler, job: JobState) -> Veto:
     """What no waiting will cure."""
     cluster = core.cluster
     wants = lasting_wants(job.job)
-    if not cluster.ever_fits(job.job.request):
+    if not core.fit.ever_fits(job.job.request):
         return _veto(job, Verdict.NEVER, never=True, nodes=cluster.usable_count)
     if few := core.relations.licences.never(wants.licences):
         return _veto(job, Verdict.LICENCE, never=True, licences=few)
-    kind = Verdict.NEVER_TOGETHER if cluster.ever_fits(job.job.request, wants) else Verdict.NEVER_SATISFIED
+    kind = Verdict.NEVER_TOGETHER if core.fit.ever_fits(job.job.request, wants) else Verdict.NEVER_SATISFIED
     there = np.flatnonzero(~np.array(cluster.lost, np.bool_))
-    clauses = cluster.matching.never(wants, there)
-    fit = there[cluster.matching.ever(wants)[there]]
+    clauses = core.matching.never(wants, there)
+    fit = there[core.matching.ever(wants)[there]]
     small = np.array([cluster.capacity_of(f) for f in fit.tolist()]).reshape(len(fit), cluster.k_count) < np.array(
         job.job.request
     )
@@ -114,7 +112,7 @@ def _gate(core: Scheduler, job: JobState) -> Veto | None:
         return _veto(job, Verdict.USER_LIMIT)
     if job.held_since is not None and core.now < job.held_since + core.options.gate_hold:
         return _veto(job, Verdict.GATE, until=job.held_since + core.options.gate_hold)
-    if job is group.offered or group.policy.looks_at(job) or not core.cluster.within_reach(job.shape):
+    if job is group.offered or group.policy.looks_at(job) or not core.fit.within_reach(job.shape):
         return None
     return _veto(job, Verdict.BEHIND, behind=group.offered or group.policy.head())
 
@@ -134,12 +132,12 @@ def _placement(core: Scheduler, job: JobState) -> Veto:
     start = reserved.start if reserved is not None and reserved.rows else None
     kind = None
     clauses: tuple[tuple[str, int], ...] = ()
-    if not cluster.fitting(job.shape):
+    if not core.fit.fitting(job.shape):
         kind = Verdict.NO_ROOM
-    elif job.shape.size > 1 and cluster.copies_free(job.shape) < job.shape.size:
+    elif job.shape.size > 1 and core.fit.copies_free(job.shape) < job.shape.size:
         kind = Verdict.NO_ROOM_TOGETHER
     if kind is not None and job.shape.match is not None:
-        clauses = cluster.matching.alone(job.shape, np.flatnonzero(cluster.nodes[: cluster.node_count, USABLE]))
+        clauses = core.matching.alone(job.shape, np.flatnonzero(cluster.nodes[: cluster.node_count, USABLE]))
         if clauses and kind is Verdict.NO_ROOM:
             kind = Verdict.UNSATISFIED
         if few := core.relations.licences.short(job.shape.wants.licences):
@@ -147,7 +145,7 @@ def _placement(core: Scheduler, job: JobState) -> Veto:
         if clauses and start is None and job.relaxes_at < NEVER:
             start = job.relaxes_at
     if kind is not None:
-        lacking = _lacking(cluster, core.dimensions, job)
+        lacking = _lacking(core, job)
         wants = job.shape.wants
         return _veto(
             job, kind, until=start, lacking=lacking, clauses=clauses, nodes=nodes,
@@ -160,8 +158,8 @@ def _placement(core: Scheduler, job: JobState) -> Veto:
     return _veto(job, Verdict.RESERVED, behind=behind, until=start, nodes=nodes)
 
 
-def _lacking(cluster: Cluster, dimensions: Dimensions, job: JobState) -> tuple[tuple[str, int], ...]:
-    counts = zip(dimensions.names, cluster.lacking(job.shape), strict=True)
+def _lacking(core: Scheduler, job: JobState) -> tuple[tuple[str, int], ...]:
+    counts = zip(core.dimensions.names, core.fit.lacking(job.shape), strict=True)
     return tuple((name, count) for name, count in counts if count)
 
 
@@ -171,7 +169,7 @@ def _missing(core: Scheduler, job: JobState, wants: Wants, clauses: tuple[tuple[
 
 
 def _bound(core: Scheduler, job: JobState, wants: Wants) -> tuple[str, ...]:
-    return core.cluster.matching.binding(wants) if job.job.gang and wants is not NO_WANTS else ()
+    return core.matching.binding(wants) if job.job.gang and wants is not NO_WANTS else ()
 
 
 def _busy(core: Scheduler, job: JobState) -> Busy:
@@ -179,7 +177,7 @@ def _busy(core: Scheduler, job: JobState) -> Busy:
     nodes = overloaded_nodes(core)
     if not nodes:
         return NOBODY_BUSY
-    may = core.cluster.matching.ever(job.shape.wants)
+    may = core.matching.ever(job.shape.wants)
     request = job.shape.request
     large = (all(x >= y for x, y in zip(core.cluster.capacity_of(f), request, strict=True)) for f in nodes)
     return busy(core, [f for f, fits in zip(nodes, large, strict=True) if fits and may[f]])

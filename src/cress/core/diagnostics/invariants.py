@@ -39,7 +39,7 @@ from cress.core.kernels.holding import (
 )
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE, B_START
 from cress.core.placing.constraints import NO_WANTS
-from cress.core.placing.matching import Match
+from cress.core.placing.match import Match
 from cress.core.tables.devices import allocated, device_use, mask_of
 from cress.model.node import DISK_KIND, Device
 from cress.model.times import NEVER
@@ -122,15 +122,15 @@ def _leases(core: Scheduler) -> Iterator[str]:
             if lease[NODE] != f or lease[PREVIOUS] != before or lease[END] < end:
                 yield f"the lease list of node {cluster.names[f]} is broken at slot {slot}"
             before, end, slot, seen = slot, int(lease[END]), int(lease[NEXT]), seen + 1
-    if seen != len(core.attempts) or seen != cluster.lease_count:
-        yield f"{seen} leases, {len(core.attempts)} attempts, {cluster.lease_count} counted"
+    if seen != len(core.attempts) or seen != core.leases.count:
+        yield f"{seen} leases, {len(core.attempts)} attempts, {core.leases.count} counted"
     for attempt in core.attempts.values():
         lease = cluster.leases[attempt.slot]
         if lease[NODE] != attempt.node or not _is_request(cluster, attempt):
             yield f"attempt {attempt.id} does not hold what its task requests"
     endless = sum(int(cluster.leases[attempt.slot, END]) >= NEVER for attempt in core.attempts.values())
-    if endless != cluster.endless:
-        yield f"{endless} leases have no known end, {cluster.endless} counted"
+    if endless != core.leases.endless:
+        yield f"{endless} leases have no known end, {core.leases.endless} counted"
 
 
 def _fit_rows(core: Scheduler) -> Iterator[str]:
@@ -168,15 +168,15 @@ def _fit_rows(core: Scheduler) -> Iterator[str]:
 
 def _exclusions(core: Scheduler) -> Iterator[str]:
     cluster = core.cluster
-    for shape in cluster.row_shapes[: cluster.row_count]:
-        if shape is None or (shape.wants is NO_WANTS and np.any(cluster.excluded(shape))):
+    for shape in core.fit.row_shapes[: cluster.row_count]:
+        if shape is None or (shape.wants is NO_WANTS and np.any(core.fit.excluded(shape))):
             yield from () if shape is None else ("a shape without constraints is kept off nodes",)
         elif shape.waiting and shape.wants is not NO_WANTS:
-            first = Match(cluster.matching, shape.wants).first_from_nothing()
+            first = Match(core.matching.context, shape.wants).first_from_nothing()
             kept = (cluster.lack[shape.row, : cluster.node_count] & EXCLUDED) >> CLAUSE_BIT
             for f in np.flatnonzero(first != kept).tolist():
                 yield f"clause {first[f]} excludes node {cluster.names[f]}, kept is {kept[f]}"
-    for shape in cluster.matching.live:
+    for shape in core.matching.live:
         if not shape.waiting:
             yield "a shape is kept up to date that nobody waits with"
 

@@ -11,7 +11,7 @@ from cress.core.diagnostics.unresolved_names import missing_in, missing_in_rank,
 from cress.core.jobs import JobState
 from cress.core.kernels.holding import USABLE
 from cress.core.placing.constraints import BY_EXPRESSION, Constraints
-from cress.core.placing.matching import Match
+from cress.core.placing.match import Match, predicate
 from cress.core.tables.licences import said
 from cress.language.clauses import Clause, Kind, Rank
 from cress.language.names import amount_of
@@ -61,12 +61,11 @@ def moment_of(core: Ledger, job: JobState) -> Moment:
     Names of jobs are the nodes on which they run, if they do. What starts again together has one requirement.
     """
     request, wants = core.asked_by(job)
-    matching = core.cluster.matching
     texts: list[tuple[Kind, str]] = []
     for clause in wants.hard:
         kind = Kind.CONDITION if clause.kind in (Kind.NODES, Kind.DATA) else clause.kind
         by_expression = clause.kind in BY_EXPRESSION
-        texts.append((kind, str(clause) if by_expression else matching.predicate(clause, wants).shown()))
+        texts.append((kind, str(clause) if by_expression else predicate(core.matching.context, clause, wants).shown()))
     if any(request):
         texts.append((Kind.RESOURCE, f"Resource = {format_vector(request, core.dimensions)}"))
     texts += ((Kind.PORT, f"Port = {port}" if port else "DynamicPort = True") for port in wants.ports)
@@ -92,7 +91,7 @@ def tried_out(core: Ledger, requirement: str, rank: str) -> list[Fit]:
     """What each node that is there says; clauses with an f(x) count as hard, names of jobs are of the default group."""
     constraints = Constraints(parse_requirement(requirement), parse_rank(rank), (), 0, 0)
     cluster = core.cluster
-    match = Match(cluster.matching, constraints.wants(0, group=DEFAULT_GROUP))
+    match = Match(core.matching.context, constraints.wants(0, group=DEFAULT_GROUP))
     first = match.first_from_nothing().tolist()
     scores = match.score(np.arange(cluster.node_count)).tolist() if cluster.node_count else []
     return [
@@ -115,7 +114,7 @@ def _asked(core: Ledger, clause: Clause, f: int) -> tuple[tuple[str, Value | Non
     """The attributes that a clause asks for, and what node ``f`` has of them."""
     if clause.kind is not Kind.CONDITION:
         return ()
-    columns = core.cluster.matching.columns
+    columns = core.matching.context.columns
     names = {
         name.key: str(name) for name in names_in(clause.expression) if not amount_of(name.key, columns.dimensions)[1]
     }

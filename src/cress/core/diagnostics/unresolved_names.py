@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 
 from cress.core.placing.constraints import constraints_of
-from cress.core.placing.data_clauses import Lies
+from cress.core.placing.context import Context
+from cress.core.placing.data_clauses import DataLocality
 from cress.core.tables.data_locations import is_local
 from cress.core.tables.dependencies import key_of
 from cress.language.clauses import Clause, Kind, Rank
@@ -26,7 +27,6 @@ from cress.model.units import closest
 
 if TYPE_CHECKING:
     from cress.core.ledger import Ledger
-    from cress.core.tables.cluster import Cluster
 
 # Jobs among whose names a mistyped one is looked for.
 MOST_JOBS = 1000
@@ -56,10 +56,10 @@ class Missing(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-def missing_names(cluster: Cluster, expressions: Iterable[Expression]) -> tuple[Missing, ...]:
+def missing_names(context: Context, expressions: Iterable[Expression]) -> tuple[Missing, ...]:
     """The attributes that these expressions ask for and no node has; not those that ``defined(x)`` asks about."""
-    columns = cluster.matching.columns
-    if all(cluster.lost):
+    columns = context.columns
+    if all(context.cluster.lost):
         return ()
     expressions = tuple(expressions)
     expected = {each.name.key for expression in expressions for each in _defined(expression)}
@@ -76,7 +76,7 @@ def missing_names(cluster: Cluster, expressions: Iterable[Expression]) -> tuple[
         else:
             # Few mistype the first letter; a GPU is no CPU.
             near = [
-                each for each in _known(cluster) if each[0].casefold() == name.key[0] and name.key not in NODE_NAMES
+                each for each in _known(context) if each[0].casefold() == name.key[0] and name.key not in NODE_NAMES
             ]
             found[name.key] = Missing(Absent.ATTRIBUTE, str(name), closest(str(name), near))
     return tuple(found.values())
@@ -85,7 +85,9 @@ def missing_names(cluster: Cluster, expressions: Iterable[Expression]) -> tuple[
 def missing_in(core: Ledger, clauses: Iterable[Clause], group: str) -> tuple[Missing, ...]:
     """What these clauses of a job of ``group`` ask for and is not there."""
     clauses = tuple(clauses)
-    found = list(missing_names(core.cluster, (each.expression for each in clauses if each.kind is Kind.CONDITION)))
+    found = list(
+        missing_names(core.matching.context, (each.expression for each in clauses if each.kind is Kind.CONDITION))
+    )
     for clause in clauses:
         if clause.kind is Kind.DATA:
             found += _of_data(core, str(clause.value))
@@ -106,7 +108,7 @@ def _of_data(core: Ledger, data: str) -> Iterator[Missing]:
     if is_local(data):
         there = any(not cluster.lost[f] for f in known.holders(data))
     elif data in known.places:
-        lies = Lies(cluster.matching, data, "")
+        lies = DataLocality(core.matching.context, data, "")
         there = bool(np.any(lies.shares(np.flatnonzero(~np.array(cluster.lost, np.bool_)))))
     else:
         yield Missing(Absent.PLACE, data, why=known.problems.get(data, ""))
@@ -118,7 +120,7 @@ def _of_data(core: Ledger, data: str) -> Iterator[Missing]:
 def missing_in_rank(core: Ledger, rank: Rank) -> tuple[Missing, ...]:
     """The attributes that a rank asks for and no node has: they add nothing."""
     terms = (term.what for term in rank.terms)
-    return missing_names(core.cluster, (each for each in terms if not isinstance(each, Clause)))
+    return missing_names(core.matching.context, (each for each in terms if not isinstance(each, Clause)))
 
 
 def remarks(core: Ledger, job: Job) -> tuple[str, ...]:
@@ -177,10 +179,10 @@ def _defined(expression: Expression) -> Iterator[Defined]:
         yield from _defined(each)
 
 
-def _known(cluster: Cluster) -> list[str]:
+def _known(context: Context) -> list[str]:
     """All names that mean something, as they are written."""
-    names = dict.fromkeys((*SPELLING.values(), *cluster.matching.columns.dimensions.custom))
-    for f, node in enumerate(cluster.specs):
-        if not cluster.lost[f]:
+    names = dict.fromkeys((*SPELLING.values(), *context.columns.dimensions.custom))
+    for f, node in enumerate(context.cluster.specs):
+        if not context.cluster.lost[f]:
             names.update((name, None) for name, _ in node.attributes)
     return list(names)

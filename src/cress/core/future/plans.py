@@ -14,7 +14,9 @@ from cress.core.future.timeline import ALL, NOBODY, Slot, Timeline
 from cress.core.groups.shares import GroupState
 from cress.core.jobs import JobState, Reservation
 from cress.core.kernels.holding import STAMP
-from cress.core.tables.cluster import Cluster, Ints
+from cress.core.placing.fit import Fit
+from cress.core.tables.arrays import Ints
+from cress.core.tables.cluster import Cluster
 from cress.model.times import NEVER
 
 # Tasks of one array that are planned at once; the rest is planned as these start.
@@ -59,8 +61,9 @@ class GroupPlan:
 class Plans:
     """The plans of all groups with conservative backfill."""
 
-    def __init__(self, cluster: Cluster, timeline: Timeline) -> None:
+    def __init__(self, cluster: Cluster, fit: Fit, timeline: Timeline) -> None:
         self.cluster = cluster
+        self.fit = fit
         self.timeline = timeline
         self.by_group: dict[str, GroupPlan] = {}
         self._views = 0
@@ -104,7 +107,7 @@ class Plans:
         for job in jobs:
             units = plan.units.setdefault(job.job.id, [])
             for i, unit in enumerate(units):
-                if job.constraints is not None and cluster.excludes_any(job.shape, unit.nodes):
+                if job.constraints is not None and self.fit.excludes_any(job.shape, unit.nodes):
                     units[i] = self._moved(plan, unit, freer, now)
                 elif anew or freer:
                     units[i] = self._better(plan, unit, freer, anew, now)
@@ -113,7 +116,7 @@ class Plans:
                 units.append(self._reserve(plan, job, self.timeline.earliest(job.shape, job.limit, now)))
         for job in jobs:
             for unit in plan.units[job.job.id]:
-                if unit.start <= now and unit.nodes and cluster.has_room(job.shape, unit.nodes):
+                if unit.start <= now and unit.nodes and self.fit.has_room(job.shape, unit.nodes):
                     return unit
         return None
 

@@ -7,7 +7,8 @@ import numpy as np
 from cress.core.future.timeline import Timeline
 from cress.core.groups.shares import GroupState
 from cress.core.jobs import JobState, Reservation
-from cress.core.kernels.holding import FREE, OUT, USABLE
+from cress.core.kernels.holding import FREE, OUT
+from cress.core.placing.fit import Fit
 from cress.core.tables.cluster import Cluster
 from cress.model.times import NEVER
 
@@ -41,8 +42,9 @@ class Reservations:
     or the units ahead of it change.
     """
 
-    def __init__(self, cluster: Cluster, timeline: Timeline) -> None:
+    def __init__(self, cluster: Cluster, fit: Fit, timeline: Timeline) -> None:
         self.cluster = cluster
+        self.fit = fit
         self.timeline = timeline
         self.kept: list[Reservation] = []
         self.loosened = -1
@@ -74,9 +76,7 @@ class Reservations:
 
     def _must_be_made_again(self, reservation: Reservation, now: int) -> bool:
         """An unknown start may have become a reason to drain nodes; a clause may keep the unit off its node by now."""
-        if reservation.job.constraints is not None and self.cluster.excludes_any(
-            reservation.job.shape, reservation.nodes
-        ):
+        if reservation.job.constraints is not None and self.fit.excludes_any(reservation.job.shape, reservation.nodes):
             return True
         unknown = not reservation.rows and not reservation.hopeless
         return unknown and drain_due(reservation.job, now)
@@ -127,7 +127,7 @@ class Reservations:
         else:
             reservation = Reservation(job, NEVER, [], self.cluster.stamp)
             reservation.in_force = True
-        reservation.hopeless = slot is None and not self.cluster.could_ever_fit(job.shape)
+        reservation.hopeless = slot is None and not self.fit.could_ever_fit(job.shape)
         return reservation
 
     def _drain(self, job: JobState) -> list[tuple[int, int]]:
@@ -139,13 +139,13 @@ class Reservations:
         cluster = self.cluster
         k_count = cluster.k_count
         out = cluster.lack[job.shape.row, : cluster.node_count] & OUT != 0
-        fit = (cluster.nodes[: cluster.node_count, USABLE] == 1) & ~out
+        fit = cluster.usable() & ~out
         if job.drain and all(fit[f] for f, _ in job.drain):
             return job.drain
         request = job.shape.request
         booked = set(self.timeline.booked.tolist())
         places = []
-        caps = cluster.caps(job.shape)
+        caps = self.fit.caps(job.shape)
         for f in np.flatnonzero(fit).tolist():
             node = cluster.nodes[f].tolist()
             capacity = node[FREE + k_count : FREE + 2 * k_count]

@@ -11,8 +11,11 @@ from cress.core.jobs import Reservation
 from cress.core.kernels import timeline as loops
 from cress.core.kernels.holding import END, NODE, NONE
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE
+from cress.core.placing.fit import Fit
 from cress.core.placing.gangs import by_racks, gang_room
-from cress.core.tables.cluster import Cluster, Ints, Shape, grown
+from cress.core.placing.shape import Shape
+from cress.core.tables.arrays import Ints, grown
+from cress.core.tables.cluster import Cluster
 from cress.model.times import NEVER
 
 # Bookings of force ALL count for everyone; a number above is the view of one group's plan; NOBODY has no plan.
@@ -38,8 +41,9 @@ class Timeline:
     ``view`` chooses which bookings count beside those that count for all: the plan of one group, or nobody's.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, fit: Fit) -> None:
         self.cluster = cluster
+        self.fit = fit
         self.table: Ints = np.zeros((16, B_AMOUNTS + cluster.k_count), np.int64)
         self.view = NOBODY
         self._free_rows = list(range(15, -1, -1))
@@ -134,14 +138,14 @@ class Timeline:
 
     def _all_copies(self, shape: Shape, t: int, duration: int, now: int) -> Ints:
         n = self.cluster.node_count
-        caps = self.cluster.caps(shape)
+        caps = self.fit.caps(shape)
         each = np.minimum(caps, shape.size) if len(caps) else np.full(n, shape.size, np.int64)
         return self._copies(shape, t, duration, n * shape.size, now, each)
 
     def _copies(self, shape: Shape, t: int, duration: int, most: int, now: int, caps: Ints | None = None) -> Ints:
         cluster = self.cluster
         if caps is None:
-            caps = cluster.caps(shape)
+            caps = self.fit.caps(shape)
         out = np.zeros(cluster.node_count, np.int64)
         loops.total_copies_at(
             t, shape.request_array, shape.ask, cluster.lack[shape.row], caps, duration, most, now, cluster.nodes,
@@ -188,7 +192,7 @@ class Timeline:
     def _earliest_together(self, shape: Shape, duration: int, now: int, before: int) -> int:
         cluster = self.cluster
         return loops.earliest_together(  # type: ignore[no-any-return]
-            shape.request_array, shape.ask, cluster.lack[shape.row], cluster.caps(shape), shape.size, duration, now, before,
+            shape.request_array, shape.ask, cluster.lack[shape.row], self.fit.caps(shape), shape.size, duration, now, before,
             cluster.nodes, cluster.node_count, cluster.leases, self.table, self.view, cluster.k_count,
         )  # fmt: skip
 
@@ -228,7 +232,7 @@ class Timeline:
 
     def _slot_by_racks(self, shape: Shape, t: int, duration: int, now: int) -> Slot | None:
         copies = self._all_copies(shape, t, duration, now)
-        room = gang_room(self.cluster, shape, copies) if copies.sum() >= shape.size else None
+        room = gang_room(self.fit.relations, shape, copies) if copies.sum() >= shape.size else None
         nodes = room.first(shape.size) if room is not None else None
         return None if nodes is None else Slot(t, nodes)
 

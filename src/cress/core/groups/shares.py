@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from cress.core.groups.policies import Policy, make_policy
 from cress.core.jobs import Attempt, JobState
+from cress.core.placing.fit import Fit
 from cress.core.placing.vetoes import Verdict
 from cress.core.tables.cluster import Cluster
 from cress.model.group import DEFAULT_GROUP, Group, Quota
@@ -187,10 +188,11 @@ def dominant_share(request: ResourceVector, capacity: ResourceVector) -> int:
 class Groups:
     """All groups, and the order of those that have waiting jobs."""
 
-    def __init__(self, options: Options, dimensions: Dimensions, cluster: Cluster, zone: tzinfo) -> None:
+    def __init__(self, options: Options, dimensions: Dimensions, cluster: Cluster, fit: Fit, zone: tzinfo) -> None:
         self.options = options
         self.dimensions = dimensions
         self.cluster = cluster
+        self.fit = fit
         self.zone = zone
         self.by_name: dict[str, GroupState] = {}
         self.order: list[Key] = []
@@ -211,7 +213,7 @@ class Groups:
     def check(self, groups: tuple[Group, ...]) -> None:
         """Raise ``InputError`` if a policy or an option of these groups is refused; changes nothing."""
         for spec in groups:
-            make_policy(spec, resolve_options(self.options, spec), self.cluster)
+            make_policy(spec, resolve_options(self.options, spec), self.fit)
 
     def apply(self, groups: tuple[Group, ...], now: int) -> list[GroupState]:
         """Take the whole list of groups; returns those that are new or changed.
@@ -231,7 +233,7 @@ class Groups:
                 continue
             state = old or GroupState(name)
             options = resolve_options(self.options, spec)
-            state.configure(spec, options, make_policy(spec, options, self.cluster))
+            state.configure(spec, options, make_policy(spec, options, self.fit))
             self.by_name[name] = state
             touched.append(state)
         self.by_name = dict(sorted(self.by_name.items()))

@@ -7,7 +7,10 @@ import numpy as np
 from cress.core.kernels.balance import PLACE, PLACE_MANY
 from cress.core.kernels.choice import BALANCE, BEST_FIT, FIRST, SPREAD, current_weights, precedence
 from cress.core.kernels.holding import FITTING
-from cress.core.tables.cluster import Cluster, Floats, Shape
+from cress.core.placing.fit import Fit
+from cress.core.placing.shape import Shape
+from cress.core.tables.arrays import Floats
+from cress.core.tables.cluster import Cluster
 from cress.model.errors import InputError
 from cress.model.options import INITIAL, PENDING, UTILISATION, Options
 
@@ -17,8 +20,9 @@ _ORDERS = {"balance": BALANCE, "best_fit": BEST_FIT, "spread": SPREAD, "first": 
 class Balance:
     """The weights of the moment and the rotation's cursor."""
 
-    def __init__(self, cluster: Cluster, options: Options) -> None:
+    def __init__(self, cluster: Cluster, fit: Fit, options: Options) -> None:
         self.cluster = cluster
+        self.fit = fit
         self.threshold = options.balance_threshold
         self.order = _ORDERS[options.node_order]
         self.cursor = 0
@@ -70,7 +74,7 @@ class Balance:
         The rank of the shape goes before the order of nodes. Returns the node, -1 if there is none.
         """
         cluster = self.cluster
-        blocked = cluster.blocked if shape.match is None else cluster.set_aside(shape)
+        blocked = cluster.blocked if shape.match is None else self.fit.set_aside(shape)
         f, self.cursor = self._place(
             shape.row, slot, end, cluster.nodes, cluster.leases, cluster.lack, cluster.rows, cluster.row_count,
             blocked, cluster.columns, cluster.then, cluster.node_count, cluster.totals, cluster.dims, self._fixed,
@@ -136,7 +140,7 @@ class Balance:
         before = self.squares()
         if not feasible.any() or np.any(self.squares(shape)[feasible] <= before[feasible]):
             return False
-        for other in cluster.row_shapes[: cluster.row_count]:
+        for other in self.fit.row_shapes[: cluster.row_count]:
             if other is None or other is shape or not other.waiting or not cluster.rows[other.row, FITTING]:
                 continue
             both = feasible & (cluster.lack[other.row, :n] == 0)

@@ -1,38 +1,33 @@
-"""``DataLocality = "…"`` as a predicate: the nodes that have some of the data, and how much of it (algorithms §8)."""
+"""``DataLocality = "…"`` as a predicate: nodes that have some of the data, and how much of it (algorithms §8)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from cress.core.placing.matching import CLAUSES, Bools, Matching, Predicate
+from cress.core.placing.constraints import Wants
+from cress.core.placing.context import Context
+from cress.core.placing.predicates import Predicate
+from cress.core.tables.arrays import Bools, Floats, Ints
 from cress.core.tables.data_locations import WHOLE, DataOf, is_local
-from cress.language.clauses import Kind
-from cress.model.events import DataLocated
-
-if TYPE_CHECKING:
-    from cress.core.ledger import Ledger
-    from cress.core.tables.cluster import Floats, Ints
-
+from cress.language.clauses import Clause
 
 # Of so few nodes each is looked up by its names; of more, each host among the nodes.
 FEW = 8
 
 
-class Lies(Predicate):
+class DataLocality(Predicate):
     """Some of the data lies there. What is not known, or not to be found, lies nowhere; no node is ruled out for ever."""
 
-    def __init__(self, matching: Matching, data: str, text: str) -> None:
+    def __init__(self, context: Context, data: str, text: str) -> None:
         self.text = text
-        self._matching = matching
+        self._context = context
         self._data = data
         self.watches = (DataOf(data),)
 
     def shares(self, places: Ints) -> Ints:
         """Per node of ``places``, how much of the data it has, in thousandths."""
-        known = self._matching.relations.locations
-        out = np.zeros(self._matching.cluster.node_count, np.int64)
+        known = self._context.relations.locations
+        out = np.zeros(self._context.cluster.node_count, np.int64)
         if is_local(self._data):
             out[list(known.holders(self._data))] = WHOLE
             return out[places]
@@ -58,11 +53,6 @@ class Lies(Predicate):
         return (self.shares(places) / WHOLE).astype(np.float32)
 
 
-def see(core: Ledger, event: DataLocated) -> None:
-    """Data lies elsewhere than was thought, or is to be forgotten."""
-    core.relations.locations.told(event.data, event.places, event.problem)
-    for shape in core.relations.watchers(DataOf(event.data)):
-        core.cluster.matching.redo(shape)
-
-
-CLAUSES[Kind.DATA] = lambda matching, clause, wants: Lies(matching, str(clause.value), str(clause))  # noqa: ARG005
+def data_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:  # noqa: ARG001
+    """``DataLocality = …``: where some of the data lies."""
+    return DataLocality(context, str(clause.value), str(clause))

@@ -8,22 +8,19 @@ its node, its rack and the whole, so that exactly one less is left.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from cress.core.placing.constraints import Wants
 from cress.core.placing.placement_clauses import is_adjacent, near_whom, would_be_adjacent
+from cress.core.placing.relations import Relations
+from cress.core.placing.shape import Shape
+from cress.core.tables.arrays import Ints
 from cress.core.tables.racks import Racks
-
-if TYPE_CHECKING:
-    from cress.core.placing.constraints import Wants
-    from cress.core.tables.cluster import Cluster, Shape
 
 # Choices of racks that are tried for a gang for which others must make room.
 MOST_CHOICES = 8
-
-Ints = npt.NDArray[np.int64]
 
 
 class Room:
@@ -95,12 +92,12 @@ def by_racks(shape: Shape) -> bool:
     return shape.size > 1 and bool(shape.wants.per_rack or is_adjacent(shape.wants))
 
 
-def gang_room(cluster: Cluster, shape: Shape, copies: Ints) -> Room | None:
+def gang_room(relations: Relations, shape: Shape, copies: Ints) -> Room | None:
     """The room that a gang may use of these copies per node, which heed its caps; ``None`` if it does not fit.
 
     A gang that would like to be adjacent is, if it can.
     """
-    wants, relations = shape.wants, cluster.matching.relations
+    wants = shape.wants
     copies = np.minimum(copies, shape.size)
     must = is_adjacent(wants)
     if must or would_be_adjacent(wants):
@@ -111,13 +108,12 @@ def gang_room(cluster: Cluster, shape: Shape, copies: Ints) -> Room | None:
     return room_for(relations.racks, copies, shape.size, wants.per_rack)
 
 
-def caps_by_racks(cluster: Cluster, shape: Shape) -> Iterator[Ints]:
+def caps_by_racks(relations: Relations, shape: Shape, room: Ints) -> Iterator[Ints]:
     """Per choice of racks that would hold such a gang if they were empty, how many of its tasks each node takes.
 
-    Tightest racks first, ``MOST_CHOICES`` of them at most.
+    ``room`` is how many each node takes when empty. Tightest racks first, ``MOST_CHOICES`` of them at most.
     """
-    relations, size, wants = cluster.matching.relations, shape.size, shape.wants
-    room = cluster.room_when_empty(shape)
+    size, wants = shape.size, shape.wants
     of = relations.racks.of[: len(room)]
     per_rack = relations.racks.room(room, wants.per_rack)
     if not is_adjacent(wants):

@@ -1,26 +1,25 @@
-"""The clauses that ask what runs where, as predicates: ports, whole disks, racks, other jobs; and how tasks are spread.
+"""Predicates of what runs where: ports, whole disks, racks, other jobs; and how tasks are spread.
 
-All of them follow the moment: the node of every start and end is asked again, and all nodes where racks are compared.
+All of them are dynamic: the node of every start and end is evaluated again, and all nodes where racks are compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cress.core.placing.constraints import NOBODY, Constraints, Wants
-from cress.core.placing.matching import CLAUSES, EXTRAS, Bools, Matching, Predicate
+from cress.core.placing.context import Context
+from cress.core.placing.device_requests import ask_of
+from cress.core.placing.predicates import Predicate
 from cress.core.placing.relations import Own, Relations, belongs_with
 from cress.core.tables import devices
+from cress.core.tables.arrays import Bools, Floats, Ints
 from cress.core.tables.dependencies import Key, Relation, key_of
 from cress.core.tables.ports import DYNAMIC
 from cress.language.clauses import Clause, Kind
 from cress.model.job import Job
-
-if TYPE_CHECKING:
-    from cress.core.tables.cluster import Floats, Ints
 
 # What a soft NetworkAdjacent counts for a node of a neighbouring rack; one of the same rack counts 1.
 NEIGHBOUR = 0.5
@@ -97,9 +96,9 @@ class DynamicPorts(Placed):
 class WholeDisks(Placed):
     """So many disks are there that nobody uses."""
 
-    def __init__(self, matching: Matching, number: int, text: str) -> None:
-        super().__init__(matching.relations, text)
-        self._cluster = matching.cluster
+    def __init__(self, context: Context, number: int, text: str) -> None:
+        super().__init__(context.relations, text)
+        self._cluster = context.cluster
         self._number = number
 
     def excludes(self, places: Ints) -> Bools:
@@ -118,11 +117,11 @@ class WholeDisks(Placed):
 class UnitDevices(Placed):
     """All members of a unit of several jobs find their devices on the node."""
 
-    def __init__(self, matching: Matching, wants: Wants) -> None:
-        super().__init__(matching.relations, "devices for all of them")
-        self._cluster = matching.cluster
+    def __init__(self, context: Context, wants: Wants) -> None:
+        super().__init__(context.relations, "devices for all of them")
+        self._cluster = context.cluster
         self._members = [
-            (request, devices.ask_of(request, part)) for request, part in zip(wants.members, wants.parts, strict=True)
+            (request, ask_of(request, part)) for request, part in zip(wants.members, wants.parts, strict=True)
         ]
 
     def excludes(self, places: Ints) -> Bools:
@@ -167,9 +166,9 @@ class Adjacent(Placed):
 class Depends(Placed):
     """Tasks of the jobs that are depended on run there."""
 
-    def __init__(self, matching: Matching, keys: Iterable[Key], text: str) -> None:
-        super().__init__(matching.relations, text)
-        self._specs = matching.cluster.specs
+    def __init__(self, context: Context, keys: Iterable[Key], text: str) -> None:
+        super().__init__(context.relations, text)
+        self._specs = context.cluster.specs
         self._keys = tuple(keys)
 
     def shown(self) -> str:
@@ -273,13 +272,20 @@ def _with(clause: Clause, wants: Wants) -> list[Wants]:
     return [each for each in parts if clause in each.hard] or list(parts[:1])
 
 
-def _adjacent(matching: Matching, clause: Clause, wants: Wants) -> Predicate:
-    return Adjacent(matching.relations, (each.owner for each in _with(clause, wants)), str(clause))
+def port_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:  # noqa: ARG001
+    """``Port = …``: nobody has the port."""
+    return FixedPort(context.relations, _number(clause))
 
 
-def _depends(matching: Matching, clause: Clause, wants: Wants) -> Predicate:
+def adjacency_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
+    """``NetworkAdjacent = True``: near the tasks that the job belongs with."""
+    return Adjacent(context.relations, (each.owner for each in _with(clause, wants)), str(clause))
+
+
+def dependency_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
+    """``JobDependency = …``: where tasks of these jobs run."""
     keys = dict.fromkeys(key_of(str(clause.value), each.group) for each in _with(clause, wants))
-    return Depends(matching, keys, str(clause))
+    return Depends(context, keys, str(clause))
 
 
 def _number(clause: Clause) -> int:
@@ -287,15 +293,16 @@ def _number(clause: Clause) -> int:
     return clause.value
 
 
-def _disks(matching: Matching, clause: Clause, wants: Wants) -> Predicate:
+def disk_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
+    """``ExclusiveDisk = …``: with so many unused disks."""
     # A clause that is there twice asks for two.
     number = sum(_number(each) for each in wants.hard if each.kind is Kind.DISK) if clause in wants.hard else 0
-    return WholeDisks(matching, number or _number(clause), str(clause))
+    return WholeDisks(context, number or _number(clause), str(clause))
 
 
-def _beside_clauses(matching: Matching, wants: Wants) -> Iterable[Predicate]:
-    """Ports, and how tasks are spread."""
-    relations = matching.relations
+def placement_predicates(context: Context, wants: Wants) -> Iterable[Predicate]:
+    """Ports of the job, and how its tasks are spread."""
+    relations = context.relations
     asked = [port for part in parts_of(wants) for port in all_ports(part)]
     clauses = {clause.value for clause in wants.hard if clause.kind is Kind.PORT}
     for port in dict.fromkeys(asked):
@@ -305,8 +312,8 @@ def _beside_clauses(matching: Matching, wants: Wants) -> Iterable[Predicate]:
             yield FixedPort(relations, port)
     if DYNAMIC in asked:
         yield DynamicPorts(relations, tuple(asked))
-    if wants.parts and devices.any_devices(matching.cluster):
-        yield UnitDevices(matching, wants)
+    if wants.parts and devices.any_devices(context.cluster):
+        yield UnitDevices(context, wants)
     members = parts_of(wants)
     for part in dict.fromkeys(members):
         if part.per_node:
@@ -345,12 +352,3 @@ def relation_of(job: Job, constraints: Constraints | None, group: str) -> Relati
     asked += (term.what for term in constraints.rank.terms if isinstance(term.what, Clause))
     on = (key_of(str(clause.value), group) for clause in asked if clause.kind is Kind.DEPENDENCY)
     return Relation(Key(group, job.name), tuple(dict.fromkeys(on)))
-
-
-CLAUSES.update({
-    Kind.PORT: lambda matching, clause, wants: FixedPort(matching.relations, _number(clause)),  # noqa: ARG005
-    Kind.DISK: _disks,
-    Kind.ADJACENT: _adjacent,
-    Kind.DEPENDENCY: _depends,
-})  # fmt: skip
-EXTRAS.append(_beside_clauses)

@@ -1,4 +1,4 @@
-"""What runs where, as far as somebody's constraints ask: ports, racks, and the nodes of jobs.
+"""Relations between jobs and nodes, as far as constraints ask for them: ports, racks, and the nodes of jobs.
 
 Nodes of jobs are counted by *whose* tasks they are: of one job, of all jobs of an application, of all jobs of a name.
 Counts are made when they are first asked for, and kept up to date from then on.
@@ -7,21 +7,54 @@ Counts are made when they are first asked for, and kept up to date from then on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
-from cress.core.placing.constraints import data_of
+from cress.core.placing.constraints import Constraints, data_of
 from cress.core.tables.data_locations import DataOf, Locations
 from cress.core.tables.dependencies import Dependencies, Key, Relation
 from cress.core.tables.licences import Licence, Licences
 from cress.core.tables.ports import Ports
 from cress.core.tables.racks import Racks
+from cress.model.job import Job
 from cress.model.node import Node
 
-if TYPE_CHECKING:
-    from cress.core.jobs import JobState
-    from cress.core.tables.cluster import Shape
-
 _T = TypeVar("_T")
+
+
+class Named(Protocol):
+    """Something with a name."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+
+class Placed(Protocol):
+    """An attempt that runs."""
+
+    @property
+    def node(self) -> int:
+        """The index of its node."""
+
+
+class LiveJob(Protocol):
+    """What relations read of a job."""
+
+    @property
+    def job(self) -> Job:
+        """The job as it was submitted."""
+
+    @property
+    def group(self) -> Named:
+        """Its group."""
+
+    @property
+    def constraints(self) -> Constraints | None:
+        """What it asks for beside amounts."""
+
+    @property
+    def attempts(self) -> Mapping[int, Placed]:
+        """Its attempts that run."""
 
 
 class Own(NamedTuple):
@@ -42,7 +75,7 @@ class Application(NamedTuple):
 Whose: TypeAlias = Own | Application | Key | Licence | DataOf
 
 
-def belongs_with(job: JobState) -> Whose:
+def belongs_with(job: LiveJob) -> Whose:
     """The tasks that an adjacent job must be near: its own, and those of its application."""
     if job.job.application:
         return Application(job.group.name, job.job.application)
@@ -53,7 +86,7 @@ class Relations:
     """Of one cluster; ``jobs`` are the live ones, as the ledger has them."""
 
     def __init__(self) -> None:
-        self.jobs: Mapping[int, JobState] = {}
+        self.jobs: Mapping[int, LiveJob] = {}
         self.racks = Racks()
         self.ports = Ports()
         self.licences = Licences()
@@ -65,8 +98,6 @@ class Relations:
         self.counts: dict[Whose, dict[int, int]] = {}
         self._applications: dict[Application, dict[int, None]] = {}
         self._families: dict[int, dict[int, None]] = {}
-        # Shapes that are asked again on all nodes when such a task starts or ends anywhere.
-        self._watchers: dict[Whose, dict[Shape, None]] = {}
 
     # --- nodes ---------------------------------------------------------------------------------------------
 
@@ -81,7 +112,7 @@ class Relations:
 
     # --- jobs ----------------------------------------------------------------------------------------------
 
-    def add_job(self, job: JobState, relation: Relation) -> None:
+    def add_job(self, job: LiveJob, relation: Relation) -> None:
         """A job is there, in its group."""
         number = job.job.id
         self.dependencies.add(number, relation)
@@ -91,7 +122,7 @@ class Relations:
         if job.job.counted_as != number:
             self._families.setdefault(job.job.family, {})[number] = None
 
-    def remove_job(self, job: JobState) -> None:
+    def remove_job(self, job: LiveJob) -> None:
         """A job is over, or leaves its group: what was counted for it alone is forgotten."""
         number, name = job.job.id, Key(job.group.name, job.job.name)
         self.dependencies.remove(number, name)
@@ -133,7 +164,7 @@ class Relations:
                 found[attempt.node] = found.get(attempt.node, 0) + 1
         return found
 
-    def _jobs_of(self, whose: Whose) -> list[JobState]:
+    def _jobs_of(self, whose: Whose) -> list[LiveJob]:
         match whose:
             case Own(number):
                 if number in self.jobs:
@@ -158,7 +189,7 @@ class Relations:
             case Licence() | DataOf():
                 return False
 
-    def job_of(self, owner: int) -> JobState | None:
+    def job_of(self, owner: int) -> LiveJob | None:
         """The job of that id, or one of the service or database."""
         number = owner if owner in self.jobs else next(iter(self._families.get(owner, ())), None)
         return None if number is None else self.jobs[number]
@@ -171,33 +202,10 @@ class Relations:
             counts[r] = counts.get(r, 0) + number
         return counts
 
-    def watch(self, whose: Whose, shape: Shape) -> None:
-        """``moved`` will tell of the shape from now on."""
-        self._watchers.setdefault(whose, {})[shape] = None
-
-    def watch_no_more(self, whose: Whose, shape: Shape) -> None:
-        """``moved`` need not tell of the shape any more."""
-        watchers = self._watchers.get(whose)
-        if watchers is not None:
-            watchers.pop(shape, None)
-            if not watchers:
-                del self._watchers[whose]
-
-    def watchers(self, whose: Whose) -> list[Shape]:
-        """The shapes that are told of it."""
-        return list(self._watchers.get(whose, ()))
-
-    @property
-    def watching(self) -> list[Shape]:
-        """All shapes that compare racks."""
-        return list(dict.fromkeys(shape for watchers in self._watchers.values() for shape in watchers))
-
     # --- attempts ------------------------------------------------------------------------------------------
 
-    def moved(self, job: JobState, f: int, change: int) -> list[Shape]:
-        """A task of the job runs on node ``f`` now (1), or does no more (-1); the shapes to be asked on all nodes."""
-        if not (self.counts or self._watchers):
-            return []
+    def moved(self, job: LiveJob, f: int, change: int) -> tuple[Whose, ...]:
+        """Count a task of the job that starts (``change`` 1) or ends (-1) on node ``f``; whose task it is."""
         own, near = Own(job.job.counted_as), belongs_with(job)
         whose: tuple[Whose, ...] = (own, Key(job.group.name, job.job.name), *(() if near == own else (near,)))
         for each in whose:
@@ -208,4 +216,4 @@ class Relations:
                     counts[f] = number
                 else:
                     del counts[f]
-        return [shape for each in whose for shape in self._watchers.get(each, ())]
+        return whose

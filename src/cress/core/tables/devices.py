@@ -1,26 +1,20 @@
-"""What tasks ask of the devices of a node, and which they have (design note 0007); the loops are in ``kernels/devices``."""
+"""The devices of nodes, and which of them leases have (design note 0007); the loops are in ``kernels/devices``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cress.core.kernels.devices import (
     ALL,
     ASKS,
-    DISK,
     DISK_AMOUNTS,
     DISK_AT,
-    KIND,
     LEASE_AT,
     LEFT,
     MANY,
     MUST,
-    NOTHING,
-    PARTS,
     USERS,
     WHOLE,
     WIDTH,
@@ -32,85 +26,15 @@ from cress.core.kernels.devices import (
     give_devices,
     mask_at,
 )
-from cress.core.placing.constraints import Wants
-from cress.language.clauses import Clause, Kind
+from cress.core.tables.arrays import Ints
+from cress.core.tables.cluster import Cluster
 from cress.model.node import DISK_KIND, Allocated, Device
-from cress.model.resources import BASE_DIMENSIONS, ResourceVector
-
-if TYPE_CHECKING:
-    from cress.core.tables.cluster import Cluster, Ints, Shape
-
-_BASE = len(BASE_DIMENSIONS)
-
-
-# --- what is asked ---------------------------------------------------------------------------------------------
-
-
-def disks_wanted(wants: Wants) -> tuple[int, int]:
-    """How many disks a task must have alone, and how many it would like."""
-    must = sum(_number(clause) for clause in wants.hard if clause.kind is Kind.DISK)
-    likes = (term.what for term in wants.terms if term.weight > 0 and isinstance(term.what, Clause))
-    return must, next((_number(clause) for clause in likes if clause.kind is Kind.DISK), 0)
-
-
-def _number(clause: Clause) -> int:
-    assert isinstance(clause.value, int)
-    return clause.value
-
-
-@lru_cache(maxsize=4096)
-def _alone(request: ResourceVector, must: int, likes: int) -> tuple[int, ...]:
-    """What one task asks: the columns of ``ask``."""
-    disk = request[DISK_AT : DISK_AT + DISK_AMOUNTS]
-    count = must or likes
-    shared = (0,) * DISK_AMOUNTS if must else disk
-    each = tuple(-(-amount // count) for amount in disk) if count else (0,) * DISK_AMOUNTS
-    parts = (0,) * _BASE + request[_BASE:]
-    asks = int(bool(must or likes or any(shared) or any(parts)))
-    return (asks, must, likes, *shared, *each, *parts)
-
-
-def ask_of(request: ResourceVector, wants: Wants, size: int = 1) -> Ints:
-    """What ``size`` tasks that start together ask of devices, each, as the kernels want it.
-
-    A unit of several jobs is asked by ``UnitDevices`` instead.
-    """
-    if wants.parts:
-        return np.zeros(PARTS + len(request), np.int64)
-    must, likes = disks_wanted(wants)
-    if size > 1 and any(request[DISK_AT : DISK_AT + DISK_AMOUNTS]):
-        # Whoever of a gang got a disk alone for the asking could leave the others without a share.
-        likes = 0
-    return np.array(_alone(request, must, likes), np.int64)
+from cress.model.resources import ResourceVector
 
 
 def in_turn(asks: Sequence[Ints]) -> list[int]:
-    """The order in which the members of a unit choose their devices: who must have a disk alone goes first."""
+    """The order in which the members of a unit choose their devices: those that need a whole disk choose first."""
     return sorted(range(len(asks)), key=lambda i: (not asks[i][MUST], i))
-
-
-# --- the tables ------------------------------------------------------------------------------------------------
-
-
-def set_node(cluster: Cluster, f: int, devices: tuple[Device, ...]) -> None:
-    """Node ``f``, on which nothing runs, has these devices now."""
-    begin = first_device(cluster.k_count)
-    wide = begin + len(devices) * WIDTH
-    if wide > cluster.nodes.shape[1]:
-        table = np.zeros((len(cluster.nodes), wide), np.int64)
-        table[:, : cluster.nodes.shape[1]] = cluster.nodes
-        table[:, cluster.nodes.shape[1] + KIND :: WIDTH] = NOTHING
-        cluster.nodes = table
-    cluster.devices[f] = devices
-    row = cluster.nodes[f]
-    row[begin:] = 0
-    row[begin + KIND :: WIDTH] = NOTHING
-    for d, device in enumerate(devices):
-        at = begin + d * WIDTH
-        row[at + KIND] = DISK if device.kind == DISK_KIND else cluster.dimensions.index[device.kind]
-        has = device.bandwidth if device.kind == DISK_KIND else (WHOLE, 0, 0, 0)
-        row[at + LEFT : at + LEFT + DISK_AMOUNTS] = has
-        row[at + ALL : at + ALL + DISK_AMOUNTS] = has
 
 
 def any_devices(cluster: Cluster) -> bool:
@@ -118,9 +42,9 @@ def any_devices(cluster: Cluster) -> bool:
     return bool(cluster.nodes.shape[1] > first_device(cluster.k_count))
 
 
-def cares(cluster: Cluster, shape: Shape) -> bool:
-    """Whether devices say where copies of a shape go."""
-    return bool(shape.ask[ASKS]) and any_devices(cluster)
+def cares(cluster: Cluster, ask: Ints) -> bool:
+    """Whether devices limit where copies of what asks this go."""
+    return bool(ask[ASKS]) and any_devices(cluster)
 
 
 def copies(cluster: Cluster, ask: Ints, *, empty: bool) -> Ints:

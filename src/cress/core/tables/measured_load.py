@@ -76,7 +76,7 @@ def see(core: Ledger, event: LoadSeen) -> int:
         forget(core, f)
     else:
         core.loads.seen[f] = event.load
-        core.cluster.matching.set_load(f, event.load)
+        core.cluster.watcher.set_load(f, event.load)
         judge(core, f)
     return f
 
@@ -84,7 +84,7 @@ def see(core: Ledger, event: LoadSeen) -> int:
 def forget(core: Ledger, f: int) -> None:
     """Nobody measures the node any more."""
     if core.loads.seen.pop(f, None) is not None:
-        core.cluster.matching.set_load(f, None)
+        core.cluster.watcher.set_load(f, None)
         _set(core, f, NOT)
 
 
@@ -194,5 +194,5 @@ def restore(core: Ledger, state: dict[str, Any]) -> None:
     alike = state["by"] == [core.options.overload_cpu, core.options.overload_memory]
     for f, cpu, memory, network, disk, free, over_cpu, over_memory in state["nodes"]:
         load = core.loads.seen[f] = Load(cpu, memory, network, disk, free)
-        core.cluster.matching.set_load(f, load)
+        core.cluster.watcher.set_load(f, load)
         _set(core, f, Over(over_cpu, over_memory) if alike else over_with(core, f, load))

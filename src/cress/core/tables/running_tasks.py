@@ -9,7 +9,7 @@ import numpy as np
 
 from cress.core.jobs import Attempt
 from cress.core.kernels.victims import ALONE, NEVER_YIELDS, R_CHARGE, R_ID, WHOLE
-from cress.core.tables.cluster import Ints, grown
+from cress.core.tables.arrays import Ints, grown
 from cress.model.job import JobType
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from cress.core.groups.policies.base import Policy
 from cress.core.groups.policies.capacity import CapacityPolicy
 from cress.core.groups.policies.fifo import FifoPolicy
 from cress.core.groups.policies.priority import PriorityPolicy
-from cress.core.tables.cluster import Cluster
+from cress.core.placing.fit import Fit
 from cress.model.errors import InputError
 from cress.model.group import Group, SchedPolicy
 from cress.model.options import Options
@@ -15,7 +15,7 @@ from cress.model.options import Options
 __all__ = ["Policy", "make_policy"]
 
 
-def make_policy(group: Group, options: Options, cluster: Cluster) -> Policy:
+def make_policy(group: Group, options: Options, fit: Fit) -> Policy:
     """The policy that ``group`` asks for, with the group's own options."""
     match group.policy:
         case SchedPolicy.FIFO:
@@ -25,7 +25,7 @@ def make_policy(group: Group, options: Options, cluster: Cluster) -> Policy:
         case SchedPolicy.CAPACITY:
             return CapacityPolicy(dict(group.user_weights), options.user_limit_factor)
         case SchedPolicy.BACKFILL:
-            return BackfillPolicy(cluster, options.backfill_depth, conservative=options.backfill == "conservative")
+            return BackfillPolicy(fit, options.backfill_depth, conservative=options.backfill == "conservative")
         case SchedPolicy.URGENCY:
             raise InputError(
                 "the policy Urgency needs deadlines, which are not known yet",

@@ -12,7 +12,8 @@ import numpy as np
 from cress.core.groups.policies.base import Policy
 from cress.core.jobs import JobState
 from cress.core.kernels.holding import count_lacks, next_candidate
-from cress.core.tables.cluster import Cluster, Ints, grown
+from cress.core.placing.fit import Fit
+from cress.core.tables.arrays import Ints, grown
 
 # A place that holds no job: longer than any bound, so that no scan stops there.
 _GAP = 2**62
@@ -28,16 +29,16 @@ class BackfillPolicy(Policy):
 
     offers_more = True
 
-    def __init__(self, cluster: Cluster, depth: int, *, conservative: bool) -> None:
+    def __init__(self, fit: Fit, depth: int, *, conservative: bool) -> None:
         super().__init__()
         self.plans = conservative
-        self._cluster = cluster
+        self._fit = fit
         self._depth = depth
         self._shape: Ints = np.zeros(64, np.int64)
         self._limit: Ints = np.full(64, _GAP, np.int64)
         self._bound: Ints = np.zeros(0, np.int64)
         self._memo: tuple[int, tuple[int, ...]] | None = None
-        self._reused = cluster.reused
+        self._reused = fit.reused
 
     def add(self, job: JobState) -> None:
         job.key = self.key(job)
@@ -74,13 +75,13 @@ class BackfillPolicy(Policy):
                 self._limit[place] = job.limit
 
     def later(self, head: JobState, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[JobState]:
-        rows = self._cluster.rows
+        rows = self._fit.rows
         if len(self._bound) != len(rows):
             self._bound = np.full(len(rows), _UNBOUNDED, np.int64)
-        elif memo is None or memo != self._memo or self._reused != self._cluster.reused:
+        elif memo is None or memo != self._memo or self._reused != self._fit.reused:
             self._bound.fill(_UNBOUNDED)
         self._memo = memo
-        self._reused = self._cluster.reused
+        self._reused = self._fit.reused
         last = self._last()
         place = self.queue.first + 1
         while True:
@@ -113,14 +114,14 @@ class BackfillPolicy(Policy):
     def remember(self, memo: tuple[int, tuple[int, ...]] | None, bounds: list[tuple[int, int]]) -> None:
         """Take over the memory of a copy; rows are those of this cluster."""
         self._memo = memo
-        self._reused = self._cluster.reused
-        self._bound = np.full(len(self._cluster.rows), _UNBOUNDED, np.int64)
+        self._reused = self._fit.reused
+        self._bound = np.full(len(self._fit.rows), _UNBOUNDED, np.int64)
         for row, bound in bounds:
             self._bound[row] = bound
 
-    def count_lacking(self, cluster: Cluster, counts: Ints) -> None:
+    def count_lacking(self, fit: Fit, counts: Ints) -> None:
         count_lacks(
-            self._shape, self._limit, self.queue.first, self._last(), _GAP, cluster.rows, cluster.usable_count, counts
+            self._shape, self._limit, self.queue.first, self._last(), _GAP, fit.rows, fit.cluster.usable_count, counts
         )
 
     def _last(self) -> int:

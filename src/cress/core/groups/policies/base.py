@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from cress.core.groups.policies.queue import Queue
 from cress.core.jobs import JobState
-from cress.core.tables.cluster import Cluster, Ints
+from cress.core.placing.fit import Fit
+from cress.core.tables.arrays import Ints
 
 
 class Policy:
@@ -69,11 +70,11 @@ class Policy:
     def set_quota(self, quota: list[int]) -> None:
         """What the group is guaranteed, in its measures."""
 
-    def count_lacking(self, cluster: Cluster, counts: Ints) -> None:
+    def count_lacking(self, fit: Fit, counts: Ints) -> None:
         """Add to ``counts``, per dimension, the offered jobs for which no node has enough of it."""
         head = self.head()
         if head is not None:
-            cluster.count_lack(head.shape, counts)
+            fit.count_lack(head.shape, counts)
 
     def charged(self, job: JobState, change: tuple[int, ...]) -> None:
         """The user of ``job`` holds that much more, or less."""

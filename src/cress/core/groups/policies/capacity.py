@@ -9,7 +9,8 @@ from fractions import Fraction
 from cress.core.groups.policies.base import Policy
 from cress.core.groups.policies.queue import Queue
 from cress.core.jobs import JobState
-from cress.core.tables.cluster import Cluster, Ints
+from cress.core.placing.fit import Fit
+from cress.core.tables.arrays import Ints
 
 # Products of quota and weight stay far below 2^120, so this scale keeps different shares apart.
 _SCALE = 120
@@ -79,9 +80,9 @@ class CapacityPolicy(Policy):
         queue = self._queues.get(job.job.user)
         return queue is not None and queue.head() is job
 
-    def count_lacking(self, cluster: Cluster, counts: Ints) -> None:
+    def count_lacking(self, fit: Fit, counts: Ints) -> None:
         for head in self.looked_at():
-            cluster.count_lack(head.shape, counts)
+            fit.count_lack(head.shape, counts)
 
     def set_quota(self, quota: list[int]) -> None:
         if quota != self._quota:

@@ -1,0 +1,28 @@
+"""The kinds of clauses that no expression decides: the table of their predicates.
+
+A kind of clause is a file of its own and one line here: in ``CLAUSES``, or in ``EXTRAS`` where it is no clause but a key of
+the job.
+"""
+
+from __future__ import annotations
+
+from cress.core.placing.data_clauses import data_predicate
+from cress.core.placing.licence_clauses import licence_predicates
+from cress.core.placing.placement_clauses import (
+    adjacency_predicate,
+    dependency_predicate,
+    disk_predicate,
+    placement_predicates,
+    port_predicate,
+)
+from cress.core.placing.predicates import ExtraMaker, Maker
+from cress.language.clauses import Kind
+
+CLAUSES: dict[Kind, Maker] = {
+    Kind.PORT: port_predicate,
+    Kind.DISK: disk_predicate,
+    Kind.ADJACENT: adjacency_predicate,
+    Kind.DEPENDENCY: dependency_predicate,
+    Kind.DATA: data_predicate,
+}
+EXTRAS: tuple[ExtraMaker, ...] = (placement_predicates, licence_predicates)

@@ -1,0 +1,46 @@
+"""The context in which clauses are evaluated: nodes, their attributes, and what runs where."""
+
+from __future__ import annotations
+
+from cress.core.kernels.holding import FREE
+from cress.core.placing.relations import Relations
+from cress.core.tables.cluster import Cluster
+from cress.language.columns import Columns
+from cress.model.node import Load, Node
+
+
+class Context:
+    """The nodes of one cluster as clauses see them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.relations = Relations()
+        self._columns: Columns | None = None
+        # Measured loads, by the index of the node.
+        self._loads: dict[int, Load] = {}
+
+    @property
+    def columns(self) -> Columns:
+        """The attributes of the nodes, kept from the first time that somebody asks for them."""
+        if self._columns is None:
+            self._columns = Columns(self.cluster.dimensions, FREE)
+            for f, node in enumerate(self.cluster.specs):
+                self._columns.set_node(f, node)
+            for f, load in self._loads.items():
+                self._columns.set_load(f, load)
+        return self._columns
+
+    def set_node(self, f: int, node: Node) -> bool:
+        """Node ``f`` is there, or its description changed; returns whether it stands in another rack than before."""
+        if self._columns is not None:
+            self._columns.set_node(f, node)
+        return self.relations.set_node(f, node)
+
+    def set_load(self, f: int, load: Load | None) -> None:
+        """The measured load of node ``f`` changed; ``None``: it is no longer measured."""
+        if load is None:
+            self._loads.pop(f, None)
+        else:
+            self._loads[f] = load
+        if self._columns is not None:
+            self._columns.set_load(f, load)

@@ -1,0 +1,53 @@
+"""Device requests: the devices that a task of a shape asks for on its node (design note 0007)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from cress.core.kernels.devices import DISK_AMOUNTS, DISK_AT, PARTS
+from cress.core.placing.constraints import Wants
+from cress.core.tables.arrays import Ints
+from cress.language.clauses import Clause, Kind
+from cress.model.resources import BASE_DIMENSIONS, ResourceVector
+
+_BASE = len(BASE_DIMENSIONS)
+
+
+def disks_wanted(wants: Wants) -> tuple[int, int]:
+    """How many disks a task must have alone, and how many it would like."""
+    must = sum(_number(clause) for clause in wants.hard if clause.kind is Kind.DISK)
+    likes = (term.what for term in wants.terms if term.weight > 0 and isinstance(term.what, Clause))
+    return must, next((_number(clause) for clause in likes if clause.kind is Kind.DISK), 0)
+
+
+def _number(clause: Clause) -> int:
+    assert isinstance(clause.value, int)
+    return clause.value
+
+
+@lru_cache(maxsize=4096)
+def _alone(request: ResourceVector, must: int, likes: int) -> tuple[int, ...]:
+    """What one task asks: the columns of ``ask``."""
+    disk = request[DISK_AT : DISK_AT + DISK_AMOUNTS]
+    count = must or likes
+    shared = (0,) * DISK_AMOUNTS if must else disk
+    each = tuple(-(-amount // count) for amount in disk) if count else (0,) * DISK_AMOUNTS
+    parts = (0,) * _BASE + request[_BASE:]
+    asks = int(bool(must or likes or any(shared) or any(parts)))
+    return (asks, must, likes, *shared, *each, *parts)
+
+
+def ask_of(request: ResourceVector, wants: Wants, size: int = 1) -> Ints:
+    """What ``size`` tasks that start together ask of devices, each, as the kernels want it.
+
+    A unit of several jobs is asked by ``UnitDevices`` instead.
+    """
+    if wants.parts:
+        return np.zeros(PARTS + len(request), np.int64)
+    must, likes = disks_wanted(wants)
+    if size > 1 and any(request[DISK_AT : DISK_AT + DISK_AMOUNTS]):
+        # Whoever of a gang got a disk alone for the asking could leave the others without a share.
+        likes = 0
+    return np.array(_alone(request, must, likes), np.int64)

@@ -1,0 +1,313 @@
+"""The fit table: per live shape, the nodes that it fits on, and the questions that it answers.
+
+A shape has a row as long as a job waits with it; later the row stays as a cache until its place is needed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from cress.core.kernels import holding
+from cress.core.kernels.choice import set_aside
+from cress.core.kernels.holding import (
+    CLAUSE_BIT,
+    EXCLUDED,
+    FITTING,
+    FREE,
+    IN_USE,
+    NONE,
+    REQUEST,
+    TOTAL_STARVED,
+    UNUSABLE,
+    USABLE,
+)
+from cress.core.placing.constraints import NO_WANTS, Wants
+from cress.core.placing.device_requests import ask_of
+from cress.core.placing.gangs import by_racks, gang_room, holds_together
+from cress.core.placing.matching import Matching
+from cress.core.placing.shape import Shape
+from cress.core.tables import devices
+from cress.core.tables.arrays import Bools, Floats, Ints, grown
+from cress.core.tables.cluster import Cluster
+from cress.model.resources import ResourceVector
+
+# Rows of shapes that no job waits with stay as a cache, as long as this many rows are in use at most.
+WARM_ROWS = 256
+
+# Nothing but room bounds the copies of a shape on a node.
+NO_CAPS: Ints = np.zeros(0, np.int64)
+# In place of a node that would do: only the size of the nodes is in the way.
+TOO_LARGE = -2
+
+
+def _key(request: ResourceVector, size: int, wants: Wants) -> tuple[ResourceVector, int, Wants | None]:
+    # Hashing wants takes long, and most jobs have none.
+    return request, size, None if wants is NO_WANTS else wants
+
+
+class Fit:
+    """The shapes of one cluster, and the rows of ``cluster.rows`` and ``cluster.lack``."""
+
+    def __init__(self, cluster: Cluster, matching: Matching) -> None:
+        self.cluster = cluster
+        self._matching = matching
+        self.relations = matching.relations
+        self.shapes: dict[tuple[ResourceVector, int, Wants | None], Shape] = {}
+        self.row_shapes: list[Shape | None] = [None] * len(cluster.rows)
+        self._aside: npt.NDArray[np.int32] = np.zeros(1, np.int32)
+        # How often a row was taken from one shape and given to another.
+        self.reused = 0
+
+    @property
+    def rows(self) -> Ints:
+        """The rows of the shapes; replaced as it grows."""
+        return self.cluster.rows
+
+    def shape(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> Shape:
+        """The one object for this shape."""
+        key = _key(request, size, wants)
+        found = self.shapes.get(key)
+        if found is None:
+            found = self.shapes[key] = Shape(request, size, wants)
+        return found
+
+    def want(self, shape: Shape) -> None:
+        """One more queued job has this shape: it has a row from now on."""
+        shape.waiting += 1
+        if shape.row == NONE:
+            self.give_row(shape)
+        elif shape.match is not None and shape.waiting == 1:
+            # Nobody kept it up to date meanwhile.
+            self._fill(shape)
+
+    def unwant(self, shape: Shape) -> None:
+        """One queued job less; the row stays as a cache until its place is needed."""
+        shape.waiting -= 1
+        shape.used_at = self.cluster.stamp
+        if shape.match is not None and not shape.waiting:
+            self._matching.drop(shape)
+
+    def give_row(self, shape: Shape) -> None:
+        """Work out where ``shape`` fits and keep that up to date from now on."""
+        r = self._free_row()
+        shape.row = r
+        self.row_shapes[r] = shape
+        self.cluster.rows[r, REQUEST : REQUEST + self.cluster.k_count] = shape.request
+        self.cluster.rows[r, REQUEST + 2 * self.cluster.k_count :] = shape.ask
+        self.cluster.lack[r, self.cluster.node_count :] = UNUSABLE
+        self._fill(shape)
+
+    def _fill(self, shape: Shape) -> None:
+        """Work out the row of a shape from nothing."""
+        r, n = shape.row, self.cluster.node_count
+        if self.cluster.rows[r, IN_USE] and not self.cluster.rows[r, FITTING]:
+            self.cluster.totals[TOTAL_STARVED] -= 1
+        if shape.wants is NO_WANTS:
+            self.cluster.lack[r, :n] = 0
+        else:
+            self.cluster.lack[r, :n] = self._matching.take(shape).astype(np.int32) << CLAUSE_BIT
+        holding.fill_row(r, self.cluster.nodes, n, self.cluster.totals, self.cluster.rows, self.cluster.lack)
+
+    def set_aside(self, shape: Shape) -> npt.NDArray[np.int32]:
+        """``blocked``, and the nodes that are worse than the best that the shape may take.
+
+        Worse is one with more tasks of the service or database, then one with a lower score.
+        """
+        assert shape.match is not None
+        aside = self.cluster.blocked
+        if shape.wants.apart:
+            aside = self._set_aside(shape, aside, self._matching.fewest(shape.wants.owner))
+        if shape.wants.terms:
+            aside = self._set_aside(shape, aside, self._matching.scores(shape.match))
+        return aside
+
+    def _set_aside(self, shape: Shape, blocked: npt.NDArray[np.int32], scores: Floats) -> npt.NDArray[np.int32]:
+        if len(self._aside) != len(self.cluster.blocked):
+            self._aside = np.zeros(len(self.cluster.blocked), np.int32)
+        set_aside(self.cluster.lack[shape.row], blocked, scores, self.cluster.node_count, self._aside)
+        return self._aside
+
+    def excluded(self, shape: Shape) -> npt.NDArray[np.bool_]:
+        """Per node, whether a clause keeps the shape off it at the moment; the shape must have a row."""
+        out: npt.NDArray[np.bool_] = self.cluster.lack[shape.row, : self.cluster.node_count] & EXCLUDED != 0
+        return out
+
+    def excludes_any(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
+        """Whether a clause keeps the shape off one of these nodes at the moment."""
+        return any(self.cluster.lack[shape.row, f] & EXCLUDED for f, _ in nodes)
+
+    def caps(self, shape: Shape) -> Ints:
+        """Per node, how many copies of the shape may ever start there together beside what amounts allow; empty: any number."""
+        caps = NO_CAPS if shape.match is None else shape.match.caps()
+        return (
+            self._capped(caps, shape, empty=True) if shape.size > 1 and devices.cares(self.cluster, shape.ask) else caps
+        )
+
+    def caps_now(self, shape: Shape) -> Ints:
+        """The same at this moment, with the devices that are free."""
+        caps = NO_CAPS if shape.match is None else shape.match.caps()
+        return self._capped(caps, shape, empty=False) if devices.cares(self.cluster, shape.ask) else caps
+
+    def _capped(self, caps: Ints, shape: Shape, *, empty: bool) -> Ints:
+        copies = devices.copies(self.cluster, shape.ask, empty=empty)
+        return np.minimum(copies, caps[: self.cluster.node_count]) if len(caps) else copies
+
+    def _free_row(self) -> int:
+        if self.cluster.row_count < len(self.cluster.rows) and self.cluster.row_count < WARM_ROWS:
+            self.cluster.row_count += 1
+            return self.cluster.row_count - 1
+        oldest: Shape | None = None
+        for shape in self.row_shapes[: self.cluster.row_count]:
+            if shape is not None and shape.waiting == 0 and (oldest is None or shape.used_at < oldest.used_at):
+                oldest = shape
+        if oldest is not None and self.cluster.row_count >= WARM_ROWS:
+            r = oldest.row
+            if oldest.wants is NO_WANTS:
+                self.cluster.loosened += 1
+            self._drop_row(oldest)
+            # Whoever remembered something of the old shape by its row must forget it.
+            self.reused += 1
+            return r
+        if self.cluster.row_count == len(self.cluster.rows):
+            n = 2 * len(self.cluster.rows)
+            self.cluster.rows = grown(self.cluster.rows, n)
+            self.cluster.lack = grown(self.cluster.lack, n)
+            self.row_shapes.extend([None] * (n - len(self.row_shapes)))
+        self.cluster.row_count += 1
+        return self.cluster.row_count - 1
+
+    def _drop_row(self, shape: Shape) -> None:
+        self.row_shapes[shape.row] = None
+        self.cluster.rows[shape.row, IN_USE] = 0
+        if not self.cluster.rows[shape.row, FITTING]:
+            self.cluster.totals[TOTAL_STARVED] -= 1
+        shape.row = NONE
+        shape.early = None
+        shape.seen = -1
+        shape.match = None
+        key = _key(shape.request, shape.size, shape.wants)
+        if self.shapes.get(key) is shape:
+            del self.shapes[key]
+
+    def fitting(self, shape: Shape) -> int:
+        """Number of nodes on which one copy of ``shape`` fits into what is free."""
+        return int(self.cluster.rows[shape.row, FITTING])
+
+    def lacking(self, shape: Shape) -> ResourceVector:
+        """Per dimension, the number of usable nodes that have less free than ``shape`` requests."""
+        start = REQUEST + self.cluster.k_count
+        return tuple(int(x) for x in self.cluster.rows[shape.row, start : start + self.cluster.k_count])
+
+    def count_lack(self, shape: Shape, counts: Ints) -> None:
+        """Count a job whose shape fits nowhere once for each dimension that it lacks.
+
+        These are the dimensions of which no usable node has enough free; if there is none, the one that the fewest have.
+        """
+        holding.count_lack(shape.row, self.cluster.rows, self.cluster.usable_count, counts)
+
+    def ever_fits(self, request: ResourceVector, wants: Wants = NO_WANTS) -> bool:
+        """Whether some node that is there, cordoned or not, is large enough when empty and all that ``wants`` asks of it."""
+        return bool(np.any(self._large(request, wants) & self._matching.ever(wants)))
+
+    def _large(self, request: ResourceVector, wants: Wants) -> Bools:
+        large = self.cluster.large(request)
+        if devices.any_devices(self.cluster):
+            large &= devices.copies(self.cluster, ask_of(request, wants), empty=True) > 0
+        return large
+
+    def _copies_when_empty(self, request: Ints, ask: Ints, most: int) -> Ints:
+        copies = self.cluster.copies_when_empty(request, most)
+        if devices.cares(self.cluster, ask):
+            copies = np.minimum(copies, devices.copies(self.cluster, ask, empty=True))
+        return copies
+
+    def room_when_empty(self, shape: Shape) -> Ints:
+        """Copies of a gang's shape per node if nothing ran there, where it may go at this moment, by its caps."""
+        copies = self._copies_when_empty(shape.request_array, shape.ask, shape.size)
+        copies[self.excluded(shape) | ~self.cluster.usable()] = 0
+        caps = self.caps(shape)
+        return np.minimum(copies, caps[: self.cluster.node_count]) if len(caps) else copies
+
+    def within_reach(self, shape: Shape) -> bool:
+        """Whether ends of tasks could let the shape fit: clauses leave it nodes that are large enough when empty.
+
+        What is excluded stays so until something loosens; a node that would do is looked at first.
+        """
+        if shape.match is None or (shape.size == 1 and self.fitting(shape)):
+            return True
+        # How many tasks of a gang nodes take follows every change; one large node is enough for a single task.
+        now = (self.cluster.loosened, self.cluster.stamp if shape.size > 1 else 0)
+        *then, f = shape.reach
+        if shape.size == 1 and f >= 0 and not self.cluster.lack[shape.row, f] & EXCLUDED and self._is_large(f, shape):
+            return True
+        if (*then,) != now or f >= 0:
+            f = self._would_do(shape, clauses=True)
+            if f == NONE and self._would_do(shape, clauses=False) == NONE:
+                # It waits for larger nodes, as it would without its clauses.
+                f = TOO_LARGE
+            shape.reach = (*now, f)
+        return f != NONE
+
+    def could_ever_fit(self, shape: Shape) -> bool:
+        """Whether nodes that no clause excludes at the moment would be large enough for a unit if they were empty."""
+        return self._would_do(shape, clauses=True) != NONE
+
+    def _is_large(self, f: int, shape: Shape) -> bool:
+        cluster = self.cluster
+        return cluster.is_large(f, shape.request_array) and devices.copies_on(cluster, shape.ask, f, empty=True) > 0
+
+    def _would_do(self, shape: Shape, *, clauses: bool) -> int:
+        """The first such node; NONE if there is none, or if all of them together are too small for a gang."""
+        copies = self._copies_when_empty(shape.request_array, shape.ask, shape.size)
+        if clauses:
+            copies[self.excluded(shape)] = 0
+            caps = self.caps(shape)
+            copies = np.minimum(copies, caps[: self.cluster.node_count]) if len(caps) else copies
+        holds = holds_together(self.relations.racks, copies, shape.wants if clauses else NO_WANTS, shape.size)
+        return int(np.argmax(copies > 0)) if holds else NONE
+
+    def copies_free(self, shape: Shape) -> int:
+        """How many copies of ``shape`` fit into what is free on the usable nodes that no clause excludes."""
+        may = self.cluster.usable() & ~self.excluded(shape)
+        free = self.cluster.nodes[: self.cluster.node_count, FREE : FREE + self.cluster.k_count][may]
+        asked = shape.request_array > 0
+        copies = np.zeros(self.cluster.node_count, np.int64)
+        copies[may] = (free[:, asked] // shape.request_array[asked]).min(axis=1, initial=2**31)
+        caps = self.caps_now(shape)
+        if len(caps):
+            copies = np.minimum(copies, caps[: self.cluster.node_count])
+        if by_racks(shape) and gang_room(self.relations, shape, copies) is None:
+            return 0
+        return int(copies.sum())
+
+    def has_room(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
+        """Whether so many copies of ``shape`` fit into what is free on each of these nodes, and no clause excludes one."""
+        caps = self.caps_now(shape)
+        return all(
+            self.cluster.nodes[f, USABLE]
+            and not self.cluster.lack[shape.row, f] & EXCLUDED
+            and (not len(caps) or caps[f] >= count)
+            and bool(np.all(self.cluster.nodes[f, FREE : FREE + self.cluster.k_count] >= shape.request_array * count))
+            for f, count in nodes
+        )
+
+    def holds_when_empty(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> bool:
+        """Whether the nodes that are there, and are as ``wants`` asks, hold ``size`` copies together when they are empty."""
+        copies = self._copies_when_empty(np.array(request, np.int64), ask_of(request, wants), size)
+        if wants is not NO_WANTS:
+            copies[~self._matching.ever(wants)] = 0
+            caps = self._matching.caps_when_empty(wants)
+            copies = np.minimum(copies, caps) if len(caps) else copies
+        return holds_together(self.relations.racks, copies, wants, size)
+
+    def fits_now(self, request: ResourceVector) -> bool:
+        """Whether one copy of ``request`` fits into what is free on some usable node."""
+        shape = self.shapes.get(_key(request, 1, NO_WANTS))
+        if shape is not None and shape.row != NONE:
+            return self.fitting(shape) > 0
+        return self.cluster.fits_now(request)
+
+    def rematch(self) -> None:
+        """Names of jobs mean other jobs now: match all shapes again from nothing."""
+        self._matching.redo_all(shape for shape in self.row_shapes if shape is not None)

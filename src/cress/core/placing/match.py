@@ -1,0 +1,119 @@
+"""The match of one shape: which nodes satisfy its clauses, and how well they suit it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from cress.core.placing.clause_kinds import CLAUSES, EXTRAS
+from cress.core.placing.constraints import BY_EXPRESSION, Wants
+from cress.core.placing.context import Context
+from cress.core.placing.predicates import Condition, Predicate
+from cress.core.tables.arrays import Floats, Ints
+from cress.language.clauses import Clause
+from cress.language.program import Program
+
+Firsts: TypeAlias = npt.NDArray[np.int8]
+
+# Bits 24 to 28 of ``lack`` have room for so many places; predicates behind them share the last one.
+LAST_PLACE = 31
+
+
+def predicates(context: Context, wants: Wants) -> list[Predicate]:
+    """What keeps a task with these wants off nodes."""
+    made = [predicate(context, clause, wants) for clause in wants.hard]
+    for extra in EXTRAS:
+        made += extra(context, wants)
+    return made
+
+
+def predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
+    """The predicate of a clause, for a task with these wants."""
+    if clause.kind in BY_EXPRESSION:
+        return Condition(context, clause)
+    return CLAUSES[clause.kind](context, clause, wants)
+
+
+class Match:
+    """What is known of one shape: its predicates, the first static one that excludes each node, the scores of nodes.
+
+    ``first`` (int8, per node) has 1 + the place of that predicate, 0 for none. ``scores`` (float32, per node) are the
+    sums of the terms; ``at`` is how far in the log of changes they are right.
+    """
+
+    __slots__ = (
+        "_cluster", "_program", "_terms", "at", "dynamic", "dynamic_scores", "first", "predicates", "scores", "wants",
+        "watches",
+    )  # fmt: skip
+
+    def __init__(self, context: Context, wants: Wants) -> None:
+        self.wants = wants
+        self.predicates: list[Predicate] = predicates(context, wants)
+        self.dynamic = any(each.dynamic for each in self.predicates)
+        self.first: Firsts = np.zeros(0, np.int8)
+        # The expressions of the rank are one program; the other terms are predicates.
+        self._cluster = context.cluster
+        self._program = Program(context.columns, wants.terms)
+        self._terms = [
+            (np.float32(term.weight), predicate(context, term.what, wants))
+            for term in wants.terms
+            if isinstance(term.what, Clause)
+        ]
+        self.dynamic_scores = self._program.dynamic or any(each.dynamic for _, each in self._terms)
+        asked = (*self.predicates, *(each for _, each in self._terms))
+        self.watches = tuple(whose for each in asked for whose in each.watches)
+        self.scores: Floats | None = None
+        self.at = 0
+
+    def first_excluding(self, places: Ints, facts: bool) -> Firsts:
+        """1 + the place of the first predicate that excludes each of the nodes, 0: none; ``facts``: ask static ones too."""
+        if facts:
+            self.first[places] = self._ask(False, places)
+        first = self.first[places]
+        if self.dynamic:
+            moving = self._ask(True, places)
+            first = np.where((moving > 0) & ((first == 0) | (moving < first)), moving, first)
+        return first
+
+    def first_from_nothing(self) -> Firsts:
+        """``first_excluding`` of all nodes, with nothing remembered."""
+        n = self._cluster.node_count
+        self.first = np.zeros(n, np.int8)
+        return self.first_excluding(np.arange(n), True)
+
+    def _ask(self, dynamic: bool, places: Ints) -> Firsts:
+        first = np.zeros(len(places), np.int8)
+        for i in range(len(self.predicates) - 1, -1, -1):
+            if self.predicates[i].dynamic == dynamic:
+                first[self.predicates[i].excludes(places)] = min(i + 1, LAST_PLACE)
+        return first
+
+    def score(self, places: Ints) -> Floats:
+        """The sum of the terms on each of these nodes."""
+        nodes = self._cluster.nodes
+        if len(places) == 1:
+            total = np.array([self._program.value(nodes, int(places[0]))], np.float32)
+        else:
+            out = np.empty(len(nodes), np.float32)
+            self._program.values(nodes, out, places)
+            total = out[places]
+        for weight, term in self._terms:
+            total += weight * term.suits(places)
+        # + 0 makes 0 of -0: scores are compared by their bits.
+        return total + np.float32(0)
+
+    def caps(self) -> Ints:
+        """Per node, how many copies may start there together; empty: any number."""
+        return least(each.caps() for each in self.predicates)
+
+
+def least(bounds: Iterable[Ints | None]) -> Ints:
+    """The smallest of these bounds per node; empty where there are none."""
+    smallest: Ints = np.zeros(0, np.int64)
+    for bound in bounds:
+        if bound is not None:
+            smallest = np.minimum(smallest, bound) if len(smallest) else bound
+    return smallest

@@ -1,0 +1,39 @@
+"""Shapes: what makes tasks alike to the matcher."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cress.core.kernels.holding import NONE
+from cress.core.placing.constraints import NO_WANTS, Wants
+from cress.core.placing.device_requests import ask_of
+from cress.core.placing.match import Match
+from cress.core.tables.arrays import Ints
+from cress.model.resources import ResourceVector
+
+
+class Shape:
+    """What makes tasks alike to the matcher: the request, how many start together, what they want of nodes.
+
+    ``row`` is its place in the fit table while it has one; ``waiting`` counts the queued jobs that have it. ``match`` is
+    what is known of its clauses, ``None`` if it wants nothing but amounts; ``reach`` is what ``within_reach`` found.
+    """
+
+    __slots__ = (
+        "ask", "early", "match", "reach", "request", "request_array", "row", "seen", "size", "used_at", "waiting", "wants",
+    )  # fmt: skip
+
+    def __init__(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> None:
+        self.request = request
+        self.request_array = np.array(request, np.int64)
+        self.ask = ask_of(request, wants, size)
+        self.size = size
+        self.wants = wants
+        self.match: Match | None = None
+        self.row = NONE
+        self.waiting = 0
+        self.used_at = 0
+        self.early: Ints | None = None
+        self.seen = -1
+        # The situation in which it was looked at, and a node that would do, NONE if there was none.
+        self.reach = (-1, -1, NONE)
