@@ -109,6 +109,10 @@ class JobBuilder(_Amounts):
         """Time limit: a text such as 2h, or seconds."""
         return self._set(time_limit=parse_duration(duration) if isinstance(duration, str) else seconds(duration))
 
+    def stop_grace(self, duration: str) -> JobBuilder:
+        """How long a task has to end when it is told to."""
+        return self._set(stop_grace=parse_duration(duration))
+
     def priority(self, value: int) -> JobBuilder:
         return self._set(priority=value)
 

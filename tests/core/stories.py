@@ -225,6 +225,7 @@ def random_job(rng: Random, id: int, group: str, setting: Setting) -> Job:
         time_limit=rng.choice((1, 5, 20, 60, 300, 300)) * SECOND if limited else None,
         type=kind,
         minimum=rng.randint(0, tasks) if kind is JobType.SERVICE else 0,
+        stop_grace=rng.choice((0, 5, 30)) * SECOND,
     )
     job = constrained(job, rng) if setting.constrained else job
     return placed(job, rng) if setting.placed else job
@@ -382,6 +383,7 @@ class Player:
         self.core = core or setting.make()
         self.budget = budget
         self.check = check
+        self.check_vetoes = True
         self.watch = watch
         self.twins: list[Scheduler] = []
         self.now = 0
@@ -465,7 +467,7 @@ class Player:
         broken = [what for check in checks for what in check(self.core)]
         assert not broken, broken
         self.account.compare(self.core)
-        if pending:
+        if pending and self.check_vetoes:
             self._vetoes()
 
     def _vetoes(self) -> None:

@@ -20,7 +20,7 @@ def too_large() -> World:
 
 def room_is_made() -> World:
     world = World(group("old", 1), group("new", 9), nodes=nodes(2, cpu=3), node_order="first")
-    world.run(job("old").tasks(6).group("old"))
+    world.run(job("old").tasks(6).group("old").stop_grace("1m"))
     world.wait(10).submit(job("waits").cpu(2).group("new")).decide()
     return world
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cress.core.placing.vetoes import Verdict
-from cress.model.decisions import Preempt
+from cress.model.decisions import Preempt, Stop
 from cress.model.events import Outcome
 from cress.model.job import JobType
 from cress.model.times import SECOND
@@ -326,15 +326,31 @@ def test_a_victim_that_finishes_within_its_grace_is_done() -> None:
     assert world.started()[-1] == "wants"
 
 
-def test_grace_is_that_of_the_victims_group_and_the_veto_says_when_it_is_over() -> None:
+def test_grace_is_bounded_by_that_of_the_victims_group_and_the_veto_says_when_it_is_over() -> None:
     world = World(group("old", 1).with_options(grace="40s"), group("new", 10), nodes=nodes(1, cpu=5))
-    world.run(job("old").tasks(5).group("old"))
+    world.run(job("old").tasks(5).group("old").stop_grace("2m"))
     world.wait(7).submit(wants()).decide()
     told = [each for each in world.decisions if isinstance(each, Preempt)]
     assert [each.grace for each in told] == [40 * SECOND]
     assert [world.names[each.by] for each in told] == ["wants"]
     assert world.veto("wants").until == 47 * SECOND
     assert world.veto("wants").places == ("n1",)
+
+
+def test_a_victim_has_the_grace_of_its_job_where_its_group_would_give_it_more() -> None:
+    world = World(group("old", 1).with_options(grace="40s"), group("new", 10), nodes=nodes(1, cpu=5))
+    world.run(job("old").tasks(5).group("old").stop_grace("3s"))
+    world.submit(wants()).decide()
+    assert [each.grace for each in world.decisions if isinstance(each, Preempt)] == [3 * SECOND]
+    assert world.veto("wants").until == 3 * SECOND
+
+
+def test_the_end_of_a_cancelled_task_is_predicted_by_the_grace_of_its_job() -> None:
+    world = World(group("old", 5).with_options(grace="1s"), nodes=nodes(1, cpu=5))
+    world.run(job("old").group("old").stop_grace("7s"))
+    (stop,) = world.wait(2).cancel("old").decide()
+    assert isinstance(stop, Stop)
+    assert stop.end == 9 * SECOND
 
 
 @both_modes

@@ -80,6 +80,7 @@ def test_the_fullest_job_says_everything() -> None:
         retries=3,
         backoff=30 * SECOND,
         hold=True,
+        stop_grace=90 * SECOND,
         after=((12, Condition.ANY), (13, Condition.FAILED)),
     )
     assert spec.run == Run(

@@ -115,6 +115,8 @@ def check_job(job: Job, dimensions: Dimensions) -> bool:
         raise InputError(f"{what} at once", hint="0 (any number) or more; not of a gang", field="max_running")
     if job.retries < 0:
         raise InputError(f"{job.retries} retries", hint="0 or more", field="retries")
+    if job.stop_grace < 0:
+        raise InputError(f"a stop_grace of {job.stop_grace} µs", hint="0 or more", field="stop_grace")
     if job.backoff < 0:
         raise InputError(f"a backoff of {job.backoff} µs", hint="0 or more", field="backoff")
     more = asks_for_more(job)

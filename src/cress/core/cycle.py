@@ -44,7 +44,7 @@ class Cycle(Ledger):
         self._decided = decided
         for number, due in list(self.to_stop.items()):
             attempt = self.attempts[number]
-            end = due + attempt.job.group.options.grace
+            end = due + attempt.job.job.stop_grace
             self._do(Stop(number, attempt.job.job.id, attempt.task, self.cluster.names[attempt.node], end))
         if self.units_in_doubt:
             self.units_in_doubt = False
@@ -428,8 +428,8 @@ class Cycle(Ledger):
             self._do(Preempt(each.id, each.job.job.id, each.task, names[each.node], grace, job.job.id))
 
     def _grace_of(self, victim: Attempt) -> int:
-        """How long a victim may go on after its signal."""
-        return victim.job.group.options.grace
+        """How long a victim may go on after its signal: what its job says, at most what its group does."""
+        return min(victim.job.job.stop_grace, victim.job.group.options.grace)
 
     def _within_round(self, number: int) -> bool:
         """Whether that many more victims may be under way: a share of the running tasks, or one unit's alone."""

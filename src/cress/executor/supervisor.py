@@ -40,6 +40,7 @@ from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import StagedRuntime
 from cress.executor.scratch import Scratch
 from cress.executor.settings import LOG_SIZE
+from cress.model.job import DEFAULT_STOP_GRACE
 from cress.model.node import Device
 from cress.model.reports import Cause, Ended, Report, Usage
 from cress.model.run import Run
@@ -60,7 +61,6 @@ SPAWNS_PER_TURN = 32
 MOST_WAITING = 64 * 1024 * 1024
 # How long the supervisor waits at its end for the center to confirm what it was told (microseconds).
 LAST_WORDS = 1_000_000
-DEFAULT_GRACE = 5_000_000
 # How often a full disk is tried again.
 RETRY = 500_000
 # The selector's clock stands still while the machine sleeps, ours does not: look at it now and then.
@@ -151,7 +151,7 @@ class Supervisor:
             self._clock()
             if self.asked_to_leave:
                 self.asked_to_leave = False
-                self.manager.leave(DEFAULT_GRACE)
+                self.manager.leave(DEFAULT_STOP_GRACE)
             if self.ended_children:
                 self._reap()
             self.orphans_fresh = False

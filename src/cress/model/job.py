@@ -10,6 +10,9 @@ from cress.model.family import FamilySpec
 from cress.model.resources import ResourceVector
 from cress.model.times import SECOND
 
+# The time between SIGTERM and SIGKILL of a task whose job does not say it; here and nowhere else.
+DEFAULT_STOP_GRACE = 5 * SECOND
+
 
 class JobType(Enum):
     """What kind of work a job is; all but batch have a plan."""
@@ -43,6 +46,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     (IssueAsWhole) starts all its tasks at once or none; a higher ``priority`` goes first; ``time_limit`` is
     in microseconds, ``None`` means no known end. ``minimum`` tasks of a service are never preempted.
 
+    A task that is told to stop has ``stop_grace`` microseconds to end by itself; when it is preempted, at most the
+    ``grace`` of its group.
+
     A failed task is tried again ``retries`` times, ``backoff`` microseconds after its end, doubled each time. With
     ``hold`` the job waits until it is released. ``after`` are the jobs that must end first, and how; in a submit,
     ``-n`` is its nth job, from 1.
@@ -74,6 +80,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retries: int = 0
     backoff: int = 10 * SECOND
     hold: bool = False
+    stop_grace: int = DEFAULT_STOP_GRACE
     after: tuple[tuple[int, Condition], ...] = ()
     requirement: str = ""
     rank: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cress.model.job import JobType, OnPartition
+from cress.model.job import DEFAULT_STOP_GRACE, JobType, OnPartition
 from cress.model.times import SECOND
 
 
@@ -68,7 +68,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     directory: str = ""
     memory_limit: int = 0
     time_limit: int | None = None
-    stop_grace: int = 5_000_000
+    stop_grace: int = DEFAULT_STOP_GRACE
     on_partition: OnPartition = OnPartition.STOP
     ports: tuple[tuple[str, int], ...] = ()
     type: JobType = JobType.BATCH

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from cress.model.job import DEFAULT_STOP_GRACE
 from cress.model.node import DYNAMIC_PORTS, Allocated, Device, Supervisor, Value
 from cress.model.node import Load as Measured
 from cress.model.reports import Report
@@ -281,7 +282,7 @@ class ExecSize(Struct, frozen=True):
 class Shutdown(Struct, frozen=True):
     """Stop every task with its grace, at most ``grace`` microseconds, then end; ``keep``: nothing, the agent leaves."""
 
-    grace: int = 5_000_000
+    grace: int = DEFAULT_STOP_GRACE
     keep: bool = False
 
 

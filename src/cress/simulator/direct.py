@@ -29,7 +29,7 @@ from cress.simulator.attempts import History, How, JobEnd
 from cress.simulator.jobs import Jobs
 from cress.simulator.order import Order
 from cress.simulator.running import Running
-from cress.simulator.workload import NO_LIMIT, STOP_GRACE, Workload
+from cress.simulator.workload import NO_LIMIT, Workload
 
 TOGETHER, ONE_BY_ONE = "together", "one-by-one"
 ORDERS = (TOGETHER, ONE_BY_ONE)
@@ -318,7 +318,7 @@ class DirectRun:
             elif type(decision) is Preempt:
                 running.stop(decision.attempt, now + decision.grace, How.PREEMPTED)
             elif type(decision) is Stop:
-                running.stop(decision.attempt, now + STOP_GRACE, How.STOPPED)
+                running.stop(decision.attempt, decision.end, How.STOPPED)
             else:
                 count -= 1
         return count

@@ -19,7 +19,7 @@ from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
 from cress.model.events import Outcome
 from cress.model.family import Database, Service
-from cress.model.job import Condition, Job
+from cress.model.job import DEFAULT_STOP_GRACE, Condition, Job
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.model.reports import Cause, Checked, Ended, Started
 from cress.model.times import NEVER
@@ -27,7 +27,7 @@ from cress.simulator.attempts import History, How, JobEnd
 from cress.simulator.direct import PATIENCE, STRIDE, InvariantBroken, Progress
 from cress.simulator.jobs import Jobs
 from cress.simulator.running import Running
-from cress.simulator.workload import NO_LIMIT, STOP_GRACE, Workload
+from cress.simulator.workload import NO_LIMIT, Workload
 
 BOOT = "simulated"
 SIGNALLED = -15  # the exit code after SIGTERM
@@ -269,7 +269,7 @@ class ManagedRun:
         attempt = self._machine.attempts.get(halt.attempt)
         if attempt is not None:
             how = How.PREEMPTED if attempt.halted == "preempted" else How.STOPPED
-            self._running.stop(halt.attempt, now + (STOP_GRACE if halt.grace is None else halt.grace), how)
+            self._running.stop(halt.attempt, now + (DEFAULT_STOP_GRACE if halt.grace is None else halt.grace), how)
 
     def _attempt_over(self, record: AttemptRecord, now: int) -> None:
         running = self._running

@@ -13,7 +13,6 @@ from cress.model.group import Group
 from cress.model.job import Condition, Job
 from cress.model.node import Node
 from cress.model.resources import Dimensions, ResourceVector
-from cress.model.run import Run
 from cress.simulator.notes import Notes
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -22,9 +21,6 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 After: TypeAlias = tuple[tuple[tuple[int, Condition], ...], ...]
 
 NO_LIMIT = -1
-
-# The time between the signal to stop and the end of a task whose job says nothing.
-STOP_GRACE = Run(job=0, command=()).stop_grace
 
 # 1970-01-05, a Monday, 00:00 UTC: where second 0 of a trace without a date lies.
 UNDATED_START = 4 * 86_400 * 1_000_000

@@ -167,7 +167,7 @@ TABLE = (
         default="`false`",
     ),
     Key(
-        "stop_grace", DURATION, values.stop_grace, into=RUN,
+        "stop_grace", DURATION, values.stop_grace, into=JOB_AND_RUN,
         about="the time between SIGTERM and SIGKILL when a task is stopped, at most 1h",
         default="`5s`",
     ),
