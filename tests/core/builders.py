@@ -20,7 +20,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from cress.core.diagnostics.explain import sentence
-from cress.core.groups.shares import GroupState
+from cress.core.jobs import GroupState
 from cress.core.placing.vetoes import Veto
 from cress.core.scheduler import Scheduler
 from cress.core.state import promised_state

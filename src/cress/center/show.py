@@ -20,7 +20,7 @@ from cress.center.showfamily import (
     service_view,
     whole_dag_view,
 )
-from cress.core.groups.shares import GroupState
+from cress.core.jobs import GroupState
 from cress.core.scheduler import Scheduler
 from cress.lifecycle import families
 from cress.lifecycle.family import Family

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING
 
+from cress.core.books import Books
 from cress.core.placing.constraints import asks_for_more, check_constraints, constraints_of
 from cress.core.placing.placement_clauses import relation_of
 from cress.model.errors import InputError
@@ -33,16 +33,13 @@ from cress.model.job import Job
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.units import one_of
 
-if TYPE_CHECKING:
-    from cress.core.ledger import Ledger
-
 # Amounts stay below this, so that sums over a cluster and products with shares stay exact in 64 bits.
 AMOUNT_LIMIT = 2**50
 MOST_PORT = 65_535
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 
 
-def check_events(core: Ledger, events: Sequence[Event]) -> None:
+def check_events(core: Books, events: Sequence[Event]) -> None:
     """Raise ``InputError`` if one of these events cannot be applied after those before it; changes nothing.
 
     Ends of unknown attempts and words about unknown jobs are fine: reports come twice, and late. Who may submit to a
@@ -83,7 +80,7 @@ def check_events(core: Ledger, events: Sequence[Event]) -> None:
         core.relations.dependencies.check(relations)
 
 
-def _check_submit(job: Job, core: Ledger, groups: Container[str], jobs: set[int], asking: list[Job]) -> None:
+def _check_submit(job: Job, core: Books, groups: Container[str], jobs: set[int], asking: list[Job]) -> None:
     """Note the job among ``jobs``, and among those ``asking`` for more than amounts."""
     if check_job(job, core.dimensions):
         asking.append(job)
@@ -96,7 +93,7 @@ def _check_submit(job: Job, core: Ledger, groups: Container[str], jobs: set[int]
     jobs.add(job.id)
 
 
-def _is_there(core: Ledger, name: str) -> bool:
+def _is_there(core: Books, name: str) -> bool:
     f = core.cluster.index.get(name)
     return f is not None and not core.cluster.lost[f]
 
@@ -143,7 +140,7 @@ def _constraints(job: Job) -> None:
             raise InputError(f"at most {number} tasks together", hint="0 (any number) or more", field=field)
 
 
-def check_licences(core: Ledger, job: Job) -> None:
+def check_licences(core: Books, job: Job) -> None:
     """Raise ``InputError`` for a licence that the cluster does not know, if it knows any."""
     known = core.relations.licences.counts
     for name, _ in job.licences:
@@ -158,7 +155,7 @@ def _amounts(vector: ResourceVector, dimensions: Dimensions, field: str) -> None
         raise InputError(f"{vector} has an amount out of range", hint="0 to 2^50 - 1", field=field)
 
 
-def check_groups(core: Ledger, event: GroupsApplied) -> None:
+def check_groups(core: Books, event: GroupsApplied) -> None:
     """Raise ``InputError`` if this list of groups cannot be applied now."""
     names = [group.name for group in event.groups]
     for group in event.groups:
@@ -180,7 +177,7 @@ def check_groups(core: Ledger, event: GroupsApplied) -> None:
         )
 
 
-def _group(group: Group, core: Ledger) -> None:
+def _group(group: Group, core: Books) -> None:
     if not _NAME.fullmatch(group.name) or len(group.name) > MAX_GROUP_NAME_LENGTH:
         raise InputError(
             f"{group.name!r} is no name of a group",
@@ -199,7 +196,7 @@ def _group(group: Group, core: Ledger) -> None:
         )
 
 
-def _quota(quota: Quota, name: str, core: Ledger) -> None:
+def _quota(quota: Quota, name: str, core: Books) -> None:
     if quota.amounts and core.options.accounting != "dominant":
         raise InputError("a quota of several dimensions", hint="one number with accounting=cpu", field=name)
     for dimension, amount in quota.amounts or (("", quota.scalar),):

@@ -12,21 +12,21 @@ from heapq import heappop
 from cress.core.future.plans import Plans
 from cress.core.future.reservations import Reservations
 from cress.core.future.timeline import Timeline
-from cress.core.groups.shares import Groups, GroupState
-from cress.core.jobs import Attempt, ClaimEntry, JobState
+from cress.core.groups.shares import Groups
+from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobState
 from cress.core.kernels.holding import HEAD, NEXT, NONE
 from cress.core.placing.balance import Balance
 from cress.core.placing.constraints import NO_WANTS, Constraints, Wants, lasting_wants
 from cress.core.placing.fit import Fit
 from cress.core.placing.matching import Matching
 from cress.core.placing.placement_clauses import relation_of
-from cress.core.placing.relaxation import Relaxing
 from cress.core.placing.shape import Shape
-from cress.core.placing.unit_constraints import combination
+from cress.core.relaxation import Relaxing
+from cress.core.running_tasks import Running
 from cress.core.tables.cluster import Cluster
 from cress.core.tables.leases import Leases
 from cress.core.tables.measured_load import Loads
-from cress.core.tables.running_tasks import Running
+from cress.core.unit_constraints import combination
 from cress.model.errors import InputError
 from cress.model.job import Job
 from cress.model.options import Options
@@ -56,7 +56,7 @@ class Books:
         self.relations.jobs = self.jobs
         # Both are empty while nobody asks for more than amounts.
         self.live, self.counts = self.matching.live, self.relations.counts
-        self.loads = Loads()
+        self.loads = Loads(self.cluster, options)
         self.attempts: dict[int, Attempt] = {}
         # By the slot of its lease, who holds it.
         self.holders: list[Attempt | None] = []

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from cress.core.books import Books
 from cress.core.jobs import JobState
 from cress.core.placing.constraints import NO_WANTS
-from cress.core.placing.unit_constraints import combination
 from cress.core.tables.dependencies import Key
+from cress.core.unit_constraints import combination
 from cress.language.clauses import MOST_CLAUSES
 from cress.model.decisions import UnitDissolved, UnitFormed
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from cress.core.combined_restarts import hopeless_units, new_units
 from cress.core.future.reservations import Ahead, drain_due
-from cress.core.groups.shares import GroupState
-from cress.core.jobs import Attempt, ClaimEntry, JobState
+from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobState
 from cress.core.kernels.holding import FITTING, NONE
 from cress.core.ledger import Ledger
 from cress.core.placing.constraints import NO_WANTS

@@ -18,7 +18,7 @@ from cress.core.jobs import Attempt, ClaimEntry, JobState, Reservation
 from cress.core.kernels.holding import END, NONE, USABLE
 from cress.core.placing import licence_use
 from cress.core.placing.constraints import constraints_of
-from cress.core.tables import devices, measured_load
+from cress.core.tables import devices
 from cress.model.decisions import (
     Claim,
     ClaimDropped,
@@ -199,7 +199,7 @@ class Ledger(Books):
                 self.lost.append((attempt.job.job.id, attempt.task, f))
             self._give_back(attempt, again)
         self.relations.ports.forget(f)
-        measured_load.forget(self, f)
+        self.loads.forget(f)
         self.cluster.lose_node(f)
         self.void_claims(f)
 
@@ -209,7 +209,7 @@ class Ledger(Books):
         self.void_claims(f)
 
     def _node_changed(self, event: NodeChanged) -> None:
-        measured_load.judge(self, self.cluster.change_node(event.node))
+        self.loads.judge(self.cluster.change_node(event.node))
         self.cluster.loosened += 1
 
     def _ports_seen(self, event: PortsSeen) -> None:
@@ -225,7 +225,7 @@ class Ledger(Books):
         self.cluster.loosened += 1
 
     def _load_seen(self, event: LoadSeen) -> None:
-        self.void_claims(measured_load.see(self, event))
+        self.void_claims(self.loads.see(event))
         self.cluster.loosened += 1
 
     def _data_located(self, event: DataLocated) -> None:

@@ -6,13 +6,11 @@ node with the cheapest set wins. What the victims free is kept for the unit by a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
-from cress.core.groups.shares import GroupState
-from cress.core.jobs import Attempt, JobState
+from cress.core.books import Books
+from cress.core.jobs import Attempt, GroupState, JobState
 from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
 from cress.core.kernels.victims import (
@@ -36,9 +34,6 @@ from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 from cress.model.group import PreemptivePolicy
 
-if TYPE_CHECKING:
-    from cress.core.ledger import Ledger
-
 
 class Eviction:
     """The cheapest way found: the attempts that have to end, in the order in which they were taken, and the nodes."""
@@ -50,7 +45,7 @@ class Eviction:
         self.nodes = nodes
 
 
-def find_eviction(core: Ledger, job: JobState) -> Eviction | None:
+def find_eviction(core: Books, job: JobState) -> Eviction | None:
     """Victims for one unit of ``job``, or ``None`` if no allowed set makes it fit."""
     takers = [group for group in core.groups if group is not job.group and group.can_be_preempted()]
     if not takers:
@@ -65,7 +60,7 @@ class _Search:
     ``groups`` are those that may be preempted, the first of which yields first.
     """
 
-    def __init__(self, core: Ledger, job: JobState, groups: list[GroupState]) -> None:
+    def __init__(self, core: Books, job: JobState, groups: list[GroupState]) -> None:
         cluster = core.cluster
         self.job = job
         self.cluster = cluster
@@ -83,7 +78,7 @@ class _Search:
             for row in claim.reservation.rows:
                 self.claimed[core.timeline.table[row, B_NODE]] = True
                 self.levels[core.timeline.table[row, B_NODE]] -= core.timeline.table[row, B_AMOUNTS:]
-        core.running.refresh(core)
+        core.running.refresh(core.cluster, core.groups, core.attempts)
         self.holders = core.holders
         self.table = core.running.table
         self.spare = self._what_groups_can_spare(groups)

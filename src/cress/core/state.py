@@ -9,18 +9,18 @@ from dataclasses import asdict, fields
 from datetime import UTC, tzinfo
 from heapq import heapify
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from cress.core.cycle import Cycle
 from cress.core.future.timeline import ALL
 from cress.core.groups.policies.backfill import BackfillPolicy
-from cress.core.jobs import Attempt, ClaimEntry, JobState, Reservation
+from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobState, Reservation
 from cress.core.kernels.holding import END
 from cress.core.kernels.timeline import B_END
 from cress.core.placing.constraints import constraints_of
 from cress.core.placing.vetoes import Verdict
-from cress.core.tables import measured_load
 from cress.core.tables.data_locations import Places
 from cress.core.tables.devices import mask_of, widened
 from cress.model.group import Group
@@ -30,16 +30,13 @@ from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import NEVER
 
-if TYPE_CHECKING:
-    from cress.core.groups.shares import GroupState
-    from cress.core.scheduler import Scheduler
-
 State: TypeAlias = dict[str, Any]
+_Kind = TypeVar("_Kind", bound=Cycle)
 
 VERSION = 4
 
 
-def export_state(core: Scheduler) -> State:
+def export_state(core: Cycle) -> State:
     """Everything that later decisions depend on, as dicts, lists, strings and numbers."""
     cluster = core.cluster
     plain = msgspec.to_builtins
@@ -94,7 +91,7 @@ def export_state(core: Scheduler) -> State:
         "licences": dict(core.relations.licences.counts),
         "racks": list(core.relations.racks.names),
         "neighbours": plain(core.relations.racks.neighbours),
-        "loads": measured_load.export(core),
+        "loads": core.loads.export(),
         "data": plain(core.relations.locations.export()),
         "strangers": [[f, list(seen)] for f in range(cluster.node_count) if (seen := core.relations.ports.seen(f))],
     }
@@ -107,7 +104,7 @@ _FORESEEN = (
 _FORESEEN_OF_JOBS = ("soft", "held_since", "arrived", "drain")
 
 
-def promised_state(core: Scheduler) -> State:
+def promised_state(core: Cycle) -> State:
     """Return what is promised: a scheduler that applied the same facts has the same."""
     state = export_state(core)
     for name in _FORESEEN:
@@ -119,7 +116,7 @@ def promised_state(core: Scheduler) -> State:
     return state
 
 
-def restore_state(core: Scheduler, state: State) -> None:
+def restore_state(core: Cycle, state: State) -> None:
     """Fill a new scheduler, made with the options and dimensions of ``state``."""
     cluster = core.cluster
     _restore_nodes(core, state)
@@ -137,7 +134,7 @@ def restore_state(core: Scheduler, state: State) -> None:
     core.lost = [(number, task, f) for number, task, f in state["lost"]]
     for entry in state["attempts"]:
         _restore_attempt(core, entry)
-    measured_load.restore(core, state["loads"])
+    core.loads.restore(state["loads"])
     for job in core.jobs.values():
         if core.can_wait(job):
             core.queue(job)
@@ -175,7 +172,7 @@ def restore_state(core: Scheduler, state: State) -> None:
         core.void_claims(f)
 
 
-def _restore_nodes(core: Scheduler, state: State) -> None:
+def _restore_nodes(core: Cycle, state: State) -> None:
     cluster = core.cluster
     # Racks keep their numbers, although nodes may have left the first ones.
     core.relations.racks.set_neighbours(msgspec.convert(state["neighbours"], tuple[tuple[str, str], ...]))
@@ -227,7 +224,7 @@ def options_of(state: State) -> Options:
     return Options(**values)
 
 
-def restored(kind: type[Scheduler], state: State, zone: tzinfo = UTC) -> Scheduler:
+def restored(kind: type[_Kind], state: State, zone: tzinfo = UTC) -> _Kind:
     """A scheduler that goes on where ``state`` was exported."""
     state = converted(state)
     if str(zone) != state["zone"]:
@@ -261,7 +258,7 @@ def _job(job: JobState) -> State:
     }
 
 
-def _restore_job(core: Scheduler, entry: State) -> None:
+def _restore_job(core: Cycle, entry: State) -> None:
     spec = msgspec.convert(entry["job"], Job)
     group = core.groups.get(entry["group"])
     constraints = constraints_of(spec)
@@ -278,7 +275,7 @@ def _restore_job(core: Scheduler, entry: State) -> None:
     core.add_job(job)
 
 
-def _restore_companions(core: Scheduler, entry: State) -> None:
+def _restore_companions(core: Cycle, entry: State) -> None:
     job = core.jobs[entry["job"]["id"]]
     for task, others in entry["companions"]:
         job.companions[task] = [(core.jobs[number], its_task) for number, its_task in others]
@@ -286,7 +283,7 @@ def _restore_companions(core: Scheduler, entry: State) -> None:
             other.carried[its_task] = job
 
 
-def _attempt(core: Scheduler, attempt: Attempt) -> State:
+def _attempt(core: Cycle, attempt: Attempt) -> State:
     return {
         "id": attempt.id,
         "job": attempt.job.job.id,
@@ -301,7 +298,7 @@ def _attempt(core: Scheduler, attempt: Attempt) -> State:
     }
 
 
-def _restore_attempt(core: Scheduler, entry: State) -> None:
+def _restore_attempt(core: Cycle, entry: State) -> None:
     job = core.jobs[entry["job"]]
     cluster = core.cluster
     mask, alone = entry["devices"]
@@ -322,11 +319,11 @@ def _restore_attempt(core: Scheduler, entry: State) -> None:
         core.mark_leaving(attempt)
 
 
-def _lives(core: Scheduler, reservation: Reservation) -> bool:
+def _lives(core: Cycle, reservation: Reservation) -> bool:
     return core.jobs.get(reservation.job.job.id) is reservation.job
 
 
-def _reservations(core: Scheduler) -> State:
+def _reservations(core: Cycle) -> State:
     # What stands behind the reservation of a job that is gone will be made again, here and there.
     kept = list(takewhile(lambda reservation: _lives(core, reservation), core.reservations.kept))
     # Without any, it does not matter when they were looked at.
@@ -336,7 +333,7 @@ def _reservations(core: Scheduler) -> State:
     }
 
 
-def _reservation(core: Scheduler, reservation: Reservation) -> State:
+def _reservation(core: Cycle, reservation: Reservation) -> State:
     return {
         "job": reservation.job.job.id,
         "start": reservation.start,
@@ -348,7 +345,7 @@ def _reservation(core: Scheduler, reservation: Reservation) -> State:
     }
 
 
-def _restore_reservation(core: Scheduler, entry: State, view: int = ALL) -> Reservation:
+def _restore_reservation(core: Cycle, entry: State, view: int = ALL) -> Reservation:
     job = core.jobs[entry["job"]]
     nodes = [(f, count) for f, count in entry["nodes"]]
     reservation = Reservation(job, entry["start"], nodes, -1, view)
@@ -361,7 +358,7 @@ def _restore_reservation(core: Scheduler, entry: State, view: int = ALL) -> Rese
     return reservation
 
 
-def _memory(core: Scheduler, group: GroupState) -> State:
+def _memory(core: Cycle, group: GroupState) -> State:
     """What the group's last tries came to: a copy must not try again what the original would not."""
     failed, victims, policy = group.failed, group.no_victims, group.policy
     offered = group.offered
@@ -386,7 +383,7 @@ def _memory(core: Scheduler, group: GroupState) -> State:
     return state
 
 
-def _restore_memory(core: Scheduler, memory: State) -> None:
+def _restore_memory(core: Cycle, memory: State) -> None:
     core.pass_number = memory["passes"]
     core.last_blocked = core.jobs.get(memory["last_blocked"])
     cluster = core.cluster

@@ -50,7 +50,7 @@ def turns(machine: Machine, name: str, load: Load) -> bool:
     """Whether the node would be overloaded by this load and is not, or is and would be no more."""
     core = machine.core
     f = core.cluster.index.get(name)
-    return f is not None and measured_load.over_with(core, f, load) != core.loads.over.get(f, measured_load.NOT)
+    return f is not None and core.loads.over_with(f, load) != core.loads.over.get(f, measured_load.NOT)
 
 
 def sane(load: Load) -> Load:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cress.core.diagnostics.explain import sentence
 from cress.core.placing.vetoes import Verdict
-from cress.core.tables.measured_load import busy, overloaded_nodes, say_busy
+from cress.core.tables.measured_load import say_busy
 from cress.lifecycle.family import Family, Kept
 from cress.lifecycle.live import LiveJob
 from cress.model.reports import Ended
@@ -40,7 +40,7 @@ def reason(machine: Machine, number: int, now: int | None = None) -> str:
     if not any(node.connected for node in machine.nodes.values()):
         return "no executor is connected"
     if not machine.core.cluster.usable_count:
-        busy_there = say_busy(busy(machine.core, overloaded_nodes(machine.core)))
+        busy_there = say_busy(machine.core.loads.busy(machine.core.loads.overloaded_nodes()))
         return "; ".join(("no node takes tasks at the moment" + _first_closed(machine), *busy_there))
     return sentence(veto)
 

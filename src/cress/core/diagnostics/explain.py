@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from cress.core.diagnostics.unresolved_names import Missing, missing_in, say
+from cress.core.cycle import Cycle
+from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.future.reservations import drain_due
 from cress.core.jobs import JobState
 from cress.core.kernels.holding import USABLE
 from cress.core.placing.constraints import NO_WANTS, Wants, lasting_wants
-from cress.core.placing.vetoes import Verdict, Veto
+from cress.core.placing.vetoes import Missing, Verdict, Veto
 from cress.core.tables.licences import Shortage
-from cress.core.tables.measured_load import NOBODY_BUSY, Busy, busy, overloaded_nodes, say_busy
+from cress.core.tables.measured_load import NOBODY_BUSY, Busy, say_busy
 from cress.model.times import NEVER
 
-if TYPE_CHECKING:
-    from cress.core.scheduler import Scheduler
 
-
-def why_waiting(core: Scheduler, job_id: int) -> Veto | None:
+def why_waiting(core: Cycle, job_id: int) -> Veto | None:
     """The first gate of the cycle that holds the next unit of the job; ``None`` if nothing of it waits."""
     job = core.jobs.get(job_id)
     if job is None or not (job.waiting or job.claims or job.later or job.carried):
@@ -76,7 +72,7 @@ def _veto(
     )
 
 
-def _never(core: Scheduler, job: JobState) -> Veto:
+def _never(core: Cycle, job: JobState) -> Veto:
     """What no waiting will cure."""
     cluster = core.cluster
     wants = lasting_wants(job.job)
@@ -98,14 +94,14 @@ def _never(core: Scheduler, job: JobState) -> Veto:
     )  # fmt: skip
 
 
-def _unvisited(core: Scheduler, job: JobState) -> Veto:
+def _unvisited(core: Cycle, job: JobState) -> Veto:
     """The last pass ended before it came to the group."""
     if core.last_blocked is not None and not job.group.below_quota:
         return _veto(job, Verdict.QUOTA, behind=core.last_blocked)
     return _veto(job, Verdict.UNVISITED)
 
 
-def _gate(core: Scheduler, job: JobState) -> Veto | None:
+def _gate(core: Cycle, job: JobState) -> Veto | None:
     """What keeps the job from being offered at all: the balance gate, a user's limit, or a job before it."""
     group = job.group
     if group.policy.limits_users and not core.within_limit(job):
@@ -117,7 +113,7 @@ def _gate(core: Scheduler, job: JobState) -> Veto | None:
     return _veto(job, Verdict.BEHIND, behind=group.offered or group.policy.head())
 
 
-def _placement(core: Scheduler, job: JobState) -> Veto:
+def _placement(core: Cycle, job: JobState) -> Veto:
     """Why no node was taken."""
     cluster = core.cluster
     nodes = cluster.usable_count
@@ -158,29 +154,29 @@ def _placement(core: Scheduler, job: JobState) -> Veto:
     return _veto(job, Verdict.RESERVED, behind=behind, until=start, nodes=nodes)
 
 
-def _lacking(core: Scheduler, job: JobState) -> tuple[tuple[str, int], ...]:
+def _lacking(core: Cycle, job: JobState) -> tuple[tuple[str, int], ...]:
     counts = zip(core.dimensions.names, core.fit.lacking(job.shape), strict=True)
     return tuple((name, count) for name, count in counts if count)
 
 
-def _missing(core: Scheduler, job: JobState, wants: Wants, clauses: tuple[tuple[str, int], ...]) -> tuple[Missing, ...]:
+def _missing(core: Cycle, job: JobState, wants: Wants, clauses: tuple[tuple[str, int], ...]) -> tuple[Missing, ...]:
     texts = {text for text, _ in clauses}
     return missing_in(core, (each for each in wants.hard if str(each) in texts), job.group.name) if texts else ()
 
 
-def _bound(core: Scheduler, job: JobState, wants: Wants) -> tuple[str, ...]:
+def _bound(core: Cycle, job: JobState, wants: Wants) -> tuple[str, ...]:
     return core.matching.binding(wants) if job.job.gang and wants is not NO_WANTS else ()
 
 
-def _busy(core: Scheduler, job: JobState) -> Busy:
+def _busy(core: Cycle, job: JobState) -> Busy:
     """The overloaded nodes that are large enough, and satisfy what does not change."""
-    nodes = overloaded_nodes(core)
+    nodes = core.loads.overloaded_nodes()
     if not nodes:
         return NOBODY_BUSY
     may = core.matching.ever(job.shape.wants)
     request = job.shape.request
     large = (all(x >= y for x, y in zip(core.cluster.capacity_of(f), request, strict=True)) for f in nodes)
-    return busy(core, [f for f, fits in zip(nodes, large, strict=True) if fits and may[f]])
+    return core.loads.busy([f for f, fits in zip(nodes, large, strict=True) if fits and may[f]])
 
 
 def sentence(veto: Veto) -> str:

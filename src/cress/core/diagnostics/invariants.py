@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from cress.core.cycle import Cycle
+from cress.core.diagnostics.explain import why_waiting
+from cress.core.jobs import Attempt
 from cress.core.kernels.devices import (
     ASKS,
     DISK_AMOUNTS,
@@ -40,26 +43,21 @@ from cress.core.kernels.holding import (
 from cress.core.kernels.timeline import B_AMOUNTS, B_END, B_FORCE, B_START
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.match import Match
+from cress.core.tables.cluster import Cluster
 from cress.core.tables.devices import allocated, device_use, mask_of
 from cress.model.node import DISK_KIND, Device
 from cress.model.times import NEVER
-
-if TYPE_CHECKING:
-    from cress.core.jobs import Attempt
-    from cress.core.scheduler import Scheduler
-    from cress.core.tables.cluster import Cluster
-
 
 # The devices of a node, what is left of each, how many use it.
 Use: TypeAlias = "list[tuple[Device, tuple[int, ...], int]]"
 
 
-def broken_invariants(core: Scheduler) -> list[str]:
+def broken_invariants(core: Cycle) -> list[str]:
     """Every invariant that does not hold, with its name and where."""
     return [f"{name}: {what}" for name, check in INVARIANTS.items() for what in check(core)]
 
 
-def _capacity(core: Scheduler) -> Iterator[str]:
+def _capacity(core: Cycle) -> Iterator[str]:
     cluster = core.cluster
     k = cluster.k_count
     held = np.zeros((cluster.node_count, k), np.int64)
@@ -112,7 +110,7 @@ def _without_devices(cluster: Cluster, ask: list[int], uses: list[Use], *, empty
     return lacks
 
 
-def _leases(core: Scheduler) -> Iterator[str]:
+def _leases(core: Cycle) -> Iterator[str]:
     cluster = core.cluster
     seen = 0
     for f in range(cluster.node_count):
@@ -133,7 +131,7 @@ def _leases(core: Scheduler) -> Iterator[str]:
         yield f"{endless} leases have no known end, {core.leases.endless} counted"
 
 
-def _fit_rows(core: Scheduler) -> Iterator[str]:
+def _fit_rows(core: Cycle) -> Iterator[str]:
     cluster = core.cluster
     k, n = cluster.k_count, cluster.node_count
     starved = 0
@@ -166,7 +164,7 @@ def _fit_rows(core: Scheduler) -> Iterator[str]:
         yield f"{starved} rows fit nowhere, {cluster.starved_rows} counted"
 
 
-def _exclusions(core: Scheduler) -> Iterator[str]:
+def _exclusions(core: Cycle) -> Iterator[str]:
     cluster = core.cluster
     for shape in core.fit.row_shapes[: cluster.row_count]:
         if shape is None or (shape.wants is NO_WANTS and np.any(core.fit.excluded(shape))):
@@ -181,7 +179,7 @@ def _exclusions(core: Scheduler) -> Iterator[str]:
             yield "a shape is kept up to date that nobody waits with"
 
 
-def _sides(core: Scheduler) -> Iterator[str]:
+def _sides(core: Cycle) -> Iterator[str]:
     for job in core.jobs.values():
         if job.constraints is not None and job.queued:
             load = core.balance.utilisation()
@@ -191,7 +189,7 @@ def _sides(core: Scheduler) -> Iterator[str]:
                 yield f"job {job.job.id} waits with another shape than it has"
 
 
-def _columns(core: Scheduler) -> Iterator[str]:
+def _columns(core: Cycle) -> Iterator[str]:
     cluster = core.cluster
     k, n = cluster.k_count, cluster.node_count
     for b, dimension in enumerate(cluster.balanced_indices):
@@ -202,7 +200,7 @@ def _columns(core: Scheduler) -> Iterator[str]:
             yield f"the share of {cluster.balanced[b]} is not used / capacity"
 
 
-def _usage(core: Scheduler) -> Iterator[str]:
+def _usage(core: Cycle) -> Iterator[str]:
     for group in core.groups:
         attempts = [attempt for attempt in core.attempts.values() if attempt.job.group is group]
         for name, kept, charges in (
@@ -215,7 +213,7 @@ def _usage(core: Scheduler) -> Iterator[str]:
                 yield f"group {group.name} {name} {total}, counted {kept}"
 
 
-def _tasks(core: Scheduler) -> Iterator[str]:
+def _tasks(core: Cycle) -> Iterator[str]:
     timers = sorted((time, job.job.id, task) for job in core.jobs.values() for task, time in job.later.items())
     if timers != sorted(core.later) or any(time <= core.now for time, _, _ in timers):
         yield "a task that is to be queued again has no time, or one that has passed"
@@ -238,7 +236,7 @@ def _tasks(core: Scheduler) -> Iterator[str]:
             yield f"job {job.job.id} is over and still there"
 
 
-def _units(core: Scheduler) -> Iterator[str]:
+def _units(core: Cycle) -> Iterator[str]:
     led: dict[tuple[int, int], int] = {}
     for job in core.jobs.values():
         for task, others in job.companions.items():
@@ -253,7 +251,7 @@ def _units(core: Scheduler) -> Iterator[str]:
         yield f"{carried} are with others, {led} are led"
 
 
-def _ports(core: Scheduler) -> Iterator[str]:
+def _ports(core: Cycle) -> Iterator[str]:
     relations = core.relations
     ports: dict[int, list[int]] = {}
     for attempt in core.attempts.values():
@@ -263,7 +261,7 @@ def _ports(core: Scheduler) -> Iterator[str]:
             yield f"ports {ports.get(f)} of node {name} are in use, {relations.ports.given(f)} were given"
 
 
-def _devices(core: Scheduler) -> Iterator[str]:
+def _devices(core: Cycle) -> Iterator[str]:
     cluster = core.cluster
     held: dict[tuple[int, str, str], list[tuple[int, ...]]] = {}
     alone: set[tuple[int, str, str]] = set()
@@ -287,7 +285,7 @@ def _devices(core: Scheduler) -> Iterator[str]:
                 yield f"{device.kind} {device.id} of {name} has {left} left by {users}, not {expected} by {len(parts)}"
 
 
-def _licences(core: Scheduler) -> Iterator[str]:
+def _licences(core: Cycle) -> Iterator[str]:
     taken: dict[str, int] = {}
     for attempt in core.attempts.values():
         for name, number in attempt.job.job.licences:
@@ -296,13 +294,13 @@ def _licences(core: Scheduler) -> Iterator[str]:
         yield f"tasks have {taken}, counted {core.relations.licences.taken}"
 
 
-def _counts(core: Scheduler) -> Iterator[str]:
+def _counts(core: Cycle) -> Iterator[str]:
     for whose, kept in core.relations.counts.items():
         if kept != core.relations.counted(whose):
             yield f"tasks of {whose} run on {core.relations.counted(whose)}, kept is {kept}"
 
 
-def _order(core: Scheduler) -> Iterator[str]:
+def _order(core: Cycle) -> Iterator[str]:
     keys = [group.order_key() for group in core.groups if len(group.policy) or group.claims]
     if sorted(keys) != core.groups.order:
         yield "the order of the groups is not that of used / quota"
@@ -314,7 +312,7 @@ def _order(core: Scheduler) -> Iterator[str]:
             yield f"group {group.name} miscounts its jobs"
 
 
-def _claims(core: Scheduler) -> Iterator[str]:
+def _claims(core: Cycle) -> Iterator[str]:
     cluster, table = core.cluster, core.timeline.table
     k = cluster.k_count
     promised = np.zeros((cluster.node_count, k), np.int64)
@@ -333,13 +331,13 @@ def _claims(core: Scheduler) -> Iterator[str]:
         yield f"claims on node {cluster.names[f]} exceed what will be free there"
 
 
-def _vetoes(core: Scheduler) -> Iterator[str]:
+def _vetoes(core: Cycle) -> Iterator[str]:
     for job in core.waiting():
-        if core.veto(job.job.id) is None:
+        if why_waiting(core, job.job.id) is None:
             yield f"job {job.job.id} waits without a reason"
 
 
-INVARIANTS: dict[str, Callable[[Scheduler], Iterator[str]]] = {
+INVARIANTS: dict[str, Callable[[Cycle], Iterator[str]]] = {
     "capacity is never exceeded": _capacity,
     "every attempt holds one lease": _leases,
     "fit rows say what fits": _fit_rows,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import numpy as np
 
+from cress.core.books import Books
 from cress.core.diagnostics.unresolved_names import missing_in, missing_in_rank, names_in, say
 from cress.core.jobs import JobState
 from cress.core.kernels.holding import USABLE
@@ -21,9 +20,6 @@ from cress.model.group import DEFAULT_GROUP
 from cress.model.node import Value
 from cress.model.times import NEVER
 from cress.model.vectors import format_vector
-
-if TYPE_CHECKING:
-    from cress.core.ledger import Ledger
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +51,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 _ORDER = (Kind.CONDITION, Kind.RESOURCE, Kind.ADJACENT, Kind.PORT, Kind.DISK, Kind.DEPENDENCY)
 
 
-def moment_of(core: Ledger, job: JobState) -> Moment:
+def moment_of(core: Books, job: JobState) -> Moment:
     """The requirement and the rank of the job's next unit as they are matched now, in E's order.
 
     Names of jobs are the nodes on which they run, if they do. What starts again together has one requirement.
@@ -80,14 +76,14 @@ def moment_of(core: Ledger, job: JobState) -> Moment:
     return Moment(requirement=" && ".join(requirement), rank=str(Rank(wants.terms)), until=until)
 
 
-def remarks_on(core: Ledger, requirement: str, rank: str) -> tuple[str, ...]:
+def remarks_on(core: Books, requirement: str, rank: str) -> tuple[str, ...]:
     """What these texts speak of and is not there, as sentences."""
     found = dict.fromkeys(missing_in(core, parse_requirement(requirement).clauses, DEFAULT_GROUP))
     found |= dict.fromkeys(missing_in_rank(core, parse_rank(rank)))
     return tuple(map(say, found))
 
 
-def tried_out(core: Ledger, requirement: str, rank: str) -> list[Fit]:
+def tried_out(core: Books, requirement: str, rank: str) -> list[Fit]:
     """What each node that is there says; clauses with an f(x) count as hard, names of jobs are of the default group."""
     constraints = Constraints(parse_requirement(requirement), parse_rank(rank), (), 0, 0)
     cluster = core.cluster
@@ -110,7 +106,7 @@ def tried_out(core: Ledger, requirement: str, rank: str) -> list[Fit]:
     ]
 
 
-def _asked(core: Ledger, clause: Clause, f: int) -> tuple[tuple[str, Value | None], ...]:
+def _asked(core: Books, clause: Clause, f: int) -> tuple[tuple[str, Value | None], ...]:
     """The attributes that a clause asks for, and what node ``f`` has of them."""
     if clause.kind is not Kind.CONDITION:
         return ()

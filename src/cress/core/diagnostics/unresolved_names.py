@@ -6,16 +6,15 @@ Mostly somebody mistyped a name, or left out the quotes round a text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
+from cress.core.books import Books
 from cress.core.placing.constraints import constraints_of
 from cress.core.placing.context import Context
 from cress.core.placing.data_clauses import DataLocality
+from cress.core.placing.vetoes import Absent, Missing
 from cress.core.tables.data_locations import is_local
 from cress.core.tables.dependencies import key_of
 from cress.language.clauses import Clause, Kind, Rank
@@ -25,35 +24,8 @@ from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.units import closest
 
-if TYPE_CHECKING:
-    from cress.core.ledger import Ledger
-
 # Jobs among whose names a mistyped one is looked for.
 MOST_JOBS = 1000
-
-
-class Absent(Enum):
-    """What is not there."""
-
-    ATTRIBUTE = "attribute"  # no node has it
-    TEXT = "text"  # the same, and the name stands where a text may be meant
-    JOB = "job"  # no live job is called so
-    TASK = "task"  # there is such a job, and no task of it runs
-    LOAD = "load"  # nobody measures it
-    DATA = "data"  # no node has it
-    PLACE = "place"  # where the data lies was not found out, for a reason or not yet
-
-
-class Missing(msgspec.Struct, frozen=True):
-    """A name of something that is not there, as it was written, and the name of something there that looks like it.
-
-    ``why`` it is not known, if anybody said so.
-    """
-
-    kind: Absent
-    name: str
-    near: str = ""
-    why: str = ""
 
 
 def missing_names(context: Context, expressions: Iterable[Expression]) -> tuple[Missing, ...]:
@@ -82,7 +54,7 @@ def missing_names(context: Context, expressions: Iterable[Expression]) -> tuple[
     return tuple(found.values())
 
 
-def missing_in(core: Ledger, clauses: Iterable[Clause], group: str) -> tuple[Missing, ...]:
+def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Missing, ...]:
     """What these clauses of a job of ``group`` ask for and is not there."""
     clauses = tuple(clauses)
     found = list(
@@ -102,7 +74,7 @@ def missing_in(core: Ledger, clauses: Iterable[Clause], group: str) -> tuple[Mis
     return tuple(found)
 
 
-def _of_data(core: Ledger, data: str) -> Iterator[Missing]:
+def _of_data(core: Books, data: str) -> Iterator[Missing]:
     """What is not known of this data, or that nobody has it."""
     cluster, known = core.cluster, core.relations.locations
     if is_local(data):
@@ -117,13 +89,13 @@ def _of_data(core: Ledger, data: str) -> Iterator[Missing]:
         yield Missing(Absent.DATA, data)
 
 
-def missing_in_rank(core: Ledger, rank: Rank) -> tuple[Missing, ...]:
+def missing_in_rank(core: Books, rank: Rank) -> tuple[Missing, ...]:
     """The attributes that a rank asks for and no node has: they add nothing."""
     terms = (term.what for term in rank.terms)
     return missing_names(core.matching.context, (each for each in terms if not isinstance(each, Clause)))
 
 
-def remarks(core: Ledger, job: Job) -> tuple[str, ...]:
+def remarks(core: Books, job: Job) -> tuple[str, ...]:
     """What somebody who submits a job should know of its constraints, although it may run (later): likely typing errors."""
     constraints = constraints_of(job)
     if constraints is None:

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from cress.core.future.timeline import ALL, NOBODY, Slot, Timeline
-from cress.core.groups.shares import GroupState
-from cress.core.jobs import JobState, Reservation
+from cress.core.jobs import GroupState, JobState, Reservation
 from cress.core.kernels.holding import STAMP
 from cress.core.placing.fit import Fit
 from cress.core.tables.arrays import Ints

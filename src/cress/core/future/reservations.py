@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cress.core.future.timeline import Timeline
-from cress.core.groups.shares import GroupState
-from cress.core.jobs import JobState, Reservation
+from cress.core.jobs import GroupState, JobState, Reservation
 from cress.core.kernels.holding import FREE, OUT
 from cress.core.placing.fit import Fit
 from cress.core.tables.cluster import Cluster

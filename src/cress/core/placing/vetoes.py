@@ -6,7 +6,6 @@ from enum import Enum
 
 import msgspec
 
-from cress.core.diagnostics.unresolved_names import Missing
 from cress.core.tables.licences import Shortage
 from cress.core.tables.measured_load import NOBODY_BUSY, Busy
 
@@ -38,6 +37,30 @@ class Verdict(Enum):
     BEHIND = "behind"  # the group's policy puts another job first
     PLANNED = "planned"  # conservative backfill planned its start
     GANG_RUNS = "gang_runs"  # tasks of the gang still run; it starts again as a whole
+
+
+class Absent(Enum):
+    """What is not there."""
+
+    ATTRIBUTE = "attribute"  # no node has it
+    TEXT = "text"  # the same, and the name stands where a text may be meant
+    JOB = "job"  # no live job is called so
+    TASK = "task"  # there is such a job, and no task of it runs
+    LOAD = "load"  # nobody measures it
+    DATA = "data"  # no node has it
+    PLACE = "place"  # where the data lies was not found out, for a reason or not yet
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """A name of something that is not there, as it was written, and the name of something there that looks like it.
+
+    ``why`` it is not known, if anybody said so.
+    """
+
+    kind: Absent
+    name: str
+    near: str = ""
+    why: str = ""
 
 
 class Veto(msgspec.Struct, frozen=True, kw_only=True):

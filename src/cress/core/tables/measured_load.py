@@ -8,17 +8,15 @@ thresholds than those at which it went.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from cress.core.kernels.holding import FREE
+from cress.core.tables.cluster import Cluster
 from cress.model.events import LoadSeen
 from cress.model.node import Load, Node
 from cress.model.options import Options
 from cress.model.resources import Measure
 from cress.model.units import AMOUNT_LIMIT, format_amount
-
-if TYPE_CHECKING:
-    from cress.core.ledger import Ledger
 
 # In thousandths: how much more than what tasks were promised is no inaccuracy, and how far below its limit cpu comes back.
 BESIDE, BACK = 100, 100
@@ -46,14 +44,6 @@ class Over(NamedTuple):
 NOT = Over()
 
 
-class Loads:
-    """The loads of the nodes of one cluster, by index; a node that says nothing has none. ``over``: those too busy."""
-
-    def __init__(self) -> None:
-        self.seen: dict[int, Load] = {}
-        self.over: dict[int, Over] = {}
-
-
 def judged(load: Load, promised: Promised, before: Over, options: Options) -> Over:
     """What is too busy of a node with this load, of which ``before`` was."""
     limit = round(1000 * options.overload_cpu)
@@ -69,50 +59,6 @@ def judged(load: Load, promised: Promised, before: Over, options: Options) -> Ov
     return Over(cpu, memory)
 
 
-def see(core: Ledger, event: LoadSeen) -> int:
-    """The measured load of a node is another one now; returns its index."""
-    f = core.cluster.index[event.name]
-    if event.load is None or core.cluster.lost[f]:
-        forget(core, f)
-    else:
-        core.loads.seen[f] = event.load
-        core.cluster.watcher.set_load(f, event.load)
-        judge(core, f)
-    return f
-
-
-def forget(core: Ledger, f: int) -> None:
-    """Nobody measures the node any more."""
-    if core.loads.seen.pop(f, None) is not None:
-        core.cluster.watcher.set_load(f, None)
-        _set(core, f, NOT)
-
-
-def judge(core: Ledger, f: int) -> None:
-    """Look again whether a node is overloaded: its load, or the node, is another one."""
-    load = core.loads.seen.get(f)
-    if load is not None:
-        _set(core, f, over_with(core, f, load))
-
-
-def over_with(core: Ledger, f: int, load: Load) -> Over:
-    """What of node ``f`` would be too busy if this were its load."""
-    if not core.cluster.specs[f].judged:
-        return NOT
-    return judged(load, promised_on(core, f), core.loads.over.get(f, NOT), core.options)
-
-
-def promised_on(core: Ledger, f: int) -> Promised:
-    """What the tasks on node ``f`` were promised of its machine, of which the node may offer only a part."""
-    nodes, k = core.cluster.nodes, core.cluster.k_count
-    cpu, memory = core.dimensions.index["cpu"], core.dimensions.index["memory"]
-    free, most = nodes[f, FREE : FREE + k], nodes[f, FREE + k : FREE + 2 * k]
-    processors, bytes_there = _machine(core.cluster.specs[f])
-    processors, bytes_there = processors or int(most[cpu]), bytes_there or int(most[memory])
-    held = int(most[cpu] - free[cpu])
-    return Promised(1000 * held // processors if processors else 0, bytes_there - int(most[memory] - free[memory]))
-
-
 def _machine(node: Node) -> tuple[int, int]:
     """The processors (in thousandths) and the memory (bytes) of the machine, as its executor found them; 0: not known."""
     found = dict(node.attributes)
@@ -121,15 +67,6 @@ def _machine(node: Node) -> tuple[int, int]:
         1000 * processors if isinstance(processors, int) and processors > 0 else 0,
         memory if isinstance(memory, int) and memory > 0 else 0,
     )
-
-
-def _set(core: Ledger, f: int, over: Over) -> None:
-    if over == NOT:
-        core.loads.over.pop(f, None)
-    else:
-        core.loads.over[f] = over
-    load = core.loads.seen.get(f)
-    core.cluster.set_overload(f, told(load, over) if load is not None and over != NOT else None)
 
 
 def told(load: Load, over: Over) -> str:
@@ -149,18 +86,6 @@ class Busy(NamedTuple):
 NOBODY_BUSY = Busy(0, ())
 
 
-def overloaded_nodes(core: Ledger) -> list[int]:
-    """The nodes that take no new tasks for nothing but their load."""
-    cluster = core.cluster
-    return [f for f in sorted(core.loads.over) if not cluster.lost[f] and cluster.cordoned[f] is None]
-
-
-def busy(core: Ledger, nodes: list[int]) -> Busy:
-    """These overloaded nodes for an explanation."""
-    cluster = core.cluster
-    return Busy(len(nodes), tuple((cluster.names[f], cluster.overloaded[f] or "") for f in nodes[:MOST_TOLD]))
-
-
 def say_busy(nodes: Busy) -> tuple[str, ...]:
     """What is said of them, nothing if there are none."""
     if not nodes.number:
@@ -174,25 +99,90 @@ def say_busy(nodes: Busy) -> tuple[str, ...]:
     )
 
 
-# --- leaving and coming back -----------------------------------------------------------------------------------
+class Loads:
+    """The measured loads of the nodes of one cluster, by index; nodes that measure nothing have none.
 
+    ``over`` has what is too high, of the nodes that are overloaded.
+    """
 
-def export(core: Ledger) -> dict[str, Any]:
-    """The loads as plain data, and the options by which they were judged."""
-    over = core.loads.over
-    return {
-        "by": [core.options.overload_cpu, core.options.overload_memory],
-        "nodes": [
-            [f, load.cpu, load.memory, load.network, load.disk, load.free_memory, *over.get(f, NOT)]
-            for f, load in sorted(core.loads.seen.items())
-        ],
-    }
+    def __init__(self, cluster: Cluster, options: Options) -> None:
+        self._cluster = cluster
+        self._options = options
+        self.seen: dict[int, Load] = {}
+        self.over: dict[int, Over] = {}
 
+    def see(self, event: LoadSeen) -> int:
+        """The measured load of a node is another one now; returns its index."""
+        f = self._cluster.index[event.name]
+        if event.load is None or self._cluster.lost[f]:
+            self.forget(f)
+        else:
+            self.seen[f] = event.load
+            self._cluster.watcher.set_load(f, event.load)
+            self.judge(f)
+        return f
 
-def restore(core: Ledger, state: dict[str, Any]) -> None:
-    """What ``export`` wrote, once the tasks are there; with other options every node is judged as if for the first time."""
-    alike = state["by"] == [core.options.overload_cpu, core.options.overload_memory]
-    for f, cpu, memory, network, disk, free, over_cpu, over_memory in state["nodes"]:
-        load = core.loads.seen[f] = Load(cpu, memory, network, disk, free)
-        core.cluster.watcher.set_load(f, load)
-        _set(core, f, Over(over_cpu, over_memory) if alike else over_with(core, f, load))
+    def forget(self, f: int) -> None:
+        """Nobody measures the node any more."""
+        if self.seen.pop(f, None) is not None:
+            self._cluster.watcher.set_load(f, None)
+            self._set(f, NOT)
+
+    def judge(self, f: int) -> None:
+        """Look again whether a node is overloaded: its load, or the node, is another one."""
+        load = self.seen.get(f)
+        if load is not None:
+            self._set(f, self.over_with(f, load))
+
+    def over_with(self, f: int, load: Load) -> Over:
+        """What of node ``f`` would be too busy if this were its load."""
+        if not self._cluster.specs[f].judged:
+            return NOT
+        return judged(load, self.promised_on(f), self.over.get(f, NOT), self._options)
+
+    def promised_on(self, f: int) -> Promised:
+        """What the tasks on node ``f`` were promised of its machine, of which the node may offer only a part."""
+        nodes, k = self._cluster.nodes, self._cluster.k_count
+        cpu, memory = self._cluster.dimensions.index["cpu"], self._cluster.dimensions.index["memory"]
+        free, most = nodes[f, FREE : FREE + k], nodes[f, FREE + k : FREE + 2 * k]
+        processors, bytes_there = _machine(self._cluster.specs[f])
+        processors, bytes_there = processors or int(most[cpu]), bytes_there or int(most[memory])
+        held = int(most[cpu] - free[cpu])
+        return Promised(1000 * held // processors if processors else 0, bytes_there - int(most[memory] - free[memory]))
+
+    def _set(self, f: int, over: Over) -> None:
+        if over == NOT:
+            self.over.pop(f, None)
+        else:
+            self.over[f] = over
+        load = self.seen.get(f)
+        self._cluster.set_overload(f, told(load, over) if load is not None and over != NOT else None)
+
+    def overloaded_nodes(self) -> list[int]:
+        """The nodes that take no new tasks for nothing but their load."""
+        cluster = self._cluster
+        return [f for f in sorted(self.over) if not cluster.lost[f] and cluster.cordoned[f] is None]
+
+    def busy(self, nodes: list[int]) -> Busy:
+        """These overloaded nodes for an explanation."""
+        cluster = self._cluster
+        return Busy(len(nodes), tuple((cluster.names[f], cluster.overloaded[f] or "") for f in nodes[:MOST_TOLD]))
+
+    def export(self) -> dict[str, Any]:
+        """The loads as plain data, and the options by which they were judged."""
+        over = self.over
+        return {
+            "by": [self._options.overload_cpu, self._options.overload_memory],
+            "nodes": [
+                [f, load.cpu, load.memory, load.network, load.disk, load.free_memory, *over.get(f, NOT)]
+                for f, load in sorted(self.seen.items())
+            ],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """What ``export`` wrote, once the tasks are there; with other options every node is judged as if for the first time."""
+        alike = state["by"] == [self._options.overload_cpu, self._options.overload_memory]
+        for f, cpu, memory, network, disk, free, over_cpu, over_memory in state["nodes"]:
+            load = self.seen[f] = Load(cpu, memory, network, disk, free)
+            self._cluster.watcher.set_load(f, load)
+            self._set(f, Over(over_cpu, over_memory) if alike else self.over_with(f, load))

@@ -7,6 +7,7 @@ from cress.core.groups.policies.base import Policy
 from cress.core.groups.policies.capacity import CapacityPolicy
 from cress.core.groups.policies.fifo import FifoPolicy
 from cress.core.groups.policies.priority import PriorityPolicy
+from cress.core.groups.policies.queue import J
 from cress.core.placing.fit import Fit
 from cress.model.errors import InputError
 from cress.model.group import Group, SchedPolicy
@@ -15,7 +16,7 @@ from cress.model.options import Options
 __all__ = ["Policy", "make_policy"]
 
 
-def make_policy(group: Group, options: Options, fit: Fit) -> Policy:
+def make_policy(group: Group, options: Options, fit: Fit) -> Policy[J]:
     """The policy that ``group`` asks for, with the group's own options."""
     match group.policy:
         case SchedPolicy.FIFO:

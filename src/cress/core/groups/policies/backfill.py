@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from cress.core.groups.policies.base import Policy
-from cress.core.jobs import JobState
+from cress.core.groups.policies.queue import J
 from cress.core.kernels.holding import count_lacks, next_candidate
 from cress.core.placing.fit import Fit
 from cress.core.tables.arrays import Ints, grown
@@ -20,7 +20,7 @@ _GAP = 2**62
 _UNBOUNDED = 2**62
 
 
-class BackfillPolicy(Policy):
+class BackfillPolicy(Policy[J]):
     """Everything is offered, in order.
 
     Per shape the policy remembers a bound: a unit that would run that long or longer failed already, and running
@@ -40,7 +40,7 @@ class BackfillPolicy(Policy):
         self._memo: tuple[int, tuple[int, ...]] | None = None
         self._reused = fit.reused
 
-    def add(self, job: JobState) -> None:
+    def add(self, job: J) -> None:
         job.key = self.key(job)
         place = self.queue.add(job)
         if place < 0:
@@ -54,14 +54,14 @@ class BackfillPolicy(Policy):
         self._shape[place] = job.shape.row
         self._limit[place] = job.limit
 
-    def remove(self, job: JobState) -> None:
+    def remove(self, job: J) -> None:
         place = self.queue.remove(job)
         if place < 0:
             self._rebuild()
         else:
             self._limit[place] = _GAP
 
-    def reshaped(self, job: JobState) -> None:
+    def reshaped(self, job: J) -> None:
         self._shape[self.queue.position(job)] = job.shape.row
 
     def _rebuild(self) -> None:
@@ -74,7 +74,7 @@ class BackfillPolicy(Policy):
                 self._shape[place] = job.shape.row
                 self._limit[place] = job.limit
 
-    def later(self, head: JobState, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[JobState]:
+    def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
         rows = self._fit.rows
         if len(self._bound) != len(rows):
             self._bound = np.full(len(rows), _UNBOUNDED, np.int64)
@@ -97,11 +97,11 @@ class BackfillPolicy(Policy):
                 self._bound[row] = min(int(self._bound[row]), job.limit)
             place += 1
 
-    def looked_at(self) -> list[JobState]:
+    def looked_at(self) -> list[J]:
         places = range(self.queue.first, self._last())
         return [job for place in places if (job := self.queue.at(place)) is not None]
 
-    def looks_at(self, job: JobState) -> bool:
+    def looks_at(self, job: J) -> bool:
         if not self._depth or len(self.queue) <= self._depth + 1:
             return True
         return job.key <= self.looked_at()[-1].key

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Generic
 
-from cress.core.groups.policies.queue import Queue
-from cress.core.jobs import JobState
+from cress.core.groups.policies.queue import J, Queue
 from cress.core.placing.fit import Fit
 from cress.core.tables.arrays import Ints
 
 
-class Policy:
+class Policy(Generic[J]):
     """First come, first served over one queue; the other policies change the key or offer more than the head."""
 
     # Whether jobs behind the head are offered when the head does not fit.
@@ -21,36 +21,36 @@ class Policy:
     plans = False
 
     def __init__(self) -> None:
-        self.queue = Queue()
+        self.queue: Queue[J] = Queue()
 
     def __len__(self) -> int:
         return len(self.queue)
 
-    def __iter__(self) -> Iterator[JobState]:
+    def __iter__(self) -> Iterator[J]:
         """The waiting jobs in their order."""
         return iter(self.queue)
 
-    def key(self, job: JobState) -> tuple[int, int]:
+    def key(self, job: J) -> tuple[int, int]:
         """The place of a job in the order: it never changes while the job lives, and is unique."""
         return (job.submitted, job.job.id)
 
-    def add(self, job: JobState) -> None:
+    def add(self, job: J) -> None:
         """The job has a waiting task (again)."""
         job.key = self.key(job)
         self.queue.add(job)
 
-    def remove(self, job: JobState) -> None:
+    def remove(self, job: J) -> None:
         """The job has no waiting task left."""
         self.queue.remove(job)
 
-    def reshaped(self, job: JobState) -> None:
+    def reshaped(self, job: J) -> None:
         """A waiting job has another shape now."""
 
-    def head(self) -> JobState | None:
+    def head(self) -> J | None:
         """The job whose next unit is offered first."""
         return self.queue.head()
 
-    def later(self, head: JobState, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[JobState]:
+    def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
         """What else is offered when ``head`` does not fit; only for policies with ``offers_more``.
 
         ``memo`` tells apart situations in which what failed before may fit; as long as it stays the same, a job
@@ -58,12 +58,12 @@ class Policy:
         """
         return iter(())
 
-    def looked_at(self) -> list[JobState]:
+    def looked_at(self) -> list[J]:
         """The jobs that may be offered at all, in order."""
         head = self.head()
         return [] if head is None else [head]
 
-    def looks_at(self, job: JobState) -> bool:
+    def looks_at(self, job: J) -> bool:
         """Whether the job may be offered at all."""
         return job is self.head()
 
@@ -76,12 +76,12 @@ class Policy:
         if head is not None:
             fit.count_lack(head.shape, counts)
 
-    def charged(self, job: JobState, change: tuple[int, ...]) -> None:
+    def charged(self, job: J, change: tuple[int, ...]) -> None:
         """The user of ``job`` holds that much more, or less."""
 
     def forget_charges(self) -> None:
         """Users are charged anew."""
 
-    def may_use_more(self, job: JobState, charge: tuple[int, ...], quota: list[int]) -> bool:
+    def may_use_more(self, job: J, charge: tuple[int, ...], quota: list[int]) -> bool:
         """Whether the policy's own limit lets the user of ``job`` start one more unit."""
         return True

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from cress.core.groups.policies.base import Policy
-from cress.core.groups.policies.queue import Queue
-from cress.core.jobs import JobState
+from cress.core.groups.policies.queue import J, Queue
 from cress.core.placing.fit import Fit
 from cress.core.tables.arrays import Ints
 
@@ -16,7 +15,7 @@ from cress.core.tables.arrays import Ints
 _SCALE = 120
 
 
-class CapacityPolicy(Policy):
+class CapacityPolicy(Policy[J]):
     """FIFO inside a user; every user's head is offered.
 
     A user's share is what he uses of the group's quota, in the measure in which that is most, by his weight; equal
@@ -32,7 +31,7 @@ class CapacityPolicy(Policy):
         self._limit_factor = Fraction(str(limit_factor))
         self.limits_users = limit_factor > 0
         self._quota: list[int] = [1]
-        self._queues: dict[str, Queue] = {}
+        self._queues: dict[str, Queue[J]] = {}
         self._used: dict[str, list[int]] = {}
         # The users with waiting jobs in their order, and the key under which each stands there.
         self._order: list[tuple[int, str]] = []
@@ -42,20 +41,20 @@ class CapacityPolicy(Policy):
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[JobState]:
+    def __iter__(self) -> Iterator[J]:
         # Users' heads first: they are what is offered.
         yield from self.looked_at()
         for _, user in self._order:
             yield from (job for job in self._queues[user] if job is not self._queues[user].head())
 
-    def add(self, job: JobState) -> None:
+    def add(self, job: J) -> None:
         job.key = self.key(job)
         user = job.job.user
         self._queues.setdefault(user, Queue()).add(job)
         self._count += 1
         self._place(user)
 
-    def remove(self, job: JobState) -> None:
+    def remove(self, job: J) -> None:
         user = job.job.user
         self._queues[user].remove(job)
         if not self._queues[user]:
@@ -63,20 +62,20 @@ class CapacityPolicy(Policy):
         self._count -= 1
         self._place(user)
 
-    def head(self) -> JobState | None:
+    def head(self) -> J | None:
         return self._queues[self._order[0][1]].head() if self._order else None
 
-    def later(self, head: JobState, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[JobState]:
+    def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
         for _, user in self._order:
             job = self._queues[user].head()
             if job is not None and job is not head:
                 yield job
 
-    def looked_at(self) -> list[JobState]:
+    def looked_at(self) -> list[J]:
         heads = (self._queues[user].head() for _, user in self._order)
         return [head for head in heads if head is not None]
 
-    def looks_at(self, job: JobState) -> bool:
+    def looks_at(self, job: J) -> bool:
         queue = self._queues.get(job.job.user)
         return queue is not None and queue.head() is job
 
@@ -90,7 +89,7 @@ class CapacityPolicy(Policy):
             for user in list(self._queues):
                 self._place(user)
 
-    def charged(self, job: JobState, change: tuple[int, ...]) -> None:
+    def charged(self, job: J, change: tuple[int, ...]) -> None:
         user = job.job.user
         used = self._used.setdefault(user, [0] * len(change))
         for i, amount in enumerate(change):
@@ -104,7 +103,7 @@ class CapacityPolicy(Policy):
         for user in list(self._queues):
             self._place(user)
 
-    def may_use_more(self, job: JobState, charge: tuple[int, ...], quota: list[int]) -> bool:
+    def may_use_more(self, job: J, charge: tuple[int, ...], quota: list[int]) -> bool:
         used = self._used.get(job.job.user)
         if not self._limit_factor or used is None:
             return True

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cress.core.groups.policies.base import Policy
+from cress.core.groups.policies.queue import J
 
 
-class FifoPolicy(Policy):
+class FifoPolicy(Policy[J]):
     """Only the head is offered."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from cress.core.groups.policies.base import Policy
-from cress.core.jobs import JobState
+from cress.core.groups.policies.queue import J
 from cress.model.times import HOUR
 
 # Ageing is kept in thousandths of a priority point an hour, so that keys are integers.
 _STEP = 1000
 
 
-class PriorityPolicy(Policy):
+class PriorityPolicy(Policy[J]):
     """Only the head is offered.
 
     priority + ageing × (now − submitted) orders as priority − ageing × submitted at every ``now``: a static key.
@@ -20,7 +20,7 @@ class PriorityPolicy(Policy):
         super().__init__()
         self._ageing = round(ageing * _STEP)
 
-    def key(self, job: JobState) -> tuple[int, int]:
+    def key(self, job: J) -> tuple[int, int]:
         rank = job.job.priority * _STEP * HOUR - self._ageing * job.submitted
         # Two jobs of one rank go by submit time, then id: both fit into one integer behind the rank.
         return (-rank, (job.submitted << 64) + job.job.id)

@@ -4,28 +4,43 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from typing import Generic, Protocol, TypeVar
 
-from cress.core.jobs import JobState
+from cress.core.placing.shape import Shape
+from cress.model.job import Job
 
 
-class Queue:
+class QueuedJob(Protocol):
+    """What policies read of a job; ``key`` is its place in the order, which they set."""
+
+    key: tuple[int, int]
+    job: Job
+    submitted: int
+    shape: Shape
+    limit: int
+
+
+J = TypeVar("J", bound=QueuedJob)
+
+
+class Queue(Generic[J]):
     """Jobs by ``key`` (unique). Removed jobs leave a gap that is closed when half of the places are gaps."""
 
     __slots__ = ("_count", "_first", "_jobs", "_keys")
 
     def __init__(self) -> None:
         self._keys: list[tuple[int, int]] = []
-        self._jobs: list[JobState | None] = []
+        self._jobs: list[J | None] = []
         self._first = 0
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[JobState]:
+    def __iter__(self) -> Iterator[J]:
         return (job for job in self._jobs[self._first :] if job is not None)
 
-    def add(self, job: JobState) -> int:
+    def add(self, job: J) -> int:
         """Put the job into its place; returns the position, or -1 where positions of others changed."""
         key = job.key
         self._count += 1
@@ -44,7 +59,7 @@ class Queue:
         self._first = min(self._first, i)
         return -1
 
-    def remove(self, job: JobState) -> int:
+    def remove(self, job: J) -> int:
         """Take the job out; returns the position that is a gap now, or -1 where positions changed."""
         i = bisect_left(self._keys, job.key)
         self._jobs[i] = None
@@ -56,7 +71,7 @@ class Queue:
             return -1
         return i
 
-    def position(self, job: JobState) -> int:
+    def position(self, job: J) -> int:
         """Where the job stands."""
         return bisect_left(self._keys, job.key)
 
@@ -66,7 +81,7 @@ class Queue:
         self._jobs = [job for _, job in kept]
         self._first = 0
 
-    def head(self) -> JobState | None:
+    def head(self) -> J | None:
         """The job that goes first."""
         return self._jobs[self._first] if self._count else None
 
@@ -80,6 +95,6 @@ class Queue:
         """Position behind the last job."""
         return len(self._jobs)
 
-    def at(self, position: int) -> JobState | None:
+    def at(self, position: int) -> J | None:
         """The job at a position, ``None`` for a gap."""
         return self._jobs[position]

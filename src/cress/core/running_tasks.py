@@ -1,19 +1,17 @@
-"""What runs, as a table: one row per slot of a lease, for the search for victims."""
+"""Running tasks as a table for the search for victims: one row per slot of a lease."""
 
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cress.core.groups.shares import Groups
 from cress.core.jobs import Attempt
 from cress.core.kernels.victims import ALONE, NEVER_YIELDS, R_CHARGE, R_ID, WHOLE
 from cress.core.tables.arrays import Ints, grown
+from cress.core.tables.cluster import Cluster
 from cress.model.job import JobType
-
-if TYPE_CHECKING:
-    from cress.core.ledger import Ledger
 
 
 class Running:
@@ -31,17 +29,17 @@ class Running:
         """Charges or groups of what runs are others now: all rows are written anew when they are needed."""
         self._last = 0
 
-    def refresh(self, core: Ledger) -> None:
+    def refresh(self, cluster: Cluster, groups: Groups, attempts: dict[int, Attempt]) -> None:
         """Write the rows of attempts that started since the last time."""
-        measures = max(len(group.quota) for group in core.groups)
+        measures = max(len(group.quota) for group in groups)
         if self._last == 0 or self.table.shape[1] != R_CHARGE + measures:
             self.table = np.zeros((0, R_CHARGE + measures), np.int64)
             self._last = 0
-        slots = len(core.cluster.leases)
+        slots = len(cluster.leases)
         if len(self.table) < slots:
             self.table = grown(self.table, slots)
-        place = {name: i for i, name in enumerate(core.groups.by_name)}
-        new = list(takewhile(lambda attempt: attempt.id > self._last, reversed(core.attempts.values())))
+        place = {name: i for i, name in enumerate(groups.by_name)}
+        new = list(takewhile(lambda attempt: attempt.id > self._last, reversed(attempts.values())))
         if not new:
             return
         rows = np.zeros((len(new), self.table.shape[1]), np.int64)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from cress.core.jobs import JobState
 from cress.core.placing.constraints import NO_WANTS, Wants
 from cress.core.tables.dependencies import Dependencies, key_of
 from cress.core.tables.licences import added
 from cress.language.clauses import Clause, Kind, Requirement, joined
 from cress.model.resources import ResourceVector
-
-if TYPE_CHECKING:
-    from cress.core.jobs import JobState
 
 
 def combination(
