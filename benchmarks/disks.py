@@ -20,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.result import Result
-from cress.cli.local import LocalCluster, Plan
+from cress.cli.local import LocalCluster, LocalSetup
 from cress.executor.runtimes import linux
 from cress.executor.runtimes.cgroups import device_of
 
@@ -110,8 +110,8 @@ def _sorted(folder: Path, disks: tuple[str, ...], requirement: str) -> float:
     listed = [f"  - {{path: {folder / each}, bandwidth: {RATE}}}" for each in disks]
     devices = folder / f"devices{len(disks)}.yaml"
     devices.write_text("\n".join(["disks:", *listed]) + "\n")
-    plan = Plan(data=folder / f"data{len(disks)}", resource="<2, 1G>", devices=devices)
-    cluster = LocalCluster(plan, lambda sentence: print(sentence, file=sys.stderr))
+    setup = LocalSetup(data=folder / f"data{len(disks)}", resource="<2, 1G>", devices=devices)
+    cluster = LocalCluster(setup, lambda sentence: print(sentence, file=sys.stderr))
     script = Path(__file__).with_name("external_sort.py")
     job: dict[str, object] = {
         "name": "sort",

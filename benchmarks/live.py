@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks import load
 from benchmarks.result import Result
-from cress.cli.local import LocalCluster, Plan
+from cress.cli.local import LocalCluster, LocalSetup
 from cress.client import Client
 
 CRESS = str(Path(sys.executable).parent / "cress")
@@ -26,7 +26,7 @@ def results() -> Iterator[Result]:
     """All figures of the live cluster, as they are measured."""
     data = Path(tempfile.mkdtemp(prefix="cress-"))
     cluster = LocalCluster(
-        Plan(data=data, executors=2, resource="<32, 64G>"), lambda text: print(text, file=sys.stderr)
+        LocalSetup(data=data, executors=2, resource="<32, 64G>"), lambda text: print(text, file=sys.stderr)
     )
     try:
         cluster.start()

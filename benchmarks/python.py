@@ -12,7 +12,7 @@ from concurrent.futures import as_completed
 from pathlib import Path
 
 from benchmarks.result import Result
-from cress.cli.local import LocalCluster, Plan
+from cress.cli.local import LocalCluster, LocalSetup
 from cress.client.client import Client
 from cress.client.executor import Executor
 
@@ -23,7 +23,7 @@ def results() -> Iterator[Result]:
     """All figures of functions, as they are measured."""
     data = Path(tempfile.mkdtemp(prefix="cress-"))
     cores = os.cpu_count() or 1
-    cluster = LocalCluster(Plan(data=data, resource=f"<{cores}, 64G>"), lambda text: print(text, file=sys.stderr))
+    cluster = LocalCluster(LocalSetup(data=data, resource=f"<{cores}, 64G>"), lambda text: print(text, file=sys.stderr))
     try:
         cluster.start()
         with Client(data=data) as client:

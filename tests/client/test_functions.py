@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import cress
-from cress.client import sending
+from cress.client import packing
 from cress.client.errors import CannotSend, RemoteError, RemoteTraceback, TaskDied
 from tests.system.cluster import Cluster, wait_until
 
@@ -160,8 +160,8 @@ def test_what_cannot_be_sent_is_named_at_once(
 
 
 def test_another_python_is_told(center: cress.Client, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    head = sending._head("map")
-    monkeypatch.setattr(sending, "_head", lambda kind: {**head, "kind": kind, "python": [3, 8]})
+    head = packing._head("map")
+    monkeypatch.setattr(packing, "_head", lambda kind: {**head, "kind": kind, "python": [3, 8]})
     mine = ".".join(map(str, sys.version_info[:2]))
     with pytest.raises(RemoteError, match=rf"sent by Python 3\.8 and .* is Python {mine}: python= must be one of 3\.8"):
         list(center.map(abs, [1], spool=spool, **SMALL))

@@ -43,12 +43,12 @@ def demo(
     """Run a mixed workload on a cluster of its own and check what happened."""
     with told("demo", "center"):
         from cress.cli.demo_story import OPTIONS, RESOURCE
-        from cress.cli.local import LocalCluster, NotStarted, Plan
+        from cress.cli.local import LocalCluster, LocalSetup, NotStarted
 
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         # Short: the paths of Unix sockets are limited to 107 bytes.
         data = Path(tempfile.mkdtemp(prefix="cress-"))
-        cluster = LocalCluster(Plan(data=data, executors=3, resource=RESOURCE, options=OPTIONS), _say)
+        cluster = LocalCluster(LocalSetup(data=data, executors=3, resource=RESOURCE, options=OPTIONS), _say)
         try:
             _say("starting a center and three executors")
             cluster.start()

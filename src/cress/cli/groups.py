@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cress.cli.common import Data, Json, connect, count, pairs, print_json, read_text
-from cress.cli.default import WithDefault
+from cress.cli.default_verb import WithDefault
 from cress.cli.errors import told
 from cress.cli.tables import Cell, Column, bar, clean, show, terminal
 

@@ -8,7 +8,7 @@ import typer
 
 from cress.cli.common import Data, Json, connect, print_json
 from cress.cli.errors import told
-from cress.cli.named import jobs_named
+from cress.cli.job_names import jobs_named
 from cress.cli.tables import clean
 
 HOLD = """\

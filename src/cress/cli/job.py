@@ -12,7 +12,7 @@ import typer
 from cress.cli import devices, families
 from cress.cli.common import Data, Json, connect, count, duration, moment, print_json
 from cress.cli.errors import told
-from cress.cli.named import task_named
+from cress.cli.job_names import task_named
 from cress.cli.resolve import ports as ports_of
 from cress.cli.tables import Cell, Column, facts, show, state
 from cress.model.errors import InputError

@@ -11,7 +11,7 @@ import typer
 
 from cress.cli.common import Data, Json, connect, duration, print_json
 from cress.cli.errors import told
-from cress.cli.named import job_named
+from cress.cli.job_names import job_named
 from cress.cli.tables import Cell, Column, show, state
 
 if TYPE_CHECKING:

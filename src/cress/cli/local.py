@@ -52,7 +52,7 @@ class Endpoint(msgspec.Struct):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class LocalSetup:
     """What to start. ``resource`` is what each executor offers, ``""``: its part of this machine.
 
     ``racks`` are those of the executors in their order, if any; ``labels`` those of all, as they were given.
@@ -98,16 +98,16 @@ class LocalCluster:
     this process is killed, center and agents see its end and leave, while tasks go on under their supervisors.
     """
 
-    def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
-        self.plan = plan
+    def __init__(self, setup: LocalSetup, say: Callable[[str], None]) -> None:
+        self.setup = setup
         self._say = say
         self._children: list[_Child] = []
         self.endpoint: Endpoint | None = None
 
     def start(self) -> Endpoint:
         """Start everything and wait until all executors have joined; ``NotStarted`` when something ends instead."""
-        plan = self.plan
-        plan.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        setup = self.setup
+        setup.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.endpoint = self._endpoint_of(self._spawn("center", self._center()))
         for name in self.names:
             self._spawn(name, self._executor(name))
@@ -117,7 +117,7 @@ class LocalCluster:
     @property
     def names(self) -> list[str]:
         """The names of the executors."""
-        return [f"node{i}" for i in range(1, self.plan.executors + 1)]
+        return [f"node{i}" for i in range(1, self.setup.executors + 1)]
 
     def client(self) -> Client:
         """A client of the center."""
@@ -129,7 +129,7 @@ class LocalCluster:
     @property
     def token(self) -> str:
         """What calls to the center carry."""
-        return (self.plan.data / "token").read_text().strip()
+        return (self.setup.data / "token").read_text().strip()
 
     def check(self) -> None:
         """Start again what has ended by itself; called now and then."""
@@ -174,47 +174,47 @@ class LocalCluster:
                 child.process.stdin.close()
 
     def _center(self) -> list[str]:
-        plan, ports = self.plan, [self.plan.port, 0]
+        setup, ports = self.setup, [self.setup.port, 0]
         if self.endpoint is not None:
             # The executors and clients know where it listened.
             urls = urlsplit(self.endpoint.url), urlsplit(self.endpoint.executor_url)
             ports = [url.port or 0 for url in urls]
         # Who submits here is whose machine this is: any namenode may be asked.
-        command = ["center", "--data", str(plan.data), "--host", plan.host, "--webhdfs", "any"]
+        command = ["center", "--data", str(setup.data), "--host", setup.host, "--webhdfs", "any"]
         command += ["--port", str(ports[0]), "--executor-port", str(ports[1])]
-        for each in plan.options:
+        for each in setup.options:
             command += ["--option", each]
-        for each in plan.dimensions:
+        for each in setup.dimensions:
             command += ["--dimension", each]
-        if plan.topology is not None:
-            command += ["--topology", str(plan.topology)]
-        if plan.licences is not None:
-            command += ["--licences", str(plan.licences)]
-        for each in plan.licence:
+        if setup.topology is not None:
+            command += ["--topology", str(setup.topology)]
+        if setup.licences is not None:
+            command += ["--licences", str(setup.licences)]
+        for each in setup.licence:
             command += ["--licence", each]
-        if plan.run_as:
-            command += ["--run-as", plan.run_as]
+        if setup.run_as:
+            command += ["--run-as", setup.run_as]
         return command
 
     def _executor(self, name: str) -> list[str]:
         assert self.endpoint is not None
-        plan = self.plan
-        command = ["executor", "--center", self.endpoint.executor_url, "--token-file", str(plan.data / "token")]
-        command += ["--name", name, "--data", str(plan.data / "executors" / name)]
-        command += ["--resource", plan.resource or _part_of_this_machine(plan.executors)]
+        setup = self.setup
+        command = ["executor", "--center", self.endpoint.executor_url, "--token-file", str(setup.data / "token")]
+        command += ["--name", name, "--data", str(setup.data / "executors" / name)]
+        command += ["--resource", setup.resource or _part_of_this_machine(setup.executors)]
         number = self.names.index(name)
-        command += ["--ports", _part_of_the_ports(number, plan.executors)]
-        if plan.racks:
-            command += ["--rack", plan.racks[number]]
-        for each in plan.labels:
+        command += ["--ports", _part_of_the_ports(number, setup.executors)]
+        if setup.racks:
+            command += ["--rack", setup.racks[number]]
+        for each in setup.labels:
             command += ["--label", each]
         # They share this machine, so what is measured of it says nothing of any one of them.
-        command += ["--runtime", plan.runtime, "--no-overload", "--no-discovery"]
-        if plan.devices is not None:
-            command += ["--devices", str(plan.devices)]
-        for each in plan.writable:
+        command += ["--runtime", setup.runtime, "--no-overload", "--no-discovery"]
+        if setup.devices is not None:
+            command += ["--devices", str(setup.devices)]
+        for each in setup.writable:
             command += ["--writable", each]
-        return [*command, *(["--keep-tasks"] if plan.keep_tasks else [])]
+        return [*command, *(["--keep-tasks"] if setup.keep_tasks else [])]
 
     def _spawn(self, name: str, arguments: list[str]) -> _Child:
         process = subprocess.Popen(
@@ -229,7 +229,7 @@ class LocalCluster:
 
     def _endpoint_of(self, center: _Child) -> Endpoint:
         """Where this center listens, once it does."""
-        path = self.plan.data / "center.json"
+        path = self.setup.data / "center.json"
 
         def read() -> Endpoint | None:
             with contextlib.suppress(OSError, msgspec.MsgspecError):

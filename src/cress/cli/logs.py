@@ -8,7 +8,7 @@ import typer
 
 from cress.cli.common import Data, connect, count
 from cress.cli.errors import Interrupted, told
-from cress.cli.named import task_named
+from cress.cli.job_names import task_named
 from cress.model.errors import InputError
 
 EPILOG = """\

@@ -10,9 +10,9 @@ import typer
 
 from cress.cli import devices
 from cress.cli.common import Data, Json, connect, duration_of, moment, print_json
-from cress.cli.default import WithDefaultOf
+from cress.cli.default_verb import WithDefaultOf
 from cress.cli.errors import told
-from cress.cli.matching import show_matches
+from cress.cli.node_matching import show_matches
 from cress.cli.resolve import ports
 from cress.cli.tables import Cell, Column, clean, facts, show, shown, state
 from cress.model.errors import InputError

@@ -8,7 +8,7 @@ import typer
 
 from cress.cli.common import Data, Json, connect, count, print_json
 from cress.cli.errors import told
-from cress.cli.named import job_named
+from cress.cli.job_names import job_named
 from cress.cli.tables import clean
 from cress.model.errors import InputError
 

@@ -13,7 +13,7 @@ import typer
 from cress.cli.common import labels_of, licences_of, names_of
 from cress.cli.errors import told
 from cress.cli.executor import folder_of, runtime_of
-from cress.cli.local import LocalCluster, NotStarted, Plan
+from cress.cli.local import LocalCluster, LocalSetup, NotStarted
 from cress.client.config import data_directory
 from cress.model.errors import InputError
 from cress.model.node import DISK_KIND
@@ -125,7 +125,7 @@ def up(
             from cress.center.licencefile import read_licences
 
             read_licences(licences)
-        plan = Plan(
+        setup = LocalSetup(
             data=data_directory(data),
             host=host,
             port=port,
@@ -146,7 +146,7 @@ def up(
         )
         # Asked to stop is asked to stop, by whichever signal.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        cluster = LocalCluster(plan, _say)
+        cluster = LocalCluster(setup, _say)
         try:
             cluster.start()
             _greet(cluster)
@@ -178,12 +178,12 @@ def _labels(texts: list[str] | None) -> tuple[str, ...]:
 
 
 def _greet(cluster: LocalCluster) -> None:
-    plan = cluster.plan
+    setup = cluster.setup
     assert cluster.endpoint is not None
-    default = plan.data == data_directory(None)
-    where = "" if default else f"CRESS_DATA={shlex.quote(str(plan.data))} "
+    default = setup.data == data_directory(None)
+    where = "" if default else f"CRESS_DATA={shlex.quote(str(setup.data))} "
     print(
-        f"Cress is up: {cluster.endpoint.url}, {plan.executors} executor{'s' * (plan.executors > 1)}, data in {plan.data}"
+        f"Cress is up: {cluster.endpoint.url}, {setup.executors} executor{'s' * (setup.executors > 1)}, data in {setup.data}"
     )
     print(f"Try it:      {where}cress run -- echo hello")
     print("Stop it:     Ctrl-C", flush=True)

@@ -8,14 +8,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from cress.client import calls, doings, mapping
+from cress.client import calls, mapping, operations
 from cress.client.asynchandles import AsyncJobHandle
 from cress.client.asynchttp import AsyncHttp
 from cress.client.asyncmapping import AsyncResults
 from cress.client.client import MOST_JOBS, PATIENCE, JobLike, found, several
-from cress.client.flow import Patience, aiterate, arun, patiently
+from cress.client.effects import RetryBudget, aiterate, arun, retried
 from cress.client.http import ANSWER_SECONDS
-from cress.client.jobkeys import CallKeys
+from cress.client.job_keywords import CallKeys
 from cress.client.jobs import JobFile
 from cress.protocol.licenceviews import LicenceView
 from cress.protocol.views import AppliedJob, JobView, NodeView, PlaceView, StateView, Submitted
@@ -40,7 +40,7 @@ class AsyncClient:
     ) -> None:
         place = found(url, token, data)
         self.http = AsyncHttp(place.url, place.token, timeout, place.advice, place.find)
-        self.patience = Patience(patience)
+        self.budget = RetryBudget(patience)
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,25 +71,25 @@ class AsyncClient:
         As with ``cress submit`` they start in the current directory unless they name one. A submit with the ``key`` of an
         earlier one is the same one, for a day. Raises ``Refused``, whose ``faults`` say where a mistake is.
         """
-        made = await arun(doings.submit(several(jobs), key, self.patience), self.http)
-        handles = [AsyncJobHandle(self.http, self.patience, each.id, each.name, each.note) for each in made]
+        made = await arun(operations.submit(several(jobs), key, self.budget), self.http)
+        handles = [AsyncJobHandle(self.http, self.budget, each.id, each.name, each.note) for each in made]
         return handles[0] if isinstance(jobs, (JobFile, Mapping)) else handles
 
     async def check(self, jobs: JobLike | Sequence[JobLike]) -> list[Submitted]:
         """What a submit would say, with a ``note`` for each job and ids 0; nothing is stored. Raises ``Refused``."""
-        return await arun(doings.check(several(jobs), self.patience), self.http)
+        return await arun(operations.check(several(jobs), self.budget), self.http)
 
     async def apply(self, jobs: JobLike | Sequence[JobLike], *, dry_run: bool = False) -> list[AppliedJob]:
         """Make services, databases and cron jobs what these say, all or none; what became of each.
 
         ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would.
         """
-        return await arun(doings.apply(several(jobs), self.patience, dry_run=dry_run), self.http)
+        return await arun(operations.apply(several(jobs), self.budget, dry_run=dry_run), self.http)
 
     async def job(self, id: int) -> AsyncJobHandle:
         """A handle of a job that is there. Raises ``NotFound``."""
-        view = await arun(patiently(calls.job(id), self.patience), self.http)
-        return AsyncJobHandle(self.http, self.patience, view.id, view.name)
+        view = await arun(retried(calls.job(id), self.budget), self.http)
+        return AsyncJobHandle(self.http, self.budget, view.id, view.name)
 
     async def jobs(
         self,
@@ -103,7 +103,7 @@ class AsyncClient:
     ) -> list[JobView]:
         """Jobs, newest first, at most ``limit``; those of a ``group``, ``user``, ``state``, ``name``, ``type``."""
         query = {"group": group, "user": user, "state": state, "name": name, "type": type}
-        return await arun(doings.jobs(query, limit, self.patience), self.http)
+        return await arun(operations.jobs(query, limit, self.budget), self.http)
 
     async def as_completed(
         self,
@@ -112,7 +112,7 @@ class AsyncClient:
     ) -> AsyncIterator[AsyncJobHandle]:
         """The jobs in the order in which they end; ``TimeoutError`` after ``timeout`` seconds."""
         handles = {handle.id: handle for handle in jobs}
-        async for id in aiterate(doings.as_completed(handles, timeout, self.patience), self.http):
+        async for id in aiterate(operations.as_completed(handles, timeout, self.budget), self.http):
             yield handles[id]
 
     # --- functions ----------------------------------------------------------------------------------------------------
@@ -138,25 +138,25 @@ class AsyncClient:
         Raises ``CannotSend`` at once for what cannot be pickled. See ``Results``.
         """
         rows = list(zip(items, *more, strict=False))
-        flow = mapping.start(function, rows, chunk, python, spool, keys, self.patience)
-        bundle = await arun(flow, self.http)
-        job = AsyncJobHandle(self.http, self.patience, bundle.job) if bundle.job else None
-        return AsyncResults(self.http, self.patience, bundle, job, errors=return_exceptions)
+        operation = mapping.start(function, rows, chunk, python, spool, keys, self.budget)
+        bundle = await arun(operation, self.http)
+        job = AsyncJobHandle(self.http, self.budget, bundle.job) if bundle.job else None
+        return AsyncResults(self.http, self.budget, bundle, job, errors=return_exceptions)
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 
     async def state(self) -> StateView:
         """The cluster in a few numbers."""
-        return await arun(patiently(calls.state(), self.patience), self.http)
+        return await arun(retried(calls.state(), self.budget), self.http)
 
     async def nodes(self, where: str = "", rank: str = "") -> list[NodeView]:
         """The nodes, each with how it stands to a requirement and a rank if these are given (docs/constraints.md)."""
-        return await arun(doings.nodes(where, rank, self.patience), self.http)
+        return await arun(operations.nodes(where, rank, self.budget), self.http)
 
     async def licences(self) -> tuple[LicenceView, ...]:
         """The licences of the cluster: how many there are, which jobs have some, which wait (docs/licences.md)."""
-        return (await arun(patiently(calls.licences(), self.patience), self.http)).licences
+        return (await arun(retried(calls.licences(), self.budget), self.http)).licences
 
     async def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
         """Where the running (of a service: ready) tasks of the jobs of a name are, in one group or in all."""
-        return (await arun(patiently(calls.resolve(name, group), self.patience), self.http)).places
+        return (await arun(retried(calls.resolve(name, group), self.budget), self.http)).places

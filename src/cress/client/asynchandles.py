@@ -7,9 +7,9 @@ import functools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cress.client import calls, doings
-from cress.client.executed import Executed, executed
-from cress.client.flow import Patience, aiterate, arun, patiently
+from cress.client import calls, operations
+from cress.client.effects import RetryBudget, aiterate, arun, retried
+from cress.client.exec_result import Executed, executed
 from cress.client.handles import Handle
 from cress.protocol.views import JobView, TaskView
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 class AsyncJobHandle(Handle):
     """A job of a center. Every method asks it anew, and raises ``ClientError``.
 
-    A center that is away for a while is waited for, as long as the client's ``patience`` lasts.
+    A center that is away for a while is waited for, as long as the client's ``budget`` lasts.
     """
 
-    def __init__(self, http: AsyncHttp, patience: Patience, id: int, name: str = "", note: str = "") -> None:
+    def __init__(self, http: AsyncHttp, budget: RetryBudget, id: int, name: str = "", note: str = "") -> None:
         super().__init__(id, name, note)
         self._http = http
-        self._patience = patience
+        self._budget = budget
 
     async def view(self) -> JobView:
         """The job as it is now: state, counts of tasks, reason, and all that was submitted."""
-        return await arun(patiently(calls.job(self.id), self._patience), self._http)
+        return await arun(retried(calls.job(self.id), self._budget), self._http)
 
     async def state(self) -> str:
         """``pending``, ``running``, ``succeeded``, ``failed`` or ``cancelled``."""
@@ -42,23 +42,23 @@ class AsyncJobHandle(Handle):
 
     async def done(self) -> bool:
         """Whether it is over, in whatever way."""
-        return await self.state() in doings.OVER
+        return await self.state() in operations.OVER
 
     async def wait(self, timeout: float | None = None) -> JobView:  # noqa: ASYNC109 – the same names as in JobHandle
         """The job when it is over; ``TimeoutError`` after ``timeout`` seconds."""
-        return await arun(doings.wait(self.id, timeout, self._patience), self._http)
+        return await arun(operations.wait(self.id, timeout, self._budget), self._http)
 
     async def result(self, timeout: float | None = None) -> JobView:  # noqa: ASYNC109 – the same names as in JobHandle
         """The job when it has succeeded; ``JobFailed`` says why it did not, ``TimeoutError`` that it is not over."""
-        return await arun(doings.result(self.id, timeout, self._patience), self._http)
+        return await arun(operations.result(self.id, timeout, self._budget), self._http)
 
     async def tasks(self, state: str = "") -> list[TaskView]:
         """Its tasks by index with all their attempts, or those in one state."""
-        return await arun(doings.tasks(self.id, state, self._patience), self._http)
+        return await arun(operations.tasks(self.id, state, self._budget), self._http)
 
     async def task(self, index: int = 0) -> TaskView:
         """One of its tasks."""
-        return await arun(patiently(calls.task(self.id, index), self._patience), self._http)
+        return await arun(retried(calls.task(self.id, index), self._budget), self._http)
 
     def logs(
         self, task: int = 0, stream: str = "stdout", *, follow: bool = False, attempt: int | None = None
@@ -68,28 +68,28 @@ class AsyncJobHandle(Handle):
         With ``follow`` they come as they are written, until the task is over, attempt by attempt. A line has no newline
         at its end; bytes that are no UTF-8 are replaced.
         """
-        flow = doings.lines(self.id, task, stream, attempt, self._patience, follow=follow)
-        return aiterate(flow, self._http)
+        operation = operations.lines(self.id, task, stream, attempt, self._budget, follow=follow)
+        return aiterate(operation, self._http)
 
     async def output(self, task: int = 0, stream: str = "stdout", *, attempt: int | None = None) -> str:
         """All that a task has written so far."""
-        return await arun(doings.output(self.id, task, stream, attempt, self._patience), self._http)
+        return await arun(operations.output(self.id, task, stream, attempt, self._budget), self._http)
 
     async def cancel(self) -> JobView:
         """Stop it and all its tasks; one that is over stays as it is."""
-        return await arun(patiently(calls.cancel(self.id), self._patience), self._http)
+        return await arun(retried(calls.cancel(self.id), self._budget), self._http)
 
     async def hold(self) -> JobView:
         """Start nothing more of it until it is released; what runs goes on."""
-        return await arun(patiently(calls.hold(self.id), self._patience), self._http)
+        return await arun(retried(calls.hold(self.id), self._budget), self._http)
 
     async def release(self) -> JobView:
         """Let it start again."""
-        return await arun(patiently(calls.release(self.id), self._patience), self._http)
+        return await arun(retried(calls.release(self.id), self._budget), self._http)
 
     async def signal(self, signal: str, task: int | None = None) -> JobView:
         """Send a signal, such as ``INT``, to the processes of a running task; ``None``: of all that run."""
-        return await arun(patiently(calls.signal(self.id, signal, task), self._patience), self._http)
+        return await arun(retried(calls.signal(self.id, signal, task), self._budget), self._http)
 
     async def exec(
         self,
@@ -113,14 +113,14 @@ class AsyncJobHandle(Handle):
 
     async def scale(self, tasks: int) -> JobView:
         """Make the task count of a service or database another one."""
-        return await arun(patiently(calls.scale(self.id, tasks), self._patience), self._http)
+        return await arun(retried(calls.scale(self.id, tasks), self._budget), self._http)
 
     async def members(self) -> list[AsyncJobHandle]:
         """The runs of a cron job, the steps of a dag, the tasks of a service as jobs: oldest first."""
-        views = await arun(doings.members(self.id, self._patience), self._http)
-        return [AsyncJobHandle(self._http, self._patience, view.id, view.name) for view in views]
+        views = await arun(operations.members(self.id, self._budget), self._http)
+        return [AsyncJobHandle(self._http, self._budget, view.id, view.name) for view in views]
 
     async def resume(self) -> AsyncJobHandle:
         """Run the steps of a dag that did not succeed, as a new dag."""
-        made = (await arun(patiently(calls.resume(self.id), self._patience), self._http)).jobs[0]
-        return AsyncJobHandle(self._http, self._patience, made.id, made.name, made.note)
+        made = (await arun(retried(calls.resume(self.id), self._budget), self._http)).jobs[0]
+        return AsyncJobHandle(self._http, self._budget, made.id, made.name, made.note)

@@ -35,7 +35,7 @@ class AsyncHttp:
         self._http = httpx.AsyncClient(
             base_url=self.url,
             headers=calls.headers_of(token),
-            timeout=self._patience(0.0),
+            timeout=self._timeouts(0.0),
             limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
             trust_env=False,
         )
@@ -62,7 +62,7 @@ class AsyncHttp:
                 params=calls.query_of(call.query),
                 content=content,
                 headers=headers,
-                timeout=self._patience(call.wait),
+                timeout=self._timeouts(call.wait),
             )
         if not answer.is_success:
             raise refusal_of(answer)
@@ -80,11 +80,11 @@ class AsyncHttp:
 
     async def read(self, call: Call[bytes], *, follow: bool) -> AsyncIterator[Piece]:
         """A log piece by piece; ``follow``: it says nothing for as long as there is nothing to say."""
-        patience = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=None if follow else self.timeout)
+        budget = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=None if follow else self.timeout)
         query = calls.query_of(call.query)
         pieces = calls.Pieces()
         with told(self.url, self.timeout, self._advice):
-            async with self._http.stream(call.method, call.path, params=query, timeout=patience) as answer:
+            async with self._http.stream(call.method, call.path, params=query, timeout=budget) as answer:
                 if answer.status_code != httpx.codes.OK:
                     await answer.aread()
                     raise refusal_of(answer)
@@ -92,5 +92,5 @@ class AsyncHttp:
                     for piece in pieces.feed(data):
                         yield piece
 
-    def _patience(self, wait: float) -> httpx.Timeout:
+    def _timeouts(self, wait: float) -> httpx.Timeout:
         return httpx.Timeout(self.timeout + wait, connect=CONNECT_SECONDS)

@@ -10,7 +10,7 @@ from cress.client import bundle as bundles
 from cress.client.asynchandles import AsyncJobHandle
 from cress.client.asynchttp import AsyncHttp
 from cress.client.bundle import Bundle
-from cress.client.flow import Patience, aiterate, arun
+from cress.client.effects import RetryBudget, aiterate, arun
 from cress.client.mapping import Line, R, brief, value_of
 
 
@@ -21,11 +21,11 @@ class AsyncResults(Generic[R]):
     """
 
     def __init__(
-        self, http: AsyncHttp, patience: Patience, bundle: Bundle, job: AsyncJobHandle | None, *, errors: bool
+        self, http: AsyncHttp, budget: RetryBudget, bundle: Bundle, job: AsyncJobHandle | None, *, errors: bool
     ) -> None:
         self.job = job
         self._http = http
-        self._patience = patience
+        self._budget = budget
         self._bundle = bundle
         self._errors = errors
         self._chosen: AsyncIterator[tuple[int, R]] | None = None
@@ -51,7 +51,7 @@ class AsyncResults(Generic[R]):
 
     async def close(self) -> None:
         """Want no more: cancel what still runs, remove what was sent."""
-        await arun(bundles.end(self._bundle, brief(self._patience)), self._http)
+        await arun(bundles.end(self._bundle, brief(self._budget)), self._http)
 
     async def __aenter__(self) -> Self:
         return self
@@ -64,7 +64,7 @@ class AsyncResults(Generic[R]):
     async def _results(self, *, ordered: bool) -> AsyncIterator[tuple[int, R]]:
         line = Line(self._bundle.sizes, ordered=ordered)
         try:
-            async for part in aiterate(bundles.parts(self._bundle, self._patience), self._http):
+            async for part in aiterate(bundles.parts(self._bundle, self._budget), self._http):
                 for position, outcome in line.add(part):
                     yield position, value_of(outcome, errors=self._errors)
         finally:

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cress.client import calls, doings
+from cress.client import calls, operations
+from cress.client.effects import Emit, Operation, RetryBudget, RunBlocking, Sleep, retried
 from cress.client.errors import ClientError, JobFailed, RemoteError, RemoteTraceback, TaskDied
-from cress.client.flow import Do, Emit, Flow, Patience, Sleep, patiently
-from cress.client.frames import BEGUN, RESULT, SKIP, Lost, Outcome, read_outcomes
+from cress.client.frames import BEGUN, RESULT, SKIP, CallResult, Lost, read_outcomes
 from cress.client.jobs import Job, plain_keys
 from cress.client.spool import Spool
 from cress.model.errors import InputError
@@ -33,7 +33,7 @@ class Part(NamedTuple):
     """What came of one chunk."""
 
     chunk: int
-    outcomes: list[Outcome]
+    outcomes: list[CallResult]
 
 
 class Bundle:
@@ -74,7 +74,7 @@ class Bundle:
     def failed(self, chunk: int, error: ClientError) -> Part:
         """A chunk that will have no result."""
         self.missing.discard(chunk)
-        return Part(chunk, [Outcome(error=error)] * self.sizes[chunk])
+        return Part(chunk, [CallResult(error=error)] * self.sizes[chunk])
 
 
 def _chunk_of(name: str) -> tuple[int, str]:
@@ -96,15 +96,15 @@ def job_of(bundle: Bundle, name: str, python: str, keys: Mapping[str, Any]) -> J
     return Job(command, **{**given, "environment": environment})
 
 
-def submit(bundle: Bundle, job: Job, key: str, patience: Patience) -> Flow[None]:
+def submit(bundle: Bundle, job: Job, key: str, budget: RetryBudget) -> Operation[None]:
     """Submit the job of a bundle."""
-    made = yield from doings.submit([job], key, patience)
+    made = yield from operations.submit([job], key, budget)
     bundle.job = made[0].id
 
 
-def places(resource: Any, patience: Patience) -> Flow[int]:
+def places(resource: Any, budget: RetryBudget) -> Operation[int]:
     """About how many tasks of this request can run at the same time, 1 at least."""
-    nodes = yield from doings.nodes("", "", patience)
+    nodes = yield from operations.nodes("", "", budget)
     dimensions = Dimensions()
     try:
         asked: Any = plain_keys({"resource": "<1>" if resource is None else resource})["resource"]
@@ -120,24 +120,24 @@ def chunk_size(items: int, slots: int) -> int:
     return max(1, -(-items // (slots * CHUNKS_EACH)))
 
 
-def parts(bundle: Bundle, patience: Patience) -> Flow[None]:
+def parts(bundle: Bundle, budget: RetryBudget) -> Operation[None]:
     """Emits the parts of a bundle as they come; those of tasks that died are errors. All of them, in the end."""
     pause = SOON
     while bundle.missing:
-        found = yield from poll(bundle, pause, patience)
+        found = yield from poll(bundle, pause, budget)
         for part in found:
             yield Emit(part)
         pause = SOON if found else min(pause * 1.5, SELDOM)
 
 
-def poll(bundle: Bundle, wait: float, patience: Patience) -> Flow[list[Part]]:
+def poll(bundle: Bundle, wait: float, budget: RetryBudget) -> Operation[list[Part]]:
     """What has come since the last time; when there is nothing, what the center knows ``wait`` seconds later."""
-    found: list[Part] = yield Do(bundle.look)
+    found: list[Part] = yield RunBlocking(bundle.look)
     if found or not bundle.missing:
         return found
-    view = yield from patiently(calls.job(bundle.job, wait=wait), patience)
-    found = yield from died(bundle, view, patience)
-    if found or view.state not in doings.OVER:
+    view = yield from retried(calls.job(bundle.job, wait=wait), budget)
+    found = yield from died(bundle, view, budget)
+    if found or view.state not in operations.OVER:
         return found
     now = time.monotonic()
     bundle.over_since = bundle.over_since or now
@@ -147,44 +147,44 @@ def poll(bundle: Bundle, wait: float, patience: Patience) -> Flow[list[Part]]:
     return []
 
 
-def _give_up(bundle: Bundle, view: JobView) -> Flow[list[Part]]:
-    found: list[Part] = yield Do(bundle.look)
+def _give_up(bundle: Bundle, view: JobView) -> Operation[list[Part]]:
+    found: list[Part] = yield RunBlocking(bundle.look)
     sentence = f"job {view.id} ({view.name}) {view.state}{f': {view.reason}' if view.reason else ''}"
     if view.state == "succeeded":
         sentence += f", but there are no results in {bundle.spool.address}: is this a folder that all nodes share?"
     return found + [bundle.failed(chunk, TaskDied(sentence)) for chunk in sorted(bundle.missing)]
 
 
-def died(bundle: Bundle, view: JobView, patience: Patience) -> Flow[list[Part]]:
+def died(bundle: Bundle, view: JobView, budget: RetryBudget) -> Operation[list[Part]]:
     """Chunks whose tasks will not be tried again."""
     if not view.tasks.failed:
         return []
-    tasks = yield from doings.tasks(view.id, "failed", patience)
+    tasks = yield from operations.tasks(view.id, "failed", budget)
     mine = [task for task in tasks if task.index in bundle.missing]
     if not mine:
         return []
     # A task may fail after its result was written.
-    found: list[Part] = yield Do(bundle.look)
+    found: list[Part] = yield RunBlocking(bundle.look)
     told: JobFailed | None = None
     for number, task in enumerate(task for task in mine if task.index in bundle.missing):
-        if told is None or number < doings.MOST_FAILED:
-            told = yield from doings.failure(view, patience, [task])
+        if told is None or number < operations.MOST_FAILED:
+            told = yield from operations.failure(view, budget, [task])
         found.append(bundle.failed(task.index, TaskDied(str(told))))
     return found
 
 
-def end(bundle: Bundle, patience: Patience) -> Flow[None]:
+def end(bundle: Bundle, budget: RetryBudget) -> Operation[None]:
     """Cancel what still runs of a bundle, and remove its folder."""
     try:
         if bundle.job and (bundle.missing or bundle.unwanted):
-            yield from patiently(calls.cancel(bundle.job), patience)
-            yield from doings.wait(bundle.job, GONE, patience)
+            yield from retried(calls.cancel(bundle.job), budget)
+            yield from operations.wait(bundle.job, GONE, budget)
     except (ClientError, TimeoutError):
         pass  # the folder goes anyway: tasks that find nothing end
-    yield Do(bundle.spool.clear)
+    yield RunBlocking(bundle.spool.clear)
 
 
-def settled(outcome: Outcome) -> Outcome:
+def settled(outcome: CallResult) -> CallResult:
     """The outcome as it is raised here: with the traceback of the task as its cause."""
     error = outcome.error
     if isinstance(error, Lost):

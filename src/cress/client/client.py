@@ -9,13 +9,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, Unpack, overload
 
-from cress.client import calls, doings, mapping
+from cress.client import calls, mapping, operations
 from cress.client.config import TOKEN, Address, check_token, check_url, find_center
-from cress.client.flow import Patience, iterate, patiently, run
+from cress.client.effects import RetryBudget, iterate, retried, run
 from cress.client.handles import JobHandle
 from cress.client.http import ANSWER_SECONDS
 from cress.client.http import Client as Http
-from cress.client.jobkeys import CallKeys
+from cress.client.job_keywords import CallKeys
 from cress.client.jobs import JobFile
 from cress.client.mapping import Results
 from cress.model.errors import InputError
@@ -78,7 +78,7 @@ class Client:
         place = found(url, token, data)
         # One method for each call of the API: groups, usage, operators' work.
         self.http = Http(place.url, place.token, timeout, place.advice, place.find)
-        self.patience = Patience(patience)
+        self.budget = RetryBudget(patience)
 
     def __enter__(self) -> Self:
         return self
@@ -107,25 +107,25 @@ class Client:
         As with ``cress submit`` they start in the current directory unless they name one. A submit with the ``key`` of an
         earlier one is the same one, for a day. Raises ``Refused``, whose ``faults`` say where a mistake is.
         """
-        made = run(doings.submit(several(jobs), key, self.patience), self.http)
-        handles = [JobHandle(self.http, self.patience, each.id, each.name, each.note) for each in made]
+        made = run(operations.submit(several(jobs), key, self.budget), self.http)
+        handles = [JobHandle(self.http, self.budget, each.id, each.name, each.note) for each in made]
         return handles[0] if isinstance(jobs, (JobFile, Mapping)) else handles
 
     def check(self, jobs: JobLike | Sequence[JobLike]) -> list[Submitted]:
         """What a submit would say, with a ``note`` for each job and ids 0; nothing is stored. Raises ``Refused``."""
-        return run(doings.check(several(jobs), self.patience), self.http)
+        return run(operations.check(several(jobs), self.budget), self.http)
 
     def apply(self, jobs: JobLike | Sequence[JobLike], *, dry_run: bool = False) -> list[AppliedJob]:
         """Make services, databases and cron jobs what these say, all or none; what became of each.
 
         ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would.
         """
-        return run(doings.apply(several(jobs), self.patience, dry_run=dry_run), self.http)
+        return run(operations.apply(several(jobs), self.budget, dry_run=dry_run), self.http)
 
     def job(self, id: int) -> JobHandle:
         """A handle of a job that is there. Raises ``NotFound``."""
-        view = run(patiently(calls.job(id), self.patience), self.http)
-        return JobHandle(self.http, self.patience, view.id, view.name)
+        view = run(retried(calls.job(id), self.budget), self.http)
+        return JobHandle(self.http, self.budget, view.id, view.name)
 
     def jobs(
         self,
@@ -139,12 +139,12 @@ class Client:
     ) -> list[JobView]:
         """Jobs, newest first, at most ``limit``; those of a ``group``, ``user``, ``state``, ``name``, ``type``."""
         query = {"group": group, "user": user, "state": state, "name": name, "type": type}
-        return run(doings.jobs(query, limit, self.patience), self.http)
+        return run(operations.jobs(query, limit, self.budget), self.http)
 
     def as_completed(self, jobs: Iterable[JobHandle], timeout: float | None = None) -> Iterator[JobHandle]:
         """The jobs in the order in which they end; ``TimeoutError`` after ``timeout`` seconds."""
         handles = {handle.id: handle for handle in jobs}
-        for id in iterate(doings.as_completed(handles, timeout, self.patience), self.http):
+        for id in iterate(operations.as_completed(handles, timeout, self.budget), self.http):
             yield handles[id]
 
     # --- functions ----------------------------------------------------------------------------------------------------
@@ -170,25 +170,25 @@ class Client:
         Raises ``CannotSend`` at once for what cannot be pickled. See ``Results``.
         """
         rows = list(zip(items, *more, strict=False))
-        flow = mapping.start(function, rows, chunk, python, spool, keys, self.patience)
-        bundle = run(flow, self.http)
-        job = JobHandle(self.http, self.patience, bundle.job) if bundle.job else None
-        return mapping.Results(self.http, self.patience, bundle, job, errors=return_exceptions)
+        operation = mapping.start(function, rows, chunk, python, spool, keys, self.budget)
+        bundle = run(operation, self.http)
+        job = JobHandle(self.http, self.budget, bundle.job) if bundle.job else None
+        return mapping.Results(self.http, self.budget, bundle, job, errors=return_exceptions)
 
     # --- the cluster --------------------------------------------------------------------------------------------------
 
     def state(self) -> StateView:
         """The cluster in a few numbers."""
-        return run(patiently(calls.state(), self.patience), self.http)
+        return run(retried(calls.state(), self.budget), self.http)
 
     def nodes(self, where: str = "", rank: str = "") -> list[NodeView]:
         """The nodes, each with how it stands to a requirement and a rank if these are given (docs/constraints.md)."""
-        return run(doings.nodes(where, rank, self.patience), self.http)
+        return run(operations.nodes(where, rank, self.budget), self.http)
 
     def licences(self) -> tuple[LicenceView, ...]:
         """The licences of the cluster: how many there are, which jobs have some, which wait (docs/licences.md)."""
-        return run(patiently(calls.licences(), self.patience), self.http).licences
+        return run(retried(calls.licences(), self.budget), self.http).licences
 
     def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
         """Where the running (of a service: ready) tasks of the jobs of a name are, in one group or in all."""
-        return run(patiently(calls.resolve(name, group), self.patience), self.http).places
+        return run(retried(calls.resolve(name, group), self.budget), self.http).places

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar, Unpack
 
 from cress.client.client import Client
-from cress.client.jobkeys import CallKeys
-from cress.client.pump import Entry, Pump
+from cress.client.executor_thread import Entry, ExecutorThread
+from cress.client.job_keywords import CallKeys
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,21 +41,21 @@ class Executor(futures.Executor):
             raise ValueError("chunk must be 1 or more")
         self._mine = client is None
         self._client = Client() if client is None else client
-        self._pump = Pump(self._client.http, self._client.patience, chunk, python, spool, dict(keys))
+        self._thread = ExecutorThread(self._client.http, self._client.budget, chunk, python, spool, dict(keys))
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> futures.Future[T]:
         """Call ``fn`` on the cluster. Raises ``CannotSend`` at once for what cannot be pickled."""
-        from cress.client.sending import dump_call
+        from cress.client.packing import dump_call
 
         future: futures.Future[T] = futures.Future()
-        self._pump.add(Entry(future, dump_call(fn, args, kwargs)))
+        self._thread.add(Entry(future, dump_call(fn, args, kwargs)))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls. With ``cancel_futures`` those are cancelled whose tasks have not begun."""
-        self._pump.stop(cancel=cancel_futures)
+        self._thread.stop(cancel=cancel_futures)
         if wait:
-            self._pump.join()
+            self._thread.join()
             if self._mine:
                 self._client.close()
 
@@ -63,5 +63,5 @@ class Executor(futures.Executor):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None and not issubclass(kind, Exception):
-            self._pump.abort()
+            self._thread.abort()
         self.shutdown()

@@ -28,7 +28,7 @@ _PLACE = struct.Struct("<QQ")
 _FRAME = struct.Struct("<BQ")
 
 
-class Outcome(NamedTuple):
+class CallResult(NamedTuple):
     """What came of one item: a ``value``, or the ``error`` that was raised, with its traceback as text."""
 
     value: Any = None
@@ -83,7 +83,7 @@ def _at(spool: Spool, number: int) -> Iterator[tuple[BinaryIO, int]]:
 # --- what comes back --------------------------------------------------------------------------------------------------
 
 
-def write_outcomes(file: BinaryIO, outcomes: Iterable[Outcome], dump: Callable[[Any, BinaryIO], None]) -> None:
+def write_outcomes(file: BinaryIO, outcomes: Iterable[CallResult], dump: Callable[[Any, BinaryIO], None]) -> None:
     """Write outcomes as they come; what cannot be written is an error of its item."""
     for outcome in outcomes:
         begin = file.tell()
@@ -113,13 +113,13 @@ def write_broken(file: BinaryIO, sentence: str, trace: str) -> None:
     _frame(file, BROKEN, (sentence, trace), lambda value, where: pickle.dump(value, where, PROTOCOL))
 
 
-def raised(error: BaseException, note: str = "") -> Outcome:
+def raised(error: BaseException, note: str = "") -> CallResult:
     """The outcome of an exception, without the frames of Cress."""
     shown = error.__traceback__.tb_next if error.__traceback__ is not None and not note else error.__traceback__
     text = "".join(traceback.format_exception(type(error), error, shown or error.__traceback__))
     if note:
         error = TypeError(f"{note}: {error}")
-    return Outcome(error=error, trace=text)
+    return CallResult(error=error, trace=text)
 
 
 def _frame(file: BinaryIO, kind: int, value: Any, dump: Callable[[Any, BinaryIO], None]) -> None:
@@ -132,9 +132,9 @@ def _frame(file: BinaryIO, kind: int, value: Any, dump: Callable[[Any, BinaryIO]
     file.seek(end)
 
 
-def read_outcomes(file: BinaryIO, count: int) -> list[Outcome]:
+def read_outcomes(file: BinaryIO, count: int) -> list[CallResult]:
     """The outcomes of a chunk of ``count`` items; ``Lost`` for each where it came to nothing as a whole."""
-    found: list[Outcome] = []
+    found: list[CallResult] = []
     place = 0
     while len(found) < count:
         file.seek(place)
@@ -144,14 +144,14 @@ def read_outcomes(file: BinaryIO, count: int) -> list[Outcome]:
             content = pickle.load(file)  # noqa: S301 – the user's own
         except Exception as error:  # noqa: BLE001 – whatever the class of a value does
             error.add_note("when the result of a task was read")
-            found.append(Outcome(error=error))
+            found.append(CallResult(error=error))
             continue
         if kind == VALUE:
-            found.append(Outcome(value=content))
+            found.append(CallResult(value=content))
         elif kind == RAISED:
-            found.append(Outcome(error=content[0], trace=content[1]))
+            found.append(CallResult(error=content[0], trace=content[1]))
         elif kind == TOLD:
-            found.append(Outcome(error=Lost(content[0]), trace=content[1]))
+            found.append(CallResult(error=Lost(content[0]), trace=content[1]))
         else:
-            found = [Outcome(error=Lost(content[0]), trace=content[1]) for _ in range(count)]
+            found = [CallResult(error=Lost(content[0]), trace=content[1]) for _ in range(count)]
     return found

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cress.client import calls, doings
-from cress.client.executed import Executed, executed
-from cress.client.flow import Patience, iterate, patiently, run
-from cress.client.jobkeys import Named
+from cress.client import calls, operations
+from cress.client.effects import RetryBudget, iterate, retried, run
+from cress.client.exec_result import Executed, executed
+from cress.client.job_keywords import Named
 from cress.protocol.views import JobView, TaskView
 
 if TYPE_CHECKING:
@@ -36,17 +36,17 @@ class Handle(Named):
 class JobHandle(Handle):
     """A job of a center. Every method asks it anew, and raises ``ClientError``.
 
-    A center that is away for a while is waited for, as long as the client's ``patience`` lasts.
+    A center that is away for a while is waited for, as long as the client's ``budget`` lasts.
     """
 
-    def __init__(self, http: Http, patience: Patience, id: int, name: str = "", note: str = "") -> None:
+    def __init__(self, http: Http, budget: RetryBudget, id: int, name: str = "", note: str = "") -> None:
         super().__init__(id, name, note)
         self._http = http
-        self._patience = patience
+        self._budget = budget
 
     def view(self) -> JobView:
         """The job as it is now: state, counts of tasks, reason, and all that was submitted."""
-        return run(patiently(calls.job(self.id), self._patience), self._http)
+        return run(retried(calls.job(self.id), self._budget), self._http)
 
     def state(self) -> str:
         """``pending``, ``running``, ``succeeded``, ``failed`` or ``cancelled``."""
@@ -58,23 +58,23 @@ class JobHandle(Handle):
 
     def done(self) -> bool:
         """Whether it is over, in whatever way."""
-        return self.state() in doings.OVER
+        return self.state() in operations.OVER
 
     def wait(self, timeout: float | None = None) -> JobView:
         """The job when it is over; ``TimeoutError`` after ``timeout`` seconds."""
-        return run(doings.wait(self.id, timeout, self._patience), self._http)
+        return run(operations.wait(self.id, timeout, self._budget), self._http)
 
     def result(self, timeout: float | None = None) -> JobView:
         """The job when it has succeeded; ``JobFailed`` says why it did not, ``TimeoutError`` that it is not over."""
-        return run(doings.result(self.id, timeout, self._patience), self._http)
+        return run(operations.result(self.id, timeout, self._budget), self._http)
 
     def tasks(self, state: str = "") -> list[TaskView]:
         """Its tasks by index with all their attempts, or those in one state."""
-        return run(doings.tasks(self.id, state, self._patience), self._http)
+        return run(operations.tasks(self.id, state, self._budget), self._http)
 
     def task(self, index: int = 0) -> TaskView:
         """One of its tasks."""
-        return run(patiently(calls.task(self.id, index), self._patience), self._http)
+        return run(retried(calls.task(self.id, index), self._budget), self._http)
 
     def logs(
         self, task: int = 0, stream: str = "stdout", *, follow: bool = False, attempt: int | None = None
@@ -84,28 +84,28 @@ class JobHandle(Handle):
         With ``follow`` they come as they are written, until the task is over, attempt by attempt. A line has no newline
         at its end; bytes that are no UTF-8 are replaced.
         """
-        flow = doings.lines(self.id, task, stream, attempt, self._patience, follow=follow)
-        return iterate(flow, self._http)
+        operation = operations.lines(self.id, task, stream, attempt, self._budget, follow=follow)
+        return iterate(operation, self._http)
 
     def output(self, task: int = 0, stream: str = "stdout", *, attempt: int | None = None) -> str:
         """All that a task has written so far."""
-        return run(doings.output(self.id, task, stream, attempt, self._patience), self._http)
+        return run(operations.output(self.id, task, stream, attempt, self._budget), self._http)
 
     def cancel(self) -> JobView:
         """Stop it and all its tasks; one that is over stays as it is."""
-        return run(patiently(calls.cancel(self.id), self._patience), self._http)
+        return run(retried(calls.cancel(self.id), self._budget), self._http)
 
     def hold(self) -> JobView:
         """Start nothing more of it until it is released; what runs goes on."""
-        return run(patiently(calls.hold(self.id), self._patience), self._http)
+        return run(retried(calls.hold(self.id), self._budget), self._http)
 
     def release(self) -> JobView:
         """Let it start again."""
-        return run(patiently(calls.release(self.id), self._patience), self._http)
+        return run(retried(calls.release(self.id), self._budget), self._http)
 
     def signal(self, signal: str, task: int | None = None) -> JobView:
         """Send a signal, such as ``INT``, to the processes of a running task; ``None``: of all that run."""
-        return run(patiently(calls.signal(self.id, signal, task), self._patience), self._http)
+        return run(retried(calls.signal(self.id, signal, task), self._budget), self._http)
 
     def exec(
         self,
@@ -124,14 +124,14 @@ class JobHandle(Handle):
 
     def scale(self, tasks: int) -> JobView:
         """Make the task count of a service or database another one."""
-        return run(patiently(calls.scale(self.id, tasks), self._patience), self._http)
+        return run(retried(calls.scale(self.id, tasks), self._budget), self._http)
 
     def members(self) -> list[JobHandle]:
         """The runs of a cron job, the steps of a dag, the tasks of a service as jobs: oldest first."""
-        views = run(doings.members(self.id, self._patience), self._http)
-        return [JobHandle(self._http, self._patience, view.id, view.name) for view in views]
+        views = run(operations.members(self.id, self._budget), self._http)
+        return [JobHandle(self._http, self._budget, view.id, view.name) for view in views]
 
     def resume(self) -> JobHandle:
         """Run the steps of a dag that did not succeed, as a new dag."""
-        made = run(patiently(calls.resume(self.id), self._patience), self._http).jobs[0]
-        return JobHandle(self._http, self._patience, made.id, made.name, made.note)
+        made = run(retried(calls.resume(self.id), self._budget), self._http).jobs[0]
+        return JobHandle(self._http, self._budget, made.id, made.name, made.note)

@@ -74,7 +74,7 @@ class Client:
         self._http = httpx.Client(
             base_url=self.url,
             headers=calls.headers_of(token),
-            timeout=self._patience(0.0),
+            timeout=self._timeouts(0.0),
             limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
             # A proxy for the world outside would be asked for a center on this machine.
             trust_env=False,
@@ -323,7 +323,7 @@ class Client:
                 params=calls.query_of(call.query),
                 content=content,
                 headers=headers,
-                timeout=self._patience(call.wait),
+                timeout=self._timeouts(call.wait),
             )
         if not answer.is_success:
             raise refusal_of(answer)
@@ -361,15 +361,15 @@ class Client:
         """An answer that comes bit by bit; ``silence`` is how long it may pause, in seconds."""
         import httpx
 
-        patience = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=silence)
+        budget = httpx.Timeout(self.timeout, connect=CONNECT_SECONDS, read=silence)
         query = calls.query_of(call.query)
-        with self._told(), self._http.stream(call.method, call.path, params=query, timeout=patience) as answer:
+        with self._told(), self._http.stream(call.method, call.path, params=query, timeout=budget) as answer:
             if answer.status_code != httpx.codes.OK:
                 answer.read()
                 raise refusal_of(answer)
             yield answer
 
-    def _patience(self, wait: float) -> httpx.Timeout:
+    def _timeouts(self, wait: float) -> httpx.Timeout:
         import httpx
 
         return httpx.Timeout(self.timeout + wait, connect=CONNECT_SECONDS)

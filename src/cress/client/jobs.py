@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, Unpack
 
-from cress.client.jobkeys import (
+from cress.client.job_keywords import (
     CronKeys,
     DagKeys,
     DatabaseKeys,
@@ -49,7 +49,7 @@ class JobFile:
 class Job(JobFile):
     """A batch job: ``tasks`` copies of a program that end. ``command``: a list, or one text for the shell.
 
-    The other keys are those of ``jobkeys.JobKeys``. Raises ``InputError`` for a key that no batch job has.
+    The other keys are those of ``job_keywords.JobKeys``. Raises ``InputError`` for a key that no batch job has.
     """
 
     TYPE = "batch"
@@ -60,7 +60,7 @@ class Job(JobFile):
 
 
 class Service(JobFile):
-    """A program that is kept running in ``tasks`` copies (``jobkeys.ServiceKeys``), found under its ``name``."""
+    """A program that is kept running in ``tasks`` copies (``job_keywords.ServiceKeys``), found under its ``name``."""
 
     TYPE = "service"
     KEYS = frozenset({"command", "name", *ServiceKeys.__annotations__})
@@ -70,7 +70,7 @@ class Service(JobFile):
 
 
 class Database(JobFile):
-    """A service whose tasks keep index, node and directory (``jobkeys.DatabaseKeys``)."""
+    """A service whose tasks keep index, node and directory (``job_keywords.DatabaseKeys``)."""
 
     TYPE = "database"
     KEYS = frozenset({"command", "name", *DatabaseKeys.__annotations__})
@@ -80,7 +80,7 @@ class Database(JobFile):
 
 
 class Cron(JobFile):
-    """A job that runs at the moments of the cron expression ``when`` (``jobkeys.CronKeys``)."""
+    """A job that runs at the moments of the cron expression ``when`` (``job_keywords.CronKeys``)."""
 
     TYPE = "cron"
     KEYS = frozenset({"command", "name", "when", *CronKeys.__annotations__})
@@ -108,7 +108,7 @@ class Step(NamedStep):
 
 
 class Dag(JobFile):
-    """Steps that come after each other (``jobkeys.DagKeys``); ``step`` adds one.
+    """Steps that come after each other (``job_keywords.DagKeys``); ``step`` adds one.
 
     >>> dag = Dag("etl", retries=2)
     >>> extract = dag.step("extract", command="./extract.sh")

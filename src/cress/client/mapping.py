@@ -11,8 +11,8 @@ from typing import Any, Generic, Self, TypeVar
 
 from cress.client import bundle as bundles
 from cress.client.bundle import Bundle, Part
-from cress.client.flow import Do, Flow, Patience, iterate, run
-from cress.client.frames import Outcome
+from cress.client.effects import Operation, RetryBudget, RunBlocking, iterate, run
+from cress.client.frames import CallResult
 from cress.client.handles import JobHandle
 from cress.client.http import Client as Http
 from cress.client.spool import Spool, created
@@ -27,24 +27,24 @@ def start(
     python: str,
     spool: Any,
     keys: Mapping[str, Any],
-    patience: Patience,
-) -> Flow[Bundle]:
+    budget: RetryBudget,
+) -> Operation[Bundle]:
     """Send a function with its items and submit the job for them. Raises ``CannotSend``, ``ClientError``, ``OSError``."""
-    from cress.client import sending, worker
+    from cress.client import packing, worker
 
     if chunk is None:
-        slots = yield from bundles.places(keys.get("resource"), patience)
+        slots = yield from bundles.places(keys.get("resource"), budget)
         chunk = bundles.chunk_size(len(rows), slots)
     if chunk < 1:
         raise ValueError("chunk must be 1 or more")
     chunks = [rows[begin : begin + chunk] for begin in range(0, len(rows), chunk)]
-    folder: Spool = yield Do(partial(created, spool))
+    folder: Spool = yield RunBlocking(partial(created, spool))
     bundle = Bundle(folder, [len(each) for each in chunks])
     try:
-        yield Do(partial(sending.send, folder, worker.MAP, function, chunks))
+        yield RunBlocking(partial(packing.send, folder, worker.MAP, function, chunks))
         if chunks:
             job = bundles.job_of(bundle, bundles.name_of(function), python, keys)
-            yield from bundles.submit(bundle, job, "", patience)
+            yield from bundles.submit(bundle, job, "", budget)
     except BaseException:
         folder.clear()
         raise
@@ -60,7 +60,7 @@ class Line:
         self._early: dict[int, Part] = {}
         self._next = 0
 
-    def add(self, part: Part) -> Iterator[tuple[int, Outcome]]:
+    def add(self, part: Part) -> Iterator[tuple[int, CallResult]]:
         """Positions and outcomes of the items whose turn it is now."""
         self._early[part.chunk] = part
         while self._early:
@@ -82,14 +82,14 @@ class Results(Generic[R]):
     it is collected, and when the program ends, by Ctrl-C too.
     """
 
-    def __init__(self, http: Http, patience: Patience, bundle: Bundle, job: JobHandle | None, *, errors: bool) -> None:
+    def __init__(self, http: Http, budget: RetryBudget, bundle: Bundle, job: JobHandle | None, *, errors: bool) -> None:
         self.job = job
         self._http = http
-        self._patience = patience
+        self._budget = budget
         self._bundle = bundle
         self._errors = errors
         self._chosen: Iterator[tuple[int, R]] | None = None
-        self._close = weakref.finalize(self, _end, bundle, patience, http)
+        self._close = weakref.finalize(self, _end, bundle, budget, http)
 
     def __len__(self) -> int:
         """How many results there are in all."""
@@ -125,21 +125,21 @@ class Results(Generic[R]):
     def _results(self, *, ordered: bool) -> Iterator[tuple[int, R]]:
         line = Line(self._bundle.sizes, ordered=ordered)
         try:
-            for part in iterate(bundles.parts(self._bundle, self._patience), self._http):
+            for part in iterate(bundles.parts(self._bundle, self._budget), self._http):
                 for position, outcome in line.add(part):
                     yield position, value_of(outcome, errors=self._errors)
         finally:
             self.close()
 
 
-def brief(patience: Patience) -> Patience:
+def brief(budget: RetryBudget) -> RetryBudget:
     """For the end: a center that is away now is waited for a little; what it does later finds nothing to do."""
-    made = Patience(min(patience.seconds, bundles.GONE))
-    made.met = patience.met
+    made = RetryBudget(min(budget.seconds, bundles.GONE))
+    made.met = budget.met
     return made
 
 
-def value_of(outcome: Outcome, *, errors: bool) -> Any:
+def value_of(outcome: CallResult, *, errors: bool) -> Any:
     """The result, or its exception: raised, or as a value."""
     if outcome.error is None:
         return outcome.value
@@ -148,5 +148,5 @@ def value_of(outcome: Outcome, *, errors: bool) -> Any:
     raise outcome.error
 
 
-def _end(bundle: Bundle, patience: Patience, http: Http) -> None:
-    run(bundles.end(bundle, brief(patience)), http)
+def _end(bundle: Bundle, budget: RetryBudget, http: Http) -> None:
+    run(bundles.end(bundle, brief(budget)), http)

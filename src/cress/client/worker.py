@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 from cress.client import frames
-from cress.client.frames import Outcome
+from cress.client.frames import CallResult
 from cress.client.spool import Spool, opened
 
 MAP = "map"
@@ -90,13 +90,13 @@ def _settle(head: dict[str, Any]) -> None:
         _say(f"{head['directory']} is not there on this node: {error.strerror}")
 
 
-def _mapped(function: Callable[..., Any], items: list[tuple[Any, ...]]) -> Iterator[Outcome]:
+def _mapped(function: Callable[..., Any], items: list[tuple[Any, ...]]) -> Iterator[CallResult]:
     """One function, one call for each item."""
     for item in items:
         yield _outcome(function, item, {})
 
 
-def _called(_: object, items: list[tuple[bytes, bytes]]) -> Iterator[Outcome]:
+def _called(_: object, items: list[tuple[bytes, bytes]]) -> Iterator[CallResult]:
     """Calls that were pickled each by itself: function and arguments."""
     known: dict[bytes, Callable[..., Any]] = {}
     for function, arguments in items:
@@ -110,9 +110,9 @@ def _called(_: object, items: list[tuple[bytes, bytes]]) -> Iterator[Outcome]:
             yield _outcome(known[function], given, named)
 
 
-def _outcome(function: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]) -> Outcome:
+def _outcome(function: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]) -> CallResult:
     try:
-        return Outcome(value=function(*given, **named))
+        return CallResult(value=function(*given, **named))
     except BaseException as error:  # noqa: BLE001 – it is a result
         return frames.raised(error)
 

@@ -1,7 +1,7 @@
-"""What a client does, as generators: they say what is to be done and go on with what came of it.
+"""Operations of a client as generators that yield effects and receive their results.
 
-So submitting, waiting, reconnecting are written once, for those who wait (``run``, ``iterate``) and for asyncio (``arun``,
-``aiterate``): only these know how an effect is carried out.
+Submitting, waiting and reconnecting are written once (``operations.py``). ``run`` and ``iterate`` carry out the effects of an
+operation and block; ``arun`` and ``aiterate`` do it for asyncio.
 """
 
 from __future__ import annotations
@@ -28,68 +28,68 @@ PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
 @dataclass(frozen=True)
 class Sleep:
-    """Let so many seconds pass."""
+    """Wait."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
-class Do:
-    """Call a function that may block: files."""
+class RunBlocking:
+    """Call a function that may block, for instance on files."""
 
     function: Callable[[], Any]
 
 
 @dataclass(frozen=True)
 class Emit:
-    """Give a value to whoever iterates."""
+    """Hand a value to the caller that iterates."""
 
     value: Any
 
 
 @dataclass(frozen=True)
 class Read:
-    """Read the answer to a call piece by piece: the first one now, the others by ``More``; ``None`` is its end."""
+    """Read the first piece of the answer to a call; ``ReadMore`` reads the others. ``None`` is the end."""
 
     call: Call[bytes]
     follow: bool
 
 
 @dataclass(frozen=True)
-class More:
-    """The next piece of what ``Read`` has begun."""
+class ReadMore:
+    """Read the next piece of the answer that ``Read`` has begun."""
 
 
 @dataclass(frozen=True)
-class Look:
-    """Look again where the center is."""
+class FindCenter:
+    """Look up the address of the center again."""
 
 
-Effect: TypeAlias = Call[Any] | Sleep | Do | Emit | Read | More | Look
-Flow: TypeAlias = Generator[Effect, Any, T]
+Effect: TypeAlias = Call[Any] | Sleep | RunBlocking | Emit | Read | ReadMore | FindCenter
+Operation: TypeAlias = Generator[Effect, Any, T]
 
 
-class Patience:
-    """For how many seconds a center that was there before may be away."""
+class RetryBudget:
+    """The number of seconds for which a center that has answered before may be unreachable."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.met = False
 
 
-def patiently(effect: Call[T], patience: Patience) -> Flow[T]:
-    """The answer to a call, sent again while the center is away."""
-    answer: T = yield from _again(effect, patience, again=effect.again)
+def retried(effect: Call[T], budget: RetryBudget) -> Operation[T]:
+    """Return the answer to a call, which is repeated while the center is unreachable."""
+    answer: T = yield from _again(effect, budget, again=effect.again)
     return answer
 
 
-def reading(call: Call[bytes], patience: Patience, *, follow: bool) -> Flow[Piece | None]:
-    """The first piece of a log, asked for again while the center is away."""
-    piece: Piece | None = yield from _again(Read(call, follow), patience, again=True)
+def read_log(call: Call[bytes], budget: RetryBudget, *, follow: bool) -> Operation[Piece | None]:
+    """Return the first piece of a log; the call is repeated while the center is unreachable."""
+    piece: Piece | None = yield from _again(Read(call, follow), budget, again=True)
     return piece
 
 
-def _again(effect: Effect, patience: Patience, *, again: bool) -> Flow[Any]:
+def _again(effect: Effect, budget: RetryBudget, *, again: bool) -> Operation[Any]:
     since: float | None = None
     pause = PAUSE
     while True:
@@ -99,26 +99,26 @@ def _again(effect: Effect, patience: Patience, *, again: bool) -> Flow[Any]:
             sent = isinstance(error, Unreachable) and not again
             now = time.monotonic()
             since = now if since is None else since
-            if not error.passing or sent or not patience.met or now - since >= patience.seconds:
+            if not error.passing or sent or not budget.met or now - since >= budget.seconds:
                 raise
         else:
-            patience.met = True
+            budget.met = True
             return answer
         yield Sleep(pause)
-        yield Look()
+        yield FindCenter()
         pause = min(pause * 1.5, LONGEST_PAUSE)
 
 
-def iterate(flow: Flow[T], http: Http) -> Generator[Any, None, T]:
-    """Carry out a flow; what it emits, and at the end what it returns."""
+def iterate(operation: Operation[T], http: Http) -> Generator[Any, None, T]:
+    """Carry out an operation: yield the values that it emits, return its result."""
     pieces: Iterator[Piece] = iter(())
     value: Any = None
     error: Exception | None = None
-    with closing(flow):
+    with closing(operation):
         try:
             while True:
                 try:
-                    effect = flow.throw(error) if error is not None else flow.send(value)
+                    effect = operation.throw(error) if error is not None else operation.send(value)
                 except StopIteration as over:
                     result: T = over.value
                     return result
@@ -130,16 +130,16 @@ def iterate(flow: Flow[T], http: Http) -> Generator[Any, None, T]:
                     if isinstance(effect, Read):
                         _close(pieces)
                         pieces = http.read(effect.call, follow=effect.follow)
-                    value = next(pieces, None) if isinstance(effect, (Read, More)) else _one(effect, http)
-                except Exception as caught:  # noqa: BLE001 – the flow decides
+                    value = next(pieces, None) if isinstance(effect, (Read, ReadMore)) else _one(effect, http)
+                except Exception as caught:  # noqa: BLE001 – the operation decides
                     error = caught
         finally:
             _close(pieces)
 
 
-def run(flow: Flow[T], http: Http) -> T:
-    """Carry out a flow that emits nothing; what it returns."""
-    steps = iterate(flow, http)
+def run(operation: Operation[T], http: Http) -> T:
+    """Carry out an operation that emits nothing; return its result."""
+    steps = iterate(operation, http)
     while True:
         try:
             next(steps)
@@ -154,9 +154,9 @@ def _one(effect: Effect, http: Http) -> Any:
             return http.ask(effect)
         case Sleep(seconds):
             time.sleep(seconds)
-        case Do(function):
+        case RunBlocking(function):
             return function()
-        case Look():
+        case FindCenter():
             http.look()
         case _:  # pragma: no cover – there are no others
             raise AssertionError(effect)
@@ -169,9 +169,9 @@ def _close(pieces: Iterator[Piece]) -> None:
         close()
 
 
-async def arun(flow: Flow[T], http: AsyncHttp) -> T:
-    """The same as ``run``."""
-    steps = _Steps(flow, http)
+async def arun(operation: Operation[T], http: AsyncHttp) -> T:
+    """Like ``run``, for asyncio."""
+    steps = _Steps(operation, http)
     async with aclosing(steps):
         while not steps.over:
             await steps.step()
@@ -179,9 +179,9 @@ async def arun(flow: Flow[T], http: AsyncHttp) -> T:
     return result
 
 
-async def aiterate(flow: Flow[Any], http: AsyncHttp) -> AsyncIterator[Any]:
-    """The same as ``iterate``, without what the flow returns."""
-    steps = _Steps(flow, http)
+async def aiterate(operation: Operation[Any], http: AsyncHttp) -> AsyncIterator[Any]:
+    """Like ``iterate``, for asyncio; the result is dropped."""
+    steps = _Steps(operation, http)
     async with aclosing(steps):
         while not steps.over:
             emitted = await steps.step()
@@ -190,10 +190,10 @@ async def aiterate(flow: Flow[Any], http: AsyncHttp) -> AsyncIterator[Any]:
 
 
 class _Steps:
-    """A flow that is carried out effect by effect."""
+    """An operation that is carried out effect by effect."""
 
-    def __init__(self, flow: Flow[Any], http: AsyncHttp) -> None:
-        self._flow = flow
+    def __init__(self, operation: Operation[Any], http: AsyncHttp) -> None:
+        self._flow = operation
         self._http = http
         self._value: Any = None
         self._error: Exception | None = None
@@ -202,7 +202,7 @@ class _Steps:
         self.result: Any = None
 
     async def step(self) -> Emit | None:
-        """Carry out one effect; it is given back when that is for somebody else to do."""
+        """Carry out one effect; an ``Emit`` is returned to the caller instead."""
         try:
             effect = self._flow.throw(self._error) if self._error is not None else self._flow.send(self._value)
         except StopIteration as over:
@@ -213,7 +213,7 @@ class _Steps:
             return effect
         try:
             self._value = await self._one(effect)
-        except Exception as caught:  # noqa: BLE001 – the flow decides
+        except Exception as caught:  # noqa: BLE001 – the operation decides
             self._error = caught
         return None
 
@@ -223,15 +223,15 @@ class _Steps:
                 return await self._http.ask(effect)
             case Sleep(seconds):
                 await asyncio.sleep(seconds)
-            case Do(function):
+            case RunBlocking(function):
                 return await asyncio.to_thread(function)
-            case Look():
+            case FindCenter():
                 await asyncio.to_thread(self._http.look)
             case Read(call, follow):
                 await self._close()
                 self._pieces = self._http.read(call, follow=follow)
                 return await anext(self._pieces, None)
-            case More():
+            case ReadMore():
                 return await anext(self._pieces, None) if self._pieces is not None else None
             case _:  # pragma: no cover – there are no others
                 raise AssertionError(effect)
@@ -243,6 +243,6 @@ class _Steps:
             await close()
 
     async def aclose(self) -> None:
-        """Let go of what is open."""
+        """Close the operation and the answer that it reads."""
         self._flow.close()
         await self._close()

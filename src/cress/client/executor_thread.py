@@ -12,7 +12,7 @@ from typing import Any
 
 from cress.client import bundle as bundles
 from cress.client.bundle import Bundle, Part
-from cress.client.flow import Do, Flow, Patience, run
+from cress.client.effects import Operation, RetryBudget, RunBlocking, run
 from cress.client.http import Client as Http
 from cress.client.mapping import brief
 from cress.client.spool import Spool, created
@@ -94,15 +94,15 @@ class Sent:
         self.bundle.missing.clear()
 
 
-class Pump(threading.Thread):
+class ExecutorThread(threading.Thread):
     """Runs until it is stopped and every call is settled."""
 
     def __init__(
-        self, http: Http, patience: Patience, chunk: int | None, python: str, spool: Any, keys: Mapping[str, Any]
+        self, http: Http, budget: RetryBudget, chunk: int | None, python: str, spool: Any, keys: Mapping[str, Any]
     ) -> None:
         super().__init__(name="cress-executor")
         self._http = http
-        self._patience = patience
+        self._budget = budget
         self._chunk = chunk
         self._python = python
         self._spool = spool
@@ -214,16 +214,16 @@ class Pump(threading.Thread):
         else:
             self._sent.append(Sent(bundle, chunks))
 
-    def _start(self, chunks: list[list[Entry]]) -> Flow[Bundle]:
-        from cress.client import sending
+    def _start(self, chunks: list[list[Entry]]) -> Operation[Bundle]:
+        from cress.client import packing
 
-        folder: Spool = yield Do(partial(created, self._spool))
+        folder: Spool = yield RunBlocking(partial(created, self._spool))
         bundle = Bundle(folder, [len(chunk) for chunk in chunks])
         try:
             pickles = [[entry.pickles for entry in chunk] for chunk in chunks]
-            yield Do(partial(sending.send, folder, CALLS, None, pickles))
+            yield RunBlocking(partial(packing.send, folder, CALLS, None, pickles))
             job = bundles.job_of(bundle, CALLS, self._python, self._keys)
-            yield from bundles.submit(bundle, job, "", self._patience)
+            yield from bundles.submit(bundle, job, "", self._budget)
         except BaseException:
             folder.clear()
             raise
@@ -232,7 +232,7 @@ class Pump(threading.Thread):
     def _count_places(self) -> int:
         count, known = self._places
         if not count or time.monotonic() - known > PLACES_KNOWN:
-            count = run(bundles.places(self._keys.get("resource"), self._patience), self._http)
+            count = run(bundles.places(self._keys.get("resource"), self._budget), self._http)
             self._places = (count, time.monotonic())
         return count
 
@@ -242,7 +242,7 @@ class Pump(threading.Thread):
         moved = False
         for sent in self._sent:
             try:
-                found = run(bundles.poll(sent.bundle, 0.0, self._patience), self._http)
+                found = run(bundles.poll(sent.bundle, 0.0, self._budget), self._http)
                 sent.deliver(found)
                 if cancelled:
                     sent.drop_cancelled()
@@ -259,7 +259,7 @@ class Pump(threading.Thread):
 
     def _end(self, sent: Sent) -> None:
         with contextlib.suppress(Exception):  # what is left there does no harm
-            run(bundles.end(sent.bundle, brief(self._patience)), self._http)
+            run(bundles.end(sent.bundle, brief(self._budget)), self._http)
 
     def _leave(self) -> None:
         """Cancel everything."""

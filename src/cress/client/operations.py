@@ -1,4 +1,4 @@
-"""What clients do with jobs, written once for those who wait and for asyncio: see ``flow``."""
+"""What clients do with jobs, written once for those who wait and for asyncio: see ``effects``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cress.client import calls
 from cress.client.calls import Call
+from cress.client.effects import Emit, Operation, ReadMore, RetryBudget, Sleep, read_log, retried
 from cress.client.errors import ClientError, JobFailed
-from cress.client.flow import Emit, Flow, More, Patience, Sleep, patiently, reading
 from cress.client.jobs import JobFile, mapping_of
 from cress.protocol.views import AppliedJob, AttemptView, JobView, NodeView, Submitted, TaskView
 
@@ -25,60 +25,60 @@ MOST_MEMBERS = 10_000
 MOST_FAILED, STDERR_BYTES = 10, 2_000
 
 
-def submit(jobs: Sequence[JobFile | Mapping[str, object]], key: str, patience: Patience) -> Flow[list[Submitted]]:
+def submit(jobs: Sequence[JobFile | Mapping[str, object]], key: str, budget: RetryBudget) -> Operation[list[Submitted]]:
     """Submit jobs together: one answer for each. It is one submit, however often it has to be sent."""
     mappings = [mapping_of(job) for job in jobs]
-    page = yield from patiently(calls.submit(mappings, key), patience)
+    page = yield from retried(calls.submit(mappings, key), budget)
     return list(page.jobs)
 
 
 def apply(
-    jobs: Sequence[JobFile | Mapping[str, object]], patience: Patience, *, dry_run: bool
-) -> Flow[list[AppliedJob]]:
+    jobs: Sequence[JobFile | Mapping[str, object]], budget: RetryBudget, *, dry_run: bool
+) -> Operation[list[AppliedJob]]:
     """Make services, databases and cron jobs what these say."""
-    page = yield from patiently(calls.apply([mapping_of(job) for job in jobs], dry_run=dry_run), patience)
+    page = yield from retried(calls.apply([mapping_of(job) for job in jobs], dry_run=dry_run), budget)
     return list(page.jobs)
 
 
-def check(jobs: Sequence[JobFile | Mapping[str, object]], patience: Patience) -> Flow[list[Submitted]]:
+def check(jobs: Sequence[JobFile | Mapping[str, object]], budget: RetryBudget) -> Operation[list[Submitted]]:
     """What a submit would say."""
-    page = yield from patiently(calls.submit([mapping_of(job) for job in jobs], dry_run=True), patience)
+    page = yield from retried(calls.submit([mapping_of(job) for job in jobs], dry_run=True), budget)
     return list(page.jobs)
 
 
-def wait(id: int, timeout: float | None, patience: Patience) -> Flow[JobView]:
+def wait(id: int, timeout: float | None, budget: RetryBudget) -> Operation[JobView]:
     """The job when it is over. Raises ``TimeoutError``."""
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
         left = LONG_WAIT if deadline is None else max(0.0, min(LONG_WAIT, deadline - time.monotonic()))
-        view = yield from patiently(calls.job(id, wait=left), patience)
+        view = yield from retried(calls.job(id, wait=left), budget)
         if view.state in OVER:
             return view
         if deadline is not None and time.monotonic() >= deadline:
             raise TimeoutError(f"job {id} ({view.name}) is {view.state} after {timeout:g} s")
 
 
-def result(id: int, timeout: float | None, patience: Patience) -> Flow[JobView]:
+def result(id: int, timeout: float | None, budget: RetryBudget) -> Operation[JobView]:
     """The job when it has succeeded. Raises ``JobFailed``, ``TimeoutError``."""
-    view = yield from wait(id, timeout, patience)
+    view = yield from wait(id, timeout, budget)
     if view.state == "succeeded":
         return view
-    raise (yield from failure(view, patience))
+    raise (yield from failure(view, budget))
 
 
-def failure(view: JobView, patience: Patience, failed: Sequence[TaskView] | None = None) -> Flow[JobFailed]:
+def failure(view: JobView, budget: RetryBudget, failed: Sequence[TaskView] | None = None) -> Operation[JobFailed]:
     """Why a job did not succeed; ``failed``: the first tasks of it that failed, if these are known."""
     if view.type in {"dag", "cron"}:
-        return (yield from _failed_member(view, patience))
+        return (yield from _failed_member(view, budget))
     if failed is None:
-        page = yield from patiently(calls.tasks(view.id, limit=MOST_FAILED, state="failed"), patience)
+        page = yield from retried(calls.tasks(view.id, limit=MOST_FAILED, state="failed"), budget)
         failed = page.tasks
     codes = {task.index: task.attempts[-1].code for task in failed if task.attempts}
     stderr, told = "", ""
     for task in failed[:1]:
         if task.attempts:
             told = f"; task {task.index} {_how(task.attempts[-1])}"
-            stderr = yield from _tail(view.id, task.index, task.attempts[-1].id, patience)
+            stderr = yield from _tail(view.id, task.index, task.attempts[-1].id, budget)
     counts = view.tasks
     some = f": {counts.failed:,} of {counts.total:,} tasks failed" if counts.failed and counts.total > 1 else ""
     reason = f": {view.reason}" if view.reason and not told else ""
@@ -87,14 +87,14 @@ def failure(view: JobView, patience: Patience, failed: Sequence[TaskView] | None
     return JobFailed(f"job {view.id} ({view.name}) {state}{some}{reason}{told}{lines}", view, codes, stderr)
 
 
-def _failed_member(view: JobView, patience: Patience) -> Flow[JobFailed]:
+def _failed_member(view: JobView, budget: RetryBudget) -> Operation[JobFailed]:
     """Why a dag did not succeed: its first step that did not."""
-    steps = yield from jobs({"family": view.id, "state": "failed"}, MOST_FAILED, patience)
+    steps = yield from jobs({"family": view.id, "state": "failed"}, MOST_FAILED, budget)
     counts = f": {view.reason}" if view.reason else ""
     head = f"job {view.id} ({view.name}) {view.state}{counts}"
     if not steps:
         return JobFailed(head, view, {}, "")
-    first = yield from failure(steps[-1], patience)
+    first = yield from failure(steps[-1], budget)
     return JobFailed(f"{head}; {first}", view, first.codes, first.stderr)
 
 
@@ -108,15 +108,15 @@ def _how(attempt: AttemptView) -> str:
     return f"exited with {attempt.code} on {attempt.node}"
 
 
-def _tail(id: int, task: int, attempt: int, patience: Patience) -> Flow[str]:
+def _tail(id: int, task: int, attempt: int, budget: RetryBudget) -> Operation[str]:
     """The last lines that an attempt wrote to stderr; nothing when these cannot be read any more."""
     kept = b""
     try:
         call = calls.logs(id, task, "stderr", 0, follow=False, attempt=attempt)
-        piece = yield from reading(call, patience, follow=False)
+        piece = yield from read_log(call, budget, follow=False)
         while piece is not None:
             kept = (kept + piece)[-STDERR_BYTES:]
-            piece = yield More()
+            piece = yield ReadMore()
     except ClientError:
         pass
     if len(kept) == STDERR_BYTES and b"\n" in kept:
@@ -124,35 +124,35 @@ def _tail(id: int, task: int, attempt: int, patience: Patience) -> Flow[str]:
     return kept.decode(errors="replace").rstrip()
 
 
-def tasks(id: int, state: str, patience: Patience) -> Flow[list[TaskView]]:
+def tasks(id: int, state: str, budget: RetryBudget) -> Operation[list[TaskView]]:
     """All tasks of a job, or those in one state, by index."""
     found: list[TaskView] = []
     after: int | None = None
     while True:
-        page = yield from patiently(calls.tasks(id, limit=PAGE, after=after, state=state), patience)
+        page = yield from retried(calls.tasks(id, limit=PAGE, after=after, state=state), budget)
         found += page.tasks
         after = page.next
         if after is None:
             return found
 
 
-def nodes(where: str, rank: str, patience: Patience) -> Flow[list[NodeView]]:
+def nodes(where: str, rank: str, budget: RetryBudget) -> Operation[list[NodeView]]:
     """All nodes."""
-    page = yield from patiently(calls.nodes(where, rank), patience)
+    page = yield from retried(calls.nodes(where, rank), budget)
     found = list(page.nodes)
     while page.next is not None:
-        page = yield from patiently(calls.nodes(where, rank, page.next), patience)
+        page = yield from retried(calls.nodes(where, rank, page.next), budget)
         found += page.nodes
     return found
 
 
-def jobs(query: Mapping[str, object], most: int, patience: Patience) -> Flow[list[JobView]]:
+def jobs(query: Mapping[str, object], most: int, budget: RetryBudget) -> Operation[list[JobView]]:
     """The newest ``most`` jobs that answer to a query."""
     found: list[JobView] = []
     before = None
     while len(found) < most:
         call = calls.jobs(**query, before=before, limit=min(PAGE, most - len(found)))
-        page = yield from patiently(call, patience)
+        page = yield from retried(call, budget)
         found += page.jobs
         before = page.next
         if before is None:
@@ -160,19 +160,19 @@ def jobs(query: Mapping[str, object], most: int, patience: Patience) -> Flow[lis
     return found
 
 
-def members(id: int, patience: Patience) -> Flow[list[JobView]]:
+def members(id: int, budget: RetryBudget) -> Operation[list[JobView]]:
     """The members of a family, oldest first."""
-    found = yield from jobs({"family": id}, MOST_MEMBERS, patience)
+    found = yield from jobs({"family": id}, MOST_MEMBERS, budget)
     return found[::-1]
 
 
-def as_completed(ids: Iterable[int], timeout: float | None, patience: Patience) -> Flow[None]:
+def as_completed(ids: Iterable[int], timeout: float | None, budget: RetryBudget) -> Operation[None]:
     """Emits the id of each job when it is over. Raises ``TimeoutError`` with what is not."""
     deadline = None if timeout is None else time.monotonic() + timeout
     missing = sorted(set(ids))
     pause = SOON
     while missing:
-        over = yield from _over(missing, patience)
+        over = yield from _over(missing, budget)
         for id in over:
             yield Emit(id)
         missing = [id for id in missing if id not in over]
@@ -182,7 +182,7 @@ def as_completed(ids: Iterable[int], timeout: float | None, patience: Patience) 
         if over:
             pause = SOON
         elif len(missing) == 1:
-            yield from patiently(calls.job(missing[0], wait=_most(LONG_WAIT, deadline, now)), patience)
+            yield from retried(calls.job(missing[0], wait=_most(LONG_WAIT, deadline, now)), budget)
         else:
             yield Sleep(_most(pause, deadline, now))
             pause = min(pause * 1.3, SELDOM)
@@ -192,41 +192,43 @@ def _most(seconds: float, deadline: float | None, now: float) -> float:
     return seconds if deadline is None else min(seconds, deadline - now)
 
 
-def _over(ids: Sequence[int], patience: Patience) -> Flow[list[int]]:
+def _over(ids: Sequence[int], budget: RetryBudget) -> Operation[list[int]]:
     """Those that are over now. Jobs that are near each other are looked at together."""
     found: dict[int, bool] = {}
     if len(ids) > 1 and ids[-1] - ids[0] < 4 * PAGE:
         before: int | None = ids[-1] + 1
         while before is not None and before > ids[0]:
-            page = yield from patiently(calls.jobs(before=before, limit=PAGE), patience)
+            page = yield from retried(calls.jobs(before=before, limit=PAGE), budget)
             found |= {job.id: job.state in OVER for job in page.jobs}
             before = page.next
     for id in ids:
         # Members of families are in no list.
         if id not in found:
-            view = yield from patiently(calls.job(id), patience)
+            view = yield from retried(calls.job(id), budget)
             found[id] = view.state in OVER
     return [id for id in ids if found[id]]
 
 
-def lines(id: int, task: int, stream: str, attempt: int | None, patience: Patience, *, follow: bool) -> Flow[None]:
+def lines(
+    id: int, task: int, stream: str, attempt: int | None, budget: RetryBudget, *, follow: bool
+) -> Operation[None]:
     """Emits what a task wrote, line by line, in its last attempt or in ``attempt``; the connection may break off.
 
     With ``follow`` until the task is over, attempt by attempt.
     """
     seen, pause = 0, SOON
     while True:
-        view = yield from patiently(calls.task(id, task), patience)
+        view = yield from retried(calls.task(id, task), budget)
         wanted = _next_attempt(view, attempt, seen)
         if wanted:
-            yield from _lines_of(id, task, wanted, stream, patience, follow=follow)
+            yield from _lines_of(id, task, wanted, stream, budget, follow=follow)
             seen, pause = wanted, SOON
             if not follow or attempt is not None:
                 return
         elif not follow or view.state in OVER:
             if not seen:
                 # There is nothing to read: the center says why.
-                yield from reading(_log(id, task, stream, 0, attempt, follow=False), patience, follow=False)
+                yield from read_log(_log(id, task, stream, 0, attempt, follow=False), budget, follow=False)
             return
         else:
             yield Sleep(pause)
@@ -245,18 +247,18 @@ def _next_attempt(task: TaskView, only: int | None, seen: int) -> int | None:
     return known[0] if seen else known[-1]
 
 
-def _lines_of(id: int, task: int, attempt: int, stream: str, patience: Patience, *, follow: bool) -> Flow[None]:
+def _lines_of(id: int, task: int, attempt: int, stream: str, budget: RetryBudget, *, follow: bool) -> Operation[None]:
     offset, begun = 0, b""
     while True:
         try:
             call = _log(id, task, stream, offset, attempt, follow=follow)
-            piece = yield from reading(call, patience, follow=follow)
+            piece = yield from read_log(call, budget, follow=follow)
             while piece is not None:
                 offset = piece.end
                 *whole, begun = (begun + piece).split(b"\n")
                 for line in whole:
                     yield Emit(line.decode(errors="replace"))
-                piece = yield More()
+                piece = yield ReadMore()
         except ClientError as error:
             if not error.passing:
                 raise
@@ -264,7 +266,7 @@ def _lines_of(id: int, task: int, attempt: int, stream: str, patience: Patience,
             yield Sleep(SOON)
             continue
         # A center that stops ends the answer too.
-        view = yield from patiently(calls.task(id, task), patience)
+        view = yield from retried(calls.task(id, task), budget)
         ended = any(each.id == attempt and each.outcome != "running" for each in view.attempts)
         if not follow or ended:
             break
@@ -273,17 +275,17 @@ def _lines_of(id: int, task: int, attempt: int, stream: str, patience: Patience,
         yield Emit(begun.decode(errors="replace"))
 
 
-def output(id: int, task: int, stream: str, attempt: int | None, patience: Patience) -> Flow[str]:
+def output(id: int, task: int, stream: str, attempt: int | None, budget: RetryBudget) -> Operation[str]:
     """All that a task has written so far, as a text."""
     found: list[bytes] = []
     offset = 0
     while True:
         try:
-            piece = yield from reading(_log(id, task, stream, offset, attempt, follow=False), patience, follow=False)
+            piece = yield from read_log(_log(id, task, stream, offset, attempt, follow=False), budget, follow=False)
             while piece is not None:
                 found.append(piece)
                 offset = piece.end
-                piece = yield More()
+                piece = yield ReadMore()
         except ClientError as error:
             if not error.passing:
                 raise
