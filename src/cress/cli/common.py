@@ -1,4 +1,4 @@
-"""What the verbs share: options, how ids are written, how times are shown, patience with a center that restarts."""
+"""Helpers shared by the verbs: options, ids, times, retries while a center restarts."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def count(number: int, noun: str) -> str:
 
 
 def patiently(ask: Callable[[], _T], verb: str) -> _T:
-    """What ``ask`` gives; a center that is away is asked again for a minute, and the person told once."""
+    """Return the answer of ``ask``, retried for a minute while the center is unreachable; the user is told once."""
     from cress.client import Unavailable, Unreachable
 
     since: float | None = None

@@ -37,6 +37,6 @@ class WithDefault(TyperGroup):
 
 
 class WithDefaultOf(WithDefault):
-    """The same, and the default takes words."""
+    """A group of verbs whose default verb takes arguments."""
 
     takes_words = True

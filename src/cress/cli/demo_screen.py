@@ -1,4 +1,4 @@
-"""What the demo shows: nodes with the groups that use them, groups against their quotas, the queue, the story."""
+"""The screen of the demo: nodes with the groups that use them, groups against their quotas, the queue, the story."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _story(story: list[tuple[float, str]]) -> Text:
 
 
 def summary(checks: list[Check]) -> Table:
-    """What held."""
+    """Return the summary of the checks."""
     table = Table(title="What happened", title_justify="left", title_style="bold", expand=False)
     table.add_column("must hold")
     table.add_column("seen")

@@ -34,7 +34,7 @@ SLACK = 1.0
 
 
 class Sample(NamedTuple):
-    """What each group had running and waiting at one moment, in seconds since the demo began."""
+    """The running and waiting tasks of each group at one time, in seconds since the demo began."""
 
     at: float
     running: dict[str, int]
@@ -106,7 +106,7 @@ class Story:
 
     @property
     def over(self) -> bool:
-        """Whether the story has come to its end."""
+        """Return whether the story has ended."""
         return self.act > 3
 
     def _begin(self, sentence: str) -> None:
@@ -152,7 +152,7 @@ class Story:
     # --- at the end ----------------------------------------------------------------------------------------------
 
     def checks(self) -> list[Check]:
-        """What must have held, from what the center and the tasks themselves wrote down."""
+        """Check what must have held, from records of the center and of the tasks themselves."""
         jobs = {name: self.client.job(id) for name, id in self.jobs.items()}
         tasks = {name: self._tasks(id) for name, id in self.jobs.items()}
         return [

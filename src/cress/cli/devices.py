@@ -1,4 +1,4 @@
-"""What nodes have, for people: devices one by one with who has them, measured load, paths of data."""
+"""Details of nodes as text: devices with their users, measured load, data paths."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def data(paths: Sequence[str]) -> str:
 
 
 def bandwidth(speeds: Mapping[str, str]) -> str:
-    """What a disk can, as in a resource: ``200M``, or ``2G:1G:500K:200K``."""
+    """Format the bandwidth of a disk as in a resource vector: ``200M``, or ``2G:1G:500K:200K``."""
     amounts = [speeds.get(name, "0") for name in _SPEEDS]
     if amounts[0] == amounts[1] and amounts[2:] == ["0", "0"]:
         return amounts[0]

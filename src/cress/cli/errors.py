@@ -1,4 +1,4 @@
-"""How the command fails: clear sentences on standard error and an exit code, never a traceback.
+"""Errors of the command: a sentence on standard error and an exit code, never a traceback.
 
 2: the input is wrong, and changing it helps. 3: it was not accepted, or no center could be asked. 130: Ctrl-C.
 """

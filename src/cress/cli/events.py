@@ -77,7 +77,7 @@ def line(event: EventView) -> str:
 
 
 def about(event: EventView) -> Iterator[str]:
-    """What an event is about, in words."""
+    """Describe the subject of an event."""
     if event.kind == "gap":
         yield "what came before is not kept any more"
     if event.task is not None:

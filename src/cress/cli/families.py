@@ -46,7 +46,7 @@ _JOB = re.compile(r"job (\d+)(?: \([^()]*\))?")
 
 
 def facts_of(view: JobView, now: float) -> list[tuple[str, Cell]]:
-    """What a family has to say beside other jobs; ``now`` in seconds since the epoch."""
+    """Return the facts of a family that other jobs do not have; ``now`` in seconds since the epoch."""
     if view.service is not None:
         return _service(view.service, now)
     if view.cron is not None:
@@ -125,7 +125,7 @@ def service_row(task: TaskView, now: float) -> list[Cell]:
 
 
 def ended(attempt: AttemptView) -> str:
-    """How an attempt ended that has nothing else to say."""
+    """Describe the end of an attempt that left no message."""
     if attempt.code is None:
         return attempt.outcome
     return f"exit code {attempt.code}" if attempt.code >= 0 else f"signal {-attempt.code}"
@@ -157,7 +157,7 @@ def step_rows(steps: Sequence[StepView]) -> list[list[Cell]]:
 
 
 def _depths(after: Mapping[str, Mapping[str, str]]) -> dict[str, int]:
-    """How many steps come before each at least, one behind the other."""
+    """Return the depth of each step: the length of the longest chain of steps before it."""
     found: dict[str, int] = {}
     while len(found) < len(after):
         before = len(found)

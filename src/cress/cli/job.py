@@ -99,7 +99,7 @@ def job(
 
 
 def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
-    """What there is to say about a job; ``now`` in seconds since the epoch."""
+    """Describe a job; ``now`` in seconds since the epoch."""
     tasks = view.tasks
     numbers = ("waiting", "running", "succeeded", "failed", "cancelled")
     parts = [f"{getattr(tasks, word):,} {word}" for word in numbers if getattr(tasks, word)]
@@ -143,7 +143,7 @@ def about(view: JobView, now: float) -> list[tuple[str, Cell]]:
 
 
 def _stands_below(view: JobView) -> bool:
-    """Whether the reason of a service is told as what its update waits for, or why a version was taken back."""
+    """Return whether the reason of a service is shown with its update: what it waits for, or why it was rolled back."""
     service = view.service
     if service is None:
         return False
@@ -201,7 +201,7 @@ def task_row(task: TaskView, now: float) -> list[Cell]:
 
 
 def code(attempt: AttemptView) -> str:
-    """How an attempt ended: ``0``, ``SIGTERM``, ``?`` when nobody knows, ``-`` before."""
+    """Format the end of an attempt: ``0``, ``SIGTERM``, ``?`` if unknown, ``-`` while it runs."""
     if attempt.ended is None:
         return "-"
     if attempt.code is None:

@@ -138,7 +138,7 @@ def row(job: JobView, now: float) -> list[Cell]:
 
 
 def _live(client: Client, filters: dict[str, Any]) -> JobsPage:
-    """What waits and runs, and the latest of all."""
+    """Return the jobs that wait or run, and the most recent ones."""
     from cress.client import JobsPage
 
     found: dict[int, JobView] = {}

@@ -44,7 +44,7 @@ class NotStarted(Exception):
 
 
 class Endpoint(msgspec.Struct):
-    """Where the center listens, as it writes it into ``center.json``."""
+    """The address of the center, as it writes it into ``center.json``."""
 
     url: str
     executor_url: str
@@ -53,7 +53,7 @@ class Endpoint(msgspec.Struct):
 
 @dataclass(frozen=True, kw_only=True)
 class LocalSetup:
-    """What to start. ``resource`` is what each executor offers, ``""``: its part of this machine.
+    """The local cluster to start. ``resource`` is what each executor offers; ``""``: its share of this machine.
 
     ``racks`` are those of the executors in their order, if any; ``labels`` those of all, as they were given.
     """
@@ -128,7 +128,7 @@ class LocalCluster:
 
     @property
     def token(self) -> str:
-        """What calls to the center carry."""
+        """Return the token for calls to the center."""
         return (self.setup.data / "token").read_text().strip()
 
     def check(self) -> None:
@@ -228,7 +228,7 @@ class LocalCluster:
         return child
 
     def _endpoint_of(self, center: _Child) -> Endpoint:
-        """Where this center listens, once it does."""
+        """Return the address of this center once it listens."""
         path = self.setup.data / "center.json"
 
         def read() -> Endpoint | None:

@@ -192,7 +192,7 @@ def table(nodes: Sequence[NodeView]) -> tuple[list[Column], list[list[Cell]]]:
 
 
 def about(node: NodeView) -> list[tuple[str, Cell]]:
-    """What there is to say about a node."""
+    """Describe a node."""
     return [
         ("Node", node.name),
         ("State", state(node.state)),

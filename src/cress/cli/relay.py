@@ -1,4 +1,4 @@
-"""What tasks write, as they write it: for ``cress run`` and ``cress logs``."""
+"""Relay of task output while it is written, for ``cress run`` and ``cress logs``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Bell:
 
 
 class Output:
-    """Where bytes of tasks go; with several tasks, whole lines, each with ``[task]`` before it."""
+    """The destination of task output; with several tasks whole lines, each prefixed with ``[task]``."""
 
     def __init__(self, places: dict[str, BinaryIO], prefixed: bool) -> None:
         self._places = places

@@ -89,7 +89,7 @@ def ports(numbers: Mapping[str, int | str]) -> str:
 
 
 def changes(before: Sequence[PlaceView], now: Sequence[PlaceView]) -> list[str]:
-    """What is new, as lines: tasks that are gone, then tasks that have come."""
+    """Return changes as lines: first tasks that are gone, then new ones."""
     gone = [place for place in before if place not in now]
     come = [place for place in now if place not in before]
     return [
@@ -122,7 +122,7 @@ def _watch(client: Client, name: str, group: str, *, as_json: bool) -> None:
 
 
 def _answers(client: Client, name: str, group: str) -> Iterator[tuple[PlaceView, ...]]:
-    """Where the tasks are, now and after every change; over a restart of the center too."""
+    """Yield the places now and after every change, also across a restart of the center."""
     from cress.client import Unavailable, Unreachable
 
     away: float | None = None

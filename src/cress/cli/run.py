@@ -201,7 +201,7 @@ class _Waiting:
 
 
 def _code(task: TaskView, interrupted: bool, several: bool) -> int:
-    """What this program exits with because of one task; says what the task itself could not say."""
+    """Return the exit code for one task, and print what the task itself could not say."""
     if task.state == "succeeded":
         return 0
     last = task.attempts[-1] if task.attempts else None
@@ -216,7 +216,7 @@ def _code(task: TaskView, interrupted: bool, several: bool) -> int:
 
 
 def _by_option(refused: Refused) -> Exception:
-    """What the center refused, with the option that it is about."""
+    """Attach the command line option to an error of the center."""
     from cress.cli.submit import PLACE
 
     kind = InputError if refused.bad_input else NotAccepted

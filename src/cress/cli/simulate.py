@@ -37,14 +37,14 @@ Formats, options and measures: docs/simulate.md, docs/groups.md.
 
 
 class Events(StrEnum):
-    """How the events of one moment reach the core."""
+    """The way in which events of one time reach the core."""
 
     TOGETHER = "together"
     ONE_BY_ONE = "one-by-one"
 
 
 class Estimates(StrEnum):
-    """What the scheduler knows of run times."""
+    """The run times that the scheduler knows."""
 
     REQUESTED = "requested"
     EXACT = "exact"

@@ -30,7 +30,7 @@ def status(as_json: Json = False, data: Data = None) -> None:
 
 
 def about(view: StateView, url: str) -> list[tuple[str, Cell]]:
-    """What there is to say about a cluster."""
+    """Describe a cluster."""
     return [
         ("Center", f"{url}, version {view.version}"),
         ("Since", f"{moment(view.started)}, for {duration(view.now - view.started)}"),

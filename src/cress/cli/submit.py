@@ -139,7 +139,7 @@ def in_directory(mapping: dict[str, object], folder: Path | None = None) -> dict
 
 
 def placed(refused: Refused, entries: Sequence[Entry]) -> Exception:
-    """What the center refused, with the file and line that it is about."""
+    """Attach file and line to an error of the center."""
     kind = InputError if refused.bad_input else NotAccepted
     errors = [in_file(kind(each.what, hint=each.hint, field=each.field), entries) for each in refused.faults]
     if not errors:

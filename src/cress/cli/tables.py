@@ -50,7 +50,7 @@ class Column:
 
 
 def terminal() -> bool:
-    """Whether a person looks at standard output."""
+    """Return whether standard output is a terminal."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 

@@ -69,7 +69,7 @@ def _read(files: Sequence[str]) -> tuple[list[Entry], list[InputError]]:
 
 
 def _mistakes(entries: Sequence[Entry]) -> tuple[list[InputError], str]:
-    """What is wrong with jobs, and what could not be checked."""
+    """Return the errors of jobs, and what could not be checked."""
     from cress.cli.submit import files_of, in_file
     from cress.model.jobfile.submit import parse_jobs
 
@@ -109,7 +109,7 @@ def _dimensions(entries: Iterable[Entry]) -> Dimensions:
 
 
 def _mistyped(name: str, known: Sequence[str]) -> bool:
-    """Whether it is one of these with a typing error; ``gpu`` is not."""
+    """Return whether it is one of these with a typing error; ``gpu`` is not."""
     from difflib import get_close_matches
 
     return bool(get_close_matches(name, known, n=1, cutoff=0.75))

@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 class AsyncClient:
-    """The same as ``cress.Client`` for asyncio: every method is a coroutine, what is iterated an asynchronous iterator.
+    """``cress.Client`` for asyncio: every method is a coroutine, every iterator asynchronous.
 
     One event loop may use it; close it, or use it in an ``async with``.
     """
@@ -76,7 +76,7 @@ class AsyncClient:
         return handles[0] if isinstance(jobs, (JobFile, Mapping)) else handles
 
     async def check(self, jobs: JobLike | Sequence[JobLike]) -> list[Submitted]:
-        """What a submit would say, with a ``note`` for each job and ids 0; nothing is stored. Raises ``Refused``."""
+        """Return the answer that a submit would get, with a ``note`` for each job and ids 0; store nothing. Raises ``Refused``."""
         return await arun(operations.check(several(jobs), self.budget), self.http)
 
     async def apply(self, jobs: JobLike | Sequence[JobLike], *, dry_run: bool = False) -> list[AppliedJob]:
@@ -158,5 +158,5 @@ class AsyncClient:
         return (await arun(retried(calls.licences(), self.budget), self.http)).licences
 
     async def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
-        """Where the running (of a service: ready) tasks of the jobs of a name are, in one group or in all."""
+        """Return the places of running (of a service: ready) tasks of the jobs with a name, in one group or in all."""
         return (await arun(retried(calls.resolve(name, group), self.budget), self.http)).places

@@ -41,7 +41,7 @@ class AsyncJobHandle(Handle):
         return (await self.view()).reason
 
     async def done(self) -> bool:
-        """Whether it is over, in whatever way."""
+        """Return whether the job has ended, in whatever way."""
         return await self.state() in operations.OVER
 
     async def wait(self, timeout: float | None = None) -> JobView:  # noqa: ASYNC109 – the same names as in JobHandle

@@ -15,7 +15,7 @@ from cress.client.mapping import Line, R, brief, value_of
 
 
 class AsyncResults(Generic[R]):
-    """The same as ``mapping.Results`` for asyncio: an asynchronous iterator.
+    """The results of a map as an asynchronous iterator.
 
     What is left is cancelled at ``close``, at the end of an ``async with``, and when whoever reads it is cancelled.
     """
@@ -31,7 +31,7 @@ class AsyncResults(Generic[R]):
         self._chosen: AsyncIterator[tuple[int, R]] | None = None
 
     def __len__(self) -> int:
-        """How many results there are in all."""
+        """Return the total number of results."""
         return sum(self._bundle.sizes)
 
     def __aiter__(self) -> Self:

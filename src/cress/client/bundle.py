@@ -30,7 +30,7 @@ CHUNKS_EACH = 4
 
 
 class Part(NamedTuple):
-    """What came of one chunk."""
+    """The result of one chunk."""
 
     chunk: int
     outcomes: list[CallResult]
@@ -50,7 +50,7 @@ class Bundle:
         self.over_since = 0.0
 
     def look(self) -> list[Part]:
-        """What has come since the last time. Raises ``OSError`` when the spool cannot be read."""
+        """Return the results that are new since the last call. Raises ``OSError`` when the spool cannot be read."""
         found = []
         for chunk, suffix in sorted(map(_chunk_of, self.spool.names())):
             if suffix == BEGUN:
@@ -78,7 +78,7 @@ class Bundle:
 
 
 def _chunk_of(name: str) -> tuple[int, str]:
-    """What a file is about; the payload and its index are about no chunk."""
+    """Return the chunk that a file belongs to; None for the payload and its index."""
     number, dot, suffix = name.partition(".")
     return (int(number), dot + suffix) if number.isdecimal() else (-1, name)
 
@@ -131,7 +131,7 @@ def parts(bundle: Bundle, budget: RetryBudget) -> Operation[None]:
 
 
 def poll(bundle: Bundle, wait: float, budget: RetryBudget) -> Operation[list[Part]]:
-    """What has come since the last time; when there is nothing, what the center knows ``wait`` seconds later."""
+    """Return new results; if there are none, ask the center about the job and wait up to ``wait`` seconds."""
     found: list[Part] = yield RunBlocking(bundle.look)
     if found or not bundle.missing:
         return found

@@ -132,7 +132,7 @@ def resume(id: int) -> Call[SubmittedPage]:
 def logs(
     id: int, task: int, stream: str, offset: int, *, follow: bool, attempt: int | None, since: int | None = None
 ) -> Call[bytes]:
-    """What a task wrote, as bytes, piece by piece."""
+    """Read the output of a task, as bytes, piece by piece."""
     query = {"task": task, "stream": stream, "offset": offset, "follow": "true" if follow else "", "attempt": attempt}
     return Call(bytes, "GET", f"/v1/jobs/{id}/logs", {**query, "since": since, "framed": "true"})
 
@@ -145,7 +145,7 @@ class Pieces:
         self._shown = Shown()
 
     def feed(self, data: bytes) -> Iterator[Piece]:
-        """What is to be shown of it."""
+        """Return the part that is shown."""
         for part in self._parts.feed(data):
             yield from self._shown.show(part)
 
@@ -174,7 +174,7 @@ def licences() -> Call[LicencesPage]:
 
 
 def usage(**query: object) -> Call[UsagePage]:
-    """What groups used."""
+    """Read the usage of groups."""
     return Call(UsagePage, "GET", "/v1/usage", query)
 
 
@@ -184,13 +184,13 @@ def state() -> Call[StateView]:
 
 
 def events(after: int | None, job: int | None, group: str, *, follow: bool) -> Call[EventView]:
-    """What happens, as server-sent events."""
+    """Read events as server-sent events."""
     query = {"after": after, "job": job, "group": group, "follow": "true" if follow else "false"}
     return Call(EventView, "GET", "/v1/events", query)
 
 
 def resolve(name: str, group: str = "") -> Call[PlacesPage]:
-    """Where the running tasks of the jobs of a name are."""
+    """Look up the places of the running tasks of the jobs with a name."""
     return Call(PlacesPage, "GET", f"/v1/names/{quote(name, safe='')}", {"group": group})
 
 
@@ -198,7 +198,7 @@ def resolve(name: str, group: str = "") -> Call[PlacesPage]:
 
 
 def headers_of(token: str) -> dict[str, str]:
-    """What every request carries."""
+    """Return the headers of every request."""
     return {"Authorization": f"Bearer {token}", "User-Agent": f"cress/{cress.__version__}"}
 
 
@@ -218,7 +218,7 @@ def query_of(given: Mapping[str, object]) -> dict[str, str]:
 
 
 def answer_of(call: Call[T], content: bytes, url: str) -> T:
-    """What a good answer says. Raises ``Unreachable`` when no center writes that."""
+    """Decode a good answer. Raises ``Unreachable`` when it cannot come from a center."""
     try:
         return msgspec.json.decode(content, type=call.kind)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -250,7 +250,7 @@ def refusal(status: int, content: bytes, url: str) -> ClientError:
 
 
 def cause_of(error: BaseException) -> str:
-    """What the system said about a connection, without numbers and class names."""
+    """Return the system's message about a connection, without numbers and class names."""
     inner: BaseException | None = error
     while inner is not None:
         if isinstance(inner, OSError) and inner.strerror:

@@ -31,7 +31,7 @@ MOST_JOBS = 100
 
 
 class Found(NamedTuple):
-    """Where a center is, and how to look for it again."""
+    """The address of a center, and the way to look it up again."""
 
     url: str
     token: str
@@ -112,7 +112,7 @@ class Client:
         return handles[0] if isinstance(jobs, (JobFile, Mapping)) else handles
 
     def check(self, jobs: JobLike | Sequence[JobLike]) -> list[Submitted]:
-        """What a submit would say, with a ``note`` for each job and ids 0; nothing is stored. Raises ``Refused``."""
+        """Return the answer that a submit would get, with a ``note`` for each job and ids 0; store nothing. Raises ``Refused``."""
         return run(operations.check(several(jobs), self.budget), self.http)
 
     def apply(self, jobs: JobLike | Sequence[JobLike], *, dry_run: bool = False) -> list[AppliedJob]:
@@ -190,5 +190,5 @@ class Client:
         return run(retried(calls.licences(), self.budget), self.http).licences
 
     def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
-        """Where the running (of a service: ready) tasks of the jobs of a name are, in one group or in all."""
+        """Return the places of running (of a service: ready) tasks of the jobs with a name, in one group or in all."""
         return run(retried(calls.resolve(name, group), self.budget), self.http).places

@@ -1,4 +1,4 @@
-"""Where the center is: from the environment, or from the data directory of a center on this machine.
+"""Discovery of the center: from the environment, or from the data directory of a center on this machine.
 
 ``CRESS_URL`` and ``CRESS_TOKEN`` name a center anywhere. Without them, and whenever a data directory is asked for, its
 files ``center.json`` (``{"url": …}``) and ``token`` say where its center listens and what opens it.
@@ -65,7 +65,7 @@ def find_center(data: Path | None = None) -> Address:
 
 
 def address_again(find: Callable[[], Address] | None) -> Address | None:
-    """What ``find`` gives now; ``None`` when it finds no center at the moment: then it is where it was."""
+    """Look up the center again with ``find``; ``None`` if that finds no center at the moment."""
     try:
         return find() if find is not None else None
     except (NoCenter, InputError):

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and its center; ``str()`` of each is a sentence for people."""
+"""Errors of a client; ``str()`` of each is a sentence for people."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Refused(ClientError):
 
     @property
     def bad_input(self) -> bool:
-        """Whether the input itself is wrong; else it could be accepted at another time, or in another cluster."""
+        """Return whether the input itself is wrong; otherwise it could be accepted later, or by another cluster."""
         return self.code != "not_accepted"
 
 
@@ -76,11 +76,11 @@ class TaskDied(ClientError):
 
 
 class RemoteError(Exception):
-    """What a function raised that cannot travel itself; ``str()`` has its type and what it said."""
+    """The substitute for an exception that cannot be pickled; ``str()`` has its type and message."""
 
 
 class RemoteTraceback(Exception):
-    """Where a function raised, in the task: the cause of what is raised here."""
+    """The traceback of a function in its task; the cause of the exception that is raised here."""
 
     def __str__(self) -> str:
         return f'\n"""\n{self.args[0]}"""'

@@ -1,4 +1,4 @@
-"""What a command in a running task came to."""
+"""The result of a command in a running task."""
 
 from __future__ import annotations
 

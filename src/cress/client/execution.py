@@ -54,7 +54,7 @@ class Command:
         self.close()
 
     def __iter__(self) -> Iterator[tuple[bool, bytes]]:
-        """What it writes, whether to standard error. Raises Broken when the connection is gone, and Unavailable."""
+        """Yield its output, each piece with whether it is standard error. Raises Broken when the connection is lost, and Unavailable."""
         from websockets.exceptions import ConnectionClosed
 
         try:

@@ -1,4 +1,4 @@
-"""How functions, items and results are written: one file for what goes out with an index, one file for each chunk back.
+"""File formats of functions, items and results: a payload with an index for the way out, a file for each chunk back.
 
 ``payload``: a head (JSON), the function, and the chunks one after the other, each a pickle. ``index``: for the head, the
 function and each chunk its offset and size, so that a task reads its own part alone. ``N.result``: for each item of chunk
@@ -29,7 +29,7 @@ _FRAME = struct.Struct("<BQ")
 
 
 class CallResult(NamedTuple):
-    """What came of one item: a ``value``, or the ``error`` that was raised, with its traceback as text."""
+    """The result of one item: a ``value``, or the ``error`` that was raised, with its traceback as text."""
 
     value: Any = None
     error: BaseException | None = None
@@ -58,7 +58,7 @@ class Writer:
 
 
 def head_of(spool: Spool) -> dict[str, Any]:
-    """What is said about the whole."""
+    """Read the head of the payload."""
     with _at(spool, HEAD) as (payload, size):
         found: dict[str, Any] = json.loads(payload.read(size))
     return found

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Handle(Named):
-    """What handles of both clients have: the number, the name and the note of the submit."""
+    """The part shared by the handles of both clients: id, name and note of the submit."""
 
     def __init__(self, id: int, name: str = "", note: str = "") -> None:
         self.id = id
@@ -57,7 +57,7 @@ class JobHandle(Handle):
         return self.view().reason
 
     def done(self) -> bool:
-        """Whether it is over, in whatever way."""
+        """Return whether the job has ended, in whatever way."""
         return self.state() in operations.OVER
 
     def wait(self, timeout: float | None = None) -> JobView:

@@ -179,7 +179,7 @@ class Client:
         attempt: int | None = None,
         since: int | None = None,
     ) -> Iterator[Piece]:
-        """What a task wrote to ``stdout`` or ``stderr`` from byte ``offset`` on, in its last attempt or in ``attempt``.
+        """Read what a task wrote to ``stdout`` or ``stderr`` from byte ``offset`` on, in its last attempt or in ``attempt``.
 
         With ``follow`` it goes on until the task is over, and with the next attempt when it is tried again. When the
         connection breaks off, go on with the ``end`` of the last piece as ``offset``, and its ``attempt`` as ``since``.
@@ -256,7 +256,7 @@ class Client:
     def usage(
         self, *, group: str = "", since: float | None = None, until: float | None = None, by: str = "hour"
     ) -> UsagePage:
-        """What groups used, by ``hour`` or ``day``; the ``next`` of a page is ``since`` of the following one."""
+        """Return the usage of groups by ``hour`` or ``day``; ``next`` of a page is ``since`` of the following one."""
         return self.ask(calls.usage(group=group, since=since, until=until, by=by))
 
     def licences(self) -> LicencesPage:
@@ -270,7 +270,7 @@ class Client:
     def events(
         self, *, after: int | None = None, job: int | None = None, group: str = "", follow: bool = True
     ) -> Iterator[EventView]:
-        """What happens, from now on or behind event ``after``; without ``follow`` what is kept, and then it ends.
+        """Yield events from now on or after event ``after``; without ``follow`` only those that are kept.
 
         When the connection breaks off (``Unreachable``), go on with the ``number`` of the last one as ``after``.
         """
@@ -279,11 +279,11 @@ class Client:
     # --- names --------------------------------------------------------------------------------------------------------
 
     def resolve(self, name: str, *, group: str = "") -> tuple[PlaceView, ...]:
-        """Where the running tasks of the jobs of a name are, in one group or in all, by job and task."""
+        """Return the places of the running tasks of the jobs with a name, in one group or in all, by job and task."""
         return self.ask(calls.resolve(name, group)).places
 
     def watch_names(self, name: str, *, group: str = "") -> Iterator[tuple[PlaceView, ...]]:
-        """The same, now and whenever it is another answer.
+        """Yield the places of a name now and after every change.
 
         When the connection breaks off (``Unreachable``), begin anew: the first answer is the whole one again.
         """
@@ -298,7 +298,7 @@ class Client:
             yield tuple(sorted(places.values(), key=lambda place: (place.job, place.task)))
 
     def health(self) -> dict[str, Any]:
-        """Whether the center is well; it answers this without a token too."""
+        """Return whether the center is healthy; no token is needed."""
         return self._call(dict[str, Any], "GET", "/v1/health")
 
     # --- how ----------------------------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ class Client:
         return self.ask(Call(kind, method, path, query or {}, body, wait, headers or {}))
 
     def _events(self, call: Call[_T]) -> Iterator[_T]:
-        """What the center says in server-sent events, one by one."""
+        """Yield the center's server-sent events one by one."""
         with self._answer(call, EVENT_SECONDS) as answer:
             for line in answer.iter_lines():
                 if line.startswith("data: "):

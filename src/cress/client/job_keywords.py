@@ -35,7 +35,7 @@ class NamedStep:
 
 
 class TaskKeys(TypedDict, total=False):
-    """How tasks run and where, whatever they belong to.
+    """Keys about how and where tasks run, common to all types of jobs.
 
     ``resource``: what each needs (``"<2, 4G>"`` or ``{"cpu": 2, "memory": "4G"}``). ``environment``: variables.
     ``directory``: where they start; the current directory if it is not given. ``requirement`` and ``rank``: of nodes
@@ -86,7 +86,7 @@ class CallKeys(TaskKeys, total=False):
 
 
 class CountKeys(TaskKeys, total=False):
-    """The same, of jobs with a number of tasks.
+    """Keys of jobs with a number of tasks.
 
     ``hold``: it waits until it is released. ``after``: jobs that must end first; a list of ids, names of jobs of the same
     submit, handles or steps, or a mapping of these to ``"ok"``, ``"any"`` or ``"failed"``. ``ports``: a number,
@@ -101,7 +101,7 @@ class CountKeys(TaskKeys, total=False):
 
 
 class EndingKeys(CountKeys, total=False):
-    """The same, of tasks that end.
+    """Keys of jobs whose tasks end.
 
     ``gang``: all start at once or none; ``max_running``: at most so many. ``retries``: how often a failed task is tried again, ``backoff`` after its end.
     """
@@ -145,7 +145,7 @@ class CronKeys(EndingKeys, total=False):
 
 
 class KeptKeys(CountKeys, total=False):
-    """What services and databases have in common.
+    """Keys common to services and databases.
 
     ``ready`` and ``alive``: checks, such as ``{"port": "http", "every": "2s"}``, ``{"url": "/health", "on": "http"}`` or
     ``{"command": ["pg_isready"]}``; without ``ready`` a task is ready ``ready_after`` its start.

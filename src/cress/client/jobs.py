@@ -30,7 +30,7 @@ Command: TypeAlias = str | Sequence[str]
 
 
 class JobFile:
-    """What a job file says; ``keys`` are its keys and values as they were given."""
+    """The contents of a job file; ``keys`` are its keys and values as they were given."""
 
     TYPE: ClassVar[str]
     KEYS: ClassVar[frozenset[str]]

@@ -74,7 +74,7 @@ class Line:
 
 
 class Results(Generic[R]):
-    """What a function gives for its items: an iterator, in the order of the items, of results as soon as they are there.
+    """The results of a map: an iterator in the order of the items.
 
     An exception of the function is raised in the place of its result, with the traceback of the task as its cause, and
     ends everything; with ``return_exceptions`` it is given as the result instead. A task that died as often as it was
@@ -92,7 +92,7 @@ class Results(Generic[R]):
         self._close = weakref.finalize(self, _end, bundle, budget, http)
 
     def __len__(self) -> int:
-        """How many results there are in all."""
+        """Return the total number of results."""
         return sum(self._bundle.sizes)
 
     def __iter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""What clients do with jobs, written once for those who wait and for asyncio: see ``effects``."""
+"""Operations on jobs, shared by the blocking and the asyncio client (see ``effects``)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def apply(
 
 
 def check(jobs: Sequence[JobFile | Mapping[str, object]], budget: RetryBudget) -> Operation[list[Submitted]]:
-    """What a submit would say."""
+    """Return the answer that a submit would get; nothing is stored."""
     page = yield from retried(calls.submit([mapping_of(job) for job in jobs], dry_run=True), budget)
     return list(page.jobs)
 
@@ -193,7 +193,7 @@ def _most(seconds: float, deadline: float | None, now: float) -> float:
 
 
 def _over(ids: Sequence[int], budget: RetryBudget) -> Operation[list[int]]:
-    """Those that are over now. Jobs that are near each other are looked at together."""
+    """Return the jobs that have ended. Jobs with ids close to each other are read together."""
     found: dict[int, bool] = {}
     if len(ids) > 1 and ids[-1] - ids[0] < 4 * PAGE:
         before: int | None = ids[-1] + 1

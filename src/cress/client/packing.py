@@ -67,7 +67,7 @@ def _dump_chunk(chunk: Sequence[Any], position: int, file: BinaryIO) -> None:
 
 
 def _dump(value: Any, file: BinaryIO) -> None:
-    """As plain pickle does it where that can; what is of ``__main__`` it would only name."""
+    """Pickle a value with plain pickle where possible, else by value (plain pickle stores only names of ``__main__``)."""
     begin = file.tell()
     try:
         _Plain(file).dump(value)

@@ -1,4 +1,4 @@
-"""Where the data of functions travels: a folder that client and tasks share, or any address that fsspec knows.
+"""Spools: a directory shared by client and tasks, or any address that fsspec knows, through which functions and results travel.
 
 Each call has a folder of its own there (docs/python.md). Files appear whole: they are written beside and then moved.
 This module is loaded in every worker: it imports little.
@@ -95,7 +95,7 @@ class Folder:
 
 
 class Remote:
-    """The same anywhere else, by an address that fsspec knows, such as ``s3://bucket/folder``."""
+    """A spool at an address that fsspec knows, such as ``s3://bucket/folder``."""
 
     def __init__(self, address: str) -> None:
         try:

@@ -74,7 +74,7 @@ def _say(sentence: str) -> None:
 
 
 def _other_python(head: dict[str, Any]) -> str:
-    """What is wrong with this Python; byte code is not the same from one version to the next."""
+    """Return the error if this Python cannot run the function: byte code differs between versions."""
     theirs, mine = ".".join(map(str, head["python"])), ".".join(map(str, sys.version_info[:2]))
     if theirs == mine:
         return ""
@@ -82,7 +82,7 @@ def _other_python(head: dict[str, Any]) -> str:
 
 
 def _settle(head: dict[str, Any]) -> None:
-    """Where modules and relative paths of the client are found too."""
+    """Make modules and relative paths of the client available."""
     sys.path += [entry for entry in head["path"] if entry not in sys.path]
     try:
         os.chdir(head["directory"])

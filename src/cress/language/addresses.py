@@ -25,7 +25,7 @@ def parse_address(text: str) -> Address | None:
 
 
 def looks_like_addresses(text: str) -> bool:
-    """Whether somebody who wrote this in a list meant addresses, well or badly written."""
+    """Return whether a list entry is meant as an address, well-formed or not."""
     return re.match(r"\[?[0-9a-fA-F:]*:[0-9a-fA-F:.]*", text) is not None or (
         re.match(r"[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+([-/]|$)", text) is not None
     )

@@ -1,4 +1,4 @@
-"""What an expression may not be, found before it is ever asked of a node."""
+"""Static checks of expressions, made before they are evaluated on any node."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ class Checker:
 
 
 def place_of(raw: Raw) -> int:
-    """Where an expression begins: at the leftmost of its leaves."""
+    """Return the position at which an expression begins: that of its leftmost leaf."""
     while True:
         at = getattr(raw, "at", None)
         if at is not None:
@@ -208,5 +208,5 @@ def place_of(raw: Raw) -> int:
 
 
 def _keeps_versions(other: Expression) -> bool:
-    """Whether a number is compared by its text with this: an attribute or another constant, not an amount."""
+    """Return whether a number is compared as text with this operand: an attribute or another constant, not an amount."""
     return isinstance(other, (Number, Text)) or (isinstance(other, Name) and not is_quantity(other.key))

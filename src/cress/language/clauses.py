@@ -18,7 +18,7 @@ MOST_CLAUSES = 31
 
 
 class Kind(Enum):
-    """What a clause asks for."""
+    """The kind of a clause."""
 
     CONDITION = "condition"
     NODES = "nodes"

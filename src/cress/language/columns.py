@@ -62,7 +62,7 @@ class Column:
 
     @property
     def stale(self) -> bool:
-        """Whether most of its values are those of no node."""
+        """Return whether most of its values belong to no node any more."""
         return len(self.values) > 2 * self.live + SLACK
 
 
@@ -121,7 +121,7 @@ class Columns:
         self._set(f, attributes_of(node) | loads)
 
     def set_load(self, f: int, load: Load | None) -> None:
-        """What is measured of node ``f``, which is there; ``None``: nobody does."""
+        """Set the measured load of node ``f``; ``None``: not measured."""
         new = {key: value for key, value in self.attributes[f].items() if key not in LOADS}
         self._set(f, new | loads_of(load))
 
@@ -200,7 +200,7 @@ class Columns:
 
 
 def attributes_of(node: Node) -> dict[str, Value]:
-    """What a node can be asked for, by key; what the node itself is comes before attributes of the same name.
+    """Return the attributes of a node by key; its own name, address and rack take precedence over attributes of the same name.
 
     A node without a host name has its own.
     """
@@ -215,7 +215,7 @@ def attributes_of(node: Node) -> dict[str, Value]:
 
 
 def loads_of(load: Load | None) -> dict[str, Value]:
-    """What was measured, by key: parts of what there is, and bytes."""
+    """Return the measured load by key: shares of the capacity, and bytes."""
     if load is None:
         return {}
     shares = (load.cpu, load.memory, load.network, load.disk)

@@ -24,7 +24,7 @@ MOST = 3.0e38
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def run(program, constants, codes, tables, nodes, f, stack):
-    """What is left on the stack after the program ran on node ``f``."""
+    """Run the program on node ``f`` and return the value left on the stack."""
     top = -1
     for i in range(len(program)):
         operation = program[i, 0]

@@ -71,12 +71,12 @@ SPELLING = {
 
 @lru_cache(maxsize=4096)
 def key_of(name: str) -> str:
-    """What a name is found by: without capitals, ``_`` and ``-``."""
+    """Return the normalized form of a name: without capitals, ``_`` and ``-``."""
     return name.casefold().replace("_", "").replace("-", "")
 
 
 def amount_of(key: str, dimensions: Dimensions | None = None) -> tuple[bool, str]:
-    """Whether an amount of the node is the idle one, and the key of its dimension; "" when ``key`` is no amount."""
+    """Return whether the amount ``key`` means the idle one, and the key of its dimension; "" if ``key`` is not an amount."""
     known = AMOUNTS.keys() if dimensions is None else AMOUNTS.keys() | {key_of(name) for name in dimensions.custom}
     if key in known:
         return False, key
@@ -85,7 +85,7 @@ def amount_of(key: str, dimensions: Dimensions | None = None) -> tuple[bool, str
 
 
 def is_quantity(key: str, dimensions: Dimensions | None = None) -> bool:
-    """Whether a name is always a number: an amount of the node, or what is measured there."""
+    """Return whether a name is always a number: an amount of the node or a measured load."""
     return key in LOADS or bool(amount_of(key, dimensions)[1])
 
 
@@ -93,5 +93,5 @@ _MEASURES = {key_of(name): measure for name, measure in BASE_DIMENSIONS.items()}
 
 
 def measure_of(key: str) -> Measure | None:
-    """How the quantity called ``key`` is counted, None when it is none of every cluster's."""
+    """Return the unit of the quantity ``key``; None if it is not a quantity that every cluster has."""
     return Measure.BYTES if key == FREE_MEMORY else _MEASURES.get(amount_of(key)[1])

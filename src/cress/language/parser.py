@@ -255,7 +255,7 @@ def _flat(raw: Raw) -> bool:
 
 
 def _places(raw: Raw) -> bool:
-    """Whether ``raw`` is a whole placement clause."""
+    """Return whether ``raw`` is a whole placement clause."""
     subject = raw.left if isinstance(raw, Compare) else raw.subject if isinstance(raw, In) else raw
     return isinstance(raw, Resource) or (isinstance(subject, Name) and subject.key in PLACEMENT)
 

@@ -127,7 +127,7 @@ class Program:
             self._build()
 
     def _looks(self) -> list[tuple[int, int]]:
-        """What the program was made from, as far as that changes."""
+        """Return the mutable inputs from which the program was made."""
         seen = []
         for names in self._names:
             column = self.columns.column(*names)
@@ -354,7 +354,7 @@ class _Compiler:
         return isinstance(expression, Name) and not is_quantity(expression.key, self.columns.dimensions)
 
     def _computed(self, expression: Expression) -> bool:
-        """Whether it is neither an attribute nor a constant."""
+        """Return whether it is neither an attribute nor a constant."""
         return not (isinstance(expression, (Number, Text, Truth)) or self._attribute(expression))
 
 

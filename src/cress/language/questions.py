@@ -1,4 +1,4 @@
-"""What programs ask of the values of attributes; each question is put once for each distinct value of a column."""
+"""Questions that programs ask of attribute values, evaluated once for each distinct value of a column."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_true(value: Value) -> bool | None:
 
 
 def is_there(value: Value) -> bool:
-    """Whether there is a value; asked only of values that are."""
+    """Return true: there is a value. Asked only of values that exist."""
     return value is not None
 
 
@@ -47,7 +47,7 @@ def pair_comparison(operator: str) -> Callable[[Value | None, Value | None], boo
 
 
 def member(items: tuple[Item, ...]) -> Callable[[Value], bool | None]:
-    """Whether a value is in a list."""
+    """Return whether a value is in a list."""
     if not all(isinstance(item, (Text, Span)) for item in items):
         return lambda value: contained(value, items)
     within = listed(items)
@@ -55,7 +55,7 @@ def member(items: tuple[Item, ...]) -> Callable[[Value], bool | None]:
 
 
 def listed(items: tuple[Item, ...]) -> Callable[[Value], bool]:
-    """Whether a value is the name, or an address of the list."""
+    """Return whether a value is a name or an address of the list."""
     texts = {item.value.casefold() for item in items if isinstance(item, Text)}
     spans = [(item.version, item.first, item.last) for item in items if isinstance(item, Span)]
 

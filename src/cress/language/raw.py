@@ -1,4 +1,4 @@
-"""What passes between the grammar's rules and the rest while a text is read."""
+"""Values that the grammar's rules hand to the rest of the parser."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Relaxation:
         object.__setattr__(self, "_changes", tuple(sorted(set(_changes(self.condition)))))
 
     def holds(self, waited: int, load: float) -> bool:
-        """Whether the clause is soft after ``waited`` µs of waiting and at this load (0 … 1)."""
+        """Return whether the clause is soft after ``waited`` µs of waiting and at this load (0 … 1)."""
         return _holds(self.condition, waited, load)
 
     def next_change(self, waited: int) -> int | None:

@@ -223,7 +223,7 @@ def disjunction(operands: tuple[Expression, ...]) -> Expression:
 
 
 def is_truth(expression: Expression) -> bool:
-    """Whether its value is a truth value, whatever the node is."""
+    """Return whether its value is a truth value on every node."""
     return isinstance(expression, (Truth, Not, And, Or, Compare, In, Defined, Resource))
 
 

@@ -33,7 +33,7 @@ _UNIT_HINT = "K, M, G, T for powers of 1000, %, or a duration such as 15s or 5mi
 
 @lru_cache(maxsize=4096)
 def number_value(text: str, measure: Measure | None = None) -> float | None:
-    """What a number stands for beside an amount of this measure (cores, bytes, bit/s …); None for a version.
+    """Return the value of a number compared with an amount in this unit (cores, bytes, bit/s …); None for a version.
 
     Without a measure K, M, G, T are powers of 1000 (Ki … of 1024), ``m`` thousandths, durations seconds. Raises
     InputError for a unit that is none.
@@ -141,7 +141,7 @@ def text_of(value: float | str) -> str:
 
 
 def contained(value: Operand, items: tuple[Item, ...]) -> bool | None:
-    """Whether a value is one of a list: true if it equals an item, else undefined if that is so for some item."""
+    """Return whether a value is in a list: true if it equals an item, else undefined if a comparison is undefined."""
     found: bool | None = False
     for item in items:
         if isinstance(item, Span):
@@ -156,7 +156,7 @@ def contained(value: Operand, items: tuple[Item, ...]) -> bool | None:
 
 
 def within(value: Operand, span: Span) -> bool | None:
-    """Whether a value is an address in ``span``; undefined when it is no text."""
+    """Return whether a value is an address in ``span``; undefined if it is not a text."""
     if not isinstance(value, str):
         return None
     address = parse_address(value)

@@ -17,7 +17,7 @@ _MOST_DIGITS = 40
 
 @lru_cache(maxsize=16_384)
 def version_key(text: str) -> tuple[Part, ...]:
-    """What orders versions: numbers as numbers and before text; rc, alpha, beta, pre, dev before nothing at all."""
+    """Return the sort key of a version: numbers as numbers and before text; rc, alpha, beta, pre, dev before the release."""
     folded = text.casefold().strip()
     if _VERSION.match(folded):
         folded = folded.removeprefix("v")
@@ -35,5 +35,5 @@ def version_key(text: str) -> tuple[Part, ...]:
 
 @lru_cache(maxsize=16_384)
 def is_version(text: str) -> bool:
-    """Whether a text can be compared with a number: it begins with a digit, a ``v`` before it aside."""
+    """Return whether a text can be compared with a number: it begins with a digit, optionally after a ``v``."""
     return _VERSION.match(text.casefold()) is not None

@@ -1,1 +1,1 @@
-"""What things are: resources, jobs, nodes, groups, events, decisions. Imports no other room."""
+"""Data types shared by all rooms: resources, jobs, nodes, groups, events, decisions. Imports no other room."""

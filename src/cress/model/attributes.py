@@ -61,7 +61,7 @@ def parse_labels(texts: Iterable[str]) -> dict[str, Value]:
 
 
 def with_labels(found: Mapping[str, Value], labels: Mapping[str, Value]) -> dict[str, Value]:
-    """What was found, and what an operator says, which counts where both know something."""
+    """Merge detected attributes with labels of the operator; labels win."""
     said = {plain(name) for name in labels}
     return {name: value for name, value in found.items() if plain(name) not in said} | dict(labels)
 
@@ -104,7 +104,7 @@ def parse_ports(text: str) -> tuple[int, int]:
 
 
 def are_ports(first: int, last: int) -> bool:
-    """Whether these may be the first and the last dynamic port of a node."""
+    """Return whether these are valid as the first and the last dynamic port of a node."""
     return 1 <= first <= last <= 65_535
 
 

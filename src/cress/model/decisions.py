@@ -107,7 +107,7 @@ Decision: TypeAlias = Start | Preempt | Stop | WouldPreempt | Claim | ClaimDropp
 
 
 class Decisions(msgspec.Struct):
-    """What one call of ``decide`` came to, in order; ``more`` says that the budget ended before the work did."""
+    """The result of one call of ``decide``, in order; ``more``: the budget ended before the work did."""
 
     items: list[Decision]
     more: bool = False

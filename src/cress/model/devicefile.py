@@ -38,7 +38,7 @@ Lines: TypeAlias = Callable[[str], int]
 
 
 class Configured(msgspec.Struct, frozen=True):
-    """What a file says: ``devices``, patterns of paths that are ``data``, the kinds of devices that it speaks of.
+    """The contents of a device file: ``devices``, patterns of ``data`` paths, and the kinds of devices that it mentions.
 
     A kind in ``told`` without a device says that the node has none.
     """

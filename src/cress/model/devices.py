@@ -43,7 +43,7 @@ def check_devices(devices: Sequence[Device], dimensions: Dimensions) -> None:
 
 
 def capacity_with(capacity: ResourceVector, devices: Sequence[Device], dimensions: Dimensions) -> ResourceVector:
-    """What a node offers that has these devices: the amounts that they stand for may be given, or left at 0.
+    """Return the capacity of a node with these devices; the amounts that follow from the devices may be given or left at 0.
 
     Raises InputError for an amount that is another one.
     """
@@ -71,7 +71,7 @@ def amounts_of(devices: Iterable[Device]) -> dict[str, int]:
 
 
 def facts_of(devices: Iterable[Device]) -> dict[str, Value]:
-    """What devices are as attributes of their node: ``Disks``, ``GPUs`` and ``GPUModel``, the same of other kinds."""
+    """Return the attributes of a node that follow from its devices: ``Disks``, ``GPUs``, ``GPUModel``, and so on for other kinds."""
     facts: dict[str, Value] = {}
     for device in devices:
         name = called(device.kind)

@@ -29,7 +29,7 @@ class InputError(ValueError):
         super().__init__(what)
 
     def at(self, *, file: str = "", line: int = 0, field: str = "") -> InputError:
-        """The same error with the place filled in where it was not known yet."""
+        """Return a copy of the error with the place filled in where it was unknown."""
         return InputError(
             self.what,
             hint=self.hint,
@@ -48,7 +48,7 @@ class NotAccepted(InputError):
     """Input that is well-formed and still refused: by rights, or by what the cluster could ever do."""
 
     def at(self, *, file: str = "", line: int = 0, field: str = "") -> NotAccepted:
-        """The same error with the place filled in where it was not known yet."""
+        """Return a copy of the error with the place filled in where it was unknown."""
         placed = super().at(file=file, line=line, field=field)
         return NotAccepted(placed.what, hint=placed.hint, file=placed.file, line=placed.line, field=placed.field)
 
@@ -61,7 +61,7 @@ class InputErrors(InputError):
         super().__init__(f"{len(errors)} errors")
 
     def at(self, *, file: str = "", line: int = 0, field: str = "") -> InputErrors:
-        """The same errors, each with the place filled in where it was not known yet."""
+        """Return a copy of the errors, each with the place filled in where it was unknown."""
         return InputErrors([error.at(file=file, line=line, field=field) for error in self.errors])
 
     def __str__(self) -> str:

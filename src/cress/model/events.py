@@ -13,7 +13,7 @@ from cress.model.node import Load, Node
 
 
 class Outcome(Enum):
-    """How an attempt ended."""
+    """The way in which an attempt ended."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -79,7 +79,7 @@ class NodeLost(msgspec.Struct, frozen=True, tag=True):
 
 
 class NodeCordoned(msgspec.Struct, frozen=True, tag=True):
-    """Whether a node takes new tasks; what runs there goes on."""
+    """A node takes no new tasks, or takes them again; tasks that run there go on."""
 
     name: str
     cordoned: bool
@@ -113,7 +113,7 @@ class LoadSeen(msgspec.Struct, frozen=True, tag=True):
 
 
 class DataLocated(msgspec.Struct, frozen=True, tag=True):
-    """Where data lies that clauses name: hosts (name or address), and what share of it they have, in thousandths.
+    """The location of data named by clauses: hosts (name or address), and the share of the data that each has, in thousandths.
 
     Replaces what was known of it. ``problem``: why that is not known; ``None`` for both: it is to be forgotten.
     """

@@ -14,7 +14,7 @@ from cress.model.times import MINUTE
 
 
 class Overlap(Enum):
-    """What happens when a cron job is due and its last run is not over."""
+    """The rule for a cron job that is due while its previous run has not ended."""
 
     FORBID = "forbid"  # this run is left out
     ALLOW = "allow"  # both run
@@ -22,7 +22,7 @@ class Overlap(Enum):
 
 
 class Missed(Enum):
-    """What happens with runs that were due while no center ran, or while the job was held."""
+    """The rule for runs that were due while no center ran, or while the job was held."""
 
     SKIP = "skip"
     ONCE = "once"  # one run, however many were missed

@@ -23,7 +23,7 @@ class SchedPolicy(Enum):
 
 
 class PreemptivePolicy(Enum):
-    """Which tasks of other groups yield first (algorithms §5)."""
+    """The order in which tasks of other groups are preempted (G)."""
 
     LOW_PRIORITY_FIRST = "LowPriorityFirst"
     MOST_RECENT_FIRST = "MostRecentFirst"
@@ -67,5 +67,5 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     options: tuple[tuple[str, str], ...] = ()
 
     def admits(self, user: str) -> bool:
-        """Whether ``user`` may submit jobs to this group."""
+        """Return whether ``user`` may submit jobs to this group."""
         return EVERYONE in self.users or user in self.users

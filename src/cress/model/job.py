@@ -15,7 +15,7 @@ DEFAULT_STOP_GRACE = 5 * SECOND
 
 
 class JobType(Enum):
-    """What kind of work a job is; all but batch have a plan."""
+    """The type of a job; all but batch are families."""
 
     BATCH = "batch"
     CRON = "cron"
@@ -25,14 +25,14 @@ class JobType(Enum):
 
 
 class OnPartition(Enum):
-    """What becomes of a task when center and node cannot reach each other for longer than the node's term."""
+    """The rule for tasks of a node that cannot reach the center for longer than its term."""
 
     STOP = "stop"  # its node stops it, the center runs it elsewhere
     KEEP = "keep"  # it goes on; nothing replaces it until its node is back, or known to be dead
 
 
 class Condition(Enum):
-    """How a job must have ended before another one may start."""
+    """The condition on the end of a job that another one depends on."""
 
     OK = "ok"  # every task succeeded
     ANY = "any"  # it is over

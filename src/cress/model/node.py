@@ -42,7 +42,7 @@ class Allocated(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Load(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What was measured on a node, smoothed: shares in thousandths of what it has, ``free_memory`` in bytes.
+    """The measured load of a node, smoothed: shares in thousandths of its capacity, ``free_memory`` in bytes.
 
     ``cpu`` is the time that its processors were busy, ``memory`` what is in use, ``network`` what is sent, ``disk`` the time
     that its disks were busy (their mean).

@@ -10,7 +10,7 @@ from cress.model.events import Outcome
 
 
 class JobState(Enum):
-    """What a person asks first about a job."""
+    """The state of a job."""
 
     PENDING = "pending"  # nothing of it runs, something waits
     RUNNING = "running"

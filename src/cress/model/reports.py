@@ -26,7 +26,7 @@ class Cause(Enum):
 
 
 class Usage(msgspec.Struct, frozen=True, array_like=True):
-    """What the processes of an attempt used: ``cpu`` time in microseconds, ``memory`` at the peak in bytes."""
+    """The resources used by an attempt: ``cpu`` time in microseconds, peak ``memory`` in bytes."""
 
     cpu: int = 0
     memory: int = 0
@@ -58,7 +58,7 @@ class Ended(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Checked(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """What the checks of an attempt say now; sent when it changes, and for every checked attempt when its node joins.
+    """The result of the checks of an attempt; sent when it changes, and for every checked attempt when its node joins.
 
     ``why`` says what the last failed check came to.
     """

@@ -16,7 +16,7 @@ ResourceVector: TypeAlias = tuple[int, ...]
 
 
 class Measure(Enum):
-    """How the amounts of a dimension are counted and written."""
+    """The unit in which the amounts of a dimension are counted and written."""
 
     MILLI = "milli"  # thousandths of a core, a GPU, a slot
     BYTES = "bytes"  # K, M, G, T are powers of 1024
@@ -78,7 +78,7 @@ class Dimensions:
         return f"Dimensions({self.custom!r})"
 
     def measure(self, name: str) -> Measure:
-        """How amounts of dimension ``name`` are counted."""
+        """Return the unit of the amounts of dimension ``name``."""
         return BASE_DIMENSIONS.get(name, Measure.MILLI)
 
     def vector(self, **amounts: int) -> ResourceVector:

@@ -1,4 +1,4 @@
-"""What an executor needs to know to run the tasks of a job."""
+"""Runs: the part of a job that executors need to run its tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cress.model.times import SECOND
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an executor looks whether a task is ready, or alive. Exactly one of ``port``, ``url`` and ``command`` is given.
+    """A readiness or liveness check of a task. Exactly one of ``port``, ``url`` and ``command`` is given.
 
     ``port`` (a name or number): somebody accepts a connection there. ``url``: the path of a page that answers below 400
     within ``timeout``, on the port ``on`` (a name or number; empty: the only one). ``command``: exits with 0, run in the
@@ -88,12 +88,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def staged(self) -> bool:
-        """Whether something is brought before the program starts, or saved when it has ended."""
+        """Return whether files are fetched before the program starts or saved after its end."""
         return bool(self.files or self.outputs)
 
 
 class Host(msgspec.Struct, frozen=True, array_like=True):
-    """Where a task of a gang is reached: the address of its node, its ports in the order of its job's."""
+    """The endpoint of a task of a gang: the address of its node, its ports in the order of its job's."""
 
     address: str
     ports: tuple[int, ...] = ()

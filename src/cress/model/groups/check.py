@@ -27,7 +27,7 @@ class QuotaCheck:
 
 @dataclass(frozen=True, slots=True)
 class _Total:
-    """What the cluster has of one thing that quotas are counted in."""
+    """The total of the cluster in one unit in which quotas are counted."""
 
     what: str
     amount: int  # raw
@@ -96,7 +96,7 @@ _SERVERS = "servers"
 
 
 def _totals(capacity: ResourceVector, node_count: int, accounting: str, dimensions: Dimensions) -> dict[str, _Total]:
-    """What scalar quotas are counted in (under ``servers`` or ``cores``) and, by dimension, what vectors are."""
+    """Return the totals in the unit of scalar quotas (``servers`` or ``cores``) and, for vector quotas, in each dimension."""
     totals = {
         name: _Total(name, amount, _amount_text(amount, name, dimensions))
         for name, amount in zip(dimensions.names, capacity, strict=True)
@@ -128,7 +128,7 @@ def _highest_first(group: Group) -> list[tuple[int, Quota]]:
 
 @dataclass(frozen=True, slots=True)
 class _Peak:
-    """Where in the week the quotas together are highest in one thing, as a multiple of what there is."""
+    """The time of the week at which the sum of quotas is highest in one unit, as a multiple of the total."""
 
     key: str
     moment: int

@@ -56,7 +56,7 @@ _EnumT = TypeVar("_EnumT", bound=Enum)
 
 @dataclass(frozen=True, slots=True)
 class ParsedGroups:
-    """What a ``Group.conf`` says, what is worth telling about it, and on which line each group's quota stands."""
+    """The contents of a ``Group.conf``, notes about it, and the line of each group's quota."""
 
     groups: tuple[Group, ...]
     notes: tuple[Note, ...] = ()

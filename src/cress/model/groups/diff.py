@@ -1,4 +1,4 @@
-"""What applying a changed ``Group.conf`` would change, as values and as text."""
+"""Differences between the groups in force and a changed ``Group.conf``, as values and as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cress.model.resources import Dimensions
 
 
 class ChangeKind(Enum):
-    """What happens to a group; the value marks it in the text."""
+    """A kind of change to a group; the value marks it in the text."""
 
     ADDED = "+"
     CHANGED = "~"

@@ -51,7 +51,7 @@ def check(value: object) -> Check:
 
 
 def port_of_check(made: Check, ports: Ports) -> InputError | None:
-    """What is wrong with the port of a check, of a job with these ports."""
+    """Return the error in the port of a check of a job with these ports, if any."""
     if made.command:
         return None
     key, port = ("on", made.on) if made.url else ("port", made.port)

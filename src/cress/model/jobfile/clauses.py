@@ -1,4 +1,4 @@
-"""What a job file says about nodes, as texts of the constraint language (design note 0005, docs/constraints.md).
+"""Keys about nodes as texts of the constraint language (design note 0005, docs/constraints.md).
 
 Only their outer form is read here: a key such as ``network_adjacent`` becomes the clause that it stands for. The language
 reads the rest, each text by itself, so that a mistake is told with the key that it was made in.
@@ -163,7 +163,7 @@ def _inner(place: str, text: str) -> ClauseText:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """What comes before the first ``&&`` outside of quotes, and what comes behind it: ``f(x) = (…)``."""
+    """Split at the first ``&&`` outside quotes; what follows it is ``f(x) = (…)``."""
     for found in re.finditer(r"&&|(?<=\s)and(?=\s)", text, re.IGNORECASE):
         head = text[: found.start()]
         if head.count('"') % 2 == 0 and head.count("'") % 2 == 0:

@@ -8,7 +8,7 @@ _OWN = frozenset({"directory", "dir", "files"})
 
 
 def needs_folder(mapping: Mapping[str, object]) -> bool:
-    """Whether the mapping of a job file names neither a directory nor files, which have one of each attempt's own."""
+    """Return whether a job names neither a directory nor files (with files each attempt has its own directory)."""
     return not any(str(key).lower() in _OWN for key in mapping)
 
 
@@ -26,5 +26,5 @@ def in_folder(mapping: Mapping[str, object], folder: str) -> dict[str, object]:
 
 
 def _may_share(step: object) -> bool:
-    """Whether a step may have the directory of its dag: what it names itself counts more."""
+    """Return whether a step may use the directory of its dag; a directory or files of its own take precedence."""
     return not isinstance(step, Mapping) or not any(str(key).lower() == "files" for key in step)

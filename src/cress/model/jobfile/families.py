@@ -57,13 +57,13 @@ def timetable(value: object) -> tuple[tuple[str, int], ...]:
 
 
 def overlap(value: object) -> Overlap:
-    """What happens when the last run is not over."""
+    """Parse the rule for a run that is due while the previous one has not ended."""
     hint = "forbid: this run is left out; allow: both run; replace: the last one is cancelled"
     return _word(value, Overlap, hint)
 
 
 def missed(value: object) -> Missed:
-    """What happens with runs that were missed."""
+    """Parse the rule for missed runs."""
     return _word(value, Missed, "skip: none of them runs; once: one run, however many were missed")
 
 

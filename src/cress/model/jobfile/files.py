@@ -24,17 +24,17 @@ _ADDRESS_HINT = "https://…, s3://…, sftp://…, file:///…, or a path that 
 
 
 def files(value: object) -> tuple[File, ...]:
-    """What is there before the program starts."""
+    """Parse the files that are fetched before the program starts."""
     return _all(value, _file, "source", _FILES_HINT)
 
 
 def outputs(value: object) -> tuple[File, ...]:
-    """What is saved when the program has succeeded."""
+    """Parse the files that are saved when the program has succeeded."""
     return _all(value, _output, "to", _OUTPUTS_HINT)
 
 
 def address(value: object) -> str:
-    """Where something is fetched or saved: an address with a scheme, or an absolute path of the node."""
+    """Parse the address of a file: an address with a scheme, or an absolute path on the node."""
     text = as_word(as_text(value)).strip()
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*(::|:)//?\S|/", text):
         raise InputError(f"{shown(value)} is no address", hint=_ADDRESS_HINT)

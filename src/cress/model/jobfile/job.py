@@ -190,7 +190,7 @@ def _family(reader: Reader, type_: JobType, *, checked: bool) -> FamilySpec | No
 
 
 def _tasks(reader: Reader, type_: JobType) -> tuple[int, int]:
-    """How many tasks, and how many of them at once; 0: any number."""
+    """Read the number of tasks and the maximum that run at once (0: no limit)."""
     tasks, at_once = reader.read("tasks", values.array, (1, 0))
     if at_once and type_ in KEPT:
         reader.wrong("tasks", f"all tasks of a {type_.value} run at once", "a number without %")

@@ -370,7 +370,7 @@ INHERITED = tuple(key.name for key in TABLE if key.step and DAG in key.types and
 
 
 def misplaced(key: str, type_: JobType | None) -> InputError | None:
-    """What is wrong with a key in a job of this type, or in a step of a dag (``None``)."""
+    """Return the error of a key that does not belong in a job of this type, or in a step of a dag (``None``)."""
     known = BY_NAME[key]
     if type_ is None:
         if known.step and (BATCH in known.types or not known.types):

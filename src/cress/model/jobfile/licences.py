@@ -23,7 +23,7 @@ _HINT = "matlab, matlab=2, or {matlab: 2, ansys: 1}"
 
 
 def licences(value: object) -> Licences:
-    """Those that each task takes."""
+    """Parse the licences that each task takes."""
     if isinstance(value, Mapping):
         return _amounts(list(value.items()), least=1)
     texts = [each for text in (value if isinstance(value, (list, tuple)) else [value]) for each in _texts(text)]
@@ -35,7 +35,7 @@ def licences(value: object) -> Licences:
 
 
 def totals(value: object) -> Licences:
-    """How many there are of each in a cluster."""
+    """Parse the number of each licence in a cluster."""
     if not isinstance(value, Mapping):
         raise InputError(f"{shown(value)} is no mapping", hint="how many there are of each: {matlab: 5}")
     return _amounts(list(value.items()), least=0) if value else ()
@@ -76,5 +76,5 @@ def named(value: object) -> str:
 
 
 def amount(value: object, *, least: int) -> int:
-    """How many of one."""
+    """Parse the number of one licence."""
     return parse_count(as_number(value), least=least, most=MOST)

@@ -30,12 +30,12 @@ def plain(key: str) -> str:
 
 @lru_cache(maxsize=64)
 def _by_plain(keys: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """What each spelling stands for, without what does not count in it; all there are of these are in our own tables."""
+    """Return the key for each normalized spelling; cached, as only our own tables are passed."""
     return {plain(key): key for key in keys} | {plain(alias): key for alias, key in aliases}
 
 
 def below(error: InputError, field: str) -> InputError:
-    """The same error with its field below ``field``: ``resource`` and ``memory`` make ``resource.memory``."""
+    """Return the error with its field put below ``field``: ``resource`` and ``memory`` make ``resource.memory``."""
     inner = f"{'' if error.field.startswith('[') else '.'}{error.field}" if error.field else ""
     kind = NotAccepted if isinstance(error, NotAccepted) else InputError
     return kind(error.what, hint=error.hint, file=error.file, line=error.line, field=field + inner)
@@ -90,11 +90,11 @@ class Reader:
                 self.values[key] = value
 
     def has(self, key: str) -> bool:
-        """Whether there is a value, here or by default."""
+        """Return whether there is a value, given or by default."""
         return key in self.given or key in self.defaults
 
     def read(self, key: str, parse: Callable[[object], _T], default: _T) -> _T:
-        """What ``parse`` makes of the value of ``key``; ``default`` when there is none, or a mistake."""
+        """Parse the value of ``key`` with ``parse``; return ``default`` if there is none or it is wrong."""
         if key not in self.given:
             try:
                 return parse(_present(self.defaults[key])) if key in self.defaults else default

@@ -1,4 +1,4 @@
-"""What the keys of a job file may be: each value by itself, read or refused with a sentence."""
+"""Parsers of single values of job files; each returns the value or raises ``InputError``."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def name(value: object) -> str:
 
 
 def job_type(value: object) -> JobType:
-    """What kind of work it is."""
+    """Parse the type of a job."""
     known = [each.value for each in JobType]
     text = value.lower() if isinstance(value, str) else value
     if text not in known:
@@ -113,7 +113,7 @@ def array(value: object) -> tuple[int, int]:
 
 
 def resource(value: object, dimensions: Dimensions) -> ResourceVector:
-    """What one task asks for."""
+    """Parse the resource vector of one task."""
     if isinstance(value, Mapping):
         if not value:
             raise InputError("is empty", hint=f"cpu and memory, or leave it out for {DEFAULT_RESOURCE}")
@@ -247,7 +247,7 @@ def gang(value: object) -> bool:
 
 
 def retries(value: object) -> int:
-    """How often a task is tried again."""
+    """Parse a number of retries."""
     return parse_count(as_number(value), least=0, most=MAX_RETRIES)
 
 
@@ -287,7 +287,7 @@ def _job_named(value: object) -> int | str:
 
 
 def condition(value: object) -> Condition:
-    """How a job must have ended."""
+    """Parse the condition of a dependency."""
     known = [each.value for each in Condition]
     text = value.strip().lower() if isinstance(value, str) else value
     if text not in known:
