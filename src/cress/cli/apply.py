@@ -1,4 +1,4 @@
-"""``cress apply``: services, databases and cron jobs as files say."""
+"""``cress apply``: create and update services, databases and cron jobs from files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cress cancel``: jobs that are no longer wanted."""
+"""``cress cancel``: cancel jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cress center``: the center as a program of its own."""
+"""``cress center``: run the center as a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of verbs that do something by themselves: ``cress nodes`` lists, ``cress nodes cordon`` is a verb below."""
+"""Command groups with a default verb: ``cress nodes`` lists, ``cress nodes cordon`` is a verb below."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo as data: who submits what when, what is watched meanwhile, and what must have held at the end."""
+"""The demo as data: the submits, the measurements, and the checks at the end."""
 
 from __future__ import annotations
 

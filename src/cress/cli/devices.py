@@ -77,7 +77,7 @@ def with_devices(
 
 
 def load(node: NodeView) -> str:
-    """The measured load of a node in a line; empty when nobody measures."""
+    """The measured load of a node in a line; empty when it is not measured."""
     if node.load is None:
         return ""
     told = node.load

@@ -17,7 +17,7 @@ BAD_INPUT, NOT_ACCEPTED, INTERRUPTED = 2, 3, 130
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, with a sentence about what became of what was under way."""
+    """Ctrl-C, with a sentence about the state of the operation."""
 
 
 @contextmanager

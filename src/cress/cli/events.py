@@ -1,4 +1,4 @@
-"""``cress events``: what happens on the cluster."""
+"""``cress events``: events of the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cress exec``: a command in a task that runs."""
+"""``cress exec``: run a command in a running task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cress executor``: what runs tasks on a node, as a program of its own."""
+"""``cress executor``: run an executor as a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Services, databases, cron jobs and dags in ``cress job``: what there is to say of them, their tasks, runs and steps."""
+"""Services, databases, cron jobs and dags in ``cress job``: facts, tasks, runs and steps."""
 
 from __future__ import annotations
 

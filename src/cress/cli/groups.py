@@ -1,4 +1,4 @@
-"""``cress groups``: who has how much, and changing it."""
+"""``cress groups``: list and change groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cress hold`` and ``cress release``: jobs that are to wait until somebody says so."""
+"""``cress hold`` and ``cress release``: hold jobs until they are released."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs by name: ``web`` for 5 and ``web.2`` for 5.2, where that is plain."""
+"""Job names in place of ids: ``web`` for 5 and ``web.2`` for 5.2, where unambiguous."""
 
 from __future__ import annotations
 

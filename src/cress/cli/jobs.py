@@ -1,4 +1,4 @@
-"""``cress jobs``: what waits, runs and has finished."""
+"""``cress jobs``: list jobs."""
 
 from __future__ import annotations
 

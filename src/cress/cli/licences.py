@@ -1,4 +1,4 @@
-"""``cress licences``: how many there are, who has some, who waits for some."""
+"""``cress licences``: licences, their users, and the jobs that wait for them."""
 
 from __future__ import annotations
 

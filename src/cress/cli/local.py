@@ -1,4 +1,4 @@
-"""A center and executors as local processes: what ``cress up`` and ``cress demo`` start, watch and stop."""
+"""A center and executors as local processes, for ``cress up`` and ``cress demo``."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ class LocalCluster:
 
 
 def _wait(children: Iterable[_Child], look: Callable[[], _T | None], what: str) -> _T:
-    """Look every few milliseconds until something is seen, while these children live and patience lasts."""
+    """Poll every few milliseconds until the condition holds, a child ends or the time is over."""
     deadline = time.monotonic() + PATIENCE
     while (seen := look()) is None:
         for child in children:

@@ -1,4 +1,4 @@
-"""``cress logs``: what tasks wrote."""
+"""``cress logs``: the output of tasks."""
 
 from __future__ import annotations
 

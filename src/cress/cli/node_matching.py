@@ -1,4 +1,4 @@
-"""``cress nodes --where``: which nodes satisfy a requirement, the best first, and why the others do not."""
+"""``cress nodes --where``: nodes that satisfy a requirement, best first, and why the others do not."""
 
 from __future__ import annotations
 

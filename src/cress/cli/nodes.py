@@ -1,4 +1,4 @@
-"""``cress nodes``: the machines, and keeping work off them."""
+"""``cress nodes``: list, cordon and drain nodes."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def cordon(
     as_json: Json = False,
     data: Data = None,
 ) -> None:
-    """Keep new tasks off a node; those that run there go on."""
+    """Exclude a node from new tasks; running tasks go on."""
     with told("nodes cordon"):
         with connect(data) as client:
             node = client.cordon(name, reason)
@@ -138,7 +138,7 @@ def uncordon(name: Name, as_json: Json = False, data: Data = None) -> None:
 
 @app.command()
 def forget(name: Name, as_json: Json = False, data: Data = None) -> None:
-    """Say that a node is dead: what it ran is lost and runs elsewhere.
+    """Declare a node dead: its tasks are lost and run elsewhere.
 
     Only when that is certain: tasks that go on there would run twice. The node is a new one when it comes back.
     """
@@ -233,7 +233,7 @@ def task_row(task: NodeTask) -> list[Cell]:
 
 
 def _ports(node: NodeView) -> str:
-    """The ports that somebody has on a node."""
+    """The foreign ports of a node."""
     given = sorted(number for task in node.tasks for number in task.ports.values())
     parts = [("of tasks: ", given), ("of others: ", node.ports_seen)]
     return "; ".join(name + " ".join(map(str, numbers)) for name, numbers in parts if numbers)

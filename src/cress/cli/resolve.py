@@ -1,4 +1,4 @@
-"""``cress resolve``: where the running tasks of a job are, by its name."""
+"""``cress resolve``: the places of running tasks by job name."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class _Waiting:
         self._told = ""
 
     def tell(self, tasks: Sequence[TaskView]) -> None:
-        """Say the reason once it has lasted, and again when it is another one."""
+        """Print the reason once it has lasted for a while, and again when it changes."""
         if time.monotonic() < self._at or any(task.state != "waiting" for task in tasks):
             return
         self._at = time.monotonic() + TELL_AFTER

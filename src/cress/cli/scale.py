@@ -1,4 +1,4 @@
-"""``cress scale`` and ``cress resume``: another task count; a dag from where it failed."""
+"""``cress scale`` and ``cress resume``: change the task count of a service; resume a failed dag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cress schema``: what a job file may have in it, for editors and programs."""
+"""``cress schema``: the JSON Schema of job files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cress store``: whether what a center keeps is whole, copies of it, and the way back from one."""
+"""``cress store``: check, back up and restore the store of a center."""
 
 from __future__ import annotations
 

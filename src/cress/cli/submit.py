@@ -1,4 +1,4 @@
-"""``cress submit``: job files to the center."""
+"""``cress submit``: submit job files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cress up``: a whole cluster on this machine, as long as this program runs."""
+"""``cress up``: a whole cluster on this machine while this program runs."""
 
 from __future__ import annotations
 

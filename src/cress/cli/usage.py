@@ -1,4 +1,4 @@
-"""``cress usage``: what groups used over time."""
+"""``cress usage``: the usage of groups over time."""
 
 from __future__ import annotations
 

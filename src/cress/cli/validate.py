@@ -1,4 +1,4 @@
-"""``cress validate``: what is wrong with job files, as far as that is known without a center."""
+"""``cress validate``: check job files without a center."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handles for asyncio: the same as ``handles``, as coroutines."""
+"""Handles for asyncio: ``handles`` as coroutines."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class AsyncJobHandle(Handle):
             running.close()
 
     async def scale(self, tasks: int) -> JobView:
-        """Make the task count of a service or database another one."""
+        """Change the task count of a service or database."""
         return await arun(retried(calls.scale(self.id, tasks), self._budget), self._http)
 
     async def members(self) -> list[AsyncJobHandle]:

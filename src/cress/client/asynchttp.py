@@ -1,4 +1,4 @@
-"""Calls to a center for asyncio: the same as ``http``, without its methods."""
+"""HTTP calls to a center for asyncio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``AsyncClient.map``: the same as ``mapping`` for asyncio."""
+"""``AsyncClient.map``: ``mapping`` for asyncio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bundle: functions on their way as one array job, a task for each chunk, from the payload to the last result."""
+"""Bundles: function calls as one array job, one task for each chunk."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _give_up(bundle: Bundle, view: JobView) -> Operation[list[Part]]:
 
 
 def died(bundle: Bundle, view: JobView, budget: RetryBudget) -> Operation[list[Part]]:
-    """Chunks whose tasks will not be tried again."""
+    """Return the results of chunks whose tasks failed and are not retried."""
     if not view.tasks.failed:
         return []
     tasks = yield from operations.tasks(view.id, "failed", budget)
@@ -185,7 +185,7 @@ def end(bundle: Bundle, budget: RetryBudget) -> Operation[None]:
 
 
 def settled(outcome: CallResult) -> CallResult:
-    """The outcome as it is raised here: with the traceback of the task as its cause."""
+    """Return the result as it is raised here: with the traceback of the task as its cause."""
     error = outcome.error
     if isinstance(error, Lost):
         error = RemoteError(str(error))

@@ -1,4 +1,4 @@
-"""The calls of the center's API as values: what is sent, and what the answer is read as. No connection is needed here.
+"""Calls of the center's API as values: the request and the type of the answer. No connection is needed.
 
 Whoever has one carries them out, waiting or not: ``http.Client`` and ``asynchttp.AsyncHttp``.
 """
@@ -73,7 +73,7 @@ def submit(jobs: Sequence[Mapping[str, object]], key: str = "", *, dry_run: bool
 
 
 def apply(jobs: Sequence[Mapping[str, object]], *, dry_run: bool = False) -> Call[AppliedJobs]:
-    """Make services, databases and cron jobs what these say."""
+    """Create or update services, databases and cron jobs."""
     return Call(AppliedJobs, "POST", "/v1/apply", body={"jobs": list(jobs), "dry_run": dry_run})
 
 
@@ -119,7 +119,7 @@ def signal(id: int, signal: str, task: int | None = None) -> Call[JobView]:
 
 
 def scale(id: int, tasks: int) -> Call[JobView]:
-    """Make the task count of a service or database another one."""
+    """Change the task count of a service or database."""
     return Call(JobView, "POST", f"/v1/jobs/{id}/scale", body={"tasks": tasks})
 
 

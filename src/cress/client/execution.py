@@ -1,4 +1,4 @@
-"""A command in a running task, from the side of whoever asked for it."""
+"""A command in a running task, seen from the client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The thread behind ``Executor``: it gathers calls into bundles, sends these, and brings what comes back to the futures."""
+"""The thread behind ``Executor``: gathers calls into bundles, submits them, and sets the results of the futures."""
 
 from __future__ import annotations
 

@@ -109,12 +109,12 @@ def write_outcomes(file: BinaryIO, outcomes: Iterable[CallResult], dump: Callabl
 
 
 def write_broken(file: BinaryIO, sentence: str, trace: str) -> None:
-    """Write that a whole chunk came to nothing, for a reason that will not pass."""
+    """Write that a whole chunk failed permanently."""
     _frame(file, BROKEN, (sentence, trace), lambda value, where: pickle.dump(value, where, PROTOCOL))
 
 
 def raised(error: BaseException, note: str = "") -> CallResult:
-    """The outcome of an exception, without the frames of Cress."""
+    """Return the result of an item that raised, without the stack frames of Cress."""
     shown = error.__traceback__.tb_next if error.__traceback__ is not None and not note else error.__traceback__
     text = "".join(traceback.format_exception(type(error), error, shown or error.__traceback__))
     if note:

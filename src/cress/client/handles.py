@@ -123,7 +123,7 @@ class JobHandle(Handle):
             return executed(running, stdin)
 
     def scale(self, tasks: int) -> JobView:
-        """Make the task count of a service or database another one."""
+        """Change the task count of a service or database."""
         return run(retried(calls.scale(self.id, tasks), self._budget), self._http)
 
     def members(self) -> list[JobHandle]:

@@ -1,4 +1,4 @@
-"""The center's API as methods: one for each call, typed by the views of ``protocol``."""
+"""The center's API as methods, one for each call, typed by the views of ``protocol``."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ class Client:
         return self.ask(calls.node(name))
 
     def cordon(self, name: str, reason: str = "") -> NodeView:
-        """Keep new tasks off a node; those that run there go on."""
+        """Exclude a node from new tasks; running tasks go on."""
         return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/cordon", body={"reason": reason})
 
     def uncordon(self, name: str) -> NodeView:
@@ -245,7 +245,7 @@ class Client:
         return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/uncordon", body={"reason": ""})
 
     def forget(self, name: str) -> NodeView:
-        """Say that a node is dead: what it ran is lost and runs elsewhere. How the node was."""
+        """Declare a node dead: its tasks are lost and run elsewhere. How the node was."""
         return self._call(NodeView, "POST", f"/v1/nodes/{quote(name, safe='')}/forget", body={})
 
     def drain(self, name: str, deadline: float, reason: str = "") -> NodeView:

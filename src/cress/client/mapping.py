@@ -1,4 +1,4 @@
-"""``Client.map``: a function over items, its results in order or as they come."""
+"""``Client.map``: apply a function to items, with results in order or as they arrive."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def submit(jobs: Sequence[JobFile | Mapping[str, object]], key: str, budget: Ret
 def apply(
     jobs: Sequence[JobFile | Mapping[str, object]], budget: RetryBudget, *, dry_run: bool
 ) -> Operation[list[AppliedJob]]:
-    """Make services, databases and cron jobs what these say."""
+    """Create or update services, databases and cron jobs."""
     page = yield from retried(calls.apply([mapping_of(job) for job in jobs], dry_run=dry_run), budget)
     return list(page.jobs)
 
@@ -67,7 +67,7 @@ def result(id: int, timeout: float | None, budget: RetryBudget) -> Operation[Job
 
 
 def failure(view: JobView, budget: RetryBudget, failed: Sequence[TaskView] | None = None) -> Operation[JobFailed]:
-    """Why a job did not succeed; ``failed``: the first tasks of it that failed, if these are known."""
+    """Return why a job did not succeed; ``failed``: its first failed tasks, if known."""
     if view.type in {"dag", "cron"}:
         return (yield from _failed_member(view, budget))
     if failed is None:
@@ -88,7 +88,7 @@ def failure(view: JobView, budget: RetryBudget, failed: Sequence[TaskView] | Non
 
 
 def _failed_member(view: JobView, budget: RetryBudget) -> Operation[JobFailed]:
-    """Why a dag did not succeed: its first step that did not."""
+    """Return why a dag did not succeed: its first failed step."""
     steps = yield from jobs({"family": view.id, "state": "failed"}, MOST_FAILED, budget)
     counts = f": {view.reason}" if view.reason else ""
     head = f"job {view.id} ({view.name}) {view.state}{counts}"
@@ -109,7 +109,7 @@ def _how(attempt: AttemptView) -> str:
 
 
 def _tail(id: int, task: int, attempt: int, budget: RetryBudget) -> Operation[str]:
-    """The last lines that an attempt wrote to stderr; nothing when these cannot be read any more."""
+    """Return the last lines that an attempt wrote to stderr; empty if they are not kept any more."""
     kept = b""
     try:
         call = calls.logs(id, task, "stderr", 0, follow=False, attempt=attempt)

@@ -1,4 +1,4 @@
-"""Packing functions for their tasks: what is written, and which part of it is to blame when it cannot be pickled."""
+"""Packing of functions and arguments for tasks, with errors that name the part that cannot be pickled."""
 
 from __future__ import annotations
 

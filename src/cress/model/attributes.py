@@ -1,4 +1,4 @@
-"""Attributes of nodes: how labels are written, and what may be called what.
+"""Attributes of nodes: their names, and labels as text.
 
 Names are read without regard to capitals, ``_`` and ``-``, as everywhere in the constraint language (design note 0005).
 """
@@ -29,7 +29,7 @@ _HINT = "NAME=VALUE, such as zone=eu, ssd=true or slots=4"
 
 
 def plain(name: str) -> str:
-    """The name without what is disregarded in names."""
+    """Return the normalized form of a name: without capitals, ``_`` and ``-``."""
     return name.lower().replace("_", "").replace("-", "")
 
 

@@ -1,4 +1,4 @@
-"""The devices of a node as people write them: ``disks``, ``devices`` and ``data`` of a file (docs/devices.md).
+"""Device files: ``disks``, ``devices`` and ``data`` of a node (docs/devices.md).
 
 A reader of YAML hands its mapping over, and says on which line something stands; every mistake is told with its place.
 """

@@ -1,4 +1,4 @@
-"""Devices of nodes: what a node may have, the amounts and the facts that they stand for (design note 0007)."""
+"""Devices of nodes, and the amounts and attributes that follow from them (design note 0007)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def facts_of(devices: Iterable[Device]) -> dict[str, Value]:
 
 
 def called(kind: str) -> str:
-    """A kind of device as people read it: GPU, FPGA, Accelerator."""
+    """Return the displayed name of a kind of device: GPU, FPGA, Accelerator."""
     return kind.upper() if len(kind) <= 4 else kind.capitalize()
 
 
@@ -101,12 +101,12 @@ def devices_of(node: Node, dimensions: Dimensions) -> tuple[Device, ...]:
 
 
 def written(devices: Iterable[Allocated]) -> tuple[str, ...]:
-    """Devices as they are kept with a finished attempt: ``gpu:0``, of a part ``gpu:0:460``, a shared disk ``disk:sda:0``."""
+    """Format devices for the record of an attempt: ``gpu:0``, a part as ``gpu:0:460``, a shared disk as ``disk:sda:0``."""
     return tuple(f"{each.kind}:{each.id}" + (f":{each.amount}" if each.amount != WHOLE else "") for each in devices)
 
 
 def read_back(text: str) -> Allocated:
-    """The opposite of ``written``, of one device."""
+    """Parse one device as ``written`` formats it."""
     kind, _, rest = text.partition(":")
     name, _, amount = rest.partition(":")
     return Allocated(kind, name, int(amount) if amount else WHOLE)

@@ -1,4 +1,4 @@
-"""The one error that bad input raises: what was wrong, where, and what would be right."""
+"""Errors of bad input: what is wrong, where, and what would be right."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class InputError(ValueError):
 
 
 class NotAccepted(InputError):
-    """Input that is well-formed and still refused: by rights, or by what the cluster could ever do."""
+    """Well-formed input that is refused: the user lacks the right, or the cluster can never fulfil it."""
 
     def at(self, *, file: str = "", line: int = 0, field: str = "") -> NotAccepted:
         """Return a copy of the error with the place filled in where it was unknown."""
@@ -70,7 +70,7 @@ class InputErrors(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something about an input that a person should know and that does not keep it from being used."""
+    """A remark about an input that is accepted."""
 
     what: str
     hint: str = ""

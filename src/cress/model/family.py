@@ -33,7 +33,7 @@ class _Spec(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=T
 
 
 class Service(_Spec, frozen=True):
-    """Kept at its task count. Its members are one job for each task.
+    """A job that is kept at its task count. Each task is one member.
 
     ``checked``: its runs have a check of readiness, else a task is ready ``ready_after`` µs after its start. An update
     takes at most ``max_unavailable`` tasks out at once; a new version of which a task is not ready ``update_timeout`` µs
@@ -72,7 +72,7 @@ class Cron(_Spec, frozen=True):
 
 
 class Dag(_Spec, frozen=True):
-    """Steps that come after each other: its members are jobs of the same submit, named in ``steps``, in their order.
+    """Steps that depend on each other. Its members are jobs of the same submit, named in ``steps``, in their order.
 
     ``resumed`` is the dag whose successful steps were left out; 0: none.
     """

@@ -1,4 +1,4 @@
-"""Groups: tenants with a guaranteed quota, users and policies (source G)."""
+"""Groups: tenants with a guaranteed quota, users and policies (G)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_GROUP_NAME_LENGTH = 64
 
 
 class SchedPolicy(Enum):
-    """The order of the jobs inside a group (algorithms §4)."""
+    """The order of the jobs inside a group (G, E)."""
 
     FIFO = "FIFO"
     PRIORITY = "Priority"
@@ -41,7 +41,7 @@ class Quota(msgspec.Struct, frozen=True):
 
 
 class QuotaWindow(msgspec.Struct, frozen=True):
-    """A part of the week with a quota of its own.
+    """A part of the week in which another quota holds.
 
     ``days`` are 0 (Monday) … 6; ``start`` and ``end`` are minutes of the local day; a window whose end is not
     after its start crosses midnight and belongs to the day on which it starts.

@@ -1,4 +1,4 @@
-"""Jobs: what a user submits, to exactly one group."""
+"""Jobs: units of submission, each in exactly one group."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Condition(Enum):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One job as the center sees it.
+    """A job as the center sees it.
 
     ``id`` is unique for ever and increases with submission; ``request`` is what one task needs; a ``gang``
     (IssueAsWhole) starts all its tasks at once or none; a higher ``priority`` goes first; ``time_limit`` is
@@ -96,5 +96,5 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def counted_as(self) -> int:
-        """The id of the job as which its tasks count: that of its service or database, else its own."""
+        """Return the id under which its tasks are counted: that of its service or database, else its own."""
         return self.family if self.family > 0 and self.type in (JobType.SERVICE, JobType.DATABASE) else self.id

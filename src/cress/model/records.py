@@ -1,4 +1,4 @@
-"""Records of finished work: what is kept of attempts and jobs when the scheduler has done with them."""
+"""Records of finished jobs and attempts."""
 
 from __future__ import annotations
 

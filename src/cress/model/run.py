@@ -40,7 +40,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The part of a job that the scheduler does not look at; the same for all its tasks.
+    """The part of a job that the scheduler does not need; common to all its tasks.
 
     ``command`` is the program and its arguments; a shell command is ``("/bin/sh", "-c", text)``. ``environment``
     is added to the executor's own, minus what is secret. ``directory`` is where the task starts; empty: a directory

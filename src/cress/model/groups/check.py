@@ -1,4 +1,4 @@
-"""Quotas against the cluster: what is refused, what draws a warning, and the default group (algorithms §1)."""
+"""Checks of quotas against the cluster: errors, warnings, and the default group (G)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIELD = "ResourceQuota"
 
 @dataclass(frozen=True, slots=True)
 class QuotaCheck:
-    """Quotas that this cluster can never give, and sums that it cannot give at once."""
+    """Quotas larger than the cluster, and sums of quotas larger than the cluster."""
 
     errors: tuple[InputError, ...]
     warnings: tuple[Note, ...]
@@ -74,7 +74,7 @@ def check_quotas(
 
 
 def default_group(capacity: ResourceVector, node_count: int, options: Options, *, dimensions: Dimensions) -> Group:
-    """The group for jobs that name none: ``default_group_quota`` of the cluster in whole cores or servers, at least 1."""
+    """Return the default group: ``default_group_quota`` of the cluster in whole cores or servers, at least 1."""
     scale = SCALE[options.accounting]
     total = capacity[dimensions.index["cpu"]] if options.accounting == CPU else node_count * scale
     whole = int(_exact(options.default_group_quota) * total) // scale
@@ -117,7 +117,7 @@ def _amounts(quota: Quota) -> tuple[tuple[str, int], ...]:
 
 
 def _shortage(quota: Quota, totals: Mapping[str, _Total]) -> _Total | None:
-    """The first thing of which the quota is more than there is."""
+    """Return the first unit in which the quota exceeds the total."""
     return next((totals[name] for name, amount in _amounts(quota) if amount > totals[name].amount), None)
 
 
@@ -138,7 +138,7 @@ class _Peak:
 
 
 def _peaks(groups: Sequence[Group], totals: Mapping[str, _Total]) -> list[_Peak]:
-    """One peak above the capacity for each thing that is short.
+    """Return the highest peak above the capacity in each unit that is short.
 
     Servers and amounts are held against each other by their share of the cluster: a group with a quota of half the
     servers may fill half of every dimension.

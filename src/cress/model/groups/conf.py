@@ -1,4 +1,4 @@
-"""``Group.conf``: the groups as a text, read as a whole and written back (source G; algorithms §1).
+"""``Group.conf``: reading and writing the file of groups (G).
 
 Blocks of ``Keyword: value`` lines with blank lines between them, ``#`` comments; keywords, policies and units in any
 case. Reading finds every mistake of the file before it complains, and a file with a mistake yields nothing.

@@ -1,4 +1,4 @@
-"""The value of ``ResourceQuota``: a number, a vector, or a timetable of them (source G; algorithms §1 and §3).
+"""The value of ``ResourceQuota``: a number, a vector, or a timetable of them (G).
 
 ``10; 07:30-09:00 = 20; Mon-Fri 17:30-19:30 = 20``: first the quota that holds otherwise, then windows of the local
 week, each with its own. A window whose end is not after its start ends on the next day; days are those on which it

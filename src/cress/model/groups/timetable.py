@@ -1,4 +1,4 @@
-"""The quota timetable of a group: which quota is in force, and when that changes next (source G, last section).
+"""Quota timetables: the quota in force at a time, and its next change (G, last section).
 
 Windows are times of the local wall clock. A window belongs to the days on which it starts; where windows overlap
 the last written wins. When clocks are put forward, the skipped minutes do not happen; when they are put back, the

@@ -25,7 +25,7 @@ _NO_COMMAND: tuple[str, ...] = ()
 
 
 def check(value: object) -> Check:
-    """A check. Whether its ports are those of the job says ``port_of_check``."""
+    """Parse a check; ``port_of_check`` checks its port against those of the job."""
     reader = Reader(mapping_of(value, _HINT), CHECK_KEYS)
     given = [key for key in WAYS if key in reader.given]
     if len(given) != 1:

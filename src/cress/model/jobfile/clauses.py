@@ -21,7 +21,7 @@ _JOB = re.compile(r"(?:[^\s\"'=&|()/]+/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class ClauseText(msgspec.Struct, frozen=True, array_like=True):
-    """A text of the language, and the ``field`` of the job file that it stands for.
+    """A text of the constraint language made from the ``field`` of a job file.
 
     Where the ``text`` was made of what somebody ``wrote``, ``copied`` says which parts of it are his own: where each
     begins in the text, where in what he wrote, and its length.
@@ -120,7 +120,7 @@ exclusive_disk = partial(_truth_clause, "ExclusiveDisk", "each task gets a whole
 
 
 def _made(place: str, wrote: str, before: str, head: str, after: str, tail: str) -> ClauseText:
-    """A text made of a part ``head`` of what was written, something before and after it, and the ``tail`` of it."""
+    """Build a text from the part ``head`` of the original, text around it, and the ``tail`` of the original."""
     copied = [(len(before), wrote.find(head), len(head))] if head else []
     text = before + head + after
     if tail:
@@ -155,7 +155,7 @@ def _filled(text: str, hint: str) -> str:
 
 
 def _inner(place: str, text: str) -> ClauseText:
-    """Without the angle brackets that the source paper writes round a whole requirement or rank."""
+    """Strip the angle brackets that the paper (E) writes round a requirement or rank."""
     stripped = text.strip()
     if stripped.startswith("<") and stripped.endswith(">"):
         return _made(place, text, "", stripped[1:-1].strip(), "", "")
@@ -172,6 +172,6 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _without(text: str, attribute: str, operator: str) -> str:
-    """The value alone, of one that was written with its attribute as in the source: ``ExclusiveDisk = True``."""
+    """Strip the attribute from a value that is written as in the paper: ``ExclusiveDisk = True``."""
     name = "[_-]?".join(re.findall("[A-Z][a-z]*", attribute))
     return re.sub(rf"^{name}\s*{operator}\s*", "", text, count=1, flags=re.IGNORECASE).strip()

@@ -1,4 +1,4 @@
-"""Dags in a job file: one job for the whole, and one for each step, which comes after others."""
+"""Dags in a job file: one job for the dag, and one for each step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_STEPS: dict[str, Mapping[str, object]] = {}
 
 
 class _Step(msgspec.Struct):
-    """A step as it was written: what it comes after, and whether those behind it go on when it fails."""
+    """A step as written: its dependencies, and whether later steps go on when it fails."""
 
     name: str
     after: tuple[tuple[str, Condition | None], ...]
@@ -137,7 +137,7 @@ def _named(value: object) -> str:
 
 
 def _wrong_order(steps: Sequence[_Step]) -> list[InputError]:
-    """Steps that are not there, and steps that come after themselves."""
+    """Find dependencies on unknown steps, and circles."""
     names = {step.name for step in steps}
     errors = [
         InputError(f"there is no step {each}", hint=one_of(each, sorted(names)), field=f"{step.name}.after")

@@ -1,4 +1,4 @@
-"""The directory of a job that names none, before it is sent: that of whoever submits it."""
+"""The default directory of a job: the current one of the user who submits it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a mapping that people wrote, value by value: every mistake is kept, none ends the reading.
+"""Reader of a mapping, value by value, that collects all mistakes instead of stopping at the first.
 
 Keys are read without regard to capitals, ``_`` and ``-``: ``time_limit``, ``TimeLimit`` and ``time-limit`` are one.
 """
