@@ -30,7 +30,7 @@ IMAGE = 256 * 2**20
 MEGABYTES = 48
 TASKS = 2
 GROUPS = Path("/sys/fs/cgroup/blkio")
-# An image in memory is no disk that others use, too.
+# An image in memory is not a disk that others use, too.
 MEMORY = "/dev/shm"  # noqa: S108
 PATIENCE = 300
 # A disk that two share gives each half, but the one with a disk for itself waits for processors as well.

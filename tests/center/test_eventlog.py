@@ -218,7 +218,7 @@ def test_damage_in_the_middle_is_told_with_its_place(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"is damaged at byte \d+ \(what comes before can be read\)"):
         list(read(path).raw())
     path.write_bytes(b"something else")
-    with pytest.raises(InputError, match="is no file of an event log"):
+    with pytest.raises(InputError, match="is not a file of an event log"):
         read(path)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read(tmp_path / "00000009.events")

@@ -138,7 +138,7 @@ BAD = [
     ('{"command": ["a\\u0000b"]}', "a zero byte"),
     ('{"command": ["a"], "environment": {"A=B": ""}}', "no name of a variable"),
     ('{"command": ["a"], "environment": {"CRESS_TOKEN": ""}}', "no name of a variable"),
-    ('{"command": ["a"], "terminal": [-1, 4]}', "-1 × 4 is no size of a terminal"),
+    ('{"command": ["a"], "terminal": [-1, 4]}', "-1 × 4 is not a size of a terminal"),
     (json.dumps({"command": ["x" * 70_000]}), "a command of 70000 bytes"),
     (json.dumps({"command": ["\ud800"]}), "a message cannot be read"),
     (b"bytes", "the first message is a text"),

@@ -182,9 +182,9 @@ def test_as_whom() -> None:
     [
         (["nn:8020"], "'nn:8020' says of no namenode where it is asked"),
         (["=http://x"], "'=http://x' says of no namenode where it is asked"),
-        (["nn=ftp://x"], "'ftp://x' is no address of WebHDFS"),
-        (["nn=http://x:99999"], "'http://x:99999' is no address of WebHDFS"),
-        (["nn=http://x/webhdfs/v1"], "'http://x/webhdfs/v1' is no address of WebHDFS"),
+        (["nn=ftp://x"], "'ftp://x' is not an address of WebHDFS"),
+        (["nn=http://x:99999"], "'http://x:99999' is not an address of WebHDFS"),
+        (["nn=http://x/webhdfs/v1"], "'http://x/webhdfs/v1' is not an address of WebHDFS"),
         (["nn=http://x", "NN=http://y"], "nn is there twice"),
     ],
 )

@@ -26,17 +26,17 @@ def test_a_file_says_how_many_there_are(text: str, found: tuple[tuple[str, int],
 
 MISTAKES = {
     "": "f: there are no licences in it (licences: with how many there are of each",
-    "[matlab]": "f:1: is no mapping (licences: with",
+    "[matlab]": "f:1: is not a mapping (licences: with",
     "matlab: 5": "f:1: matlab: is not known (licences: with",
     "licence: {a: 1}": "f:1: licence: is not known (did you mean licences?)",
-    "licences: [matlab]": "f:1: licences: is no mapping (how many there are of each: {matlab: 5})",
+    "licences: [matlab]": "f:1: licences: is not a mapping (how many there are of each: {matlab: 5})",
     "licences: {a: 1}\nlicences: {b: 1}": "f:2: licences: is given twice",
     "licences:\n  a: 1\n  a: 2": "f:3: licences.a: is given twice (each licence once)",
-    "licences:\n  mat lab: 1": "f:2: licences.mat lab: 'mat lab' is no name of a licence (letters, digits, `_` and `-`",
+    "licences:\n  mat lab: 1": "f:2: licences.mat lab: 'mat lab' is not a name of a licence (letters, digits, `_` and `-`",
     f"licences:\n  {'a' * 65}: 1": f"f:2: licences.{'a' * 65}: 'aaa",
     "licences:\n  a: -1": "f:2: licences.a: '-1' is",
-    "licences:\n  a: [1]": "f:2: licences.a: is no number (how many there are, 0 or more)",
-    "licences:\n  a: many\n  b: 2.5\n": "f:2: licences.a: 'many' is no whole number",
+    "licences:\n  a: [1]": "f:2: licences.a: is not a number (how many there are, 0 or more)",
+    "licences:\n  a: many\n  b: 2.5\n": "f:2: licences.a: 'many' is not a whole number",
     "licences: {a: 1": "f:1: is no YAML: ",
 }
 

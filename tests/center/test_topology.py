@@ -45,23 +45,23 @@ def test_names_are_names_whatever_yaml_makes_of_them() -> None:
 
 MISTAKES = {
     "": "t: there are no racks in it (racks: with a name for each rack (docs/executor.md))",
-    "[r1]": "t:1: is no mapping (racks: with",
+    "[r1]": "t:1: is not a mapping (racks: with",
     "rack: {}": "t:1: rack: is not known (racks: with",
-    "racks: [r1]": "t:1: racks: is no mapping (a name for each rack, such as r1: {neighbours: r2})",
+    "racks: [r1]": "t:1: racks: is not a mapping (a name for each rack, such as r1: {neighbours: r2})",
     "racks:\n  r1: {}\nracks:\n  r2: {}": "t:3: racks: is given twice",
-    "racks:\n  r 1: {}": "t:2: racks: 'r 1' is no name of a rack",
+    "racks:\n  r 1: {}": "t:2: racks: 'r 1' is not a name of a rack",
     "racks:\n  r1: {}\n  r1: {}": "t:3: racks.r1: is given twice (each rack once)",
-    "racks:\n  r1: web-1": "t:2: racks.r1: is no mapping (neighbours: and nodes:, both may be left out)",
+    "racks:\n  r1: web-1": "t:2: racks.r1: is not a mapping (neighbours: and nodes:, both may be left out)",
     "racks:\n  r1:\n    neighbors: r1": "t:3: racks.r1.neighbors: is not known (did you mean neighbours?)",
     "racks:\n  r1: {neighbours: r1}": "t:2: racks.r1.neighbours: r1 is no neighbour of itself",
     "racks:\n  r1: {neighbours: s9}": "t:2: racks.r1.neighbours: there is no rack 's9' in this file (an entry of its own",
     "racks:\n  rack1:\n    neighbours:\n    - rack1x\n    - [a]\n": (
         "t:4: racks.rack1.neighbours: there is no rack 'rack1x' in this file (did you mean rack1?)\n"
-        "t:5: racks.rack1.neighbours: is no name (a list of names, such as [r2, r3])"
+        "t:5: racks.rack1.neighbours: is not a name (a list of names, such as [r2, r3])"
     ),
-    "racks:\n  r1:\n    nodes: web-[9-3]": "t:3: racks.r1.nodes: 'web-[9-3]' is no range (from the lower to the higher",
-    "racks:\n  r1:\n    nodes: web-[1-9999999]": "t:3: racks.r1.nodes: 'web-[1-9999999]' is no range",
-    "racks:\n  r1:\n    nodes: web-[a-b]": "t:3: racks.r1.nodes: 'web-[a-b]' is no name of a node (web-7, or several: web-[1-20])",
+    "racks:\n  r1:\n    nodes: web-[9-3]": "t:3: racks.r1.nodes: 'web-[9-3]' is not a range (from the lower to the higher",
+    "racks:\n  r1:\n    nodes: web-[1-9999999]": "t:3: racks.r1.nodes: 'web-[1-9999999]' is not a range",
+    "racks:\n  r1:\n    nodes: web-[a-b]": "t:3: racks.r1.nodes: 'web-[a-b]' is not a name of a node (web-7, or several: web-[1-20])",
     "racks:\n  r1: {nodes: n1}\n  r2:\n    nodes: n1": "t:4: racks.r2.nodes: node n1 stands in rack r1 already",
     "racks:\n\tr1: {}": "t:2: is no YAML: ",
     "racks: {}\n---\nracks: {}": "t:3: has more than one document",

@@ -116,19 +116,25 @@ def test_verbs_with_verbs_below_tell_the_options_of_the_one_that_is_meant_by_its
         ),
         (["usage", "--last", "soon"], "cress usage: --last: "),
         (["nodes", "drain", "n1", "--deadline", "x"], "cress nodes drain: --deadline: "),
-        (["events", "--job", "x"], "cress events: 'x' is no id of a job (a number such as 12"),
+        (["events", "--job", "x"], "cress events: 'x' is not an id of a job (a number such as 12"),
         (
             ["center", *ANYWHERE, "--history", "x"],
-            "cress center: --history: 'x' is no address of a database (such as postgres",
+            "cress center: --history: 'x' is not an address of a database (such as postgres",
         ),
         (["center", "--keep-history", "x"], "cress center: --keep-history: "),
-        (["executor", "--center", "http://x"], "cress executor: --center: 'http://x' is no address of a center (ws://"),
+        (
+            ["executor", "--center", "http://x"],
+            "cress executor: --center: 'http://x' is not an address of a center (ws://",
+        ),
         (["center", *ANYWHERE, "--option", "grase=3s"], "cress center: "),
         (
             ["executor", "--center", "ws://x", "--label", "ssd"],
-            "cress executor: --label: 'ssd' is no label (NAME=VALUE",
+            "cress executor: --label: 'ssd' is not a label (NAME=VALUE",
         ),
-        (["executor", "--center", "ws://x", "--ports", "9-1"], "cress executor: --ports: '9-1' is no range of ports"),
+        (
+            ["executor", "--center", "ws://x", "--ports", "9-1"],
+            "cress executor: --ports: '9-1' is not a range of ports",
+        ),
         (["center", "--topology", "/nowhere"], "cress center: /nowhere: cannot be read: No such file or directory"),
     ],
 )

@@ -57,8 +57,12 @@ REFUSED = [
         "# nothing\n---\n",
         ": there is no job in it (key: value for each property of a job, at least command: …)",
     ),
-    ("a word", "\nhello", ":2: 'hello' is no job (key: value for each property of a job, at least command: …)"),
-    ("a list in a list", "- - a", ":1: a list is no job (key: value for each property of a job, at least command: …)"),
+    ("a word", "\nhello", ":2: 'hello' is not a job (key: value for each property of a job, at least command: …)"),
+    (
+        "a list in a list",
+        "- - a",
+        ":1: a list is not a job (key: value for each property of a job, at least command: …)",
+    ),
     ("a key twice", "command: a\ntasks: 1\ncommand: b", ":3: command is given twice (it stands on line 1 already)"),
     ("a tab", "command: a\nresource:\n\tcpu: 1", ":3: a tab cannot indent YAML (use spaces)"),
     (
@@ -78,8 +82,8 @@ REFUSED = [
         "command: !!python/object:os.system x",
         ":1: python/object:os.system means nothing here (texts and numbers)",
     ),
-    ("no text", b"\x7fELF\xff\xfe\x00", ": is no text (YAML or JSON in UTF-8)"),
-    ("a zero byte", "command: a\0", ": is no text (YAML or JSON in UTF-8)"),
+    ("no text", b"\x7fELF\xff\xfe\x00", ": is not a text (YAML or JSON in UTF-8)"),
+    ("a zero byte", "command: a\0", ": is not a text (YAML or JSON in UTF-8)"),
     ("too deep", "[" * 5000, ": has too many levels (fewer brackets within brackets)"),
 ]
 

@@ -76,7 +76,8 @@ def test_a_token_that_others_may_read_or_write_is_refused(tmp_path: Path, mode: 
 
 
 @pytest.mark.parametrize(
-    ("token", "what"), [("", "there is no token in"), ("two words", "is no token"), ("\N{SNOWMAN}", "is no token")]
+    ("token", "what"),
+    [("", "there is no token in"), ("two words", "is not a token"), ("\N{SNOWMAN}", "is not a token")],
 )
 def test_a_file_without_a_token(tmp_path: Path, token: str, what: str) -> None:
     with pytest.raises(InputError, match=what):

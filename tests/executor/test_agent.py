@@ -304,7 +304,7 @@ def test_a_second_agent_of_a_directory_is_refused(start: Start, above: Center, t
 def test_an_address_that_is_none_is_refused(start: Start) -> None:
     code, said = start(center_url="http://somewhere").ended()
     assert code == 3
-    assert "'http://somewhere' is no address of a center (ws://host:port)" in said
+    assert "'http://somewhere' is not an address of a center (ws://host:port)" in said
 
 
 def test_a_damaged_journal_ends_the_agent_with_its_sentence(start: Start, tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(
         1: (Run(job=1, command=("no-such-command",), runtime="container"), "command not found: no-such-command"),
         2: (Run(job=2, command=("true",), runtime="container", directory="/no/such"), "directory /no/such does not exist on this node, or not in containers there"),
         3: (Run(job=3, command=("true",), runtime="container", directory=str(tmp_path / "here")), f"directory {tmp_path}/here does not exist on this node, or not in containers there"),
-        4: (Run(job=4, command=("true",), runtime="container", root="/no/such"), "root /no/such does not exist on this node, or is no folder"),
+        4: (Run(job=4, command=("true",), runtime="container", root="/no/such"), "root /no/such does not exist on this node, or is not a folder"),
         5: (Run(job=5, command=("true",), runtime="container", run_as="nobody-here"), "account nobody-here does not exist on this node (run_as)"),
         6: (Run(job=6, command=("true",), root="/srv"), "a root folder of the job's own needs runtime: container"),
     }  # fmt: skip

@@ -288,7 +288,7 @@ def test_archives_do_not_lead_out(
     evil_tar(tmp_path / "evil.tar", info)
     end = client.run(shell("true", files=(File(source=f"{tmp_path}/evil.tar", path="x", unpack=True),)), 5)
     assert end.cause is Cause.FILES
-    assert end.error.endswith(f"the archive has a member that leads out of it or is no file: {info.name}")
+    assert end.error.endswith(f"the archive has a member that leads out of it or is not a file: {info.name}")
     assert not (parent.directory / "attempts/5/work/x").exists()
 
 

@@ -138,7 +138,7 @@ class Faults:
             node.kill_agent()
 
     def take_port(self) -> None:
-        """On some nodes, somebody who is no task has a port for a while that tasks like."""
+        """On some nodes, somebody who is not a task has a port for a while that tasks like."""
         world = self.world
         port = world.random.choice((80, DYNAMIC_PORTS[0]))
         for host in (node.host for node in self.cluster.nodes):

@@ -73,7 +73,7 @@ class Host:
         self.ends: list[End] = []
         self.ahead = 0  # of its wall clock, in µs
         self.breaks_starts = False
-        self.strangers: dict[int, bool] = {}  # ports that somebody has who is no task, and whether he listens
+        self.strangers: dict[int, bool] = {}  # ports that somebody has who is not a task, and whether he listens
         self.wake = _nothing  # the supervisor, if any, looks at its children
         self.supervisor_gone = _nothing  # and whoever has to know that it is gone
         self._pid = 0

@@ -29,7 +29,7 @@ GOLDEN = {
     'Rack = "r1': 'at character 8, `"r1`: the quote is not closed (" ends a text)',
     "Rack in r1": "at character 9, `r1`: `(` is expected",
     "Rack in (r1, )": "at character 14, `)`: something is missing (a value is expected)",
-    "version(GCC) > 4": "at character 1, `version(GCC) > 4`: 'version' is no function "
+    "version(GCC) > 4": "at character 1, `version(GCC) > 4`: 'version' is not a function "
     "(defined(x) is the only one; or f(x) = …)",
     "GCC ? 4": "at character 5, `? 4`: `||`, `&&`, `in`, a comparison, an operator or the end is expected",
     "Memory >= 8Gbit": "at character 11, `8Gbit`: '8Gbit' has an unknown unit 'Gbit' "
@@ -39,7 +39,7 @@ GOLDEN = {
     "Memory >= 2.6.32": "at character 11, `2.6.32`: 2.6.32 is a version and Memory is a number",
     'CPU = "8"': 'at character 7, `"8"`: "8" is a text and CPU is a number',
     "CPU": "at character 1, `CPU`: CPU is an amount, not a condition (CPU >= …)",
-    "SSD && 4": "at character 8, `4`: 4 is no condition (compare it with something)",
+    "SSD && 4": "at character 8, `4`: 4 is not a condition (compare it with something)",
     "(a = b) > (c = d)": "at character 2, `a = b) > (c = d)`: "
     "a truth value is neither more nor less than another: (a = b) > (c = d) (= or !=)",
     "CPU-IdleCPU > 2": "at character 1, `CPU-IdleCPU > 2`: CPU-IdleCPU is read as one name (a minus has a space on each side)",
@@ -53,16 +53,16 @@ GOLDEN = {
     "condition (Name in (…) or Address in (…) may stand anywhere)",
     "ExclusiveDisk": "at character 1, `ExclusiveDisk`: ExclusiveDisk alone says nothing (ExclusiveDisk = True)",
     "Port >= 80": "at character 1, `Port >= 80`: Port >= 80 is not how Port is asked (Port = 80)",
-    "Port = 70000": "at character 8, `70000`: 70000 is no port (a number from 1 to 65535)",
+    "Port = 70000": "at character 8, `70000`: 70000 is not a port (a number from 1 to 65535)",
     "Port in (80, 81)": "at character 1, `Port in (80, 81)`: Port is not asked by a list (Port = 80)",
     "NetworkAdjacent = 1": "at character 19, `1`: 1 is not what NetworkAdjacent can be (NetworkAdjacent = True)",
-    'JobDependency = "a/b/c"': 'at character 17, `"a/b/c"`: "a/b/c" is no job '
+    'JobDependency = "a/b/c"': 'at character 17, `"a/b/c"`: "a/b/c" is not a job '
     '(JobDependency = A, or = "group/A" for one of another group)',
     "IssueAsWhole = True": "at character 1, `IssueAsWhole = True`: IssueAsWhole says nothing about a node "
     "(it is `gang` of the job itself)",
     "Resource = <1,2Q>": "at character 12, `<1,2Q>`: memory: '2Q' has an unknown unit 'Q' "
     "(bytes such as 8G, 512M or 1.5G; K, M, G, T are powers of 1024)",
-    "Nodes in (192.168.1.300)": "at character 11, `192.168.1.300)`: 192.168.1.300 is no address "
+    "Nodes in (192.168.1.300)": "at character 11, `192.168.1.300)`: 192.168.1.300 is not an address "
     "(such as 192.168.1.2, 192.168.1.2-8, 10.0.0.0/8 or 2001:db8::/32)",
     "Nodes in (5)": "at character 11, `5)`: 5 is neither a node nor an address (Nodes in (192.168.1.2-8, web-1))",
     "Waittime > 15s": "at character 1, `Waittime > 15s`: Waittime stands only in f(x) (clause && f(x) = (Waittime > 15s))",
@@ -77,7 +77,7 @@ GOLDEN = {
     "a && f(x) = (ClusterLoad > 80)": "at character 28, `80)`: ClusterLoad is between 0 and 1 (80% or a share such as 0.8)",
     "a && f(x) = (Waittime > 15parsecs)": "at character 25, `15parsecs)`: '15parsecs' has an unknown unit 'parsecs' "
     "(did you mean secs? a duration such as 90s, 5min, 1h30m, 2h or 1d; a plain number is seconds)",
-    "a && f(x, weight=1.2.3) = True": "at character 6, `f(x, weight=1.2.3) = Tru…`: 1.2.3 is no weight "
+    "a && f(x, weight=1.2.3) = True": "at character 6, `f(x, weight=1.2.3) = Tru…`: 1.2.3 is not a weight "
     "(a number such as 2 or 0.5)",
 }
 

@@ -114,7 +114,7 @@ def test_a_node_that_is_none_of_the_cluster_any_more_is_not_waited_for() -> None
     site.step(NodeDead(name=home, forget=True))
     site.obey()
     assert site.nodes(number)[0] != home
-    assert "is no node of the cluster any more" in site.machine.reason(number)
+    assert "is not a node of the cluster any more" in site.machine.reason(number)
 
 
 def test_a_task_that_may_still_run_is_not_replaced() -> None:

@@ -61,7 +61,7 @@ class Executors:
         self.broken = {name: random.choice([0.0, 0.0, 0.2, 1.0]) for name in NODES}
         self.keyed: dict[str, tuple[Submit, tuple[int, ...]]] = {}
         self.ports: dict[int, tuple[int, ...]] = {}
-        # Ports that somebody has who is no task; whether he is seen is another matter.
+        # Ports that somebody has who is not a task; whether he is seen is another matter.
         self.strangers: dict[str, set[int]] = {name: set() for name in NODES}
 
     def obey(self, world: World) -> None:

@@ -32,19 +32,19 @@ def test_a_label_is_a_name_and_a_value(text: str) -> None:
 
 
 MISTAKES = {
-    "zone": "'zone' is no label (NAME=VALUE, such as zone=eu, ssd=true or slots=4)",
-    "=eu": "'=eu' is no label",
-    "zone=": "'zone=' is no label",
-    "2nd=x": "'2nd' is no name of a label (letters, digits, `_` and `-`, beginning with a letter, at most 64)",
-    "a b=x": "'a b' is no name of a label",
-    "zöne=x": "'zöne' is no name of a label",
+    "zone": "'zone' is not a label (NAME=VALUE, such as zone=eu, ssd=true or slots=4)",
+    "=eu": "'=eu' is not a label",
+    "zone=": "'zone=' is not a label",
+    "2nd=x": "'2nd' is not a name of a label (letters, digits, `_` and `-`, beginning with a letter, at most 64)",
+    "a b=x": "'a b' is not a name of a label",
+    "zöne=x": "'zöne' is not a name of a label",
     "Rack=r1": "Rack means something else in constraints (another name for the label)",
     "network-adjacent=true": "network-adjacent means something else in constraints",
     "cpu-load=3": "cpu-load means something else in constraints",
     "FreeMemory=3": "FreeMemory means something else in constraints",
     "Wait_Time=3": "Wait_Time means something else in constraints",
-    "zone=a\tb": "the value of zone is no text for a label",
-    f"zone={'x' * 513}": "the value of zone is no text for a label (at most 512 printable characters)",
+    "zone=a\tb": "the value of zone is not a text for a label",
+    f"zone={'x' * 513}": "the value of zone is not a text for a label (at most 512 printable characters)",
 }
 
 
@@ -74,7 +74,7 @@ REFUSED: dict[str, dict[str, Value]] = {
     "idle_disk_read is a resource": {"idle_disk_read": 3},
     "gpu is a resource": {"gpu": True},
     "Disk is a resource": {"Disk": "ssd"},
-    "the value of load is no number": {"load": float("nan")},
+    "the value of load is not a number": {"load": float("nan")},
     "257 attributes are too many": {f"a{i}": i for i in range(257)},
 }
 
@@ -97,6 +97,6 @@ def test_a_range_of_ports(text: str, ports: tuple[int, int]) -> None:
 @pytest.mark.parametrize("text", ["", "7", "0-7", "8-7", "1-65536", "a-b", "1-2-3", "-1-7"])
 def test_no_range_of_ports(text: str) -> None:
     with pytest.raises(
-        InputError, match=r"is no range of ports \(the first and the last dynamic port, such as 20000-32767\)"
+        InputError, match=r"is not a range of ports \(the first and the last dynamic port, such as 20000-32767\)"
     ):
         parse_ports(text)

@@ -87,7 +87,7 @@ MISTAKES = {
     "a path that is not absolute": (
         "disks:\n  - {path: data/disk1, bandwidth: 1M}\n",
         (
-            "devices.yaml:2: disks[0].path: 'data/disk1' is no path for a device "
+            "devices.yaml:2: disks[0].path: 'data/disk1' is not a path for a device "
             "(an absolute path such as /data/disk1, without `..`, `:` and line ends)"
         ),
     ),
@@ -138,7 +138,7 @@ MISTAKES = {
     ),
     "a kind that is none": (
         "devices: {GPU!: 2}\n",
-        "devices.yaml:1: devices.GPU!: 'GPU!' is no name for a dimension (lower-case letters, digits and _, like gpu)",
+        "devices.yaml:1: devices.GPU!: 'GPU!' is not a name for a dimension (lower-case letters, digits and _, like gpu)",
     ),
     "cores as devices": (
         "devices: {cpu: 4}\n",
@@ -149,21 +149,21 @@ MISTAKES = {
     ),
     "disks among the devices": (
         "devices: {disk: 4}\n",
-        "devices.yaml:1: devices.disk: is no kind of device here (disks have a list of their own, disks:)",
+        "devices.yaml:1: devices.disk: is not a kind of device here (disks have a list of their own, disks:)",
     ),
     "an id that cannot be listed": (
         "devices:\n  fpga: [{id: 'a,b'}]\n",
-        "devices.yaml:2: devices.fpga[0].id: 'a,b' is no name of a device (a word of at most 64, without `,` and `:`)",
+        "devices.yaml:2: devices.fpga[0].id: 'a,b' is not a name of a device (a word of at most 64, without `,` and `:`)",
     ),
     "data that is anywhere": (
         "data: [sets]\n",
         (
-            "devices.yaml:1: data[0]: 'sets' is no path of data "
+            "devices.yaml:1: data[0]: 'sets' is not a path of data "
             "(an absolute path, with * for any part of a name, such as /data/sets/*)"
         ),
     ),
     "nothing": ("", "devices.yaml: there is nothing in it (disks:, devices: and data: (docs/devices.md))"),
-    "a list": ("- disks\n", "devices.yaml:1: is no mapping (disks:, devices: and data: (docs/devices.md))"),
+    "a list": ("- disks\n", "devices.yaml:1: is not a mapping (disks:, devices: and data: (docs/devices.md))"),
 }
 
 
@@ -198,7 +198,7 @@ def test_all_mistakes_are_told_together(tmp_path: Path) -> None:
 
 def test_kinds_are_those_of_the_cluster_where_it_is_known() -> None:
     with pytest.raises(
-        InputError, match=r"devices\.gpus: 'gpus' is no kind of device of this cluster \(did you mean gpu"
+        InputError, match=r"devices\.gpus: 'gpus' is not a kind of device of this cluster \(did you mean gpu"
     ):
         read_devices({"devices": {"gpus": 2}}, dimensions=Dimensions(("gpu",)))
 

@@ -228,14 +228,14 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     ("an overlap", {"type": "cron", "command": "x", "when": "@daily", "overlap": "alow"}, ["jobs[0].overlap: 'alow' is none of forbid, allow, replace (did you mean allow?)"]),
     ("a runtime", step(runtime="docker"), ["jobs[0].runtime: unknown runtime 'docker' (one of process, container)"]),
-    ("a file above", step(files={"../x": "/y"}), ["jobs[0].files.../x.path: '../x' is no path of a file (below the task's directory, or absolute; no `..`)"]),
-    ("an address", step(outputs={"x": "y"}), ["jobs[0].outputs.x.to: 'y' is no address (https://…, s3://…, sftp://…, file:///…, or a path that begins with /)"]),
+    ("a file above", step(files={"../x": "/y"}), ["jobs[0].files.../x.path: '../x' is not a path of a file (below the task's directory, or absolute; no `..`)"]),
+    ("an address", step(outputs={"x": "y"}), ["jobs[0].outputs.x.to: 'y' is not an address (https://…, s3://…, sftp://…, file:///…, or a path that begins with /)"]),
     ("no steps", {"type": "dag"}, ["jobs[0].steps: is missing (steps: {load: {command: …}, train: {command: …, after: [load]}})"]),
     (
         "mistakes in steps, all of them",
         {**dag(load=step(tasks=0), b={"name": "x"}, c=step(after=["laod"])), "retries": "x"},
         [
-            "jobs[0].retries: 'x' is no whole number (a whole number from 0 to 1000)",
+            "jobs[0].retries: 'x' is not a whole number (a whole number from 0 to 1000)",
             "jobs[0].steps.load.tasks: 0 is too small (a whole number from 1 to 10000000)",
             "jobs[0].steps.b.name: belongs to the whole dag (the step is called as its key)",
             'jobs[0].steps.b.command: is missing (a list such as ["python3", "train.py"], or one text for the shell)',

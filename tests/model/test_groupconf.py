@@ -138,13 +138,13 @@ Name: empty
     )
     assert complaints(text) == [
         "Group.conf:2: ResourceQuota: 0 is too small (a positive whole number of cores such as 10)",
-        "Group.conf:2: ResourceQuota: '25:00' is no time of day (hours:minutes from 00:00 to 23:59)",
+        "Group.conf:2: ResourceQuota: '25:00' is not a time of day (hours:minutes from 00:00 to 23:59)",
         (
             "Group.conf:2: ResourceQuota: 'Mun' is no day "
             "(did you mean Sun? days such as Mon, Mon-Fri or Mon,Wed; none for every day)"
         ),
         (
-            "Group.conf:3: Users: 'alice, bob' is no name of a user "
+            "Group.conf:3: Users: 'alice, bob' is not a name of a user "
             "(names with | between them, such as alice | bob; * for everyone)"
         ),
         (
@@ -169,17 +169,17 @@ Name: empty
         ),
         "Group.conf:14: 'Name\uff1a x' has no colon (did you mean Name: x?)",
         "Group.conf:15: 'Name = x' has no colon (did you mean Name: x?)",
-        "Group.conf:16: 'nonsense' is no line of a group (Keyword: value, such as Name: news)",
+        "Group.conf:16: 'nonsense' is not a line of a group (Keyword: value, such as Name: news)",
         "Group.conf:18: Name: there is a group 'mobile' already, on line 1 (each name once)",
         "Group.conf:19: Name: is given a second time, first on line 18 (a blank line before the next group)",
         (
-            "Group.conf:20: ResourceQuota: the vector <4,8G> is no quota in the accounting cpu "
+            "Group.conf:20: ResourceQuota: the vector <4,8G> is not a quota in the accounting cpu "
             "(a whole number of cores, or the accounting dominant)"
         ),
         "Group.conf:21: SchedPolicy: unknown policy 'bakfill' (did you mean BackFill?)",
         "Group.conf:22: UserWeights: alice: 0 is too small (a whole number from 1 to 1000000)",
-        "Group.conf:24: Name: 'no-go' is no name of a group (letters A-Z and a-z, digits and _)",
-        "Group.conf:25: ResourceQuota: '1.5' is no whole number (a positive whole number of cores such as 10)",
+        "Group.conf:24: Name: 'no-go' is not a name of a group (letters A-Z and a-z, digits and _)",
+        "Group.conf:25: ResourceQuota: '1.5' is not a whole number (a positive whole number of cores such as 10)",
         "Group.conf:26: Users: a name is missing (names with | between them, such as alice | bob; * for everyone)",
         "Group.conf:27: PreemptAbove: 0.5 is too small (at least 1)",
         "Group.conf:29: ResourceQuota: group 'empty' has no quota (ResourceQuota: 10)",
@@ -196,11 +196,11 @@ HEAD = "Name: a\nResourceQuota: "
         ("10;", "a window is empty (a window such as 07:30-09:00 = 20 or Mon-Fri 17:30-19:30 = 20; no ; at the end)"),
         (
             "10; 07:30-09:00",
-            "'07:30-09:00' is no window (a window such as 07:30-09:00 = 20 or Mon-Fri 17:30-19:30 = 20)",
+            "'07:30-09:00' is not a window (a window such as 07:30-09:00 = 20 or Mon-Fri 17:30-19:30 = 20)",
         ),
-        ("10; 7-9 = 3", "'7-9 = 3' is no window (a window such as 07:30-09:00 = 20 or Mon-Fri 17:30-19:30 = 20)"),
-        ("10; 07:60-09:00 = 3", "'07:60' is no time of day (hours:minutes from 00:00 to 23:59)"),
-        ("10; 07:00-24:01 = 3", "'24:01' is no time of day (hours:minutes from 00:00 to 24:00)"),
+        ("10; 7-9 = 3", "'7-9 = 3' is not a window (a window such as 07:30-09:00 = 20 or Mon-Fri 17:30-19:30 = 20)"),
+        ("10; 07:60-09:00 = 3", "'07:60' is not a time of day (hours:minutes from 00:00 to 23:59)"),
+        ("10; 07:00-24:01 = 3", "'24:01' is not a time of day (hours:minutes from 00:00 to 24:00)"),
         ("10; 07:00-08:00 = 0", "0 is too small (a positive whole number of cores such as 10)"),
         ("-3", "'-3' is too small (a positive whole number of cores such as 10)"),
         ("9" * 15, f"{'9' * 15} is too large (a positive whole number of cores such as 10)"),
@@ -245,12 +245,12 @@ def test_mistakes_in_vectors_say_which_dimension() -> None:
         (
             "a zero byte",
             "Name: a\nResourceQuota: 1\0",
-            "Group.conf:2: character U+0000 is no text (a text file in UTF-8)",
+            "Group.conf:2: character U+0000 is not a text (a text file in UTF-8)",
         ),
         (
             "bytes that were replaced",
             "Name: a # \ufffd\nResourceQuota: 1",
-            "Group.conf:1: character U+FFFD is no text (a text file in UTF-8)",
+            "Group.conf:1: character U+FFFD is not a text (a text file in UTF-8)",
         ),
         (
             "a keyword twice",

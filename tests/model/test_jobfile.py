@@ -176,7 +176,7 @@ def test_a_job_without_a_name_is_called_after_its_program(command: object, name:
 REFUSED: list[tuple[str, dict[Any, Any], str]] = [
     ("nothing", {}, 'command: is missing (a list such as ["python3", "train.py"], or one text for the shell)'),
     ("a mistyped key", {**LEAST, "resorce": 1}, "resorce: unknown key 'resorce' (did you mean resource?)"),
-    ("a key that is no text", {**LEAST, 3: 1}, "3 is no key (`cress schema` tells all keys)"),
+    ("a key that is not a text", {**LEAST, 3: 1}, "3 is not a key (`cress schema` tells all keys)"),
     ("a key twice", {**LEAST, "tasks": 1, "Tasks": 2}, "Tasks: is given twice (it is the same as tasks)"),
     ("null", {**LEAST, "name": None}, "name: nothing is given (leave the key out, or give it a value)"),
     (
@@ -189,7 +189,7 @@ REFUSED: list[tuple[str, dict[Any, Any], str]] = [
         {"command": 3},
         'command: 3 is no command (a list such as ["python3", "train.py"], or one text for the shell)',
     ),
-    ("a word that is none", {"command": ["a", True]}, 'command[1]: true is no text (put it into quotes: "…")'),
+    ("a word that is none", {"command": ["a", True]}, 'command[1]: true is not a text (put it into quotes: "…")'),
     ("a zero byte", {"command": ["a\0"]}, "command[0]: has a zero byte in it (no program can be given one)"),
     (
         "an argument longer than Linux takes",
@@ -199,7 +199,7 @@ REFUSED: list[tuple[str, dict[Any, Any], str]] = [
     (
         "a name with a space",
         {**LEAST, "name": "a b"},
-        "name: 'a b' is no name (letters, digits, `.`, `_` and `-`, beginning with a letter or digit)",
+        "name: 'a b' is not a name (letters, digits, `.`, `_` and `-`, beginning with a letter or digit)",
     ),
     ("a long name", {**LEAST, "name": "a" * 129}, "name: a name of 129 characters is too long (at most 128)"),
     (
@@ -214,7 +214,7 @@ REFUSED: list[tuple[str, dict[Any, Any], str]] = [
         {**LEAST, "tasks": MAX_TASKS + 1},
         "tasks: 10000001 is too large (a whole number from 1 to 10000000)",
     ),
-    ("half a task", {**LEAST, "tasks": 1.5}, "tasks: '1.5' is no whole number (a whole number from 1 to 10000000)"),
+    ("half a task", {**LEAST, "tasks": 1.5}, "tasks: '1.5' is not a whole number (a whole number from 1 to 10000000)"),
     (
         "a unit nobody knows",
         {**LEAST, "resource": {"memory": "8Q"}},
@@ -228,7 +228,7 @@ REFUSED: list[tuple[str, dict[Any, Any], str]] = [
     (
         "a priority in words",
         {**LEAST, "priority": "high"},
-        "priority: 'high' is no priority (a whole number from -1000000 to 1000000; higher goes first)",
+        "priority: 'high' is not a priority (a whole number from -1000000 to 1000000; higher goes first)",
     ),
     (
         "no time",
@@ -238,7 +238,7 @@ REFUSED: list[tuple[str, dict[Any, Any], str]] = [
     (
         "a variable's name",
         {**LEAST, "environment": {"1A": "x"}},
-        "environment.1A: '1A' is no name of a variable (letters, digits and `_`, not beginning with a digit)",
+        "environment.1A: '1A' is not a name of a variable (letters, digits and `_`, not beginning with a digit)",
     ),
     (
         "our own variables",
@@ -248,7 +248,7 @@ REFUSED: list[tuple[str, dict[Any, Any], str]] = [
     (
         "variables as a list",
         {**LEAST, "environment": ["A=1"]},
-        "environment: a list is no mapping (NAME: value for each variable)",
+        "environment: a list is not a mapping (NAME: value for each variable)",
     ),
     (
         "a relative directory",
@@ -258,7 +258,7 @@ REFUSED: list[tuple[str, dict[Any, Any], str]] = [
     (
         "half a retry",
         {**LEAST, "retries": 0.5},
-        "retries: '0.5' is no whole number (a whole number from 0 to 1000)",
+        "retries: '0.5' is not a whole number (a whole number from 0 to 1000)",
     ),
     (
         "a retry a year later",
@@ -273,7 +273,7 @@ REFUSED: list[tuple[str, dict[Any, Any], str]] = [
     (
         "after a mapping of nothing known",
         {**LEAST, "after": {7: "done"}},
-        "after: 'done' is no condition (ok: it succeeded; any: it is over; failed: a task of it failed)",
+        "after: 'done' is not a condition (ok: it succeeded; any: it is over; failed: a task of it failed)",
     ),
     (
         "after itself twice",
@@ -283,12 +283,12 @@ REFUSED: list[tuple[str, dict[Any, Any], str]] = [
     (
         "after job 0",
         {**LEAST, "after": [0]},
-        "after: 0 is no id of a job (one that `cress jobs` shows)",
+        "after: 0 is not an id of a job (one that `cress jobs` shows)",
     ),
     (
         "after a list in a list",
         {**LEAST, "after": [[7]]},
-        "after: a list is no job (a list of ids and names, or `id: condition` for each)",
+        "after: a list is not a job (a list of ids and names, or `id: condition` for each)",
     ),
     (
         "a gang of three",

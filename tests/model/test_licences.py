@@ -37,14 +37,14 @@ def test_a_job_has_none_unless_it_says_so() -> None:
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        ("", "licences: '' is no licence (matlab, matlab=2, or {matlab: 2, ansys: 1})"),
+        ("", "licences: '' is not a licence (matlab, matlab=2, or {matlab: 2, ansys: 1})"),
         ({}, "licences: is empty"),
-        (3, "licences: 3 is no licence"),
+        (3, "licences: 3 is not a licence"),
         ("matlab=0", "licences.matlab: 0 is too small"),
-        ({"mat lab": 1}, "licences.mat lab: 'mat lab' is no name of a licence"),
-        ({"m": "many"}, "licences.m: 'many' is no whole number"),
+        ({"mat lab": 1}, "licences.mat lab: 'mat lab' is not a name of a licence"),
+        ({"m": "many"}, "licences.m: 'many' is not a whole number"),
         (["a", "a=2"], "licences: licence a is given twice (each once)"),
-        (["a", ["b"]], "licences: a list is no licence"),
+        (["a", ["b"]], "licences: a list is not a licence"),
         ({f"l{i}": 1 for i in range(65)}, "licences: 65 licences are too many (at most 64)"),
     ],
 )

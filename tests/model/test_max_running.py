@@ -32,7 +32,7 @@ def test_a_number_of_tasks_and_how_many_at_once(keys: dict[str, object], tasks: 
 @pytest.mark.parametrize(
     ("keys", "field", "what"),
     [
-        ({"tasks": "100%"}, "tasks", "is no whole number"),
+        ({"tasks": "100%"}, "tasks", "is not a whole number"),
         ({"tasks": "100%0"}, "tasks", "0"),
         ({"tasks": "100%10%2"}, "tasks", "'10%2'"),
         ({"tasks": "100%10", "max_running": 4}, "max_running", "is given beside a % in tasks"),

@@ -79,16 +79,16 @@ def test_all_mistakes_are_reported_together() -> None:
         "preempt_below: 1.2 is too large (at most 1)",
         "preempt_below: 0.0 is too small (above 0)",
         "node_order: 'bestfit2' is not known (did you mean best_fit? one of balance, best_fit, spread, first)",
-        "backfill_depth: '1.5' is no whole number (a whole number from 0 to 1125899906842623)",
+        "backfill_depth: '1.5' is not a whole number (a whole number from 0 to 1125899906842623)",
         (
             "overload_memory: 'lots' does not begin with a number "
             "(bytes such as 8G, 512M or 1.5G; K, M, G, T are powers of 1024)"
         ),
         "balance_weights: 'initial|initial' names something twice (each once)",
-        "initial_weights: 'cpu' is no weight (name=share, such as cpu=0.5 | memory=0.5)",
+        "initial_weights: 'cpu' is not a weight (name=share, such as cpu=0.5 | memory=0.5)",
         "initial_weights: 'cpu=1|cpu=0' names something twice (each once)",
         "backfill: no value is given (one of easy, conservative)",
-        "'x' is no option (KEY=VALUE, such as grace=30s)",
+        "'x' is not an option (KEY=VALUE, such as grace=30s)",
     ]
 
 

@@ -170,7 +170,7 @@ def test_amounts_for_people_have_units() -> None:
 
 @pytest.mark.parametrize("amount", [-1, AMOUNT_LIMIT])
 def test_no_amount_is_written_that_could_not_be_read(amount: int) -> None:
-    with pytest.raises(InputError, match="is no amount"):
+    with pytest.raises(InputError, match="is not an amount"):
         format_amount(amount, Measure.BYTES)
 
 

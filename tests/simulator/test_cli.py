@@ -143,10 +143,10 @@ def test_groups_from_a_file(tmp_path: Path, log: Path) -> None:
 
 MISTAKES = {
     "no such trace": (["{tmp}/none.swf"], "none.swf: no such file (a file .swf, .swf.gz, .csv"),
-    "no such policy": (["{log}", "--policy", "Backfil"], "--policy: 'Backfil' is no policy (did you mean BackFill?)"),
+    "no such policy": (["{log}", "--policy", "Backfil"], "--policy: 'Backfil' is not a policy (did you mean BackFill?)"),
     "the same policy twice": (["{log}", "--policy", "BackFill/easy", "--policy", "backfill/EASY", "--policy", "FIFO", "--policy", "fifo"], None),
     "no such option": (["{log}", "--option", "grce=3s"], "unknown option 'grce' (did you mean grace?)"),
-    "an option without a value": (["{log}", "--option", "grace"], "'grace' is no option (KEY=VALUE, such as grace=30s)"),
+    "an option without a value": (["{log}", "--option", "grace"], "'grace' is not an option (KEY=VALUE, such as grace=30s)"),
     "a value out of range": (["{log}", "--option", "preempt_above=0.5"], "preempt_above: 0.5 is too small (at least 1)"),
     "a table without a cluster": (["{examples}/jobs.csv"], "jobs.csv: a table of jobs says nothing of the cluster (give --cluster FILE)"),
     "no such cluster file": (["{log}", "--cluster", "{tmp}/c.yaml"], "c.yaml: cannot be read: No such file or directory"),
@@ -184,7 +184,7 @@ def test_a_file_where_the_directory_should_be_is_told(tmp_path: Path, log: Path)
     (tmp_path / "out").write_text("a file")
     result = cress("simulate", log, "--out", tmp_path / "out")
     assert result.returncode == 2
-    assert result.stderr == f"cress simulate: {tmp_path}/out: is no directory (another --out)\n"
+    assert result.stderr == f"cress simulate: {tmp_path}/out: is not a directory (another --out)\n"
     assert "Traceback" not in result.stderr
 
 

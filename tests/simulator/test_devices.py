@@ -53,7 +53,7 @@ def test_amounts_that_devices_stand_for_may_be_written_too(tmp_path: Path) -> No
 
 MISTAKES = {
     "an unknown word": ("    devices:\n      gpu: {count: 2, modl: A10}\n", ":7: devices.gpu.modl: unknown key 'modl'"),
-    "a kind that the cluster has not": ("    devices: {npu: 2}\n", ":6: devices.npu: 'npu' is no kind of device"),
+    "a kind that the cluster has not": ("    devices: {npu: 2}\n", ":6: devices.npu: 'npu' is not a kind of device"),
     "a disk without bandwidth": ("    disks:\n      - {path: /a}\n", ":7: disks[0].bandwidth: is missing"),
     "two models": (
         "    devices:\n      gpu:\n        - {id: 0, model: A10}\n        - {id: 1, model: T4}\n",

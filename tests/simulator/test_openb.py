@@ -101,11 +101,11 @@ def test_pods_of_a_list_without_times_come_one_a_second_and_stay(tmp_path: Path,
 
 
 MISTAKES = {
-    "no number": ("n1,many,1024,0,", 'cpu_milli: "many" is no whole number (0 or more)'),
-    "a negative number": ("n1,1000,1024,-1,", "gpu: '-1' is no whole number (0 or more)"),
+    "no number": ("n1,many,1024,0,", 'cpu_milli: "many" is not a whole number (0 or more)'),
+    "a negative number": ("n1,1000,1024,-1,", "gpu: '-1' is not a whole number (0 or more)"),
     "no name": (",1000,1024,0,", "sn: a node has no name (openb-node-0000)"),
     "a name again": ("n0,1000,1024,0,", "sn: node n0 is there already (each name once)"),
-    "a short line": ("n1,1000", "memory_mib: '' is no whole number (0 or more)"),
+    "a short line": ("n1,1000", "memory_mib: '' is not a whole number (0 or more)"),
     "nothing on it": ("n1,0,0,0,", "node n1 has no resources (cores, memory or GPUs)"),
     "more GPUs than a node can have": ("n1,1000,1024,63,T4", "gpu: 63 GPUs are too many for a node (at most 62)"),
 }

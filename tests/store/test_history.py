@@ -182,8 +182,8 @@ def test_the_parts_of_the_hours_are_the_whole(begin: int, length: int, cpu: int)
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("somewhere", "'somewhere' is no address of a database"),
-        ("oraculum://x", "is no address of a database"),
+        ("somewhere", "'somewhere' is not an address of a database"),
+        ("oraculum://x", "is not an address of a database"),
         ("mysql://x/y", "is not installed"),
     ],
 )

@@ -65,7 +65,7 @@ def test_mistakes_of_all_files_are_told_with_their_lines_and_nothing_is_submitte
     code, out, err = result(shared.cress("submit", "ok.yaml", "bad.yaml"))
     assert (code, out) == (2, "")
     assert [line.partition(" (")[0] for line in err.splitlines()] == [
-        "cress submit: bad.yaml:3: name: 'a b' is no name",
+        "cress submit: bad.yaml:3: name: 'a b' is not a name",
         "cress submit: bad.yaml:7: resource.memory: '8Q' has an unknown unit 'Q'",
         "cress submit: bad.yaml:8: tasks: 0 is too small",
     ]
@@ -263,7 +263,7 @@ def test_jobs_and_job_show_what_happened(shared: Cluster) -> None:
             ("job", "x"),
             "cress job: there is no job 'x' (an id such as 12, or the name of a job; `cress jobs` lists them)",
         ),
-        (("logs", "1.x"), "cress logs: '1.x' is no id of a task (JOB.TASK such as 12.0; tasks count from 0)"),
+        (("logs", "1.x"), "cress logs: '1.x' is not an id of a task (JOB.TASK such as 12.0; tasks count from 0)"),
         (("nodes", "n9"), "cress nodes: there is no node 'n9' (one of n1)"),
         (("nodes", "cordon", "n9"), "cress nodes cordon: there is no node 'n9' (one of n1)"),
     ],

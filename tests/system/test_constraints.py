@@ -147,7 +147,7 @@ def test_expressions_are_tried_out_on_the_live_cluster(home: Cluster) -> None:
         (["submit", "typo.yaml"], "cress submit: typo.yaml:2: requirement: at character 6, "),
         (["run", "--require", "GCC >> 4.5", "--", "true"], "cress run: --require: at character 6, "),
         (["run", "--rank", "CPU +", "--", "true"], "cress run: --rank: at the end: "),
-        (["run", "--port", "http=99999", "--", "true"], "cress run: --port http: '99999' is no port (1 to 65535"),
+        (["run", "--port", "http=99999", "--", "true"], "cress run: --port http: '99999' is not a port (1 to 65535"),
         (["nodes", "--where", "GCC >> 4.5"], "cress nodes: --where: at character 6, "),
         (["nodes", "--rank", "CPU +"], "cress nodes: --rank: at the end: "),
         (["nodes", "node1", "--where", "SSD = True"], "cress nodes: NAME: a NAME goes with neither --where nor"),

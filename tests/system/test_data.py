@@ -134,7 +134,7 @@ def test_bad_words_are_refused_where_they_stand(home: Cluster) -> None:
         (("center", "--data-age", "soon"), "--data-age: "),
         (
             ("executor", "--center", "ws://127.0.0.1:1", "--data-path", "sets/*"),
-            "--data-path: 'sets/*' is no path of data",
+            "--data-path: 'sets/*' is not a path of data",
         ),
     ],
 )

@@ -184,7 +184,7 @@ REFUSALS = [
     (["exec", "99999", "--", "true"], 2, "cress exec: there is no job 99999"),
     (["exec", "{place}.3", "--", "true"], 2, "cress exec: job {place} has no task 3 (only task 0)"),
     (["exec", "{over}", "--", "true"], 3, "cress exec: task 0 of job {over} does not run"),
-    (["exec", "{place}", "--env", "A", "--", "true"], 2, "cress exec: --env: 'A' is no variable (NAME=VALUE)"),
+    (["exec", "{place}", "--env", "A", "--", "true"], 2, "cress exec: --env: 'A' is not a variable (NAME=VALUE)"),
     (["exec", "{place}", "--env", "CRESS_X=1", "--", "true"], 255, "cress exec: environment: no name of a variable"),
     (["exec", "{place}", "--", "nosuch"], 127, "cress exec: command not found in the task: nosuch"),
     (["exec", "{place}", "--", "/etc/passwd"], 126, "cress exec: /etc/passwd cannot be started in the task"),

@@ -64,7 +64,7 @@ def tasks_take_licences_over_a_restart_of_the_center_and_more_wake_who_waits(bar
         assert center is not None
         file.write_text("licences:\n  matlab: many\n")
         center.send_signal(signal.SIGHUP)
-        told = f"cress center: {file}:2: licences.matlab: 'many' is no whole number"
+        told = f"cress center: {file}:2: licences.matlab: 'many' is not a whole number"
         wait_until(lambda: told in bare.log("center.log"), "the mistake is told")
         wait_until(lambda: "the licences stay as they were" in bare.log("center.log"), "and what becomes of it")
         assert client.licences().licences[1].total == 2

@@ -51,7 +51,7 @@ else:
 
 @pytest.fixture
 def stranger() -> Iterator[socket.socket]:
-    """A port that somebody has who is no task of the cluster; whether he listens is his matter."""
+    """A port that somebody has who is not a task of the cluster; whether he listens is his matter."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         yield sock

@@ -188,7 +188,7 @@ def test_what_is_no_backup_is_refused_and_nothing_is_touched(bare: Cluster) -> N
     before = (bare.data / "cress.db").read_bytes()
     for name, content, says in (
         ("text", b"this is no database" * 1000, "is damaged: file is not a database"),
-        ("empty", b"", "is no store of this version of Cress"),
+        ("empty", b"", "is not a store of this version of Cress"),
     ):
         (bare.folder / name).write_bytes(content)
         done = bare.cress("store", "restore", bare.folder / name)

@@ -53,7 +53,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 class EventFile:
     """One file as it is read: its ``header``, and its records with their numbers when it is iterated.
 
-    What a crash left half-written at the end is no part of it.
+    What a crash left half-written at the end is not a part of it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -63,7 +63,7 @@ class EventFile:
         try:
             self.header = msgspec.msgpack.decode(first or b"", type=Header)
         except msgspec.MsgspecError:
-            raise InputError("is no file of an event log", hint=f"NUMBER{SUFFIX}", file=str(path)) from None
+            raise InputError("is not a file of an event log", hint=f"NUMBER{SUFFIX}", file=str(path)) from None
 
     def __iter__(self) -> Iterator[tuple[int, Record]]:
         for number, data in self.raw():

@@ -133,7 +133,7 @@ class Hdfs:
             for status in (await self._ask(gateway, each, "LISTSTATUS", FileStatuses)).FileStatuses.FileStatus:
                 name, listed = status.pathSuffix, listed + 1
                 if not name or "/" in name or name in (".", "..") or not name.isprintable():
-                    raise ValueError(f"{name!r} is no name in a folder")
+                    raise ValueError(f"{name!r} is not a name in a folder")
                 if listed > MOST_LISTED:
                     break
                 if status.type == "DIRECTORY":

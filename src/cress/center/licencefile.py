@@ -37,7 +37,7 @@ def parse_licences(text: str, file: str) -> Licences:
     if whole is None:
         raise InputError("there are no licences in it", hint=HINT, file=file)
     if not is_kind(whole, "map"):
-        wrong(whole, "", InputError("is no mapping", hint=HINT))
+        wrong(whole, "", InputError("is not a mapping", hint=HINT))
         raise errors[0]
     given = False
     for key, value in whole.value:
@@ -56,7 +56,7 @@ def parse_licences(text: str, file: str) -> Licences:
                     except InputError as error:
                         wrong(written, f"{name}.{written.value}", error)
             elif not is_empty(value):
-                wrong(value, name, InputError("is no mapping", hint="how many there are of each: {matlab: 5}"))
+                wrong(value, name, InputError("is not a mapping", hint="how many there are of each: {matlab: 5}"))
     if not given and not errors:
         wrong(whole, KEY, InputError("is missing", hint=HINT))
     if errors:
@@ -75,5 +75,5 @@ def _add(found: dict[str, int], written: object, number: object) -> None:
     if name in found:
         raise InputError("is given twice", hint="each licence once")
     if not isinstance(number, str):
-        raise InputError("is no number", hint="how many there are, 0 or more")
+        raise InputError("is not a number", hint="how many there are, 0 or more")
     found[name] = amount(number, least=0)

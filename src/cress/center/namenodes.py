@@ -77,6 +77,6 @@ def myself() -> str:
 def _gateway(text: str) -> Gateway:
     found = _URL.fullmatch(text)
     if found is None or int(found[4] or 1) not in range(1, 65_536):
-        raise InputError(f"{text!r} is no address of WebHDFS", hint=HINT, field="--webhdfs")
+        raise InputError(f"{text!r} is not an address of WebHDFS", hint=HINT, field="--webhdfs")
     port = f":{found[4]}" if found[4] else ""
     return Gateway(f"{found[1]}://{found[3].lower()}{port}", found[2] or myself())

@@ -198,7 +198,7 @@ def _check_host(settings: Settings) -> None:
         loopback = False
     if not loopback and not settings.insecure:
         raise InputError(
-            f"{settings.host} is no loopback address, and the token would travel unencrypted",
+            f"{settings.host} is not a loopback address, and the token would travel unencrypted",
             hint="127.0.0.1; other machines reach it through an ssh tunnel",
             field="--host",
         )
@@ -210,7 +210,7 @@ def _bound(host: str, port: int) -> socket.socket:
     try:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
-        raise InputError(f"{host!r} is no address: {error.strerror}", hint="127.0.0.1", field="--host") from None
+        raise InputError(f"{host!r} is not an address: {error.strerror}", hint="127.0.0.1", field="--host") from None
     door = socket.socket(family, kind, proto)
     try:
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -61,7 +61,7 @@ class _Reader:
             self.errors.append(InputError("there are no racks in it", hint=HINT, file=self.file))
             return
         if not is_kind(whole, "map"):
-            self.wrong(whole, "", "is no mapping", HINT)
+            self.wrong(whole, "", "is not a mapping", HINT)
             return
         racks: dict[str, Any] = {}
         seen = False
@@ -71,7 +71,7 @@ class _Reader:
                     key, str(key.value), "is given twice" if seen and key.value == "racks" else "is not known", HINT
                 )
             elif not is_kind(value, "map"):
-                self.wrong(value, "racks", "is no mapping", "a name for each rack, such as r1: {neighbours: r2}")
+                self.wrong(value, "racks", "is not a mapping", "a name for each rack, such as r1: {neighbours: r2}")
                 return
             else:
                 seen = True
@@ -87,7 +87,7 @@ class _Reader:
             name = str(key.value).strip() if isinstance(key.value, str) else ""
             if not _PLAIN.fullmatch(name) or not name.isprintable() or len(name) > MAX_NAME:
                 self.wrong(
-                    key, "racks", f"{str(key.value)[:60]!r} is no name of a rack", "letters and digits, such as r1"
+                    key, "racks", f"{str(key.value)[:60]!r} is not a name of a rack", "letters and digits, such as r1"
                 )
             elif name in found:
                 self.wrong(key, f"racks.{name}", "is given twice", "each rack once")
@@ -100,7 +100,7 @@ class _Reader:
             return
         field = f"racks.{name}"
         if not is_kind(value, "map"):
-            self.wrong(value, field, "is no mapping", "neighbours: and nodes:, both may be left out")
+            self.wrong(value, field, "is not a mapping", "neighbours: and nodes:, both may be left out")
             return
         for key, listed in value.value:
             if key.value == "neighbours":
@@ -120,7 +120,7 @@ class _Reader:
             return
         for each in value.value if is_kind(value, "seq") else [value]:
             if not isinstance(each.value, str):
-                self.wrong(each, field, "is no name", "a list of names, such as [r2, r3]")
+                self.wrong(each, field, "is not a name", "a list of names, such as [r2, r3]")
                 continue
             for text in re.split(r"[,\s]+", each.value.strip()):
                 if text:
@@ -144,13 +144,13 @@ class _Reader:
             if _PLAIN.fullmatch(text):
                 self._node(rack, text, place, field)
             else:
-                self.wrong(place, field, f"{text[:60]!r} is no name of a node", "web-7, or several: web-[1-20]")
+                self.wrong(place, field, f"{text[:60]!r} is not a name of a node", "web-7, or several: web-[1-20]")
             return
         before, first, last, behind = match.groups()
         count = int(last) - int(first) + 1
         if count < 1 or len(last) > 9 or len(self.racks) + count > MOST_NODES:
             hint = f"from the lower to the higher number, at most {MOST_NODES} nodes in all"
-            self.wrong(place, field, f"{text[:60]!r} is no range", hint)
+            self.wrong(place, field, f"{text[:60]!r} is not a range", hint)
             return
         # web-[01-20] counts 01, 02 …
         width = len(first) if first.startswith("0") else 1

@@ -23,7 +23,7 @@ def read_text(path: Path, what: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError("is no text", hint="YAML in UTF-8", file=str(path)) from None
+        raise InputError("is not a text", hint="YAML in UTF-8", file=str(path)) from None
 
 
 def document(text: str, file: str, hint: str) -> Any:

@@ -65,7 +65,9 @@ def job_id(text: str) -> int:
     try:
         return parse_count(text.removeprefix("job-"), least=1, most=MOST_ID)
     except InputError:
-        raise InputError(f"{text!r} is no id of a job", hint="a number such as 12; `cress jobs` lists them") from None
+        raise InputError(
+            f"{text!r} is not an id of a job", hint="a number such as 12; `cress jobs` lists them"
+        ) from None
 
 
 def task_id(text: str) -> tuple[int, int | None]:
@@ -78,7 +80,7 @@ def task_id(text: str) -> tuple[int, int | None]:
     try:
         return job_id(job), parse_count(task, least=0, most=MOST_ID)
     except InputError:
-        raise InputError(f"{text!r} is no id of a task", hint="JOB.TASK such as 12.0; tasks count from 0") from None
+        raise InputError(f"{text!r} is not an id of a task", hint="JOB.TASK such as 12.0; tasks count from 0") from None
 
 
 def pairs(texts: list[str] | None, option: str, form: str) -> dict[str, str]:
@@ -112,9 +114,9 @@ def read_text(file: Path | str, what: str) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError("is no text", hint=f"{what} in UTF-8", file=name) from None
+        raise InputError("is not a text", hint=f"{what} in UTF-8", file=name) from None
     if "\0" in text:
-        raise InputError("is no text", hint=f"{what} in UTF-8", file=name)
+        raise InputError("is not a text", hint=f"{what} in UTF-8", file=name)
     return text
 
 
@@ -162,7 +164,9 @@ def names_of(text: str, option: str) -> tuple[str, ...]:
     """The names in ``alice,postgres``, given as ``option``; none in an empty text."""
     names = tuple(each.strip() for each in text.split(",")) if text else ()
     if not all(names) or any(" " in each for each in names):
-        raise InputError(f"{text!r} is no list of names", hint="with commas between them: alice,postgres", field=option)
+        raise InputError(
+            f"{text!r} is not a list of names", hint="with commas between them: alice,postgres", field=option
+        )
     return names
 
 

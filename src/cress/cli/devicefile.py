@@ -20,7 +20,7 @@ def read_device_file(path: Path) -> Configured:
     if document is None:
         raise InputError("there is nothing in it", hint=HINT, file=file)
     if not isinstance(document, Mapping):
-        raise InputError("is no mapping", hint=HINT, file=file, line=1)
+        raise InputError("is not a mapping", hint=HINT, file=file, line=1)
     return read_devices(document, file=file, line_of=marked_lines(document))
 
 

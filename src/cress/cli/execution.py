@@ -91,7 +91,7 @@ def _variables(given: list[str]) -> dict[str, str]:
     for each in given:
         name, equals, value = each.partition("=")
         if not equals or not name:
-            raise InputError(f"{each!r} is no variable", hint="NAME=VALUE", field="--env")
+            raise InputError(f"{each!r} is not a variable", hint="NAME=VALUE", field="--env")
         found[name] = value
     return found
 

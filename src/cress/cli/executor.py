@@ -112,7 +112,7 @@ def executor(
         labels, dynamic = labels_of(label), ports_of(ports)
         if not center.startswith(("ws://", "wss://")):
             raise InputError(
-                f"{center!r} is no address of a center",
+                f"{center!r} is not an address of a center",
                 hint="ws://HOST:PORT, executor_url in center.json",
                 field="--center",
             )
@@ -175,7 +175,7 @@ def data_pattern_of(text: str) -> str:
 def runtime_of(text: str) -> str:
     """The value of ``--runtime``."""
     if text not in RUNTIMES:
-        raise InputError(f"{text!r} is no runtime", hint=one_of(text, RUNTIMES), field="--runtime")
+        raise InputError(f"{text!r} is not a runtime", hint=one_of(text, RUNTIMES), field="--runtime")
     return text
 
 
@@ -183,5 +183,5 @@ def folder_of(path: Path) -> str:
     """The value of ``--writable``: a folder that is there, but not the root of all."""
     path = path.absolute()
     if not path.is_dir() or path == Path("/"):
-        raise InputError(f"{path} is no folder for tasks to write to", hint="one that is there", field="--writable")
+        raise InputError(f"{path} is not a folder for tasks to write to", hint="one that is there", field="--writable")
     return str(path)

@@ -96,7 +96,7 @@ class _Reader:
         line = _line(node)
         if not _is(node, "map"):
             found = "a list" if _is(node, "seq") else repr(str(node.value)[:60])
-            raise InputError(f"{found} is no job", hint=HINT, line=line)
+            raise InputError(f"{found} is not a job", hint=HINT, line=line)
         mapping = self._mapping(node, "", depth=0, texts=False)
         return Entry(mapping, self.file, line, self.lines)
 

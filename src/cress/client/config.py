@@ -80,14 +80,14 @@ def check_url(url: str, where: str) -> str:
     except ValueError:
         good = False
     if not good or not url.isascii() or not url.isprintable() or " " in url:
-        raise InputError(f"{url!r} is no address of a center", hint="such as http://127.0.0.1:8520", field=where)
+        raise InputError(f"{url!r} is not an address of a center", hint="such as http://127.0.0.1:8520", field=where)
     return url.rstrip("/")
 
 
 def check_token(token: str, where: str) -> str:
     """``token`` as it is. Raises ``InputError`` when no token looks like that."""
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise InputError("is no token", hint="letters and digits without spaces", field=where)
+        raise InputError("is not a token", hint="letters and digits without spaces", field=where)
     return token
 
 

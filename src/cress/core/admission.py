@@ -74,7 +74,7 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
                 check_groups(core, event)
                 groups = {group.name for group in event.groups} | {DEFAULT_GROUP}
             case _:
-                raise InputError(f"{event!r} is no event", hint="one of the events of cress.model.events")
+                raise InputError(f"{event!r} is not an event", hint="one of the events of cress.model.events")
     if asking:
         relations = (relation_of(job, constraints_of(job), job.group or DEFAULT_GROUP) for job in asking)
         core.relations.dependencies.check(relations)
@@ -180,7 +180,7 @@ def check_groups(core: Books, event: GroupsApplied) -> None:
 def _group(group: Group, core: Books) -> None:
     if not _NAME.fullmatch(group.name) or len(group.name) > MAX_GROUP_NAME_LENGTH:
         raise InputError(
-            f"{group.name!r} is no name of a group",
+            f"{group.name!r} is not a name of a group",
             hint=f"letters, digits and _, at most {MAX_GROUP_NAME_LENGTH}",
             field="Name",
         )

@@ -178,7 +178,7 @@ class Agent:
             raise self._refusal(error) from None
         except InvalidURI:
             raise RefusedError(
-                f"{self.settings.center_url!r} is no address of a center (ws://host:port)", permanent=True
+                f"{self.settings.center_url!r} is not an address of a center (ws://host:port)", permanent=True
             ) from None
         except (OSError, InvalidHandshake, EOFError) as error:
             self._say(f"the center at {self.settings.center_url} cannot be reached ({_why(error)}); trying again")
@@ -274,7 +274,7 @@ class Agent:
         found = []
         for each in devices.of_node(self.settings):
             if each.kind == DISK_KIND and not os.path.isdir(each.path):  # noqa: PTH112
-                self._say(f"{each.path} is no folder: the node goes without the disk {each.id}")
+                self._say(f"{each.path} is not a folder: the node goes without the disk {each.id}")
             else:
                 found.append(each)
         return tuple(found)
@@ -355,7 +355,7 @@ class Agent:
                     if isinstance(order, Durable) and order.epoch >= link.inventory.epoch:
                         self.unconfirmed.difference_update(order.attempts)
         except msgspec.DecodeError as error:
-            self._say(f"the center sent what is no message ({error}); connecting anew")
+            self._say(f"the center sent what is not a message ({error}); connecting anew")
         except (ConnectionClosed, OSError):
             return
 

@@ -303,7 +303,7 @@ def main(arguments: list[str]) -> int:
     try:
         doorman.run()
     except msgspec.DecodeError as error:
-        print(f"the agent sent what is no message: {error}", file=sys.stderr)  # noqa: T201
+        print(f"the agent sent what is not a message: {error}", file=sys.stderr)  # noqa: T201
         return 1
     return 0
 

@@ -591,7 +591,7 @@ class Supervisor:
             for message in self.frames.feed(data):
                 self.manager.obey(decode_to_supervisor(message))
         except (FrameError, msgspec.DecodeError) as error:
-            self.say(f"the agent sent what is no message, and was cut off: {error}")
+            self.say(f"the agent sent what is not a message, and was cut off: {error}")
             self._drop_agent()
 
     def _send(self, message: bytes) -> None:

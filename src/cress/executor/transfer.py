@@ -271,7 +271,7 @@ def _why(error: Exception, address: str) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return "the server's certificate is not one that this node trusts"
     if isinstance(error, aiohttp.InvalidURL):
-        return "it is no address"
+        return "it is not an address"
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"the server cannot be reached: {error.os_error.strerror or error.os_error}"
     if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError):

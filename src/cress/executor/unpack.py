@@ -25,7 +25,7 @@ def unpack(archive: Path, folder: Path) -> None:
     except tarfile.FilterError as error:
         name = getattr(error, "tarinfo", None)
         raise Failed(
-            f"the archive has a member that leads out of it or is no file: {getattr(name, 'name', error)}"
+            f"the archive has a member that leads out of it or is not a file: {getattr(name, 'name', error)}"
         ) from None
     except tarfile.ReadError:
         raise Failed("it is neither a tar nor a zip archive, or a damaged one") from None
@@ -43,7 +43,7 @@ def _unzip(archive: Path, folder: Path) -> None:
                 or ".." in parts
                 or stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR)
             ):
-                raise Failed(f"the archive has a member that leads out of it or is no file: {member.filename}")
+                raise Failed(f"the archive has a member that leads out of it or is not a file: {member.filename}")
             place = folder / member.filename
             if member.is_dir():
                 place.mkdir(parents=True, exist_ok=True)

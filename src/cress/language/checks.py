@@ -109,7 +109,7 @@ class Checker:
                 if is_quantity(raw.key):
                     raise self.wrong(raw, f"{raw} is an amount, not a condition", f"{raw} >= …")
             case _:
-                raise self.wrong(raw, f"{raw} is no condition", "compare it with something")
+                raise self.wrong(raw, f"{raw} is not a condition", "compare it with something")
         expression: Expression = raw
         return expression
 
@@ -159,9 +159,9 @@ class Checker:
         for item in member.items:
             if isinstance(item, Number):
                 if self._value(item, measure) is None and not keeps:
-                    raise self.wrong(item, f"{item} is no number, and {member.subject} is one")
+                    raise self.wrong(item, f"{item} is not a number, and {member.subject} is one")
             elif not keeps and isinstance(item, (Text, Span)):
-                raise self.wrong(item, f"{item} is no number, and {member.subject} is one")
+                raise self.wrong(item, f"{item} is not a number, and {member.subject} is one")
 
     def _value(self, number: Number, measure: Measure | None) -> float | None:
         try:

@@ -181,7 +181,7 @@ class _Reader:
         if name.key in (JOB_DEPENDENCY, DEPENDED_JOB):
             if not isinstance(value, Text) or not value.value.strip() or value.value.count("/") > 1:
                 raise self.checker.wrong(
-                    value, f"{value} is no job", f'{example}, or = "group/A" for one of another group'
+                    value, f"{value} is not a job", f'{example}, or = "group/A" for one of another group'
                 )
             return Clause(Kind.DEPENDENCY, compare, value.value.strip(), relaxation)
         if name.key == PORT:
@@ -189,7 +189,7 @@ class _Reader:
                 int(value.text) if isinstance(value, Number) and value.text.isdecimal() and len(value.text) < 9 else 0
             )
             if not 1 <= port <= 65_535:
-                raise self.checker.wrong(value, f"{value} is no port", "a number from 1 to 65535")
+                raise self.checker.wrong(value, f"{value} is not a port", "a number from 1 to 65535")
             return Clause(Kind.PORT, Compare("=", name, Number(str(port))), port, relaxation)
         if isinstance(value, Truth) and name.key in (EXCLUSIVE_DISK, NETWORK_ADJACENT):
             kind = Kind.DISK if name.key == EXCLUSIVE_DISK else Kind.ADJACENT

@@ -85,7 +85,7 @@ def _holds(condition: Expression, waited: int, load: float) -> bool:
                 if name.key == WAITTIME:
                     return OPERATORS[operator](waited, waiting_time(number))
                 return OPERATORS[operator](load, load_share(number))
-    raise TypeError(f"{condition} is no condition of f(x)")
+    raise TypeError(f"{condition} is not a condition of f(x)")
 
 
 def _changes(condition: Expression) -> Iterator[int]:

@@ -51,7 +51,7 @@ class Rules(Transformer):  # type: ignore[type-arg]
         weight = re.search(r"[0-9.]+", str(token).split("=", 1)[1]) if "=" in token else None
         at = int(token.start_pos or 0)
         if weight and not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?|\.[0-9]{1,9}", weight.group()):
-            raise Wrong(at, f"{weight.group()} is no weight", "a number such as 2 or 0.5")
+            raise Wrong(at, f"{weight.group()} is not a weight", "a number such as 2 or 0.5")
         return Relaxes(condition, float(weight.group()) if weight else 1.0, at)
 
     def negation(self, operand: Raw) -> Raw:
@@ -143,5 +143,5 @@ def _item(token: Token) -> Item:
     if span is not None:
         return Span(*span, text, at)
     if looks_like_addresses(text):
-        raise Wrong(at, f"{text} is no address", "such as 192.168.1.2, 192.168.1.2-8, 10.0.0.0/8 or 2001:db8::/32")
+        raise Wrong(at, f"{text} is not an address", "such as 192.168.1.2, 192.168.1.2-8, 10.0.0.0/8 or 2001:db8::/32")
     return _number(text, at) if _NUMBER.match(text) else Text(text, at)

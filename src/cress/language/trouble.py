@@ -58,7 +58,9 @@ def unexpected(text: str, at: int, expected: Iterable[str], before: str = "") ->
     if first in "\"'" and rest.count(first) == 1:
         return trouble(text, at, "the quote is not closed", f"{first} ends a text")
     if first == "(" and before:
-        return trouble(text, at - len(before), f"{before!r} is no function", "defined(x) is the only one; or f(x) = …")
+        return trouble(
+            text, at - len(before), f"{before!r} is not a function", "defined(x) is the only one; or f(x) = …"
+        )
     if first == ")" and "a value" in words:
         return trouble(text, at, "something is missing", needed)
     if first == ")" and ")" not in words:

@@ -151,7 +151,7 @@ def _gone(machine: Machine, family: Family, name: str) -> str:
     """Why a node is not waited for any more; empty if it is."""
     node = machine.nodes.get(name)
     if node is None:
-        return "is no node of the cluster any more"
+        return "is not a node of the cluster any more"
     wait = _plan(family).move_after
     if node.away_since is not None and node.away_since + wait <= machine.now:
         return f"was away for {format_duration(wait)}"

@@ -107,7 +107,7 @@ class NodeLeft(_Input, frozen=True):
 class NodeDead(_Input, frozen=True):
     """Nothing runs any more on a node that is away: the center has looked, or an operator says so.
 
-    ``forget``: it is no node of the cluster any more, until it joins again.
+    ``forget``: it is not a node of the cluster any more, until it joins again.
     """
 
     name: str
@@ -122,7 +122,7 @@ class Reported(_Input, frozen=True):
 
 
 class Ports(_Input, frozen=True):
-    """All ports of a node that somebody listens on who is no task of the cluster there."""
+    """All ports of a node that somebody listens on who is not a task of the cluster there."""
 
     name: str
     ports: tuple[int, ...]

@@ -85,13 +85,13 @@ def _nodes(machine: Machine) -> Iterator[str]:
     for attempt in machine.attempts.values():
         where = machine.nodes.get(attempt.node)
         if where is None:
-            yield f"nodes: attempt {attempt.id} is on {attempt.node}, which is no node"
+            yield f"nodes: attempt {attempt.id} is on {attempt.node}, which is not a node"
         elif where.draining and not attempt.halted and machine.timers.get(DRAIN, attempt.node) is None:
             yield f"drains: attempt {attempt.id} on {attempt.node} was not told to stop"
     for kind, name in machine.timers.times:
         if kind in (REST, DRAIN):
             if name not in machine.nodes:
-                yield f"timers: {kind} of {name}, which is no node"
+                yield f"timers: {kind} of {name}, which is not a node"
         elif int(name.partition(".")[0]) not in machine.families:
             yield f"timers: {kind} of family {name}, which is over"
     due = machine.timers.next()

@@ -32,7 +32,7 @@ def families(machine: Machine) -> Iterator[str]:
     yield from _derived(machine)
     for number, job in machine.jobs.items():
         if job.job.family and number not in machine.families[job.job.family].members.values():
-            yield f"families: job {number} is no member of {job.job.family}"
+            yield f"families: job {number} is not a member of {job.job.family}"
         if job.job.plan is not None:
             yield f"families: job {number} has a plan and reached the scheduler"
 
@@ -57,7 +57,7 @@ def _kept(machine: Machine, family: Family) -> Iterator[str]:
     lives = {index: machine.jobs[each] for index, each in family.members.items() if each in machine.jobs}
     for index, member in lives.items():
         if member.job.tasks != 1 or member.kept is None:
-            yield f"services: member {index} of {number} is no task of it"
+            yield f"services: member {index} of {number} is not a task of it"
         if index >= wanted and not member.ending and isinstance(family.job.plan, Service):
             yield f"services: member {index} of {number} is too many"
         if member.held != family.held and not member.ending:

@@ -99,7 +99,7 @@ class LiveNode(msgspec.Struct, kw_only=True):
     ``cordoned`` is an operator's word, with ``reason``; ``draining``: it is to get empty too. ``rest`` is why the machine
     itself keeps tasks off it for a while. ``failures`` are the programs in a row that could not be started there and ran
     elsewhere, of the jobs ``failed_jobs`` (two are kept), and ``rests`` how often it rested meanwhile. ``terms`` and ``local`` as in
-    ``NodeJoined``. ``away_since`` (µs, the machine's clock): since when its executor is not connected. ``ports`` are those that somebody listens on who is no task of the cluster, in order.
+    ``NodeJoined``. ``away_since`` (µs, the machine's clock): since when its executor is not connected. ``ports`` are those that somebody listens on who is not a task of the cluster, in order.
     ``load`` is what was measured there, as far as the core knows.
     """
 

@@ -100,7 +100,7 @@ def _fields(expression: str) -> str:
     text = " ".join(expression.split())
     if text.startswith("@"):
         if text.lower() not in WORDS:
-            raise InputError(f"{text!r} is no cron expression", hint=one_of(text.lower(), WORDS))
+            raise InputError(f"{text!r} is not a cron expression", hint=one_of(text.lower(), WORDS))
         return WORDS[text.lower()]
     parts = text.split()
     if len(parts) != len(FIELDS):

@@ -40,7 +40,7 @@ def parse_label(text: str) -> tuple[str, Value]:
     """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not name or not value:
-        raise InputError(f"{text!r} is no label", hint=_HINT)
+        raise InputError(f"{text!r} is not a label", hint=_HINT)
     check_name(name)
     if value.lower() in _TRUTHS:
         return name, _TRUTHS[value.lower()]
@@ -70,7 +70,7 @@ def check_name(name: str) -> None:
     """Raise InputError unless an attribute may be called so."""
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
         hint = f"letters, digits, `_` and `-`, beginning with a letter, at most {MAX_NAME}"
-        raise InputError(f"{name[:MAX_NAME]!r} is no name of a label", hint=hint)
+        raise InputError(f"{name[:MAX_NAME]!r} is not a name of a label", hint=hint)
     if plain(name) in _RESERVED:
         raise InputError(f"{name} means something else in constraints", hint="another name for the label")
 
@@ -91,7 +91,7 @@ def check_attributes(attributes: Mapping[str, Value], dimensions: Dimensions) ->
         if isinstance(value, str):
             _check_text(name, value)
         if isinstance(value, float) and not isfinite(value):
-            raise InputError(f"the value of {name} is no number", hint="a finite one")
+            raise InputError(f"the value of {name} is not a number", hint="a finite one")
 
 
 def parse_ports(text: str) -> tuple[int, int]:
@@ -100,7 +100,7 @@ def parse_ports(text: str) -> tuple[int, int]:
     if match is not None and are_ports(int(match[1]), int(match[2])):
         return int(match[1]), int(match[2])
     hint = f"the first and the last dynamic port, such as {DYNAMIC_PORTS[0]}-{DYNAMIC_PORTS[1]}"
-    raise InputError(f"{text!r} is no range of ports", hint=hint)
+    raise InputError(f"{text!r} is not a range of ports", hint=hint)
 
 
 def are_ports(first: int, last: int) -> bool:
@@ -117,4 +117,6 @@ def _once(name: str, known: Mapping[str, Value]) -> None:
 
 def _check_text(name: str, value: str) -> None:
     if len(value) > MAX_TEXT or not value.isprintable():
-        raise InputError(f"the value of {name} is no text for a label", hint=f"at most {MAX_TEXT} printable characters")
+        raise InputError(
+            f"the value of {name} is not a text for a label", hint=f"at most {MAX_TEXT} printable characters"
+        )

@@ -42,11 +42,11 @@ class DataName(msgspec.Struct, frozen=True):
 def parse_data_name(text: str) -> DataName:
     """The data of that name; ``str`` of it is the one text for it. Raises InputError."""
     if len(text) > MOST_CHARACTERS or not text.isprintable():
-        raise InputError("it is no name of data", hint=f"printable, at most {MOST_CHARACTERS} characters")
+        raise InputError("it is not a name of data", hint=f"printable, at most {MOST_CHARACTERS} characters")
     url = _URL.fullmatch(text)
     if url is None:
         if not text.startswith("/"):
-            raise InputError(f"{_shown(text)} is no absolute path and no URL", hint=HINT)
+            raise InputError(f"{_shown(text)} is not an absolute path and no URL", hint=HINT)
         return DataName(_path(text, text))
     scheme, place, path = url[1].lower(), url[2], url[3]
     if scheme == "file":
@@ -55,12 +55,13 @@ def parse_data_name(text: str) -> DataName:
         raise InputError(f"data of {scheme}:// cannot be located", hint=HINT)
     where = _PLACE.fullmatch(place)
     if where is None or int(where[2] or 1) not in range(1, 65_536):
-        what = f"{_shown(place)} is no host" if place else f"{_shown(text)} names no namenode"
+        what = f"{_shown(place)} is not a host" if place else f"{_shown(text)} names no namenode"
         raise InputError(what, hint=HINT)
     if scheme in ("http", "https"):
         if not path.startswith(WEBHDFS + "/") or "?" in path:
             raise InputError(
-                f"{_shown(text)} is no address of WebHDFS", hint=f"{scheme}://{place}{WEBHDFS}/logs/2026, without ?op=…"
+                f"{_shown(text)} is not an address of WebHDFS",
+                hint=f"{scheme}://{place}{WEBHDFS}/logs/2026, without ?op=…",
             )
         path = path.removeprefix(WEBHDFS)
     return DataName(_path(path, text), scheme, where[1].lower(), int(where[2] or 0))

@@ -120,7 +120,7 @@ class _Reading:
 
     def disks(self, value: object) -> None:
         if not isinstance(value, (list, tuple)):
-            raise InputError(f"{shown(value)} is no list", hint="a list of {path: /data/disk1, bandwidth: 200M}")
+            raise InputError(f"{shown(value)} is not a list", hint="a list of {path: /data/disk1, bandwidth: 200M}")
         self.told.append(DISK_KIND)
         _each(value, self._disk)
 
@@ -177,14 +177,14 @@ class _Reading:
 
     def _check_kind(self, kind: str) -> None:
         if kind == DISK_KIND or kind in DISK_DIMENSIONS:
-            raise InputError("is no kind of device here", hint="disks have a list of their own, disks:")
+            raise InputError("is not a kind of device here", hint="disks have a list of their own, disks:")
         if kind in BASE_DIMENSIONS:
             raise InputError(f"{kind} is counted, and has no devices", hint=_KINDS)
         if self.dimensions is not None:
             if kind not in self.dimensions.custom:
                 known = self.dimensions.custom
                 hint = one_of(kind, known) if known else "declare it among the dimensions of the cluster"
-                raise InputError(f"{shown(kind)} is no kind of device of this cluster", hint=hint)
+                raise InputError(f"{shown(kind)} is not a kind of device of this cluster", hint=hint)
             return
         Dimensions((kind,))
 
@@ -248,7 +248,7 @@ def _path(value: object) -> str:
     text = as_text(value)
     parts = [part for part in text.split("/") if part not in ("", ".")]
     if not text.startswith("/") or ".." in parts or ":" in text or not text.isprintable() or len(text) > MAX_PATH:
-        raise InputError(f"{shown(value)} is no path for a device", hint=_ABSOLUTE)
+        raise InputError(f"{shown(value)} is not a path for a device", hint=_ABSOLUTE)
     return "/" + "/".join(parts)
 
 
@@ -256,7 +256,7 @@ def _id(value: object) -> str:
     text = as_text(value)
     if not text or len(text) > MAX_ID or not text.isprintable() or set(text) & set(" ,:"):
         raise InputError(
-            f"{shown(value)} is no name of a device", hint=f"a word of at most {MAX_ID}, without `,` and `:`"
+            f"{shown(value)} is not a name of a device", hint=f"a word of at most {MAX_ID}, without `,` and `:`"
         )
     return text
 
@@ -269,14 +269,14 @@ def _id_of(path: str) -> str:
 def _model(value: object) -> str:
     text = as_text(value)
     if len(text) > MAX_MODEL or not text.isprintable() or not text.strip():
-        raise InputError(f"{shown(value)} is no model", hint=f"at most {MAX_MODEL} characters, such as V100M16")
+        raise InputError(f"{shown(value)} is not a model", hint=f"at most {MAX_MODEL} characters, such as V100M16")
     return text
 
 
 def _data(value: object) -> tuple[str, ...]:
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, (list, tuple)):
-        raise InputError(f"{shown(value)} is no list", hint="paths that jobs may name: [/data/sets/*]")
+        raise InputError(f"{shown(value)} is not a list", hint="paths that jobs may name: [/data/sets/*]")
     if len(values) > MOST_DATA:
         raise InputError(f"{len(values)} paths are too many", hint=f"at most {MOST_DATA}; /data/* stands for many")
     found: list[str] = []
@@ -290,5 +290,5 @@ def path_of_data(value: object) -> str:
     parts = [part for part in text.split("/") if part not in ("", ".")]
     if not text.startswith("/") or not parts or ".." in parts or not text.isprintable() or len(text) > MAX_PATH:
         hint = "an absolute path, with * for any part of a name, such as /data/sets/*"
-        raise InputError(f"{shown(value)} is no path of data", hint=hint)
+        raise InputError(f"{shown(value)} is not a path of data", hint=hint)
     return "/" + "/".join(parts)

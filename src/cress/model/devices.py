@@ -29,9 +29,9 @@ def check_devices(devices: Sequence[Device], dimensions: Dimensions) -> None:
         kind = device.kind
         if kind != DISK_KIND and kind not in dimensions.custom:
             known = ", ".join((DISK_KIND, *dimensions.custom))
-            raise InputError(f"{kind!r} is no kind of device of this cluster", hint=f"one of {known}")
+            raise InputError(f"{kind!r} is not a kind of device of this cluster", hint=f"one of {known}")
         if not device.id or len(device.id) > MAX_ID or not device.id.isprintable() or set(device.id) & set(" ,:"):
-            raise InputError(f"{device.id[:MAX_ID]!r} is no id of a device", hint="a word without `,` and `:`")
+            raise InputError(f"{device.id[:MAX_ID]!r} is not an id of a device", hint="a word without `,` and `:`")
         if (kind, device.id) in seen:
             raise InputError(f"{kind} {device.id} is there twice", hint="each id once")
         seen.add((kind, device.id))

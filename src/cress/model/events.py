@@ -93,7 +93,7 @@ class NodeChanged(msgspec.Struct, frozen=True, tag=True):
 
 
 class PortsSeen(msgspec.Struct, frozen=True, tag=True):
-    """All ports of a node that somebody listens on who is no task of the cluster there; replaces what was seen."""
+    """All ports of a node that somebody listens on who is not a task of the cluster there; replaces what was seen."""
 
     name: str
     ports: tuple[int, ...]

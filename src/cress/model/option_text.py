@@ -85,7 +85,7 @@ def parse_assignment(assignment: str) -> tuple[str, Any]:
     """The option's name and value in a text ``KEY=VALUE``."""
     key, equals, text = assignment.partition("=")
     if not equals:
-        raise InputError(f"{assignment!r} is no option", hint="KEY=VALUE, such as grace=30s")
+        raise InputError(f"{assignment!r} is not an option", hint="KEY=VALUE, such as grace=30s")
     return parse_option(key, text)
 
 
@@ -195,7 +195,7 @@ def _choice(word: str, choices: tuple[str, ...]) -> str:
 def _weight(word: str) -> tuple[str, float]:
     name, equals, text = word.partition("=")
     if not equals or not name.strip():
-        raise InputError(f"{word!r} is no weight", hint="name=share, such as cpu=0.5 | memory=0.5")
+        raise InputError(f"{word!r} is not a weight", hint="name=share, such as cpu=0.5 | memory=0.5")
     return name.strip().lower(), float(parse_share(text))
 
 

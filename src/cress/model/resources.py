@@ -50,7 +50,7 @@ class Dimensions:
         for name in custom:
             if not (name.isascii() and name.isidentifier()) or name != name.lower():
                 raise InputError(
-                    f"{name!r} is no name for a dimension", hint="lower-case letters, digits and _, like gpu"
+                    f"{name!r} is not a name for a dimension", hint="lower-case letters, digits and _, like gpu"
                 )
             if name == DISK:
                 raise InputError(f"{name!r} is taken", hint="it stands for " + ", ".join(DISK_DIMENSIONS))

@@ -124,7 +124,7 @@ def parse_amount(text: str, measure: Measure, *, words: tuple[str, ...] = ()) ->
 def format_amount(value: int, measure: Measure) -> str:
     """The shortest exact text for a raw amount: ``8G``, ``2.5``, ``50m``, ``1500``."""
     if not 0 <= value < AMOUNT_LIMIT:
-        raise InputError(f"{value} is no amount", hint=f"0 or more and less than {AMOUNT_LIMIT}")
+        raise InputError(f"{value} is not an amount", hint=f"0 or more and less than {AMOUNT_LIMIT}")
     return _shortest(value, measure)
 
 
@@ -165,7 +165,7 @@ def parse_duration(text: str) -> int:
         unit = _duration_unit(text, unit_text) if unit_text else SECOND
         if unit >= smallest or not exact:
             raise InputError(
-                f"{text!r} is no duration", hint="parts from large to small, each once, decimals only in the last"
+                f"{text!r} is not a duration", hint="parts from large to small, each once, decimals only in the last"
             )
         value, beyond = divmod(digits * unit, _power(10, places))
         if beyond:
@@ -179,7 +179,7 @@ def parse_duration(text: str) -> int:
 def format_duration(value: int) -> str:
     """The shortest exact text with a unit for ``value`` microseconds: ``90s``, ``2h``, ``250ms``, ``0s``."""
     if not 0 <= value <= DURATION_LIMIT:
-        raise InputError(f"{value} µs is no duration", hint="0 or more and at most a hundred years")
+        raise InputError(f"{value} µs is not a duration", hint="0 or more and at most a hundred years")
     if value == 0:
         return "0s"
     candidates: list[tuple[int, bool, int, str]] = []
@@ -216,7 +216,7 @@ def parse_count(text: str, *, least: int = 0, most: int = AMOUNT_LIMIT - 1) -> i
     stripped = text.strip()
     hint = f"a whole number from {least} to {most}"
     if not re.fullmatch(r"[0-9]{1,20}", stripped):
-        what = "is too small" if re.fullmatch(r"-[0-9]{1,20}", stripped) else "is no whole number"
+        what = "is too small" if re.fullmatch(r"-[0-9]{1,20}", stripped) else "is not a whole number"
         raise InputError(f"{_shown(text)} {what}", hint=hint)
     value = int(stripped)
     if not least <= value <= most:

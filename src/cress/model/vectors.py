@@ -146,4 +146,4 @@ def _text(value: object) -> str:
         return format(Decimal(repr(value)), "f")
     if isinstance(value, Decimal) and value.is_finite():
         return format(value, "f")
-    raise InputError(f"{value!r} is no amount", hint="a number or a text such as 8G")
+    raise InputError(f"{value!r} is not an amount", hint="a number or a text such as 8G")

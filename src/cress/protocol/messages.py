@@ -77,7 +77,7 @@ class Reports(Struct, frozen=True):
 
 
 class Ports(Struct, frozen=True):
-    """All ports that somebody listens on who is no task of this executor; sent when they are others than before."""
+    """All ports that somebody listens on who is not a task of this executor; sent when they are others than before."""
 
     ports: tuple[int, ...]
 

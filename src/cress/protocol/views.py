@@ -202,7 +202,7 @@ class NodeView(View, frozen=True):
     ``address`` is where its tasks are reached. ``match`` is there when the nodes were asked for ``where`` or ``rank``.
     ``load`` is there while it is measured; a node that is not ``judged`` gets new tasks whatever its load is.
     What runs there is told of a single node: ``tasks`` (the first 1,000), and ``ports_seen``, on which somebody listens
-    who is no task; its ``devices`` one by one; ``disks_free`` of ``disks`` belong to no task; ``data`` are the paths that
+    who is not a task; its ``devices`` one by one; ``disks_free`` of ``disks`` belong to no task; ``data`` are the paths that
     it has. ``unlimited`` are sentences about limits that do not hold there.
     """
 

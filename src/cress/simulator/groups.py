@@ -42,7 +42,7 @@ def parse_policy(text: str) -> PolicyChoice:
     policy = known.get(name.lower())
     if policy is None:
         raise InputError(
-            f"{name!r} is no policy", hint=one_of(name, [each.value for each in SchedPolicy]), field="--policy"
+            f"{name!r} is not a policy", hint=one_of(name, [each.value for each in SchedPolicy]), field="--policy"
         )
     if policy is SchedPolicy.URGENCY:
         raise InputError(

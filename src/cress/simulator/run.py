@@ -34,7 +34,7 @@ def plan(request: Request) -> Plan:
     """Read and check everything that was given. Raises ``InputError``; writes nothing."""
     # Told now, not after minutes of simulation.
     if request.out.exists() and not request.out.is_dir():
-        raise InputError("is no directory", hint="another --out", file=str(request.out))
+        raise InputError("is not a directory", hint="another --out", file=str(request.out))
     plotly_script()
     options = parse_assignments(request.options)
     choices = tuple(parse_policy(text) for text in request.policies)

@@ -79,7 +79,7 @@ def check_url(url: str) -> str:
             parsed = parsed.set(drivername="postgresql+psycopg")
         parsed.get_dialect().import_dbapi()
     except (ArgumentError, NoSuchModuleError):
-        raise InputError(f"{url!r} is no address of a database", hint=hint, field="--history") from None
+        raise InputError(f"{url!r} is not an address of a database", hint=hint, field="--history") from None
     except ModuleNotFoundError as error:
         extra = "cress[postgres]" if error.name == "psycopg" else error.name
         raise InputError(f"{error.name} is not installed", hint=f"pip install '{extra}'", field="--history") from None

@@ -94,7 +94,7 @@ def reading(path: Path, *, as_it_is: bool = False) -> Iterator[Reading]:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version != SCHEMA:
             what = f"schema {version}, not {SCHEMA}" if version else "there is nothing of Cress in it"
-            raise StoreError(f"{path} is no store of this version of Cress ({what})")
+            raise StoreError(f"{path} is not a store of this version of Cress ({what})")
         yield Reading(path, connection)
 
 

@@ -37,7 +37,7 @@ async def events(
     last = request.headers.get("last-event-id", "")
     if last:
         if not (last.isascii() and last.isdigit() and len(last) < 19):
-            raise InputError(f"{last[:40]!r} is no number of an event", hint="a whole number", field="Last-Event-ID")
+            raise InputError(f"{last[:40]!r} is not a number of an event", hint="a whole number", field="Last-Event-ID")
         after = int(last)
     if after is None:
         after = known.last if follow else known.first - 1

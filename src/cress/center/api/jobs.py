@@ -247,11 +247,11 @@ def signal_number(word: str | int) -> int:
     names = {each.name.removeprefix("SIG"): int(each) for each in signal.Signals}
     if isinstance(word, int):
         if word not in names.values():
-            raise InputError(f"{word} is no signal", hint="1 (HUP) to 64 (RTMAX)", field="signal")
+            raise InputError(f"{word} is not a signal", hint="1 (HUP) to 64 (RTMAX)", field="signal")
         return word
     plain = word.strip().upper().removeprefix("SIG")
     if plain not in names:
-        raise InputError(f"{word[:40]!r} is no signal", hint=one_of(plain, names), field="signal")
+        raise InputError(f"{word[:40]!r} is not a signal", hint=one_of(plain, names), field="signal")
     return names[plain]
 
 
@@ -293,7 +293,7 @@ def key_of(request: Request) -> str:
     key = request.headers.get("idempotency-key", "")
     if len(key) > MOST_KEY or not (key.isascii() and key.isprintable()):
         raise InputError(
-            f"{key[:40]!r} is no key", hint=f"at most {MOST_KEY} characters of ASCII", field="Idempotency-Key"
+            f"{key[:40]!r} is not a key", hint=f"at most {MOST_KEY} characters of ASCII", field="Idempotency-Key"
         )
     return key
 

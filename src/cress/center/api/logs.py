@@ -40,7 +40,7 @@ async def logs(
     """
     engine = engine_of(request)
     if stream not in STREAMS:
-        raise InputError(f"{stream[:40]!r} is no stream", hint=one_of(stream, STREAMS), field="stream")
+        raise InputError(f"{stream[:40]!r} is not a stream", hint=one_of(stream, STREAMS), field="stream")
     job = await job_by_id(engine, id)
     check_task(job, task)
     number, index = await place_of(engine, job, task)

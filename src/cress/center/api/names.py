@@ -65,7 +65,7 @@ class PlacesStream(Stream):
         news, loop = self.engine.events, asyncio.get_running_loop()
         until = loop.time() + HEARTBEAT
         while not self._next and not self.engine.stopping and loop.time() < until:
-            # Whatever the machine does is told, also what is no event by itself: that a task was told to stop.
+            # Whatever the machine does is told, also what is not an event by itself: that a task was told to stop.
             await news.wait(news.last, until - loop.time())
             if not self.engine.stopping:
                 await asyncio.sleep(PACE)

@@ -86,7 +86,7 @@ class ContainerRuntime(ProcessRuntime):
         if not what.run.command:
             raise StartError("the job has no command")
         if what.run.root and not os.path.isdir(what.run.root):  # noqa: PTH112
-            raise StartError(f"root {what.run.root} does not exist on this node, or is no folder")
+            raise StartError(f"root {what.run.root} does not exist on this node, or is not a folder")
         os.makedirs(f"{self._folder}/{what.attempt}", mode=0o700, exist_ok=True)  # noqa: PTH103
         self._owner = os.getpid()
         try:

@@ -240,7 +240,7 @@ def _why_not_executed(what: Run, code: int, why: str) -> str:
     return {
         errno.EACCES: f"not executable by {_who(what)}: {command}",
         errno.E2BIG: f"command line and environment of {command} are too long for this node",
-        errno.ENOEXEC: f"{command} is no program: neither made for this machine nor a script that begins with #!",
+        errno.ENOEXEC: f"{command} is not a program: neither made for this machine nor a script that begins with #!",
         errno.ENOMEM: f"{command} cannot be started: the memory limit is too small, or the node has none left",
     }.get(code, f"{command} cannot be started: {why}")
 

@@ -233,14 +233,14 @@ def _is_garbage(char: str) -> bool:
 def _line(number: int, raw: str, content: str) -> _Line:
     bad = _garbage(raw)
     if bad:
-        raise InputError(f"character U+{ord(bad):04X} is no text", hint="a text file in UTF-8")
+        raise InputError(f"character U+{ord(bad):04X} is not a text", hint="a text file in UTF-8")
     word, colon, value = content.partition(":")
     if not colon:
         for other in ("\uff1a", "="):  # the full-width colon of Chinese keyboards
             if other in content:
                 fixed = ": ".join(part.strip() for part in content.split(other, 1))
                 raise InputError(f"{content!r} has no colon", hint=f"did you mean {fixed}?")
-        raise InputError(f"{content!r} is no line of a group", hint="Keyword: value, such as Name: news")
+        raise InputError(f"{content!r} is not a line of a group", hint="Keyword: value, such as Name: news")
     plain = {plain_key(keyword): keyword for keyword in KEYWORDS}
     keyword = plain.get(plain_key(word))
     if keyword is None:
@@ -334,7 +334,7 @@ def _note_weights(group: Group, seen: Mapping[str, _Line], reader: _Reader) -> N
 
 def _parse_name(line: _Line, _reader: _Reader) -> dict[str, Any]:
     if not re.fullmatch(r"[A-Za-z0-9_]+", line.value):
-        raise InputError(f"{line.value!r} is no name of a group", hint="letters A-Z and a-z, digits and _")
+        raise InputError(f"{line.value!r} is not a name of a group", hint="letters A-Z and a-z, digits and _")
     if len(line.value) > MAX_GROUP_NAME_LENGTH:
         raise InputError(f"a name of {len(line.value)} characters", hint=f"at most {MAX_GROUP_NAME_LENGTH}")
     return {"name": line.value}
@@ -350,7 +350,7 @@ def _parse_users(line: _Line, reader: _Reader) -> dict[str, Any]:
     for part in line.value.split("|"):
         user = part.strip()
         if user != EVERYONE and not _USER.fullmatch(user):
-            what = f"{user!r} is no name of a user" if user else "a name is missing"
+            what = f"{user!r} is not a name of a user" if user else "a name is missing"
             raise InputError(what, hint="names with | between them, such as alice | bob; * for everyone")
         if user in users:
             reader.note(f"{user} is named twice", line.number, USERS)
@@ -386,7 +386,7 @@ def _parse_user_weights(line: _Line, _reader: _Reader) -> dict[str, Any]:
     for part in line.value.split("|"):
         user, equals, text = (piece.strip() for piece in part.partition("="))
         if not equals or not _USER.fullmatch(user):
-            raise InputError(f"{part.strip()!r} is no weight of a user", hint="such as alice=2 | bob=1")
+            raise InputError(f"{part.strip()!r} is not a weight of a user", hint="such as alice=2 | bob=1")
         if user in weights:
             raise InputError(f"{user} has two weights", hint="each user once")
         try:

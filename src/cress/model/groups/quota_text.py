@@ -83,7 +83,7 @@ def _parse_quota(text: str, accounting: str, dimensions: Dimensions) -> Quota:
     if "<" in stripped:
         if accounting != DOMINANT:
             raise InputError(
-                f"the vector {stripped} is no quota in the accounting {accounting}",
+                f"the vector {stripped} is not a quota in the accounting {accounting}",
                 hint=f"a whole number of {UNIT[accounting]}, or the accounting {DOMINANT}",
             )
         vector = parse_vector(stripped, dimensions)
@@ -108,7 +108,7 @@ def _parse_window(text: str, accounting: str, dimensions: Dimensions) -> QuotaWi
     if not equals or not found:
         if not text.strip():
             raise InputError("a window is empty", hint=f"{_WINDOW_HINT}; no ; at the end")
-        raise InputError(f"{text.strip()!r} is no window", hint=_WINDOW_HINT)
+        raise InputError(f"{text.strip()!r} is not a window", hint=_WINDOW_HINT)
     return QuotaWindow(
         days=_parse_days(found["days"]),
         start=_parse_clock(found["start"], last=DAY_MINUTES - 1),
@@ -122,7 +122,7 @@ def _parse_clock(text: str, last: int) -> int:
     hours, _, minutes = text.partition(":")
     value = int(hours) * 60 + int(minutes) if len(hours) <= 2 else DAY_MINUTES + 1
     if len(minutes) != 2 or int(minutes) > 59 or value > last:
-        raise InputError(f"{text!r} is no time of day", hint=f"hours:minutes from 00:00 to {_clock(last)}")
+        raise InputError(f"{text!r} is not a time of day", hint=f"hours:minutes from 00:00 to {_clock(last)}")
     return value
 
 

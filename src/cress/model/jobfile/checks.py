@@ -89,17 +89,17 @@ def _port(value: object) -> str:
     text = as_text(value).strip()
     if text.isascii() and text.isdigit():
         if not 1 <= int(text[:9]) <= 65535 or len(text) > 5:
-            raise InputError(f"{shown(value)} is no port", hint="1 to 65535, or the name of a port of the job")
+            raise InputError(f"{shown(value)} is not a port", hint="1 to 65535, or the name of a port of the job")
         return str(int(text))
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,31}", text):
-        raise InputError(f"{shown(value)} is no port", hint="1 to 65535, or the name of a port of the job")
+        raise InputError(f"{shown(value)} is not a port", hint="1 to 65535, or the name of a port of the job")
     return text
 
 
 def _url(value: object) -> str:
     text = as_text(value).strip()
     if not re.fullmatch(r"/[!-~]*", text) or len(text) > 2000:
-        raise InputError(f"{shown(value)} is no path of a page", hint="such as /health; the host is the task itself")
+        raise InputError(f"{shown(value)} is not a path of a page", hint="such as /health; the host is the task itself")
     return text
 
 

@@ -132,7 +132,9 @@ def _after(value: object) -> tuple[tuple[str, Condition | None], ...]:
 def _named(value: object) -> str:
     text = "" if isinstance(value, (Mapping, list, tuple, bool, float)) or value is None else as_text(value).strip()
     if not NAME.fullmatch(text):
-        raise InputError(f"{shown(value)} is no name of a step", hint="a list of steps, or `step: condition` for each")
+        raise InputError(
+            f"{shown(value)} is not a name of a step", hint="a list of steps, or `step: condition` for each"
+        )
     return text
 
 

@@ -27,7 +27,7 @@ def expression(value: object) -> str:
     """The text of a cron expression, its fields with one space between them."""
     text = " ".join(as_word(as_text(value)).split())
     if not text or len(text) > MAX_EXPRESSION or not text.isprintable():
-        raise InputError(f"{shown(value)} is no cron expression", hint=_CRON_HINT)
+        raise InputError(f"{shown(value)} is not a cron expression", hint=_CRON_HINT)
     return text
 
 
@@ -35,14 +35,14 @@ def zone(value: object) -> str:
     """The name of a time zone."""
     text = as_word(as_text(value)).strip()
     if not text or len(text) > 100 or not text.isprintable():
-        raise InputError(f"{shown(value)} is no time zone", hint="such as Europe/Berlin, or UTC")
+        raise InputError(f"{shown(value)} is not a time zone", hint="such as Europe/Berlin, or UTC")
     return text
 
 
 def timetable(value: object) -> tuple[tuple[str, int], ...]:
     """Moments, and the task counts that hold from them on."""
     if not isinstance(value, (list, tuple)) or not value:
-        raise InputError(f"{shown(value)} is no timetable" if value else "is empty", hint=_TIMETABLE_HINT)
+        raise InputError(f"{shown(value)} is not a timetable" if value else "is empty", hint=_TIMETABLE_HINT)
     if len(value) > MAX_MOMENTS:
         raise InputError(f"{len(value)} moments are too many", hint=f"at most {MAX_MOMENTS}")
     found: list[tuple[str, int]] = []

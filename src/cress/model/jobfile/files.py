@@ -37,7 +37,7 @@ def address(value: object) -> str:
     """Parse the address of a file: an address with a scheme, or an absolute path on the node."""
     text = as_word(as_text(value)).strip()
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*(::|:)//?\S|/", text):
-        raise InputError(f"{shown(value)} is no address", hint=_ADDRESS_HINT)
+        raise InputError(f"{shown(value)} is not an address", hint=_ADDRESS_HINT)
     if len(text) > MAX_ADDRESS:
         raise InputError(f"an address of {len(text)} characters is too long", hint=f"at most {MAX_ADDRESS}")
     return text
@@ -49,7 +49,7 @@ def _all(value: object, read: Callable[[Mapping[str, object]], File], far: str, 
     elif isinstance(value, (list, tuple)):
         entries = [(f"[{place}]", each) for place, each in enumerate(value)]
     else:
-        raise InputError(f"{shown(value)} is no list", hint=hint)
+        raise InputError(f"{shown(value)} is not a list", hint=hint)
     if len(entries) > MAX_FILES:
         raise InputError(f"{len(entries)} files are too many", hint=f"at most {MAX_FILES}")
     found: list[File] = []
@@ -93,7 +93,7 @@ def _path(value: object) -> str:
     text = as_word(as_text(value))
     if not text.strip() or text.endswith("/.") or ".." in text.split("/"):
         raise InputError(
-            f"{shown(value)} is no path of a file", hint="below the task's directory, or absolute; no `..`"
+            f"{shown(value)} is not a path of a file", hint="below the task's directory, or absolute; no `..`"
         )
     return text
 
@@ -101,5 +101,5 @@ def _path(value: object) -> str:
 def _mode(value: object) -> int:
     text = as_text(value).strip()
     if not re.fullmatch(r"0?o?[0-7]{3,4}", text):
-        raise InputError(f"{shown(value)} is no mode", hint="as for chmod: 755")
+        raise InputError(f"{shown(value)} is not a mode", hint="as for chmod: 755")
     return int(text.replace("o", ""), 8)

@@ -37,13 +37,13 @@ def licences(value: object) -> Licences:
 def totals(value: object) -> Licences:
     """Parse the number of each licence in a cluster."""
     if not isinstance(value, Mapping):
-        raise InputError(f"{shown(value)} is no mapping", hint="how many there are of each: {matlab: 5}")
+        raise InputError(f"{shown(value)} is not a mapping", hint="how many there are of each: {matlab: 5}")
     return _amounts(list(value.items()), least=0) if value else ()
 
 
 def _texts(value: object) -> list[str]:
     if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{shown(value)} is no licence", hint=_HINT)
+        raise InputError(f"{shown(value)} is not a licence", hint=_HINT)
     return value.split(",")
 
 
@@ -71,7 +71,7 @@ def named(value: object) -> str:
     """The name of a licence."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         hint = f"letters, digits, `_` and `-`, at most {MAX_NAME}, beginning with a letter or digit"
-        raise InputError(f"{shown(value)} is no name of a licence", hint=hint)
+        raise InputError(f"{shown(value)} is not a name of a licence", hint=hint)
     return value
 
 

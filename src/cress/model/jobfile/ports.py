@@ -46,14 +46,14 @@ def ports(value: object) -> Ports:
 
 def _number(value: object) -> int:
     if isinstance(value, (bool, Mapping, list, tuple)):
-        raise InputError(f"{shown(value)} is no port", hint=_HINT)
+        raise InputError(f"{shown(value)} is not a port", hint=_HINT)
     text = re.sub(r"^port\s*=\s*", "", as_number(value).strip(), flags=re.IGNORECASE)
     if "&&" in text:
         raise InputError(f"{shown(value)}: a port cannot be relaxed", hint=_HINT)
     if text.lower() == DYNAMIC:
         return 0
     if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= 65535:
-        raise InputError(f"{shown(value)} is no port", hint=_HINT)
+        raise InputError(f"{shown(value)} is not a port", hint=_HINT)
     return int(text)
 
 
@@ -61,5 +61,5 @@ def _name(name: object) -> str:
     # It becomes part of the name of a variable, CRESS_PORT_name.
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > MAX_NAME:
         hint = f"letters, digits and `_`, beginning with a letter, at most {MAX_NAME}"
-        raise InputError(f"{shown(name)} is no name of a port", hint=hint)
+        raise InputError(f"{shown(name)} is not a name of a port", hint=hint)
     return name

@@ -44,7 +44,7 @@ def below(error: InputError, field: str) -> InputError:
 def mapping_of(value: object, hint: str) -> Mapping[str, object]:
     """The value, which must be a mapping."""
     if not isinstance(value, Mapping):
-        raise InputError(f"{shown(value)} is no mapping", hint=hint)
+        raise InputError(f"{shown(value)} is not a mapping", hint=hint)
     return value
 
 
@@ -129,7 +129,7 @@ def _present(value: object) -> object:
 def _unknown(written: object, known: list[str]) -> InputError:
     listed = "one of " + ", ".join(known) if len(known) <= MOST_LISTED else "`cress schema` tells all keys"
     if not isinstance(written, str):
-        return InputError(f"{shown(written)} is no key", hint=listed)
+        return InputError(f"{shown(written)} is not a key", hint=listed)
     near = one_of(written[:MAX_NAME_LENGTH], known)
     hint = near if near.startswith("did you mean") else listed
     return InputError(f"unknown key {shown(written)}", hint=hint, field=shown(written)[1:-1])

@@ -33,7 +33,7 @@ def read_jobs(entries: object, *, dimensions: Dimensions, user: str) -> tuple[li
     """Read the jobs of one submit and return them with all mistakes; a value that is wrong counts as not given."""
     hint = "a list of mappings, one for each job"
     if not isinstance(entries, (list, tuple)):
-        return [], [InputError(f"{shown(entries)} is no list", hint=hint, field="jobs")]
+        return [], [InputError(f"{shown(entries)} is not a list", hint=hint, field="jobs")]
     if not entries:
         return [], [InputError("there is no job in it", hint=hint, field="jobs")]
     if len(entries) > MAX_JOBS:
@@ -96,5 +96,5 @@ def _resolved(specs: list[JobSpec]) -> tuple[list[JobSpec], list[InputError]]:
 
 def _mapping(entry: object) -> Mapping[str, object]:
     if not isinstance(entry, Mapping):
-        raise InputError(f"{shown(entry)} is no mapping", hint='{"command": ["echo", "hello"]}')
+        raise InputError(f"{shown(entry)} is not a mapping", hint='{"command": ["echo", "hello"]}')
     return entry

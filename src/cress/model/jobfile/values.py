@@ -62,7 +62,7 @@ def command(value: object) -> tuple[str, ...]:
             errors.append(error.at(field=f"[{position}]"))
     raise_all(errors)
     if not words[0].strip():
-        raise InputError(f"{words[0]!r} is no program", hint=COMMAND_HINT)
+        raise InputError(f"{words[0]!r} is not a program", hint=COMMAND_HINT)
     return tuple(words)
 
 
@@ -73,7 +73,7 @@ def name(value: object) -> str:
         raise InputError(f"a name of {len(text)} characters is too long", hint=f"at most {MAX_NAME_LENGTH}")
     if not NAME.fullmatch(text):
         raise InputError(
-            f"{shown(text)} is no name", hint="letters, digits, `.`, `_` and `-`, beginning with a letter or digit"
+            f"{shown(text)} is not a name", hint="letters, digits, `.`, `_` and `-`, beginning with a letter or digit"
         )
     return text
 
@@ -93,7 +93,7 @@ def group(value: object) -> str:
     found = as_text(value)
     if not found.strip() or len(found) > MAX_GROUP_NAME_LENGTH or not found.isprintable():
         raise InputError(
-            f"{shown(found)} is no name of a group",
+            f"{shown(found)} is not a name of a group",
             hint=f"1 to {MAX_GROUP_NAME_LENGTH} characters; see `cress groups`",
         )
     return found
@@ -131,7 +131,7 @@ def priority(value: object) -> int:
     sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if not re.fullmatch(r"[0-9]{1,12}", digits) or int(digits) > MAX_PRIORITY:
         hint = f"a whole number from -{MAX_PRIORITY} to {MAX_PRIORITY}; higher goes first"
-        raise InputError(f"{shown(value)} is no priority", hint=hint)
+        raise InputError(f"{shown(value)} is not a priority", hint=hint)
     return sign * int(digits)
 
 
@@ -165,7 +165,7 @@ def on_partition(value: object) -> OnPartition:
 def environment(value: object) -> tuple[tuple[str, str], ...]:
     """Variables and their values."""
     if not isinstance(value, Mapping):
-        raise InputError(f"{shown(value)} is no mapping", hint="NAME: value for each variable")
+        raise InputError(f"{shown(value)} is not a mapping", hint="NAME: value for each variable")
     pairs: list[tuple[str, str]] = []
     errors: list[InputError] = []
     for name, each in value.items():
@@ -181,7 +181,7 @@ def environment(value: object) -> tuple[tuple[str, str], ...]:
 def _variable(name: object) -> str:
     if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
         hint = "letters, digits and `_`, not beginning with a digit"
-        raise InputError(f"{shown(name)} is no name of a variable", hint=hint)
+        raise InputError(f"{shown(name)} is not a name of a variable", hint=hint)
     if name.startswith(RESERVED_PREFIX):
         raise InputError(f"{shown(name)} is reserved", hint=f"Cress itself sets {RESERVED_PREFIX}… for a task")
     if len(name) > MAX_VARIABLE_LENGTH:
@@ -217,7 +217,7 @@ def run_as(value: object) -> str:
     """The name of an account of the nodes."""
     text = as_text(value)
     if not _ACCOUNT.fullmatch(text):
-        raise InputError(f"{shown(text)} is no name of an account", hint="as in /etc/passwd of the nodes")
+        raise InputError(f"{shown(text)} is not a name of an account", hint="as in /etc/passwd of the nodes")
     return text
 
 
@@ -277,11 +277,11 @@ def after(value: object) -> tuple[tuple[int | str, Condition], ...]:
 
 def _job_named(value: object) -> int | str:
     if isinstance(value, (Mapping, list, tuple, bool, float)):
-        raise InputError(f"{shown(value)} is no job", hint="a list of ids and names, or `id: condition` for each")
+        raise InputError(f"{shown(value)} is not a job", hint="a list of ids and names, or `id: condition` for each")
     text = as_text(value).strip()
     if text.isascii() and text.isdigit():
         if len(text) > 18 or not int(text):
-            raise InputError(f"{shown(value)} is no id of a job", hint="one that `cress jobs` shows")
+            raise InputError(f"{shown(value)} is not an id of a job", hint="one that `cress jobs` shows")
         return int(text)
     return name(text)
 
@@ -292,7 +292,7 @@ def condition(value: object) -> Condition:
     text = value.strip().lower() if isinstance(value, str) else value
     if text not in known:
         raise InputError(
-            f"{shown(value)} is no condition", hint="ok: it succeeded; any: it is over; failed: a task of it failed"
+            f"{shown(value)} is not a condition", hint="ok: it succeeded; any: it is over; failed: a task of it failed"
         )
     return Condition(text)
 
@@ -303,7 +303,7 @@ def as_text(value: object) -> str:
         return value
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
         return str(value)
-    raise InputError(f"{shown(value)} is no text", hint='put it into quotes: "…"')
+    raise InputError(f"{shown(value)} is not a text", hint='put it into quotes: "…"')
 
 
 def as_number(value: object) -> str:
@@ -312,7 +312,7 @@ def as_number(value: object) -> str:
         return format(Decimal(repr(value)), "f").removesuffix(".0")
     if isinstance(value, (str, int)) and not isinstance(value, bool):
         return value if isinstance(value, str) else as_text(value)
-    raise InputError(f"{shown(value)} is no number", hint="")
+    raise InputError(f"{shown(value)} is not a number", hint="")
 
 
 def as_word(text: str, room: int = MAX_WORD_BYTES) -> str:
@@ -322,7 +322,7 @@ def as_word(text: str, room: int = MAX_WORD_BYTES) -> str:
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise InputError(f"{shown(text)} is no valid text", hint="UTF-8") from None
+        raise InputError(f"{shown(text)} is not a valid text", hint="UTF-8") from None
     if size > room:
         raise InputError(f"a text of {size} bytes is too long", hint=f"at most {room}; put large inputs into files")
     return text

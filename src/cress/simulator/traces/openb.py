@@ -82,7 +82,7 @@ def _node(row: Mapping[str | None, str | None], dimensions: Dimensions, seen: se
 def _amount(text: str | None, column: str) -> int:
     word = (text or "").strip()
     if not (word.isascii() and word.isdigit() and len(word) < 13):
-        raise InputError(f"{word!r} is no whole number", hint="0 or more", field=column)
+        raise InputError(f"{word!r} is not a whole number", hint="0 or more", field=column)
     return int(word)
 
 
