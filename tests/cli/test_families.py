@@ -157,7 +157,7 @@ def test_the_steps_of_a_dag_are_a_tree() -> None:
         step("load", 2, "succeeded"),
         step("check", 3, "failed", load="ok"),
         step("other", 4, "running"),
-        step("publish", 5, "pending", "it comes after job 4 (etl.other), and job 1", check="ok", other="ok"),
+        step("publish", 5, "pending", "waiting for job 4 (etl.other), and job 1", check="ok", other="ok"),
         step("alarm", 6, "running", check="failed"),
         step("tidy", 7, "pending", publish="any", alarm="any"),
     )
@@ -165,7 +165,7 @@ def test_the_steps_of_a_dag_are_a_tree() -> None:
         "STEP         JOB  STATE      AFTER                       REASON",
         "load           2  succeeded",
         "  check        3  failed     load",
-        "    publish    5  pending    check, other                it comes after step other, and job 1",
+        "    publish    5  pending    check, other                waiting for step other, and job 1",
         "      tidy     7  pending    publish (any), alarm (any)",
         "    alarm      6  running    check (failed)",
         "other          4  running",

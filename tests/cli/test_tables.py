@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cress.cli import devices, groups, job, jobs, matching, nodes, resolve, status
+from cress.cli import devices, groups, job, jobs, node_matching, nodes, resolve, status
 from cress.cli.common import count, duration, job_id, pairs, task_id
 from cress.cli.tables import Cell, bar, clean, plain
 from cress.client import (
@@ -313,7 +313,7 @@ def test_nodes_that_match_come_in_the_order_of_their_score_and_the_others_say_wh
     def node(name: str, match: MatchView, **more: Any) -> NodeView:
         return NodeView(name=name, state="up", match=match, **more)
 
-    good, others = matching.tables(
+    good, others = node_matching.tables(
         [
             node("n1", MatchView(satisfied=True, score=0.25)),
             node("n2", MatchView(satisfied=False, clause="SSD = True", undefined=True)),
@@ -325,13 +325,13 @@ def test_nodes_that_match_come_in_the_order_of_their_score_and_the_others_say_wh
             node("n8", MatchView(satisfied=False, clause="SSD = 1", undefined=True, has={"SSD": True})),
         ]
     )
-    assert plain(matching.NODES, good) == [
+    assert plain(node_matching.NODES, good) == [
         "NAME  SCORE  STATE  RACK  ADDRESS   TASKS",
         "n3      2.5  up     r1    10.0.0.3      4",
         "n1     0.25  up     -     -             0",
         "n5     0.25  up     -     -             0",
     ]
-    assert plain(matching.OTHERS, others) == [
+    assert plain(node_matching.OTHERS, others) == [
         "NAME  STATE  WHY NOT",
         "n2    up     SSD = True is undefined",
         "n4    up     GCC >= 4.5",

@@ -201,7 +201,7 @@ SITUATIONS = [
     (too_large, Verdict.NEVER, "no node of this cluster is large enough for it, even when empty"),
     (somebody_holds_it, Verdict.HELD, "it is held"),
     (some_of_its_tasks_run, Verdict.FULL, "as many tasks of it run as may at once"),
-    (another_comes_first, Verdict.AFTER, "it comes after job 1 of group g, which is not over"),
+    (another_comes_first, Verdict.AFTER, "waiting for job 1 of group g to end"),
     (it_failed, Verdict.BACKOFF, "a task of it failed and is tried again later"),
     (the_gang_failed, Verdict.BACKOFF, "a task of it failed and is tried again later"),
     (no_node_takes_tasks, Verdict.NO_ROOM, "no node takes tasks at the moment"),

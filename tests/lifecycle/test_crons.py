@@ -156,7 +156,7 @@ def test_what_replaces_a_run_waits_until_that_is_gone_and_only_the_newest_starts
     second, third = first + 1, first + 2
     assert world.over[second].reason == "the next run of its cron job replaced it"
     assert sorted(world.machine.families[number].members.values()) == [first, third]
-    assert world.machine.reason(third) == f"it comes after job {first} (tidy)"
+    assert world.machine.reason(third) == f"waiting for job {first} (tidy)"
     world.finish(first, code=1)
     assert world.over[first].state is JobState.CANCELLED
     assert [each.job for each in world.last.launches] == [third]

@@ -117,9 +117,7 @@ def test_its_progress_is_known_on_the_way_and_survives() -> None:
     assert family.members == {1: flow.ids["sum"]}
     again = Machine.restore(flow.world.machine.export())
     assert again.families[flow.number] == family
-    assert flow.world.over[flow.ids["mail"]].reason == (
-        f"it was to start after the success of job {flow.ids['plot']}, which has failed"
-    )
+    assert flow.world.over[flow.ids["mail"]].reason == (f"dependency failed: job {flow.ids['plot']} did not succeed")
 
 
 def test_cancelled_it_stops_what_runs_and_starts_nothing() -> None:
@@ -169,8 +167,8 @@ def test_it_comes_after_other_jobs_and_others_after_it() -> None:
     world.join("n1")
     (first,) = world.submit(job(name="first"))
     number, load, behind = world.submit(*dag("load", after=after(first)), job(name="behind", after=after(-1)))
-    assert world.machine.reason(load) == f"it comes after job {first} (first)"
-    assert world.machine.reason(behind) == f"it comes after job {number} (etl)"
+    assert world.machine.reason(load) == f"waiting for job {first} (first)"
+    assert world.machine.reason(behind) == f"waiting for job {number} (etl)"
     world.finish(first)
     world.finish(load)
     assert number in world.over
@@ -184,7 +182,7 @@ def test_a_dag_that_comes_after_a_failure_ends_with_all_its_steps() -> None:
     number, *steps = world.submit(*dag("load", "mail: load", after=after(first)))
     world.finish(first, code=1)
     assert all(world.over[each].state is JobState.CANCELLED for each in (number, *steps))
-    assert world.over[number].reason == f"it was to start after the success of job {first}, which has failed"
+    assert world.over[number].reason == f"dependency failed: job {first} did not succeed"
 
 
 def test_two_dags_in_one_submit_keep_to_their_own_steps() -> None:

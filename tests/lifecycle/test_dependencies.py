@@ -28,7 +28,7 @@ def test_a_job_starts_when_its_condition_comes_true_and_is_cancelled_when_it_can
     world.join("n1")
     first, then = world.submit(job(name="load"), job(after=after(-1, condition=condition)))
     assert launched(world.last) == [(first, 0, "n1")]
-    assert world.machine.reason(then) == "it comes after job 1 (load)"
+    assert world.machine.reason(then) == "waiting for job 1 (load)"
     end(world, first, how)
     true = {"succeeds": {Condition.OK, Condition.ANY}, "fails": {Condition.FAILED, Condition.ANY}}.get(
         how, {Condition.ANY}
@@ -38,7 +38,7 @@ def test_a_job_starts_when_its_condition_comes_true_and_is_cancelled_when_it_can
     else:
         (record,) = [each for each in world.last.jobs if each.id == then]
         assert record.state is JobState.CANCELLED
-        assert record.reason.startswith("it was to start after")
+        assert record.reason.startswith("dependency failed")
         assert record.reason.endswith({"succeeds": "succeeded", "fails": "failed", "is cancelled": "cancelled"}[how])
 
 
@@ -50,8 +50,8 @@ def test_what_comes_after_a_cancelled_job_is_cancelled_too_all_along_the_chain()
     numbers = world.submit(*chain)
     step = world.finish(numbers[0], 1)
     assert [each.id for each in step.jobs] == list(numbers)
-    assert step.jobs[1].reason == "it was to start after the success of job 1, which has failed"
-    assert step.jobs[2].reason == "it was to start after the success of job 2, which was cancelled"
+    assert step.jobs[1].reason == "dependency failed: job 1 did not succeed"
+    assert step.jobs[2].reason == "dependency failed: job 2 was cancelled"
     assert not world.machine.jobs
     assert not world.machine.behind
 
@@ -60,9 +60,9 @@ def test_a_job_after_several_starts_with_the_last() -> None:
     world = World()
     world.join("n1")
     one, two, then = world.submit(job(), job(), job(after=after(-1, -2)))
-    assert world.machine.reason(then) == "it comes after job 1 (job of 1), and 1 more"
+    assert world.machine.reason(then) == "waiting for job 1 (job of 1), and 1 more"
     world.finish(one)
-    assert world.machine.reason(then) == "it comes after job 2 (job of 1)"
+    assert world.machine.reason(then) == "waiting for job 2 (job of 1)"
     world.finish(two)
     assert launched(world.last) == [(then, 0, "n1")]
 

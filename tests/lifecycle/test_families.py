@@ -69,7 +69,7 @@ def test_a_family_that_comes_after_a_failure_never_begins() -> None:
     first, number = world.submit(job(), family(Service(), after=after(-1)))
     assert not world.machine.families[number].members
     world.finish(first, code=1)
-    assert world.over[number].reason == f"it was to start after the success of job {first}, which has failed"
+    assert world.over[number].reason == f"dependency failed: job {first} did not succeed"
 
 
 def test_steps_end_their_dag() -> None:

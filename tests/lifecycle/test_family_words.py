@@ -165,7 +165,7 @@ def test_a_job_behind_a_service_waits_until_that_is_cancelled() -> None:
         service(), job(after=after(-1, condition=Condition.ANY)), job(after=after(-1, condition=Condition.OK))
     )
     site.obey()
-    assert f"it comes after job {number} (web)" in site.machine.reason(behind)
+    assert f"waiting for job {number} (web)" in site.machine.reason(behind)
     site.cancel(number)
     site.obey()
     assert site.machine.jobs[behind].attempts

@@ -310,6 +310,6 @@ def settle(world: World, executors: Executors) -> None:
     assert sorted(world.over) == list(range(1, world.machine.next_job)), "a job has no record, or two"
     for record in world.over.values():
         seen["never started"] += record.reason.startswith("a program of it could not") and record.failed > 1
-        seen["never"] += record.reason.startswith("it was to start after")
+        seen["never"] += record.reason.startswith("dependency failed")
         assert record.succeeded + record.failed + record.cancelled == record.tasks
         assert (record.state is JobState.SUCCEEDED) == (record.succeeded == record.tasks)

@@ -228,7 +228,7 @@ def test_what_comes_after_another_job_has_no_members_until_then() -> None:
     site = Site("n1")
     first, number = site.submit(*_first_and(service(2)))
     assert not site.members(number)
-    assert site.machine.reason(number) == f"it comes after job {first} (job of 1)"
+    assert site.machine.reason(number) == f"waiting for job {first} (job of 1)"
     site.finish(first)
     site.obey()
     assert site.up(number) == [0, 1]

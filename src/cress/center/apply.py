@@ -69,9 +69,7 @@ def changes_of(engine: Engine, specs: Sequence[JobSpec], jobs: Sequence[Job]) ->
             errors.append(below(error, spec.place))
         else:
             if key in names:
-                twice = InputError(
-                    f"two jobs have the name {job.name}", hint="a name of its own for each", field="name"
-                )
+                twice = InputError(f"two jobs have the name {job.name}", hint="job names must be unique", field="name")
                 errors.append(below(twice, spec.place))
             names.add(key)
     if errors:

@@ -68,7 +68,7 @@ def reason_of(engine: Engine, family: Family) -> str:
         first = recent_job(engine, number)
         name = "" if first is None else spec_of(first).name
         more = f", and {len(family.unmet) - 1} more" if len(family.unmet) > 1 else ""
-        return f"it comes after job {number}{f' ({name})' if name else ''}{more}"
+        return f"waiting for job {number}{f' ({name})' if name else ''}{more}"
     why = families.kind_of(family).why(engine.machine, family, engine.clock.now())
     return why or _first_reason(engine, family) or family.reason
 

@@ -62,7 +62,9 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
             case NodeAdded():
                 _amounts(event.node.capacity, core.dimensions, f"capacity of node {event.node.name}")
                 if there.get(event.node.name, _is_there(core, event.node.name)):
-                    raise InputError(f"node {event.node.name!r} is registered already", hint="a name of its own")
+                    raise InputError(
+                        f"node {event.node.name!r} is registered already", hint="node names must be unique"
+                    )
                 there[event.node.name] = True
             case NodeLost() | NodeCordoned() | NodeChanged() | PortsSeen() | LoadSeen():
                 name = event.node.name if isinstance(event, NodeChanged) else event.name

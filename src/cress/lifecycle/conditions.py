@@ -1,25 +1,20 @@
-"""How a job must have ended before another one may start: when that is so, and the sentence for when it never will be."""
+"""Conditions of dependencies: whether the end of a job meets one, and the reason when it cannot."""
 
 from __future__ import annotations
 
 from cress.model.job import Condition
 from cress.model.records import JobState
 
-_ENDS = {
-    Condition.OK: "after the success of",
-    Condition.ANY: "after the end of",
-    Condition.FAILED: "after a failure of",
-}
-_STATES = {JobState.SUCCEEDED: "has succeeded", JobState.FAILED: "has failed", JobState.CANCELLED: "was cancelled"}
-
 
 def holds(condition: Condition, state: JobState) -> bool:
-    """Whether a job that ended in ``state`` meets the condition."""
+    """Return whether a job that ended in ``state`` meets the condition."""
     if condition is Condition.ANY:
         return True
     return state is (JobState.SUCCEEDED if condition is Condition.OK else JobState.FAILED)
 
 
 def never(number: int, condition: Condition, state: JobState) -> str:
-    """The sentence for a condition that cannot come true any more."""
-    return f"it was to start {_ENDS[condition]} job {number}, which {_STATES[state]}"
+    """Return the sentence for a condition that can no longer be met."""
+    if state is JobState.CANCELLED:
+        return f"dependency failed: job {number} was cancelled"
+    return f"dependency failed: job {number} " + ("did not succeed" if condition is Condition.OK else "did not fail")

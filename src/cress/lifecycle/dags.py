@@ -30,7 +30,7 @@ def check(machine: Machine, job: Job) -> None:
         raise InputError("a dag without steps", hint="at least one", field="steps")
     twice = next((name for name in plan.steps if plan.steps.count(name) > 1), None)
     if twice is not None:
-        raise InputError(f"two steps have the name {twice!r}", hint="a name of its own for each", field="steps")
+        raise InputError(f"two steps have the name {twice!r}", hint="step names must be unique", field="steps")
     if plan.resumed:
         _check_resumed(machine, plan.resumed)
 

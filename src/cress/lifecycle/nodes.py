@@ -41,7 +41,7 @@ def joined(machine: Machine, word: NodeJoined) -> None:
     name = word.node.name
     known = machine.nodes.get(name)
     if known is not None and known.connected:
-        raise NotAccepted(f"node {name} is connected already", hint="a name of its own for every executor")
+        raise NotAccepted(f"node {name} is connected already", hint="executor names must be unique")
     mine = [attempt for attempt in machine.attempts.values() if attempt.node == name]
     if known is None:
         machine.observe(NodeAdded(word.node))

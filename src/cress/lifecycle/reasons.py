@@ -73,11 +73,11 @@ def lasting(left: int) -> str:
 
 
 def comes_after(machine: Machine, job: LiveJob | Family) -> str:
-    """What it comes after."""
+    """Return the reason of a job with open dependencies."""
     first, _ = job.unmet[0]
     name = (machine.jobs.get(first) or machine.families[first]).job.name
     more = f", and {len(job.unmet) - 1} more" if len(job.unmet) > 1 else ""
-    return f"it comes after job {first}{f' ({name})' if name else ''}{more}"
+    return f"waiting for job {first}{f' ({name})' if name else ''}{more}"
 
 
 def _first_closed(machine: Machine) -> str:

@@ -122,7 +122,7 @@ def _remembered(machine: Machine, request: Submit) -> Answer | None:
         del answers[key]
     known = answers.get(request.key)
     if known is not None and known.digest != request.digest:
-        raise NotAccepted("the key was used for another submit", hint="a key of its own for every submit", field="key")
+        raise NotAccepted("the key was used for another submit", hint="every submit needs a new key", field="key")
     return known
 
 
@@ -168,7 +168,7 @@ def _check_family(jobs: Sequence[Job], place: int, names: set[tuple[str, str]]) 
     if job.plan is not None and not isinstance(job.plan, Dag) and job.name:
         key = (job.group or DEFAULT_GROUP, job.name)
         if key in names:
-            raise InputError(f"two jobs have the name {job.name}", hint="a name of its own for each", field="name")
+            raise InputError(f"two jobs have the name {job.name}", hint="job names must be unique", field="name")
         names.add(key)
 
 

@@ -7,7 +7,7 @@ from enum import Enum
 import msgspec
 
 EVERYONE = "*"
-# Takes the jobs that name no group (algorithms §1).
+# The group of jobs that name none (G).
 DEFAULT_GROUP = "default"
 MAX_GROUP_NAME_LENGTH = 64
 

@@ -87,10 +87,10 @@ class Options:
         "on", "take resources back for groups below their quota", choices=("on", "observe", "off")
     )
     preempt_below: float = _option(
-        0.9, "a group needs preemption below this share of its quota (A)", source="G", above=0, most=1, per_group=True
+        0.9, "a group needs preemption below this share of its quota", source="G", above=0, most=1, per_group=True
     )
     preempt_above: float = _option(
-        1.1, "a group can be preempted above this share of its quota (B)", source="G", least=1, per_group=True
+        1.1, "a group can be preempted above this share of its quota", source="G", least=1, per_group=True
     )
     cooling: int = _option(
         20 * SECOND, "a preempted group takes no part in scheduling for", unit="µs", source="G", least=0

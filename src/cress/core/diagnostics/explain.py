@@ -240,7 +240,7 @@ _SENTENCES = {
     Verdict.PLACED: "it was placed",
     Verdict.HELD: "it is held",
     Verdict.FULL: "as many tasks of it run as may at once",
-    Verdict.AFTER: "it comes after {blocker}, which is not over",
+    Verdict.AFTER: "waiting for {blocker} to end",
     Verdict.BACKOFF: "a task of it failed and is tried again later",
     Verdict.TOGETHER: "it starts again together with {blocker}, on one node",
     Verdict.NEVER: "no node of this cluster is large enough for it, even when empty",
