@@ -83,7 +83,7 @@ def test_apply_makes_jobs_what_they_are_said_to_be(tmp_path: Path) -> None:
     ("jobs", "status", "sentence"),
     [
         ([{**WEB, "tasks": 5}, DAG], 422, "jobs[1].type: a dag job is run once (services, databases and cron jobs are"),
-        ([{**WEB, "tasks": 5}, {**NIGHTLY, "when": "61 * * * *"}], 422, "jobs[1].when: '61' is no minute"),
+        ([{**WEB, "tasks": 5}, {**NIGHTLY, "when": "61 * * * *"}], 422, "jobs[1].when: '61' is not a valid minute"),
         ([{**WEB, "tasks": 5}, {**NIGHTLY, "group": "x"}], 422, "jobs[1].group: there is no group 'x'"),
         (
             [{**NIGHTLY, "name": "new"}, {**WEB, "resource": "<99, 1G>"}],

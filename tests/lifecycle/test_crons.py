@@ -325,7 +325,7 @@ def test_an_update_that_makes_no_sense_changes_nothing() -> None:
     world = Wall()
     (number,) = world.submit(cron())
     said = world.refuse(Update(job=number, spec=cron("61 * * * *")))
-    assert said.startswith("when: '61' is no minute")
+    assert said.startswith("when: '61' is not a valid minute")
     assert world.machine.families[number].version == 1
     assert "zone: there is no time zone 'Europe/Berln'" in world.refuse(
         Submit(jobs=(cron(name="other", zone="Europe/Berln"),))

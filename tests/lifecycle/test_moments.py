@@ -122,12 +122,16 @@ def test_the_fifth_monday_of_a_february_is_found_over_a_century_without_a_leap_d
 @pytest.mark.parametrize(
     ("expression", "zone", "said"),
     [
-        ("61 * * * *", "UTC", "'61' is no minute in '61 * * * *' (0 to 59; lists, ranges and steps of them, or *)"),
-        ("0 9-5 * * *", "UTC", "'9-5' is no hour in '0 9-5 * * *' (0 to 23; "),
-        ("*/0 * * * *", "UTC", "'*/0' is no minute"),
-        ("0 0 1,32 * *", "UTC", "'32' is no day of the month in '0 0 1,32 * *' (1 to 31, L (the last one)"),
-        ("0 0 1 JAM *", "UTC", "'JAM' is no month in '0 0 1 JAM *' (1 to 12 or JAN to DEC; "),
-        ("0 0 * * 1#6", "UTC", "'1#6' is no day of the week"),
+        (
+            "61 * * * *",
+            "UTC",
+            "'61' is not a valid minute in '61 * * * *' (0 to 59; lists, ranges and steps of them, or *)",
+        ),
+        ("0 9-5 * * *", "UTC", "'9-5' is not a valid hour in '0 9-5 * * *' (0 to 23; "),
+        ("*/0 * * * *", "UTC", "'*/0' is not a valid minute"),
+        ("0 0 1,32 * *", "UTC", "'32' is not a valid day of the month in '0 0 1,32 * *' (1 to 31, L (the last one)"),
+        ("0 0 1 JAM *", "UTC", "'JAM' is not a valid month in '0 0 1 JAM *' (1 to 12 or JAN to DEC; "),
+        ("0 0 * * 1#6", "UTC", "'1#6' is not a valid day of the week"),
         ("0 0 * *", "UTC", "'0 0 * *' has 4 fields, not 5 (minute hour day month weekday, as in"),
         ("0 0 0 * * *", "UTC", "has 6 fields, not 5"),
         ("", "UTC", "'' has 0 fields, not 5"),

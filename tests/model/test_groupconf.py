@@ -140,7 +140,7 @@ Name: empty
         "Group.conf:2: ResourceQuota: 0 is too small (a positive whole number of cores such as 10)",
         "Group.conf:2: ResourceQuota: '25:00' is not a time of day (hours:minutes from 00:00 to 23:59)",
         (
-            "Group.conf:2: ResourceQuota: 'Mun' is no day "
+            "Group.conf:2: ResourceQuota: 'Mun' is not a day "
             "(did you mean Sun? days such as Mon, Mon-Fri or Mon,Wed; none for every day)"
         ),
         (

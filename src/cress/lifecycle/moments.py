@@ -112,7 +112,8 @@ def _fields(expression: str) -> str:
             # 31 alone is a day of some months.
             if not _is_read(" ".join(alone)):
                 raise InputError(
-                    f"{term!r} is no {name} in {expression!r}", hint=f"{values}; lists, ranges and steps of them, or *"
+                    f"{term!r} is not a valid {name} in {expression!r}",
+                    hint=f"{values}; lists, ranges and steps of them, or *",
                 )
     if not _is_read(text) or _first(text, _LONG_AGO) is None:
         raise InputError(f"the days of {expression!r} never come", hint="a day that some of its months have")

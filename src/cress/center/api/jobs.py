@@ -322,4 +322,4 @@ def _is_alive(engine: Engine, number: int) -> bool:
 
 def _check_word(word: str, known: list[str] | tuple[str, ...], field: str) -> None:
     if word and word not in known:
-        raise InputError(f"{word[:40]!r} is no {field}", hint=one_of(word, known), field=field)
+        raise InputError(f"{word[:40]!r} is not a valid {field}", hint=one_of(word, known), field=field)

@@ -146,7 +146,7 @@ def _parse_day(text: str) -> int:
     near = closest(word, (*_SHORT, *_DAYS))
     guess = f"did you mean {near[:3]}? " if near else ""
     raise InputError(
-        f"{text.strip()!r} is no day", hint=guess + "days such as Mon, Mon-Fri or Mon,Wed; none for every day"
+        f"{text.strip()!r} is not a day", hint=guess + "days such as Mon, Mon-Fri or Mon,Wed; none for every day"
     )
 
 

@@ -42,7 +42,7 @@ def node_of(
     check_attributes(hello.attributes, dimensions)
     for what, text in (("rack", hello.rack), ("address", hello.address)):
         if len(text) > MOST_NAME or not text.isprintable() or " " in text or "," in text:
-            raise InputError(f"{text[:MOST_NAME]!r} is no {what}", hint="a name without spaces and commas")
+            raise InputError(f"{text[:MOST_NAME]!r} is not a valid {what}", hint="a name without spaces and commas")
     if not are_ports(*hello.ports):
         raise InputError(f"{hello.ports[0]}-{hello.ports[1]} is no range of ports", hint="within 1 to 65535")
     devices = _devices(hello, dimensions, warnings)
