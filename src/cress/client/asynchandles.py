@@ -37,7 +37,7 @@ class AsyncJobHandle(Handle):
         return (await self.view()).state
 
     async def reason(self) -> str:
-        """Why it waits, or why it was not run; empty when neither is so."""
+        """Return why it waits, or why it was not run; otherwise empty."""
         return (await self.view()).reason
 
     async def done(self) -> bool:

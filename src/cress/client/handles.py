@@ -53,7 +53,7 @@ class JobHandle(Handle):
         return self.view().state
 
     def reason(self) -> str:
-        """Why it waits, or why it was not run; empty when neither is so."""
+        """Return why it waits, or why it was not run; otherwise empty."""
         return self.view().reason
 
     def done(self) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 
 
 class Cause(Enum):
-    """Why an attempt ended."""
+    """The cause of the end of an attempt."""
 
     EXITED = "exited"  # by itself: with a code, or by a signal that we did not send
     STOPPED = "stopped"  # the center asked for it

@@ -1,0 +1,29 @@
+"""Docstrings begin with a noun or a verb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.house.words import CLEAN_ROOMS, check, riddles
+
+PACKAGE = Path(__file__).resolve().parents[2] / "src" / "cress"
+
+
+def test_docstrings_of_clean_rooms_begin_with_a_noun_or_a_verb() -> None:
+    assert all((PACKAGE / room).is_dir() for room in CLEAN_ROOMS)
+    assert check(PACKAGE) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"""What a node is."""', 'class A:\n    """Whether it is so."""', 'def f():\n    """The same for asyncio."""'],
+)
+def test_riddles_are_found(text: str) -> None:
+    (complaint,) = riddles(text, "a.py")
+    assert complaint.startswith("a.py:") and "begin with a noun or a verb" in complaint
+
+
+def test_plain_docstrings_pass() -> None:
+    assert not list(riddles('"""Nodes as columns."""\n\ndef f():\n    """Return the nodes that fit."""', "a.py"))
