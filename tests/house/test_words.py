@@ -22,7 +22,8 @@ def test_docstrings_of_clean_rooms_begin_with_a_noun_or_a_verb() -> None:
 )
 def test_riddles_are_found(text: str) -> None:
     (complaint,) = riddles(text, "a.py")
-    assert complaint.startswith("a.py:") and "begin with a noun or a verb" in complaint
+    assert complaint.startswith("a.py:")
+    assert "begin with a noun or a verb" in complaint
 
 
 def test_plain_docstrings_pass() -> None:
