@@ -61,7 +61,7 @@ def test_of_data_absolute_paths_count_and_not_too_many() -> None:
     many = node(warnings=warnings, data=tuple(f"/d/{i:05}" for i in range(MOST_DATA + 5))).data
     assert many == tuple(f"/d/{i:05}" for i in range(MOST_DATA))
     assert [line.partition(" ")[2] for line in warnings] == [
-        "n1 names data that is no absolute path; it does not count",
+        "n1 names data that is not an absolute path; it does not count",
         "n1 has 1005 paths of data; the first 1000 count",
     ]
 
@@ -88,8 +88,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "63 devices are too many for a node (at most 62)",
     ),
     "one id twice": ({"devices": (*GPUS, GPUS[0])}, "gpu 0 is there twice (each id once)"),
-    "no id": ({"devices": disk(id="")}, "'' is no id of a device (a word without `,` and `:`)"),
-    "a long id": ({"devices": disk(id="x" * 65)}, f"{'x' * 64!r} is no id of a device (a word without `,` and `:`)"),
+    "no id": ({"devices": disk(id="")}, "'' is not an id of a device (a word without `,` and `:`)"),
+    "a long id": (
+        {"devices": disk(id="x" * 65)},
+        f"{'x' * 64!r} is not an id of a device (a word without `,` and `:`)",
+    ),
     "a negative bandwidth": (
         {"devices": disk(bandwidth=(-1, 0, 0, 0))},
         "the bandwidth of disk sda is negative (amounts of 0 or more)",
@@ -108,11 +111,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a path that is none": (
         {"devices": disk(path="data")},
-        "the path of disk sda is no path (an absolute one, such as /data/disk1)",
+        "the path of disk sda is not a path (an absolute one, such as /data/disk1)",
     ),
     "a model of two lines": (
         {"devices": (Device(kind="gpu", id="0", model="a\nb"),)},
-        "the model of gpu 0 is no model (at most 128 printable characters)",
+        "the model of gpu 0 is not a model (at most 128 printable characters)",
     ),
 }
 

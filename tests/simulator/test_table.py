@@ -52,7 +52,7 @@ ROWS = {
     "too few cells": ("b,1\n", "1 × malformed line: left out (line 3)"),
     "a unit that is none": ("b,0,1h,2h,ops,ann,3,2,true,2,4X,0\n", "1 × malformed line: left out (line 3) [memory: '4X' has an unknown unit 'X']"),
     "a negative priority": ("b,0,1h,2h,ops,ann,-3,2,true,2,4G,0\n", None),
-    "half a task": ("b,0,1h,2h,ops,ann,3,0.5,true,2,4G,0\n", "1 × malformed line: left out (line 3) [tasks: '0.5' is no whole number]"),
+    "half a task": ("b,0,1h,2h,ops,ann,3,0.5,true,2,4G,0\n", "1 × malformed line: left out (line 3) [tasks: '0.5' is not a whole number]"),
     "maybe a gang": ("b,0,1h,2h,ops,ann,3,2,maybe,2,4G,0\n", "1 × malformed line: left out (line 3) [gang: 'maybe' is neither true nor false]"),
     "no name": (",0,1h,2h,ops,ann,3,2,true,2,4G,0\n", "1 × malformed line: left out (line 3) [job: is empty]"),
     "no submit time": ("b,,1h,2h,ops,ann,3,2,true,2,4G,0\n", "1 × unknown submit time: left out (line 3)"),
@@ -139,7 +139,7 @@ CLUSTERS = {
     "two outages at once": ("nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: a, from: 1s}\n  - {node: a, from: 2s}\n", "c.yaml:5: from: overlaps with another entry of node a"),
     "a drain without a time": ("nodes:\n  - {name: a, resource: '<1>'}\ndrains:\n  - {node: a}\n", "c.yaml:4: from: "),
     "a deadline of an outage": ("nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: a, from: 1s, deadline: 1s}\n", "c.yaml:4: deadline: unknown key (one of node, from, to)"),
-    "a bad dimension": ("dimensions: [GPU]\nnodes: []\n", "c.yaml:1: dimensions: 'GPU' is no name"),
+    "a bad dimension": ("dimensions: [GPU]\nnodes: []\n", "c.yaml:1: dimensions: 'GPU' is not a name"),
 }  # fmt: skip
 
 
@@ -216,7 +216,7 @@ def test_mistakes_in_licences_of_a_cluster_are_told(tmp_path: Path) -> None:
     file.write_text("licences:\n  matlab: 2\n  ansys: many\nnodes:\n- {name: n1, resource: <4>}\n")
     with pytest.raises(InputError) as caught:
         load_cluster(file)
-    assert str(caught.value).startswith(f"{file}:3: licences.ansys: 'many' is no whole number")
+    assert str(caught.value).startswith(f"{file}:3: licences.ansys: 'many' is not a whole number")
 
 
 def test_all_mistakes_of_a_cluster_file_are_told(tmp_path: Path) -> None:

@@ -38,13 +38,13 @@ def node_of(
             hint="the same version of cress on both",
         )
     if not hello.name or len(hello.name) > MOST_NAME or not hello.name.isprintable() or "/" in hello.name:
-        raise InputError(f"{hello.name[:MOST_NAME]!r} is no name of a node", hint="its host name, for instance")
+        raise InputError(f"{hello.name[:MOST_NAME]!r} is not a name of a node", hint="its host name, for instance")
     check_attributes(hello.attributes, dimensions)
     for what, text in (("rack", hello.rack), ("address", hello.address)):
         if len(text) > MOST_NAME or not text.isprintable() or " " in text or "," in text:
             raise InputError(f"{text[:MOST_NAME]!r} is not a valid {what}", hint="a name without spaces and commas")
     if not are_ports(*hello.ports):
-        raise InputError(f"{hello.ports[0]}-{hello.ports[1]} is no range of ports", hint="within 1 to 65535")
+        raise InputError(f"{hello.ports[0]}-{hello.ports[1]} is not a range of ports", hint="within 1 to 65535")
     devices = _devices(hello, dimensions, warnings)
     return Node(
         name=hello.name,
@@ -66,7 +66,7 @@ def data_of(name: str, paths: Sequence[str], warnings: list[str]) -> tuple[str, 
     if len(good) > MOST_DATA:
         warnings.append(f"node {name} has {len(good)} paths of data; the first {MOST_DATA} count")
     if any(not _is_path(path) for path in paths):
-        warnings.append(f"node {name} names data that is no absolute path; it does not count")
+        warnings.append(f"node {name} names data that is not an absolute path; it does not count")
     return tuple(good[:MOST_DATA])
 
 
@@ -86,9 +86,9 @@ def _devices(hello: Hello, dimensions: Dimensions, warnings: list[str]) -> tuple
 def _check(device: Device) -> None:
     called = f"{device.kind} {device.id}"
     if len(device.model) > MOST_MODEL or not device.model.isprintable():
-        raise InputError(f"the model of {called} is no model", hint=f"at most {MOST_MODEL} printable characters")
+        raise InputError(f"the model of {called} is not a model", hint=f"at most {MOST_MODEL} printable characters")
     if device.path and not _is_path(device.path):
-        raise InputError(f"the path of {called} is no path", hint="an absolute one, such as /data/disk1")
+        raise InputError(f"the path of {called} is not a path", hint="an absolute one, such as /data/disk1")
     if max(device.bandwidth) >= AMOUNT_LIMIT or min(device.bandwidth) < 0:
         raise InputError(f"the bandwidth of {called} is none", hint=f"amounts from 0 to less than {AMOUNT_LIMIT}")
     if device.kind != DISK_KIND and any(device.bandwidth):

@@ -101,7 +101,10 @@ class Sessions:
             return []
         if alive:
             return self._refuse(
-                rival, InputError(f"a node of the name {rival.name!r} is connected already", hint="a name of its own")
+                rival,
+                InputError(
+                    f"a node of the name {rival.name!r} is connected already", hint="executor names must be unique"
+                ),
             )
         effects: list[Effect] = []
         if self.loop.present.get(other.name) is other:

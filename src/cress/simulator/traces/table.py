@@ -74,7 +74,7 @@ def read_csv(path: Path, notes: Notes) -> tuple[Columns, list[int]]:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError("is no text", hint="CSV in UTF-8", file=str(path)) from error
+        raise InputError("is not a text", hint="CSV in UTF-8", file=str(path)) from error
     except (OSError, EOFError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot be read: {reason}", file=str(path)) from error
@@ -178,7 +178,7 @@ def _signed(text: str) -> int:
     try:
         value = int(text)
     except ValueError:
-        raise InputError(f"{text!r} is no whole number") from None
+        raise InputError(f"{text!r} is not a whole number") from None
     if abs(value) > 2**31:
         raise InputError(f"{text!r} is too large")
     return value
