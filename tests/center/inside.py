@@ -29,10 +29,10 @@ class Store(SqliteStore):
 
     failing = False
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: Batch, epoch: int) -> None:
         if self.failing:
             raise StoreError("the disk is full")
-        super().commit(batch)
+        super().commit(batch, epoch)
 
 
 class Inside:

@@ -28,10 +28,10 @@ class Flaky(SqliteStore):
     failing = False
     committed = 0
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: Batch, epoch: int) -> None:
         if self.failing:
             raise StoreError("the disk is full")
-        super().commit(batch)
+        super().commit(batch, epoch)
         self.committed += 1
 
 

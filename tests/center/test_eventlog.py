@@ -42,10 +42,10 @@ class Store(SqliteStore):
     committed: list[bytes]
     die_before = die_behind = False
 
-    def commit(self, batch: Batch) -> None:
+    def commit(self, batch: Batch, epoch: int) -> None:
         if self.die_before:
             raise Killed
-        super().commit(batch)
+        super().commit(batch, epoch)
         self.committed += batch.records
         if self.die_behind:
             raise Killed

@@ -40,9 +40,9 @@ from cress.shell.center.effects import (
     Work,
 )
 from cress.shell.center.session import Sessions
-from cress.store.base import Batch, StoreError
+from cress.store.base import Batch, Fenced, StoreError
 from tests.faults.network import PING, End
-from tests.faults.store import Access, ReplacedError
+from tests.faults.store import Access
 from tests.faults.world import Died, Mortal
 
 if TYPE_CHECKING:
@@ -152,9 +152,11 @@ class Center(Mortal):
 
     def _commit(self, batch: Batch) -> None:
         try:
-            self.store.commit(batch)
-        except (Died, ReplacedError):
+            self.store.commit(batch, self.loop.epoch)
+        except Died:
             self.die()
+        except Fenced as error:
+            self._step_back(error)
         except StoreError as error:
             self._fail(error)
         else:
@@ -165,17 +167,26 @@ class Center(Mortal):
                 self._go_on()
 
     def _snapshot(self, work: Snapshot) -> None:
-        state = self.loop.machine.export()
-        meta = {"clock": self.clock.save(self.clock.now(), self.clock.utc()), **work.meta}
+        """Store the state as it is now, while steps go on."""
+        delay = self.world.between(MILLISECOND, SECOND)
+        self.world.after(delay, self, self._store_snapshot, work, self.loop.epoch, self.loop.machine.export())
+        self._go_on()
+
+    def _store_snapshot(self, work: Snapshot, epoch: int, state: bytes) -> None:
         try:
-            self.store.commit(Batch(snapshot=state, meta=meta))
-        except (Died, ReplacedError):
+            self.store.snapshot(state, number=work.number, meta=work.meta, epoch=epoch)
+        except Died:
             self.die()
-        except StoreError as error:
-            self._fail(error)
+        except StoreError:
+            # A center that was replaced hears it from its next commit.
+            self.loop.snapshot_failed(work)
         else:
-            self.loop.snapshot_stored(len(state))
-            self._go_on()
+            self.loop.snapshot_stored(work, len(state))
+
+    def _step_back(self, error: Fenced) -> None:
+        """Refuse everybody; the program would go on for readers, here it ends."""
+        self.carry_out(self.loop.fenced(str(error)))
+        self.in_charge()
 
     def _fail(self, error: StoreError) -> None:
         self.say("cannot store:", error)
@@ -190,7 +201,7 @@ class Center(Mortal):
             self.cluster.truth.check_center(opened.machine, self.cluster.store, thoroughly=False)
             self.loop.restored(opened.machine)
             begin_epoch(self.store, opened, self.settings, self.clock)
-        except (Died, ReplacedError):
+        except Died:
             self.die()
         except StoreError as error:
             self.loop.load_failed(str(error), self.clock.now())

@@ -1,126 +1,169 @@
-"""A store: what a commit that returned has stored is there for ever, and nothing of one that raised, as a rule."""
+"""A store in memory, and a center's access to it, in which the center may be killed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from cress.model.records import AttemptRecord, JobRecord
-from cress.store.base import Batch, Saved, StoreError
+from cress.store.base import Batch, Changed, Fenced, FinishedReader, Saved, StoreError
 from tests.faults.world import Mortal
 
 
 class SimulatedStore:
     """A ``Store``.
 
-    ``fault`` befalls the next commit: ``refused`` (nothing is stored), ``unanswered`` (it is stored, and reported as
-    failed all the same). ``full``: nothing can be stored. ``writer`` is the center that may write, the last that began;
-    with ``fenced`` off, any may.
+    ``fault`` befalls the next commit of a center: ``refused`` (nothing is stored), ``unanswered`` (it is stored, and
+    reported as failed all the same). ``full``: nothing can be stored. With ``fenced`` off, a center of any epoch may
+    write.
     """
 
     def __init__(self) -> None:
-        self.snapshot: bytes | None = None
+        self.state: bytes | None = None
         self.records: list[bytes] = []
         self.runs: dict[int, bytes] = {}
-        self.meta: dict[str, bytes] = {"cluster": b"one"}
+        self.meta: dict[str, bytes] = {}
+        self.number = 0
+        self.epoch = 0
+        self.cluster = ""
         self.finished_jobs: dict[int, JobRecord] = {}
         self.finished: dict[int, AttemptRecord] = {}
         self.fault = ""
         self.full = False
         self.commits = 0
         self.fenced = True
-        self.writer: Mortal | None = None
 
+    def load(self) -> Saved:
+        """See ``Store``."""
+        return Saved(
+            snapshot=self.state,
+            records=list(self.records),
+            meta=dict(self.meta),
+            number=self.number,
+            epoch=self.epoch,
+            cluster=self.cluster,
+        )
 
-class ReplacedError(Exception):
-    """Another center has taken the store over: this one has to end."""
+    def take_over(self, epoch: int, number: int, cluster: str) -> int:
+        """See ``Store``."""
+        if (self.epoch, self.number) != (epoch, number):
+            raise Changed("the store has changed since it was read")
+        self.epoch, self.cluster = epoch + 1, cluster
+        return self.epoch
+
+    def commit(self, batch: Batch, epoch: int) -> None:
+        """See ``Store``."""
+        self._fence(epoch)
+        for what, new, old in (
+            ("run", [*(job for job, _ in batch.runs), *(each[0] for each in batch.templates)], self.runs.keys()),
+            ("job", [record.id for record in batch.jobs], self.finished_jobs.keys()),
+            ("attempt", [record.attempt for record in batch.attempts], self.finished.keys()),
+        ):
+            if len(set(new)) < len(new) or old & set(new):
+                raise StoreError(f"UNIQUE constraint failed: a {what} is there already")
+        self.epoch = max(self.epoch, epoch)
+        self.records += batch.records
+        self.number += len(batch.records)
+        self.runs.update(batch.runs)
+        self.runs.update((number, run) for number, _, run in batch.templates)
+        self.meta.update(batch.meta)
+        self.finished_jobs.update((record.id, record) for record in batch.jobs)
+        self.finished.update((record.attempt, record) for record in batch.attempts)
+        self.commits += 1
+
+    def snapshot(self, state: bytes | memoryview, *, number: int, meta: Mapping[str, bytes], epoch: int) -> None:
+        """See ``Store``."""
+        self._fence(epoch)
+        behind = max(0, self.number - number)
+        if behind > len(self.records):
+            raise StoreError("it is older than the snapshot that is stored")
+        self.epoch, self.number = max(self.epoch, epoch), max(self.number, number)
+        self.state, self.records = bytes(state), self.records[len(self.records) - behind :]
+        self.meta.update(meta)
+
+    def _fence(self, epoch: int) -> None:
+        if self.fenced and epoch < self.epoch:
+            raise Fenced(epoch, self.epoch)
+
+    def run(self, job: int) -> bytes | None:
+        """See ``Store``."""
+        return self.runs.get(job)
+
+    def job(self, job: int) -> JobRecord | None:
+        """See ``Store``."""
+        return self.finished_jobs.get(job)
+
+    def reader(self) -> FinishedReader:
+        """See ``Store``."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """See ``Store``."""
 
 
 class Access:
-    """A center's way to the store; it may be killed before and after a commit.
-
-    One center at a time has it: on one machine by the lock of the data directory, in a cluster by its election.
-    """
+    """A center's way to the store: it may be killed before and after it stores something."""
 
     def __init__(self, store: SimulatedStore, center: Mortal) -> None:
         self.store = store
         self.center = center
-        store.writer = center
+        self.epoch = 0
 
     @property
     def replaced(self) -> bool:
-        """Whether another center has the store now."""
-        return self.store.fenced and self.store.writer is not self.center
+        """Whether another center has begun an epoch since this one did."""
+        return self.store.fenced and 0 < self.epoch < self.store.epoch
 
     def load(self) -> Saved:
         """See ``Store``."""
-        store = self.store
-        return Saved(snapshot=store.snapshot, records=list(store.records), meta=dict(store.meta))
+        return self.store.load()
 
-    def commit(self, batch: Batch) -> None:
+    def take_over(self, epoch: int, number: int, cluster: str) -> int:
         """See ``Store``."""
-        self.center.point("before a commit")
+        self.center.point("before it takes over")
+        if self.store.full:
+            raise StoreError("the disk is full")
+        self.epoch = self.store.take_over(epoch, number, cluster)
+        self.center.point("after it took over")
+        return self.epoch
+
+    def commit(self, batch: Batch, epoch: int) -> None:
+        """See ``Store``."""
+        fault = self._fault("commit")
+        self.store.commit(batch, epoch)
+        self._answer(fault, "commit")
+
+    def snapshot(self, state: bytes | memoryview, *, number: int, meta: Mapping[str, bytes], epoch: int) -> None:
+        """See ``Store``."""
+        fault = self._fault("snapshot")
+        self.store.snapshot(state, number=number, meta=meta, epoch=epoch)
+        self._answer(fault, "snapshot")
+
+    def _fault(self, what: str) -> str:
+        self.center.point(f"before a {what}")
         store = self.store
-        if self.replaced:
-            self.center.say("is not in charge any more")
-            raise ReplacedError
         if store.full:
             raise StoreError("the disk is full")
         fault, store.fault = store.fault, ""
         if fault == "refused":
             raise StoreError("the disk says no")
-        self._write(batch)
+        return fault
+
+    def _answer(self, fault: str, what: str) -> None:
         if fault == "unanswered":
             raise StoreError("the disk does not say yes")
-        self.center.point("after a commit")
-
-    def _write(self, batch: Batch) -> None:
-        store = self.store
-        for what, new, old in (
-            ("run", [*(job for job, _ in batch.runs), *(each[0] for each in batch.templates)], store.runs.keys()),
-            ("job", [record.id for record in batch.jobs], store.finished_jobs.keys()),
-            ("attempt", [record.attempt for record in batch.attempts], store.finished.keys()),
-        ):
-            if len(set(new)) < len(new) or old & set(new):
-                raise StoreError(f"UNIQUE constraint failed: a {what} is there already")
-        if batch.snapshot is None:
-            store.records += batch.records
-        else:
-            store.snapshot, store.records = batch.snapshot, []
-        store.runs.update(batch.runs)
-        store.runs.update((number, run) for number, _, run in batch.templates)
-        store.meta.update(batch.meta)
-        store.finished_jobs.update((record.id, record) for record in batch.jobs)
-        store.finished.update((record.attempt, record) for record in batch.attempts)
-        store.commits += 1
+        self.center.point(f"after a {what}")
 
     def run(self, job: int) -> bytes | None:
         """See ``Store``."""
-        return self.store.runs.get(job)
+        return self.store.run(job)
 
     def job(self, job: int) -> JobRecord | None:
         """See ``Store``."""
-        return self.store.finished_jobs.get(job)
+        return self.store.job(job)
 
-    def jobs(
-        self,
-        *,
-        limit: int,
-        before: int | None = None,
-        group: str = "",
-        user: str = "",
-        state: str = "",
-        name: str = "",
-        type: str = "",  # noqa: A002  # the name of the field
-        family: int = 0,
-    ) -> list[JobRecord]:
+    def reader(self) -> FinishedReader:
         """See ``Store``."""
-        raise NotImplementedError
-
-    def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
-        """See ``Store``."""
-        raise NotImplementedError
-
-    def finished(self, most: int) -> tuple[list[JobRecord], list[AttemptRecord]]:
-        """See ``Store``."""
-        raise NotImplementedError
+        return self.store.reader()
 
     def close(self) -> None:
         """See ``Store``."""

@@ -14,6 +14,7 @@ import pytest
 from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.store.base import Batch, Damaged, StoreError
+from cress.store.finished import SqliteReader
 from cress.store.sqlite import SqliteStore
 
 
@@ -22,6 +23,13 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
     store = SqliteStore(tmp_path / "cress.db")
     yield store
     store.close()
+
+
+@pytest.fixture
+def reader(store: SqliteStore) -> Iterator[SqliteReader]:
+    reader = store.reader()
+    yield reader
+    reader.close()
 
 
 def record(number: int, **changes: object) -> JobRecord:
@@ -57,60 +65,55 @@ def attempt(number: int, job: int, task: int, outcome: Outcome = Outcome.SUCCEED
     )  # fmt: skip
 
 
-def test_a_new_store_is_empty(store: SqliteStore) -> None:
+def test_a_new_store_is_empty(store: SqliteStore, reader: SqliteReader) -> None:
     saved = store.load()
     assert (saved.snapshot, saved.records, saved.meta) == (None, [], {})
-    assert (store.run(1), store.job(1), store.jobs(limit=5), store.attempts(1, 0, 9)) == (None, None, [], [])
+    assert (store.run(1), store.job(1), reader.jobs(limit=5), reader.attempts(1, 0, 9)) == (None, None, [], [])
 
 
 def test_what_was_committed_is_there_after_opening_again(tmp_path: Path) -> None:
     path = tmp_path / "cress.db"
     store = SqliteStore(path)
-    store.commit(Batch(records=[b"one", b"two"], runs=[(1, b"run")], meta={"epoch": b"1"}))
-    store.commit(Batch(records=[b"three"], meta={"epoch": b"2"}, jobs=[record(1)], attempts=[attempt(1, 1, 0)]))
+    store.commit(Batch(records=[b"one", b"two"], runs=[(1, b"run")], meta={"clock": b"1"}), 1)
+    store.commit(Batch(records=[b"three"], meta={"clock": b"2"}, jobs=[record(1)], attempts=[attempt(1, 1, 0)]), 1)
     store.close()
     again = SqliteStore(path)
     saved = again.load()
-    assert (saved.records, saved.meta) == ([b"one", b"two", b"three"], {"epoch": b"2"})
-    assert (again.run(1), again.job(1), again.attempts(1, 0, 0)) == (b"run", record(1), [attempt(1, 1, 0)])
+    assert (saved.records, saved.meta) == ([b"one", b"two", b"three"], {"clock": b"2"})
+    reader = again.reader()
+    assert (again.run(1), again.job(1), reader.attempts(1, 0, 0)) == (b"run", record(1), [attempt(1, 1, 0)])
+    reader.close()
     again.close()
 
 
-def test_a_snapshot_takes_the_place_of_the_log(store: SqliteStore) -> None:
-    store.commit(Batch(records=[b"one"]))
-    store.commit(Batch(records=[b"two"], snapshot=b"state"))
-    store.commit(Batch(records=[b"three"]))
-    saved = store.load()
-    assert (saved.snapshot, saved.records) == (b"state", [b"three"])
-
-
 def test_a_batch_that_fails_leaves_nothing_behind(store: SqliteStore) -> None:
-    store.commit(Batch(jobs=[record(1)]))
+    store.commit(Batch(jobs=[record(1)]), 1)
     with pytest.raises(StoreError, match=r"cress\.db cannot be written: UNIQUE"):
-        store.commit(Batch(records=[b"lost"], runs=[(5, b"lost")], jobs=[record(2), record(1)]))
+        store.commit(Batch(records=[b"lost"], runs=[(5, b"lost")], jobs=[record(2), record(1)]), 1)
     assert store.load().records == []
     assert (store.run(5), store.job(2)) == (None, None)
-    store.commit(Batch(records=[b"fine"]))
+    store.commit(Batch(records=[b"fine"]), 1)
     assert store.load().records == [b"fine"]
 
 
-def test_jobs_are_found_newest_first_page_by_page_and_by_filter(store: SqliteStore) -> None:
+def test_jobs_are_found_newest_first_page_by_page_and_by_filter(store: SqliteStore, reader: SqliteReader) -> None:
     store.commit(
-        Batch(jobs=[record(i, group="lab" if i % 2 else "web", user="bob" if i == 4 else "ann") for i in range(1, 8)])
+        Batch(jobs=[record(i, group="lab" if i % 2 else "web", user="bob" if i == 4 else "ann") for i in range(1, 8)]),
+        1,
     )
-    assert [job.id for job in store.jobs(limit=3)] == [7, 6, 5]
-    assert [job.id for job in store.jobs(limit=3, before=5)] == [4, 3, 2]
-    assert [job.id for job in store.jobs(limit=9, group="web")] == [6, 4, 2]
-    assert [job.id for job in store.jobs(limit=9, group="web", user="ann", before=6)] == [2]
-    assert [job.id for job in store.jobs(limit=9, name="job3", state="succeeded")] == [3]
-    assert store.jobs(limit=9, state="failed") == []
+    assert [job.id for job in reader.jobs(limit=3)] == [7, 6, 5]
+    assert [job.id for job in reader.jobs(limit=3, before=5)] == [4, 3, 2]
+    assert [job.id for job in reader.jobs(limit=9, group="web")] == [6, 4, 2]
+    assert [job.id for job in reader.jobs(limit=9, group="web", user="ann", before=6)] == [2]
+    assert [job.id for job in reader.jobs(limit=9, name="job3", state="succeeded")] == [3]
+    assert reader.jobs(limit=9, state="failed") == []
 
 
-def test_attempts_of_some_tasks(store: SqliteStore) -> None:
+def test_attempts_of_some_tasks(store: SqliteStore, reader: SqliteReader) -> None:
     rows = [attempt(1, 1, 0, Outcome.PREEMPTED), attempt(2, 1, 1), attempt(9, 1, 0), attempt(3, 2, 0)]
-    store.commit(Batch(attempts=rows))
-    assert [each.attempt for each in store.attempts(1, 0, 0)] == [1, 9]
-    assert [each.attempt for each in store.attempts(1, 0, 5)] == [1, 9, 2]
+    store.commit(Batch(attempts=rows), 1)
+    assert [each.attempt for each in reader.attempts(1, 0, 0)] == [1, 9]
+    assert [each.attempt for each in reader.attempts(1, 0, 5)] == [1, 9, 2]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +138,7 @@ def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
 
 def fill(store: SqliteStore) -> None:
     for _ in range(100):
-        store.commit(Batch(records=[b"y" * 20_000]))
+        store.commit(Batch(records=[b"y" * 20_000]), 1)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a full disk is made by mounting a small one, which needs root")
@@ -145,14 +148,14 @@ def test_a_full_disk_refuses_a_batch_and_loses_nothing(tmp_path: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=True)
     try:
         store = SqliteStore(disk / "cress.db")
-        store.commit(Batch(records=[b"kept"]))
+        store.commit(Batch(records=[b"kept"]), 1)
         (disk / "hog").write_bytes(b"x" * 700_000)
         with pytest.raises(StoreError, match="full"):
             fill(store)
         before = store.load().records
         assert before[0] == b"kept"
         (disk / "hog").unlink()
-        store.commit(Batch(records=[b"after"]))
+        store.commit(Batch(records=[b"after"]), 1)
         store.close()
         again = SqliteStore(disk / "cress.db")
         assert again.load().records == [*before, b"after"]
@@ -168,9 +171,10 @@ def left_by_a_kill(path: Path) -> None:
     """A store as a killed center leaves it: open, the last batches in the write-ahead file only."""
     original = path.with_name("original.db")
     store = SqliteStore(original)
-    store.commit(Batch(records=[b"one"], snapshot=b"state", runs=[(1, b"run")], meta={"epoch": b"1"}))
+    store.commit(Batch(runs=[(1, b"run")]), 1)
+    store.snapshot(b"state", number=0, meta={}, epoch=1)
     store._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    store.commit(Batch(records=[b"two"]))
+    store.commit(Batch(records=[b"two"]), 1)
     for ending in ("", "-wal", ".mark"):
         path.with_name(path.name + ending).write_bytes(original.with_name(original.name + ending).read_bytes())
     store.close()
@@ -183,7 +187,7 @@ def test_what_a_kill_leaves_is_whole(tmp_path: Path) -> None:
     store.close()
     assert (tmp_path / "cress.db.mark").read_text() == "open\n"
     store = SqliteStore(path)
-    store.commit(Batch(records=[b"three"]))
+    store.commit(Batch(records=[b"three"]), 1)
     assert store.load().records == [b"two", b"three"]
     store.close()
     assert (tmp_path / "cress.db.mark").read_text() == "closed\n"
@@ -222,7 +226,7 @@ def test_a_store_that_lost_something_is_not_taken_for_another_one(
         ("UPDATE log SET record = x'00000000616263'", "record 1 of the log is not as it was stored"),
         ("UPDATE log SET record = 'text'", "record 1 of the log is not as it was stored"),
         ("UPDATE snapshot SET state = x''", "the snapshot is not as it was stored"),
-        ("UPDATE meta SET value = x'0000000032'", "the note 'epoch' is not as it was stored"),
+        ("UPDATE meta SET value = x'0000000032' WHERE key = 'epoch'", "the note 'epoch' is not as it was stored"),
     ],
 )
 def test_what_is_not_as_it_was_stored_is_noticed(tmp_path: Path, sql: str, says: str) -> None:
@@ -237,32 +241,34 @@ def test_what_is_not_as_it_was_stored_is_noticed(tmp_path: Path, sql: str, says:
     store.close()
 
 
-def test_what_was_moved_goes_with_its_run_and_the_rest_stays(store: SqliteStore) -> None:
+def test_what_was_moved_goes_with_its_run_and_the_rest_stays(store: SqliteStore, reader: SqliteReader) -> None:
     attempts = [attempt(number, job, 0) for number, job in ((1, 1), (2, 1), (3, 2))]
-    store.commit(Batch(jobs=[record(1), record(2)], attempts=attempts, runs=[(1, b"one"), (2, b"two"), (3, b"three")]))
-    assert store.finished(2) == ([], attempts[:2])
-    assert store.finished(9) == ([record(1), record(2)], attempts)
-    store.commit(Batch(moved_jobs=[1], moved_attempts=[(1, 0, 1), (1, 0, 2)]))
-    assert store.finished(9) == ([record(2)], attempts[2:])
+    store.commit(
+        Batch(jobs=[record(1), record(2)], attempts=attempts, runs=[(1, b"one"), (2, b"two"), (3, b"three")]), 1
+    )
+    assert reader.finished(2) == ([], attempts[:2])
+    assert reader.finished(9) == ([record(1), record(2)], attempts)
+    store.commit(Batch(moved_jobs=[1], moved_attempts=[(1, 0, 1), (1, 0, 2)]), 1)
+    assert reader.finished(9) == ([record(2)], attempts[2:])
     assert [store.run(job) for job in (1, 2, 3)] == [None, b"two", b"three"]
 
 
-def test_runs_of_a_family_stay_until_it_is_moved(store: SqliteStore) -> None:
+def test_runs_of_a_family_stay_until_it_is_moved(store: SqliteStore, reader: SqliteReader) -> None:
     """Its members, which are moved before it, need them for as long."""
-    store.commit(Batch(runs=[(1, b"first"), (9, b"other")], templates=[(4, 1, b"second"), (7, 1, b"third")]))
-    store.commit(Batch(jobs=[record(1, type="service"), record(2, family=1, type="service"), record(3)]))
-    assert [job.id for job in store.finished(10)[0]] == [2, 1, 3]
-    store.commit(Batch(moved_jobs=[2]))
+    store.commit(Batch(runs=[(1, b"first"), (9, b"other")], templates=[(4, 1, b"second"), (7, 1, b"third")]), 1)
+    store.commit(Batch(jobs=[record(1, type="service"), record(2, family=1, type="service"), record(3)]), 1)
+    assert [job.id for job in reader.finished(10)[0]] == [2, 1, 3]
+    store.commit(Batch(moved_jobs=[2]), 1)
     assert [store.run(number) for number in (1, 4, 7)] == [b"first", b"second", b"third"]
-    store.commit(Batch(moved_jobs=[1]))
+    store.commit(Batch(moved_jobs=[1]), 1)
     assert [store.run(number) for number in (1, 4, 7, 9)] == [None, None, None, b"other"]
 
 
-def test_members_of_services_are_found_by_their_family_alone(store: SqliteStore) -> None:
+def test_members_of_services_are_found_by_their_family_alone(store: SqliteStore, reader: SqliteReader) -> None:
     members = [record(2, family=1, index=3, template=1, type="service"), record(3, family=1, type="service")]
     runs = [record(5, family=4), record(6)]
-    store.commit(Batch(jobs=[record(1, type="service"), *members, *runs]))
-    assert [job.id for job in store.jobs(limit=10)] == [6, 5, 1]
-    assert store.jobs(limit=10, family=1)[1] == members[0]
-    assert [job.id for job in store.jobs(limit=10, family=4)] == [5]
-    assert [job.id for job in store.jobs(limit=10, type="service")] == [1]
+    store.commit(Batch(jobs=[record(1, type="service"), *members, *runs]), 1)
+    assert [job.id for job in reader.jobs(limit=10)] == [6, 5, 1]
+    assert reader.jobs(limit=10, family=1)[1] == members[0]
+    assert [job.id for job in reader.jobs(limit=10, family=4)] == [5]
+    assert [job.id for job in reader.jobs(limit=10, type="service")] == [1]

@@ -13,6 +13,7 @@ from cress.center.clock import Clock
 from cress.center.connections import Connections
 from cress.center.eventfeed import EventFeed
 from cress.center.eventlog import EventLog
+from cress.center.finished import Finished
 from cress.center.past import Past
 from cress.center.recovery import begin_epoch, load_machine
 from cress.center.settings import Settings
@@ -38,7 +39,7 @@ from cress.shell.center.effects import (
     Warn,
 )
 from cress.shell.center.session import Sessions
-from cress.store.base import Batch, Damaged, Store, StoreError
+from cress.store.base import Batch, Damaged, Fenced, Store, StoreError
 
 _T = TypeVar("_T")
 
@@ -74,6 +75,7 @@ class Engine:
         self.started = self.clock.utc()
         self.events = EventFeed(self.loop)
         self.log = EventLog(settings.data / "events", zone=str(settings.zone))
+        self.finished = Finished(store)
         self.past = Past(settings.data, settings.history)
         self._wake = asyncio.Event()
         self._postponed = 0
@@ -134,6 +136,7 @@ class Engine:
                 _log.warning("no snapshot at the end: %s", error)
         self._thread.shutdown()
         self.past.close()
+        self.finished.close()
         self.log.close()
         self.store.close()
 
@@ -163,7 +166,7 @@ class Engine:
     async def tidy(self, batch: Batch) -> None:
         """Store a batch that does not concern the machine, between its steps. Raises StoreError and NotStored."""
         self._check_open()
-        await self._in_thread(partial(self.store.commit, batch))
+        await self._in_thread(partial(self.store.commit, batch, self.epoch))
 
     def _check_open(self) -> None:
         if self.problem or self.stopping:
@@ -218,6 +221,9 @@ class Engine:
                         await self._snapshot(work)
                     case Load():
                         await self._load()
+            except Fenced as error:
+                _log.error("%s", error)
+                self.carry_out(self.loop.fenced(str(error)))
             except StoreError as error:
                 self.carry_out(self.loop.commit_failed(str(error)))
             except Exception:  # noqa: BLE001 – a defect must not leave the machine ahead of the store
@@ -236,19 +242,17 @@ class Engine:
 
     def _commit(self, batch: Batch) -> None:
         """Store a batch, then append its record to the event log. In the thread that commits."""
-        self.store.commit(batch)
+        self.store.commit(batch, self.epoch)
         for record in batch.records:
             self.log.append(record)
 
     async def _snapshot(self, work: Snapshot) -> None:
         """Replace the store's log by the state, once the event log has all of it."""
-        now, utc = self.clock.now(), self.clock.utc()
         state = self.machine.export()
-        batch = Batch(snapshot=state, meta={"clock": self.clock.save(now, utc), **work.meta})
-        await self._in_thread(partial(self._commit_snapshot, batch, state, utc))
-        self.loop.snapshot_stored(len(state))
+        await self._in_thread(partial(self._commit_snapshot, work, state, self.clock.utc()))
+        self.loop.snapshot_stored(work, len(state))
 
-    def _commit_snapshot(self, batch: Batch, state: bytes, utc: int) -> None:
+    def _commit_snapshot(self, work: Snapshot, state: bytes, utc: int) -> None:
         """Store a snapshot; not while the event log cannot take the records that go. In the thread that commits."""
         if not self.log.sync():
             self._postponed += 1
@@ -260,7 +264,7 @@ class Engine:
         self._postponed = 0
         if self.log.wants_new_file(utc):
             self.log.begin(state, utc)
-        self.store.commit(batch)
+        self.store.snapshot(state, number=work.number, meta=work.meta, epoch=self.epoch)
 
     async def _load(self) -> None:
         """Read the state from the store, and begin a new epoch with it."""
@@ -268,6 +272,9 @@ class Engine:
             opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
             self.loop.restored(opened.machine)
             self._release_watchers()
+            if self.loop.is_replaced:
+                self.loop.stand_by(opened)
+                return
             await self._in_thread(partial(self._begin, opened))
         except (StoreError, InputError) as error:
             self.loop.load_failed(str(error), self.clock.now())

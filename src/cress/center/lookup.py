@@ -95,7 +95,7 @@ async def find_jobs(engine: Engine, filters: Filters, *, limit: int, before: int
     live += (job for job in engine.uncommitted.jobs.values() if _passes(engine, job, filters, before))
     words = {name: getattr(filters, name) for name in ("group", "user", "state", "name", "type")}
     family = filters.family
-    stored = engine.store.jobs(limit=limit, before=before, family=family, **words)
+    stored = await engine.finished.jobs(limit=limit, before=before, family=family, **words)
     live += (job for job in stored if _passes(engine, job, filters, before))
     problem = ""
     # Ids grow with time, but the history may have any of them: an old job can outlive many younger ones.
@@ -174,7 +174,7 @@ async def find_tasks(engine: Engine, number: int, first: int, last: int) -> list
             if first <= record.task <= last:
                 finished.setdefault(record.task, {})[record.attempt] = record
 
-    take(engine.store.attempts(number, first, last))
+    take(await engine.finished.attempts(number, first, last))
     take(await engine.past.attempts(number, first, last))
     job = await find_job(engine, number)
     live: dict[int, LiveAttempt] = {}
@@ -183,12 +183,15 @@ async def find_tasks(engine: Engine, number: int, first: int, last: int) -> list
         live = {attempt.task: attempt for attempt in job.attempts.values()}
         dropped = job.ending
     # Once more: what ended meanwhile is not live any more.
-    take(engine.store.attempts(number, first, last))
     take(engine.uncommitted.attempts.get(number, ()))
+    take(await engine.finished.attempts(number, first, last))
     tasks = []
     for index in range(first, last + 1):
         attempts = finished.get(index, {})
-        tasks.append(Task(index, [attempts[id] for id in sorted(attempts)], live.get(index), dropped=dropped))
+        running = live.get(index)
+        if running is not None and running.id in attempts:
+            running = None  # it has ended since
+        tasks.append(Task(index, [attempts[id] for id in sorted(attempts)], running, dropped=dropped))
     return tasks
 
 

@@ -61,7 +61,7 @@ class Mover:
     async def move(self) -> bool:
         """Copy one batch into the history, then remove it from the store; whether there was anything."""
         engine = self._engine
-        jobs, attempts = await asyncio.to_thread(engine.store.finished, BATCH)
+        jobs, attempts = await engine.finished.oldest(BATCH)
         if not jobs and not attempts:
             return False
         weights: dict[int, Weight] = {}

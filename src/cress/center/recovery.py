@@ -14,7 +14,7 @@ from cress.lifecycle.machine import VERSION, Machine
 from cress.model.errors import InputError
 from cress.model.option_text import parse_assignments
 from cress.model.options import Options
-from cress.shell.center.commit import Opened, decode_number, encode_number
+from cress.shell.center.commit import Opened
 from cress.shell.center.events import Before, Events
 from cress.store.base import Batch, Damaged, Saved, Store, StoreError
 
@@ -36,9 +36,9 @@ def load_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
         machine=machine,
         events=events,
         records=saved.records,
-        number=decode_number(saved.meta["records"]) if "records" in saved.meta else len(saved.records),
-        epoch=msgspec.msgpack.decode(saved.meta["epoch"], type=int) if "epoch" in saved.meta else 0,
-        cluster=saved.meta.get("cluster", b"").decode("ascii"),
+        number=saved.number,
+        epoch=saved.epoch,
+        cluster=saved.cluster,
         snapshot_size=len(saved.snapshot or b""),
         log_size=sum(map(len, saved.records)),
         log_count=len(saved.records),
@@ -52,10 +52,9 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
     options that cannot hold here.
     """
     options = parse_assignments(settings.options, opened.machine.core.options)
-    opened.epoch += 1
-    # Attempts and epochs of one cluster mean nothing in another: executors are told apart by this.
+    # Attempts and epochs of one cluster mean nothing in another: executors tell clusters apart by this.
     opened.cluster = opened.cluster or secrets.token_hex(8)
-    store.commit(Batch(meta={"epoch": msgspec.msgpack.encode(opened.epoch), "cluster": opened.cluster.encode("ascii")}))
+    opened.epoch = store.take_over(opened.epoch, opened.number, opened.cluster)
     now, utc = clock.now(), clock.utc()
     inputs = (Restarted(epoch=opened.epoch, options=None if options == opened.machine.core.options else options),)
     before = Before(opened.machine, inputs, now)
@@ -63,28 +62,20 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
     if isinstance(step.replies[0], InputError):
         raise step.replies[0]
     opened.events.step(opened.machine, inputs, step, before)
-    record = encode_record(Record(now, utc, inputs)) if opened.snapshot_size else None
-    batch = Batch(
-        attempts=step.attempts,
-        jobs=step.jobs,
-        meta={
-            "clock": clock.save(now, utc),
-            "records": encode_number(opened.number + (record is not None)),
-            "version": version_note(),
-        },
-    )
-    if record is not None:
-        batch.records = [record]
+    notes = {"clock": clock.save(now, utc), "version": version_note()}
+    if opened.snapshot_size:
+        record = encode_record(Record(now, utc, inputs))
+        store.commit(Batch(records=[record], attempts=step.attempts, jobs=step.jobs, meta=notes), opened.epoch)
+        opened.records = [*opened.records, record]
+        opened.number += 1
         opened.log_size += len(record)
         opened.log_count += 1
     else:
-        # What the log is stepped from must not depend on the settings of the next start.
-        batch.snapshot = opened.machine.export()
-        batch.meta["events"] = opened.events.save()
-        opened.snapshot_size = len(batch.snapshot)
-    store.commit(batch)
-    opened.records = [*opened.records, *batch.records]
-    opened.number += len(batch.records)
+        # The state that the log goes on from must not depend on the settings of the next start.
+        state = opened.machine.export()
+        notes["events"] = opened.events.save()
+        store.snapshot(state, number=opened.number, meta=notes, epoch=opened.epoch)
+        opened.snapshot_size = len(state)
 
 
 def version_note() -> bytes:

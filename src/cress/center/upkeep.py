@@ -15,11 +15,11 @@ from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
 from cress.model.family import Dag
 from cress.model.run import Run
-from cress.shell.center.commit import decode_number, encode_number
 from cress.shell.center.events import Events
 from cress.shell.center.runs import template_of
-from cress.store.base import Batch, Saved, StoreError
-from cress.store.sqlite import MARK, SqliteStore, beside
+from cress.store.base import Saved, StoreError
+from cress.store.sqlite import SqliteStore
+from cress.store.sqlite_file import MARK, beside
 from cress.store.tools import put_in_place, reading
 
 __all__ = ["STORE", "StoreError", "backup", "check", "restore"]  # what the command line needs, and no more of the store
@@ -142,12 +142,10 @@ def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) 
     store = SqliteStore(fresh)
     try:
         meta = {
-            "epoch": encode_number(numbers.epoch),
-            "records": encode_number(numbers.record),
             "events": events.save(),
             "version": version_note(),
         }
-        store.commit(Batch(snapshot=machine.export(), meta=meta))
+        store.snapshot(machine.export(), number=numbers.record, meta=meta, epoch=numbers.epoch)
     finally:
         store.close()
         beside(fresh, MARK).unlink(missing_ok=True)
@@ -167,10 +165,7 @@ def _given_away(path: Path) -> _Numbers | None:
 
 
 def _numbers(saved: Saved, machine: Machine, events: Events) -> _Numbers:
-    def noted(key: str) -> int:
-        return decode_number(saved.meta[key]) if key in saved.meta else 0
-
-    return _Numbers(machine.next_job, machine.core.next_attempt, noted("epoch"), noted("records"), events.last)
+    return _Numbers(machine.next_job, machine.core.next_attempt, saved.epoch, saved.number, events.last)
 
 
 def _behind(one: _Numbers, other: _Numbers) -> _Numbers:

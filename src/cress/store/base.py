@@ -1,7 +1,8 @@
-"""What every store does: ``load`` what was, ``commit`` what is new; and look up finished work."""
+"""The interface of a store: a log with a fence, snapshots, and a reader of finished work."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
@@ -15,8 +16,22 @@ class StoreError(Exception):
     """The store cannot do what it was asked; the sentence says what, where and what would help."""
 
 
+class Fenced(StoreError):
+    """A newer epoch has begun: another center is in charge, and nothing of this one is stored any more."""
+
+    def __init__(self, epoch: int, newest: int) -> None:
+        super().__init__(
+            f"this center (epoch {epoch}) is not in charge any more: another one has taken the store over "
+            f"(epoch {newest}); stop this one"
+        )
+
+
+class Changed(StoreError):
+    """Something was stored since the state was loaded; load it again."""
+
+
 class Damaged(StoreError):
-    """What was stored is not there any more, or not as it was stored."""
+    """Stored data is missing, or differs from what was written."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} ({WAY_OUT})")
@@ -25,13 +40,12 @@ class Damaged(StoreError):
 class Batch(msgspec.Struct, kw_only=True):
     """What is stored together, or not at all.
 
-    ``records`` go to the end of the log. A ``snapshot`` replaces the whole log, with the ``records`` of this batch.
-    ``runs`` are how to run a job, by job id; ``templates`` are further runs of a family: their id, its id, the run. ``jobs`` and ``attempts`` are finished; ``meta`` replaces by key.
-    ``moved_jobs`` (with their runs, and those of a family) and ``moved_attempts`` (job, task, attempt) are in the history now and go.
+    ``records`` go to the end of the log. ``runs`` are how to run a job, by job id; ``templates`` are further runs of a
+    family: their id, its id, the run. ``jobs`` and ``attempts`` are finished; ``meta`` replaces by key. ``moved_jobs``
+    (with their runs, and those of a family) and ``moved_attempts`` (job, task, attempt) are in the history now and go.
     """
 
     records: list[bytes] = []
-    snapshot: bytes | None = None
     runs: list[tuple[int, bytes]] = []
     templates: list[tuple[int, int, bytes]] = []
     jobs: list[JobRecord] = []
@@ -42,31 +56,61 @@ class Batch(msgspec.Struct, kw_only=True):
 
 
 class Saved(msgspec.Struct, kw_only=True):
-    """What a store holds: the last snapshot (``None``: it is new), the log since then, all of ``meta``."""
+    """Everything that a center needs to go on.
+
+    ``snapshot`` is None in a new store; ``records`` are the log since then, and ``number`` is the number of the last
+    record, counted from the first one ever. ``epoch`` is the newest epoch (0: none has begun), ``cluster`` the id of the
+    cluster.
+    """
 
     snapshot: bytes | None
     records: list[bytes]
     meta: dict[str, bytes]
+    number: int = 0
+    epoch: int = 0
+    cluster: str = ""
 
 
 class Store(Protocol):
-    """Where the center's state survives.
+    """The log of a cluster, its last snapshot, and how its jobs are run.
 
-    ``commit`` returns when the batch is durable, and raises ``StoreError`` when nothing of it is. It is called by one
-    thread at a time, maybe another one than the reads; they see whole batches.
+    What a method has stored when it returns is durable; when it raises ``StoreError``, nothing of it is stored. One
+    thread at a time writes, another one may look up runs and jobs; it sees whole batches.
     """
 
     def load(self) -> Saved:
-        """Everything that a center needs to go on."""
+        """Return everything that a center needs to go on."""
 
-    def commit(self, batch: Batch) -> None:
-        """Store all of the batch durably, or nothing."""
+    def take_over(self, epoch: int, number: int, cluster: str) -> int:
+        """Begin a new epoch behind a state that was loaded, and return it: older epochs store nothing any more.
+
+        ``epoch`` and ``number`` are those of the state. Raises ``Changed`` when they are not the newest any more.
+        """
+
+    def commit(self, batch: Batch, epoch: int) -> None:
+        """Store a batch. Raises ``Fenced`` when ``epoch`` is older than the newest; a newer one begins."""
+
+    def snapshot(self, state: bytes | memoryview, *, number: int, meta: Mapping[str, bytes], epoch: int) -> None:
+        """Store the state behind record ``number``, in the place of the last snapshot and of the log up to there.
+
+        A ``number`` beyond the last record takes the place of the whole log. Raises ``Fenced`` as ``commit`` does.
+        """
 
     def run(self, job: int) -> bytes | None:
-        """How to run this job, as it was stored."""
+        """Return how to run this job, as it was stored."""
 
     def job(self, job: int) -> JobRecord | None:
-        """A finished job."""
+        """Return a finished job."""
+
+    def reader(self) -> FinishedReader:
+        """Open a reader of finished work; to be closed before the store."""
+
+    def close(self) -> None:
+        """Give the store back; nothing is lost without."""
+
+
+class FinishedReader(Protocol):
+    """Reads finished work on a connection that is not the writer's; one thread at a time."""
 
     def jobs(
         self,
@@ -80,19 +124,19 @@ class Store(Protocol):
         type: str = "",  # noqa: A002
         family: int = 0,
     ) -> list[JobRecord]:
-        """Finished jobs with an id below ``before``, newest first, at most ``limit``; an empty filter lets all pass.
+        """Return finished jobs with an id below ``before``, newest first, at most ``limit``; empty filters let all pass.
 
         ``family``: its members alone; 0: all but the members of services and databases, which nobody submitted.
         """
 
     def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
-        """The finished attempts of the tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""
+        """Return the finished attempts of the tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""
 
     def finished(self, most: int) -> tuple[list[JobRecord], list[AttemptRecord]]:
-        """Up to ``most`` finished attempts, by job; then, when there are fewer, up to ``most`` finished jobs.
+        """Return up to ``most`` finished attempts, by job; then, when there are fewer, up to ``most`` finished jobs.
 
         Members come before their families, whose runs they need.
         """
 
     def close(self) -> None:
-        """Give the store back; nothing is lost without."""
+        """Give the connection back."""

@@ -11,7 +11,9 @@ from urllib.parse import quote
 
 from cress.model.records import AttemptRecord, JobRecord
 from cress.store.base import Damaged, Saved, StoreError
-from cress.store.sqlite import MARK, SCHEMA, attempt_of, beside, check_place, job_of, load, opened, told
+from cress.store.finished import attempt_of, job_of
+from cress.store.sqlite import SCHEMA, load
+from cress.store.sqlite_file import MARK, beside, check_place, opened, told
 
 # Folders into which `restore` moves what it replaces.
 REPLACED = "replaced"

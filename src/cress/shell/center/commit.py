@@ -39,9 +39,6 @@ from cress.shell.center.events import Before, Events
 from cress.shell.center.runs import Runs, encode_run, new_runs, same_run
 from cress.store.base import Batch
 
-encode_number = msgspec.msgpack.Encoder().encode
-decode_number = msgspec.msgpack.Decoder(int).decode
-
 # Time between two tries to load the state.
 RETRY = SECOND
 
@@ -151,7 +148,7 @@ class CommitLoop:
         self._replaced = ""
         self._snapshot_size = self._log_size = self._log_count = 0
         self._least_records = 0  # of the log, before a snapshot is tried again
-        self._covered: tuple[int, int] | None = None  # records and bytes that the snapshot under way covers
+        self._covered: tuple[Snapshot, int, int] | None = None  # the snapshot under way, the records and bytes of it
 
     @property
     def busy(self) -> bool:
@@ -217,8 +214,9 @@ class CommitLoop:
 
     def snapshot(self) -> Snapshot:
         """Return the order to store the state as it is now, between two steps."""
-        self._covered = self._log_count, self._log_size
-        return Snapshot(self.number, {"events": self.events.save()})
+        work = Snapshot(self.number, {"events": self.events.save()})
+        self._covered = work, self._log_count, self._log_size
+        return work
 
     def _is_long(self) -> bool:
         limits = self.limits
@@ -242,7 +240,7 @@ class CommitLoop:
                 templates=[(run.job, templates[run.job], encode_run(run)) for run in runs if run.job in templates],
                 jobs=step.jobs,
                 attempts=step.attempts,
-                meta={"clock": self._save_clock(now, utc), "records": encode_number(self.number + 1)},
+                meta={"clock": self._save_clock(now, utc)},
             )
         )
 
@@ -306,6 +304,22 @@ class CommitLoop:
         refused = [Refuse(call.caller, why) for call in waiting if call.caller is not None]
         return [*refused, *self.close_all(why)]
 
+    def fenced(self, why: str) -> list[Effect]:
+        """Note that the store belongs to another center: refuse every caller, and serve readers only."""
+        return [*self.commit_failed(why), *self.step_back(why)]
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another center is in charge."""
+        return bool(self._replaced)
+
+    def stand_by(self, opened: Opened) -> None:
+        """Show a state that was loaded, without an epoch for it: another center is in charge."""
+        self.machine = opened.machine
+        self.events = opened.events
+        self._loading = False
+        self.problem = self._replaced
+
     def restored(self, machine: Machine) -> None:
         """Note what is stored, before it is known whether anything can be added to it."""
         self.machine = machine
@@ -329,20 +343,21 @@ class CommitLoop:
         self.problem = why
         self._retry_at = now + RETRY
 
-    def snapshot_stored(self, size: int) -> None:
+    def snapshot_stored(self, work: Snapshot, size: int) -> None:
         """Note that the snapshot has taken the place of the records that it covers."""
-        if self._covered is not None:
-            count, length = self._covered
+        if self._covered is not None and self._covered[0] is work:
+            _, count, length = self._covered
             self._log_count -= count
             self._log_size -= length
             self._snapshot_size = size
             self._covered = None
             self._least_records = 0
 
-    def snapshot_failed(self) -> None:
+    def snapshot_failed(self, work: Snapshot) -> None:
         """Note that the log stays as it is; a snapshot is tried again when it is longer by half of the limit."""
-        self._covered = None
-        self._least_records = self._log_count + self.limits.most_records // 2
+        if self._covered is not None and self._covered[0] is work:
+            self._covered = None
+            self._least_records = self._log_count + self.limits.most_records // 2
 
     def close_all(self, reason: str) -> list[Effect]:
         """Close every session; the executors connect again."""

@@ -1,0 +1,63 @@
+"""Finished work that is still in the store: read in threads, so that the event loop waits for no disk."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from cress.model.records import AttemptRecord, JobRecord
+from cress.store.base import FinishedReader, Store, StoreError
+
+# Questions at a time; more wait for each other.
+THREADS = 2
+
+_T = TypeVar("_T")
+
+
+class Finished:
+    """The readers of a store, one for each thread; every question raises StoreError when it cannot be answered."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="finished")
+        self._local = threading.local()
+        self._readers: list[FinishedReader] = []
+        self._closed = False
+
+    def close(self) -> None:
+        """Give the readers back; the store is closed after them."""
+        self._closed = True
+        self._threads.shutdown(cancel_futures=True)
+        for reader in self._readers:
+            reader.close()
+
+    async def jobs(self, *, limit: int, before: int | None, family: int = 0, **filters: str) -> list[JobRecord]:
+        """Return finished jobs, newest first; see ``FinishedReader.jobs``."""
+        return await self._ask(lambda reader: reader.jobs(limit=limit, before=before, family=family, **filters))
+
+    async def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
+        """Return the finished attempts of some tasks of a job, by task, oldest first."""
+        return await self._ask(lambda reader: reader.attempts(job, first, last))
+
+    async def oldest(self, most: int) -> tuple[list[JobRecord], list[AttemptRecord]]:
+        """Return what may move to the history; see ``FinishedReader.finished``."""
+        return await self._ask(lambda reader: reader.finished(most))
+
+    async def _ask(self, question: Callable[[FinishedReader], _T]) -> _T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, partial(self._answer, question))
+        except RuntimeError:
+            if not self._closed:
+                raise
+            raise StoreError("the center is stopping; try again") from None
+
+    def _answer(self, question: Callable[[FinishedReader], _T]) -> _T:
+        reader: FinishedReader | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = self._store.reader()
+            self._readers.append(reader)
+        return question(reader)

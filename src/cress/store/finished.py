@@ -1,0 +1,106 @@
+"""Finished work in a SQLite store: its rows, and a reader with a connection that is not the writer's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from cress.model.events import Outcome
+from cress.model.records import AttemptRecord, JobRecord, JobState
+from cress.store.sqlite_file import connect, told
+
+_JOB = JobRecord.__struct_fields__
+JOB_COLUMNS = ", ".join(f'"{name}"' for name in _JOB)
+INSERT_JOB = f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({', '.join('?' * len(_JOB))})"  # noqa: S608 (our own names)
+_ATTEMPT = AttemptRecord.__struct_fields__
+_ATTEMPT_COLUMNS = ", ".join(_ATTEMPT)
+INSERT_ATTEMPT = f"INSERT INTO attempts ({_ATTEMPT_COLUMNS}) VALUES ({', '.join('?' * len(_ATTEMPT))})"  # noqa: S608 (our own names)
+
+
+class SqliteReader:
+    """A ``FinishedReader`` of the store in the file ``path``: it never waits for a commit."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with told(path, "cannot be read"):
+            self._reader = connect(path, read_only=True)
+
+    def jobs(
+        self,
+        *,
+        limit: int,
+        before: int | None = None,
+        group: str = "",
+        user: str = "",
+        state: str = "",
+        name: str = "",
+        type: str = "",  # noqa: A002
+        family: int = 0,
+    ) -> list[JobRecord]:
+        """Finished jobs with an id below ``before``, newest first, at most ``limit``; see ``FinishedReader.jobs``."""
+        filters = {"group": group, "user": user, "state": state, "name": name, "type": type, "family": family}
+        wanted = {key: value for key, value in filters.items() if value}
+        where = [f'"{key}" = ?' for key in wanted] + ["id < ?"] * (before is not None)
+        where += ["NOT (family > 0 AND type IN ('service', 'database'))"] * (not family)
+        values = [*wanted.values(), *([before] if before is not None else []), limit]
+        sql = f"SELECT {JOB_COLUMNS} FROM jobs"  # noqa: S608 (our own names; values are bound)
+        sql += (" WHERE " + " AND ".join(where) if where else "") + " ORDER BY id DESC LIMIT ?"
+        with told(self.path, "cannot be read"):
+            return [job_of(row) for row in self._reader.execute(sql, values)]
+
+    def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
+        """The finished attempts of the tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""
+        sql = (
+            f"SELECT {_ATTEMPT_COLUMNS} FROM attempts "  # noqa: S608 (our own names)
+            "WHERE job = ? AND task BETWEEN ? AND ? ORDER BY task, attempt"
+        )
+        with told(self.path, "cannot be read"):
+            return [attempt_of(row) for row in self._reader.execute(sql, (job, first, last))]
+
+    def finished(self, most: int) -> tuple[list[JobRecord], list[AttemptRecord]]:
+        """Up to ``most`` finished attempts, by job; then up to ``most`` finished jobs; see ``FinishedReader.finished``."""
+        with told(self.path, "cannot be read"):
+            rows = self._reader.execute(f"SELECT {_ATTEMPT_COLUMNS} FROM attempts LIMIT ?", (most,)).fetchall()  # noqa: S608
+            if len(rows) == most:
+                return [], [attempt_of(row) for row in rows]
+            # What ended between the two looks may go before its last attempts do; the next look finds those.
+            sql = f"SELECT {JOB_COLUMNS} FROM jobs ORDER BY family = 0, id LIMIT ?"  # noqa: S608 (our own names)
+            jobs = self._reader.execute(sql, (most,)).fetchall()
+        return [job_of(row) for row in jobs], [attempt_of(row) for row in rows]
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._reader.close()
+
+
+def rows(records: Iterable[JobRecord | AttemptRecord]) -> Iterator[list[object]]:
+    """Return the cells of each record, in the order of its columns."""
+    for record in records:
+        yield [_cell(getattr(record, name)) for name in record.__struct_fields__]
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, (JobState, Outcome)):
+        return value.value
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return value
+
+
+def job_of(row: tuple[object, ...]) -> JobRecord:
+    """A row of the table ``jobs``."""
+    values = dict(zip(_JOB, row, strict=True))
+    values["request"] = tuple(map(int, str(values["request"]).split()))
+    values["state"] = JobState(values["state"])
+    values["gang"] = bool(values["gang"])
+    return JobRecord(**values)  # type: ignore[arg-type]
+
+
+def attempt_of(row: tuple[object, ...]) -> AttemptRecord:
+    """A row of the table ``attempts``."""
+    values = dict(zip(_ATTEMPT, row, strict=True))
+    values["outcome"] = Outcome(values["outcome"])
+    values["final"] = bool(values["final"])
+    values["ports"] = tuple(map(int, str(values["ports"]).split()))
+    values["devices"] = tuple(str(values["devices"]).split())
+    return AttemptRecord(**values)  # type: ignore[arg-type]

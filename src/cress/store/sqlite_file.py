@@ -1,0 +1,98 @@
+"""The file of a SQLite store: its connections, the mark beside it, checksums, errors as sentences."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from cress.store.base import Damaged, StoreError
+
+# The ending of the file that tells whether a store was closed.
+MARK = ".mark"
+# What SQLite says when a file is not what it wrote.
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """Return a connection that begins transactions only when it is told to."""
+    name = f"file:{quote(str(path.absolute()))}" + "?mode=ro" * read_only
+    return sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False, timeout=5)
+
+
+@contextmanager
+def told(path: Path, what: str) -> Iterator[None]:
+    """Errors of the store in ``path`` as StoreError; ``what`` was tried."""
+    try:
+        yield
+    except _Spoilt as error:
+        raise Damaged(f"the store {path} is damaged: {error}") from None
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:
+            raise Damaged(f"the store {path} is damaged: {error}") from error
+        raise StoreError(f"the store {path} {what}: {error}") from error
+    except OSError as error:
+        raise StoreError(f"the store {path} {what}: {error.strerror}") from error
+
+
+def check_place(path: Path) -> None:
+    """Raise StoreError if what stands at ``path`` cannot be the store that the mark beside it speaks of."""
+    if path.is_dir():
+        raise Damaged(f"the store {path} is a directory")
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        raise StoreError(f"the store {path} may not be read and written by this user (see its owner and mode)")
+    mark, log = beside(path, MARK), beside(path, "-wal")
+    if not mark.exists():
+        return
+    if not path.exists():
+        raise Damaged(begins_anew(path, "gone"))
+    if path.stat().st_size == 0 and not log.exists():
+        raise Damaged(begins_anew(path, "empty"))
+    if mark.read_text(encoding="ascii", errors="replace").strip() == "open" and not log.exists():
+        raise Damaged(f"{log} is gone, and with it what was stored last; `cress store restore {path}` goes on without")
+
+
+def write_mark(path: Path, word: str) -> None:
+    """Say durably that the store in ``path`` is ``open`` or ``closed``."""
+    mark, fresh = beside(path, MARK), beside(path, f"{MARK}.new")
+    if mark.exists() and mark.read_text(encoding="ascii", errors="replace").strip() == word:
+        return
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(handle, f"{word}\n".encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    fresh.replace(mark)
+
+
+def beside(path: Path, ending: str) -> Path:
+    """The file that has the name of ``path`` and this ending."""
+    return path.with_name(path.name + ending)
+
+
+def begins_anew(path: Path, how: str) -> str:
+    """Return why a store that is ``gone`` or ``empty`` is not taken for a new one."""
+    return f"the store {path} is {how}; without {beside(path, MARK)} an empty cluster begins there"
+
+
+class _Spoilt(Exception):
+    """A checksum does not hold; the sentence says of what."""
+
+
+def sealed(data: bytes) -> bytes:
+    """Return data with its checksum before it."""
+    return zlib.crc32(data).to_bytes(4, "little") + data
+
+
+def opened(data: object, what: str) -> bytes:
+    """Return what ``sealed`` was given; call it inside ``told``."""
+    if isinstance(data, bytes) and len(data) > 4:
+        content = data[4:]
+        if zlib.crc32(content) == int.from_bytes(data[:4], "little"):
+            return content
+    raise _Spoilt(f"{what} is not as it was stored")
