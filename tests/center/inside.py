@@ -29,6 +29,11 @@ class Store(SqliteStore):
 
     failing = False
 
+    def take_over(self, epoch: int, number: int, cluster: str) -> int:
+        if self.failing:
+            raise StoreError("the disk is full")
+        return super().take_over(epoch, number, cluster)
+
     def commit(self, batch: Batch, epoch: int) -> None:
         if self.failing:
             raise StoreError("the disk is full")

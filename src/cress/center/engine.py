@@ -17,6 +17,7 @@ from cress.center.finished import Finished
 from cress.center.past import Past
 from cress.center.recovery import begin_epoch, load_machine
 from cress.center.settings import Settings
+from cress.center.snapshots import Export
 from cress.lifecycle.inputs import Input, Reported, Update
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
@@ -82,6 +83,7 @@ class Engine:
         self._watchers: dict[int, list[asyncio.Future[None]]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._task: asyncio.Task[None] | None = None
+        self._snapshot: asyncio.Task[None] | None = None
 
     @property
     def machine(self) -> Machine:
@@ -128,9 +130,13 @@ class Engine:
         self.leave()
         if self._task is not None:
             await self._task
+        if self._snapshot is not None:
+            await self._snapshot
         if self._task is not None and not self.problem:
+            self.log.mark()
+            state = memoryview(self.machine.export())
             try:
-                await self._snapshot(self.loop.snapshot())
+                await self._in_thread(partial(self._commit_snapshot, self.loop.snapshot(), state, self.epoch))
             except StoreError as error:
                 # Nothing is lost: the log is complete without it.
                 _log.warning("no snapshot at the end: %s", error)
@@ -218,7 +224,7 @@ class Engine:
                         await self._in_thread(partial(self._commit, work.batch))
                         self.carry_out(self.loop.committed())
                     case Snapshot():
-                        await self._snapshot(work)
+                        self._begin_snapshot(work)
                     case Load():
                         await self._load()
             except Fenced as error:
@@ -246,14 +252,32 @@ class Engine:
         for record in batch.records:
             self.log.append(record)
 
-    async def _snapshot(self, work: Snapshot) -> None:
-        """Replace the store's log by the state, once the event log has all of it."""
-        state = self.machine.export()
-        await self._in_thread(partial(self._commit_snapshot, work, state, self.clock.utc()))
-        self.loop.snapshot_stored(work, len(state))
+    def _begin_snapshot(self, work: Snapshot) -> None:
+        """Take the state of this moment; it is stored in the place of the log behind the steps that come in between."""
+        self.log.mark()
+        export = Export(self.machine, self.settings.data)
+        self._snapshot = asyncio.create_task(self._finish_snapshot(work, self.epoch, export), name="snapshot")
 
-    def _commit_snapshot(self, work: Snapshot, state: bytes, utc: int) -> None:
+    async def _finish_snapshot(self, work: Snapshot, epoch: int, export: Export) -> None:
+        size = 0
+        try:
+            state = await asyncio.to_thread(export.state)
+            if state is not None:
+                await self._in_thread(partial(self._commit_snapshot, work, state, epoch))
+                size = len(state)
+        except StoreError as error:
+            # Nothing is lost: the log is complete without it.
+            _log.warning("no snapshot: %s", error)
+        except Exception:  # noqa: BLE001 – tried again later
+            _log.exception("a snapshot failed")
+        if size:
+            self.loop.snapshot_stored(work, size)
+        else:
+            self.loop.snapshot_failed(work)
+
+    def _commit_snapshot(self, work: Snapshot, state: memoryview, epoch: int) -> None:
         """Store a snapshot; not while the event log cannot take the records that go. In the thread that commits."""
+        utc = self.clock.utc()
         if not self.log.sync():
             self._postponed += 1
             if self._postponed <= MOST_POSTPONED:
@@ -264,7 +288,7 @@ class Engine:
         self._postponed = 0
         if self.log.wants_new_file(utc):
             self.log.begin(state, utc)
-        self.store.snapshot(state, number=work.number, meta=work.meta, epoch=self.epoch)
+        self.store.snapshot(state, number=work.number, meta=work.meta, epoch=epoch)
 
     async def _load(self) -> None:
         """Read the state from the store, and begin a new epoch with it."""

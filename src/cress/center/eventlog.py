@@ -112,6 +112,17 @@ def prune(folder: Path, *, now: int, keep_age: int, keep_size: int) -> list[Path
     return removed
 
 
+class _Mark(msgspec.Struct):
+    """A moment of the log: the number of its last record, the size of its file, and the records since then.
+
+    ``size`` is None when not all records were in the file.
+    """
+
+    number: int
+    size: int | None
+    behind: list[bytes]
+
+
 class EventLog:
     """The log while a center writes it; one thread at a time.
 
@@ -132,6 +143,7 @@ class EventLog:
         self._pending: list[bytes] = []
         self._waiting = 0
         self._lost = False
+        self._mark: _Mark | None = None
 
     def open(self, number: int, records: Sequence[bytes], state: Callable[[], bytes], utc: int) -> None:
         """Go on in the newest file; what the store has and the file has not is appended.
@@ -140,14 +152,14 @@ class EventLog:
         file begins if the log cannot go on in an old one.
         """
         self.close()
-        self.number = number
+        self.number, self._mark = number, None
         try:
             last = self._resume()
             if last is not None and number - len(records) <= last <= number:
                 for record in records[len(records) - (number - last) :]:
                     self._write(record)
             else:
-                self._begin(state(), utc)
+                self._begin(memoryview(state()), utc, _Mark(number, 0, []))
         except OSError as error:
             self._failed(error)
             self.give_up()
@@ -155,6 +167,8 @@ class EventLog:
     def append(self, record: bytes) -> None:
         """A record was committed."""
         self.number += 1
+        if self._mark is not None:
+            self._mark.behind.append(record)
         if self._lost:
             return
         self._pending.append(record)
@@ -187,10 +201,17 @@ class EventLog:
         """Whether the file is old enough to ask for a snapshot. A wall clock that was set back makes none old."""
         return not self._lost and utc - self._created > self._file_age
 
-    def begin(self, state: bytes, utc: int) -> None:
-        """Begin a new file with the state behind the last record; where that cannot be, the old one goes on."""
+    def mark(self) -> None:
+        """Remember this moment: a state that is taken now may begin a new file later, behind other records."""
+        self._mark = _Mark(self.number, None if self._pending else self._size, [])
+
+    def begin(self, state: bytes | memoryview, utc: int) -> None:
+        """Begin a new file with the state of the last ``mark``, else of now; where that cannot be, the old one goes on."""
+        mark, self._mark = self._mark or _Mark(self.number, self._size, []), None
+        if mark.behind and mark.size is None and not self._lost:
+            return  # records are in the old file that cannot be told from those behind the mark
         try:
-            self._begin(state, utc)
+            self._begin(memoryview(state), utc, mark)
         except OSError as error:
             self._failed(error)
             self._created = utc  # asked for again when it is as old once more
@@ -200,7 +221,7 @@ class EventLog:
         self._lost = True
         self._pending, self._waiting = [], 0
 
-    def _begin(self, state: bytes, utc: int) -> None:
+    def _begin(self, state: memoryview, utc: int, mark: _Mark) -> None:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         known = files(self.folder)
         name = f"{int(known[-1].stem) + 1 if known else 1:08d}{SUFFIX}"
@@ -210,14 +231,21 @@ class EventLog:
             machine=VERSION,
             zone=self._zone,
             created=utc,
-            before=self.number,
-            state=state,
+            before=mark.number,
+            state=b"",
         )
         fresh = self.folder / f".{name}"
         fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            size = _write_all(fd, 0, _framed(msgspec.msgpack.encode(header)))
+            size = _write_header(fd, header, state)
+            size = _write_all(fd, size, b"".join(map(_framed, mark.behind)))
             os.fsync(fd)
+            if mark.behind and not self._lost:
+                # They are in one file only. Until the new one has its name the store has them too.
+                os.ftruncate(self._fd, mark.size or 0)
+                os.fsync(self._fd)
+                self._size, self._pending = mark.size or 0, list(mark.behind)
+                self._waiting = sum(map(len, mark.behind))
             fresh.rename(self.folder / name)
             _sync_folder(self.folder)
         except BaseException:
@@ -269,11 +297,22 @@ class EventLog:
         self.problem = f"the event log in {self.folder} cannot be written: {error.strerror}"
 
 
+def _write_header(fd: int, header: Header, state: memoryview) -> int:
+    """Write the first frame of a file, without a copy of the state; return the offset behind it."""
+    head = msgspec.msgpack.encode(header)
+    # The state is the last field, empty so far: its length and its bytes take the place of that.
+    assert head.endswith(b"\xc4\x00")
+    head = head[:-2] + b"\xc6" + len(state).to_bytes(4, "big")
+    check = zlib.crc32(state, zlib.crc32(head))
+    at = _write_all(fd, 0, _FRAME.pack(len(head) + len(state), check) + head)
+    return _write_all(fd, at, state)
+
+
 def _framed(data: bytes) -> bytes:
     return _FRAME.pack(len(data), zlib.crc32(data)) + data
 
 
-def _write_all(fd: int, at: int, data: bytes) -> int:
+def _write_all(fd: int, at: int, data: bytes | memoryview) -> int:
     """Write at an offset; the offset behind. After an error the file is as long as it was."""
     view, end = memoryview(data), at
     try:
