@@ -20,6 +20,7 @@ from benchmarks import (
     openb,
     python,
     simulator,
+    snapshots,
 )
 from benchmarks.result import Result
 
@@ -35,6 +36,7 @@ PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "bottleneck": bottleneck.results,
     "openb": openb.results,
     "disks": disks.results,
+    "snapshots": snapshots.results,
 }
 
 
