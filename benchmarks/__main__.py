@@ -19,6 +19,7 @@ from benchmarks import (
     matching,
     openb,
     python,
+    reconcile,
     simulator,
     snapshots,
 )
@@ -31,6 +32,7 @@ PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "live": live.results,
     "containers": containers.results,
     "python": python.results,
+    "reconcile": reconcile.results,
     "simulator": simulator.results,
     "generated": generated.results,
     "bottleneck": bottleneck.results,
