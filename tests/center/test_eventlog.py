@@ -16,8 +16,9 @@ from cress.center import eventlog
 from cress.center.engine import Engine
 from cress.center.eventlog import EventLog, files, prune, read
 from cress.center.settings import Settings
-from cress.lifecycle.inputs import Submit, decode_record
+from cress.lifecycle.inputs import Submit
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.record import decode_record, inputs_of
 from cress.model.errors import InputError
 from cress.model.job import Job
 from cress.model.options import Options
@@ -118,7 +119,7 @@ def _replayed(path: Path) -> bytes:
     file = read(path)
     machine = Machine.restore(file.header.state, UTC)
     for _, record in file:
-        machine.step(record.now, record.utc, record.inputs)
+        machine.step(record.now, record.utc, inputs_of(record))
     return machine.export()
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from cress.core.state import promised_state
 from cress.lifecycle.effects import Halt, Launch, Step
+from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import Cancel, Hold, Input, NodeJoined, NodeLeft, Reported, Restarted, Submit
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.record import Record, decode_record, encode_record, record_of
 from cress.model.errors import InputError
 from cress.model.group import Group, Quota
 from cress.model.job import Condition, Job
@@ -43,23 +46,29 @@ def node(name: str, cpus: int = 4) -> Node:
 
 
 class World:
-    """A machine and a clock, which the one on the wall is ``wall`` µs ahead of. ``said`` collects every step that was taken, for replaying; ``over`` the jobs that ended."""
+    """A machine and a clock, which the one on the wall is ``wall`` µs ahead of. ``said`` collects every step that was taken, for replaying; ``over`` the jobs that ended.
 
-    def __init__(self, options: Options | None = None) -> None:
+    With ``followed``, ``records`` collects what is logged, and a follower of the log is held against the machine after
+    every step.
+    """
+
+    def __init__(self, options: Options | None = None, *, followed: bool = False) -> None:
         self.machine = Machine(DIMENSIONS, options or Options())
         self.now = 0
         self.wall = 0
         self.said: list[tuple[int, int, tuple[Input, ...]]] = []
         self.over: dict[int, JobRecord] = {}
+        self.records: list[Record] = []
+        self.follower = Follower.empty(DIMENSIONS, options or Options()) if followed else None
         self.last = self.step(Restarted(epoch=1))
 
     def step(self, *inputs: Input, after: int = 1000) -> Step:
         """One step ``after`` microseconds later."""
         self.now += after
         self.said.append((self.now, UTC_AT_START + self.wall + self.now, inputs))
-        self.last = self.machine.step(*self.said[-1])
+        self.last = self._step(*self.said[-1])
         while self.last.more:
-            rest = self.machine.step(*self.said[-1][:2])
+            rest = self._step(*self.said[-1][:2])
             self.said.append((*self.said[-1][:2], ()))
             self.last.launches += rest.launches
             self.last.halts += rest.halts
@@ -71,6 +80,15 @@ class World:
             assert record.id not in self.over, f"job {record.id} ends twice"
             self.over[record.id] = record
         return self.last
+
+    def _step(self, now: int, utc: int, inputs: tuple[Input, ...] = ()) -> Step:
+        step = self.machine.step(now, utc, inputs)
+        if self.follower is not None:
+            self.records.append(decode_record(encode_record(record_of(now, utc, inputs, step.facts))))
+            self.follower.apply(self.records[-1])
+            # What differs in the scheduler does so for long: it is looked at now and then, which is much cheaper.
+            assert differences(self.follower, self.machine, core=len(self.records) % 4 == 0) == []
+        return step
 
     def join(self, name: str, cpus: int = 4, *, reports: tuple[Report, ...] = (), boot: str = "b1") -> Step:
         return self.step(NodeJoined(node=node(name, cpus), boot=boot, reports=reports))
@@ -124,6 +142,16 @@ class World:
         for attempt in self.machine.attempts.values():
             by_node.setdefault(attempt.node, []).append(started(attempt.id))
         return self.step(*(Reported(node=name, reports=tuple(said)) for name, said in by_node.items()))
+
+
+def differences(follower: Follower, machine: Machine, *, core: bool = True) -> list[str]:
+    """The tables in which a follower has something else than the machine, or in another order; and the scheduler's."""
+    theirs, ours = follower.tables.by_name(), machine.tables.by_name()
+    found = [name for name in ours if list(ours[name].items()) != list(theirs[name].items())]
+    if not core:
+        return found
+    one, other = promised_state(follower.core), promised_state(machine.core)
+    return found + [f"core {name}" for name in other if one[name] != other[name]]
 
 
 def started(attempt: int) -> Started:

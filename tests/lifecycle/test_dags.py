@@ -111,7 +111,7 @@ def test_its_progress_is_known_on_the_way_and_survives() -> None:
     flow.world.finish(flow.ids["plot"], code=1)
     family = flow.world.machine.families[flow.number]
     assert family.state == Progress(
-        ended={0: JobState.SUCCEEDED, 2: JobState.FAILED, 3: JobState.CANCELLED}, needless=[]
+        ended={0: JobState.SUCCEEDED, 2: JobState.FAILED, 3: JobState.CANCELLED}, needless=()
     )
     assert (family.succeeded, family.failed, family.cancelled) == (1, 1, 1)
     assert family.members == {1: flow.ids["sum"]}

@@ -31,7 +31,7 @@ def test_a_family_ends_when_it_is_cancelled_and_others_come_after_it(plan: Famil
     world = World()
     number, behind = world.submit(family(plan), job(after=after(-1, condition=Condition.ANY)))
     assert number in world.machine.families
-    assert world.machine.jobs[behind].unmet == [(number, Condition.ANY)]
+    assert world.machine.jobs[behind].unmet == ((number, Condition.ANY),)
     again = Machine.restore(world.machine.export())
     assert again.export() == world.machine.export()
     world.cancel(number)

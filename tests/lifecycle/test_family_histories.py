@@ -34,7 +34,7 @@ class Cluster:
 
     def __init__(self, random: Random) -> None:
         self.random = random
-        self.world = World(OPTIONS)
+        self.world = World(OPTIONS, followed=True)
         self.running: dict[int, tuple[str, int, int]] = {}
         self.ends: dict[str, dict[int, Ended]] = {name: {} for name in NODES}
         self.connected: set[str] = set()

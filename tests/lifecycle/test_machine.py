@@ -8,19 +8,18 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from cress.lifecycle.facts import Configured, Facts
 from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
     Cordon,
     NodeDead,
     NodeJoined,
-    Record,
     Restarted,
     Submit,
-    decode_record,
-    encode_record,
 )
-from cress.lifecycle.machine import VERSION, Machine
+from cress.lifecycle.machine import Machine
+from cress.lifecycle.record import MAJOR, decode_record, encode_record, inputs_of, record_of
 from cress.model.events import Outcome
 from cress.model.node import Device
 from cress.model.options import Options
@@ -359,8 +358,11 @@ def test_other_options_hold_from_a_restart_on_and_nothing_is_forgotten() -> None
 
 
 def test_options_survive_the_log() -> None:
-    record = Record(1, 2, (Restarted(epoch=1, options=Options(initial_weights=(("cpu", 0.5), ("memory", 0.5)))),))
-    assert decode_record(encode_record(record)) == record
+    restarted = Restarted(epoch=1, options=Options(initial_weights=(("cpu", 0.5), ("memory", 0.5))))
+    record = record_of(1, 2, (restarted,), Facts([Configured(restarted.options or Options())]))
+    again = decode_record(encode_record(record))
+    assert again == record
+    assert inputs_of(again) == (restarted,)
 
 
 def test_what_quotas_are_counted_in_cannot_change_under_groups() -> None:
@@ -371,7 +373,7 @@ def test_what_quotas_are_counted_in_cannot_change_under_groups() -> None:
 
 
 def test_a_state_of_another_version_is_refused() -> None:
-    data = World().machine.export().replace(b"version" + bytes([VERSION]), b"version\x7f", 1)
+    data = World().machine.export().replace(b"version" + bytes([0x92, MAJOR]), b"version\x92\x7f", 1)
     with pytest.raises(ValueError, match="version 127"):
         Machine.restore(data)
 

@@ -20,14 +20,12 @@ from cress.lifecycle.inputs import (
     NodeJoined,
     NodeLeft,
     Ports,
-    Record,
     Reported,
     Restarted,
     Submit,
-    decode_record,
-    encode_record,
 )
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.replay import replay
 from cress.model.job import Condition, Job
 from cress.model.node import Load
 from cress.model.options import Options
@@ -241,7 +239,7 @@ def test_histories() -> None:
 def history(seed: int, cut: int) -> None:
     """Sixty random inputs; after ``cut`` of them a second machine goes on from the state of the first."""
     random = Random(seed)
-    world = World(OPTIONS)
+    world = World(OPTIONS, followed=True)
     world.step(ApplyGroups(groups=(group("a", 4), group("b", 4))))
     executors = Executors(random)
     twin: Machine | None = None
@@ -263,9 +261,7 @@ def history(seed: int, cut: int) -> None:
         executors.obey(world)
     settle(world, executors)
     replayed = Machine.restore(Machine(world.machine.core.dimensions, OPTIONS).export())
-    for now, utc, inputs in world.said:
-        record = decode_record(encode_record(Record(now, utc, inputs)))
-        replayed.step(record.now, record.utc, record.inputs)
+    assert replay(replayed, world.records) is None
     assert replayed.export() == world.machine.export()
 
 

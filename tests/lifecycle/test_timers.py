@@ -30,7 +30,7 @@ def test_the_earliest_comes_first_whatever_was_set_anew_or_dropped(words: list[t
             for each in due:
                 del plain[each]
         else:
-            timers = Timers(timers.export())
+            timers = Timers(dict(timers.times))
         assert timers.next() == min(plain.values(), default=None)
         assert timers.times == plain
 

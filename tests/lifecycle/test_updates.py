@@ -60,7 +60,7 @@ def test_those_that_are_not_ready_go_first() -> None:
     site.check(number, 0, 1, 2, 3, 4)
     site.check(number, 3, ready=False)
     site.update(number, service(5, checked=True, priority=1))
-    assert site.machine.families[number].state.out == [3]  # type: ignore[union-attr]
+    assert site.machine.families[number].state.out == (3,)  # type: ignore[union-attr]
     assert (
         site.machine.reason(number) == "an update is under way, 4 of 5 tasks are left, it waits for task 3 to be ready"
     )

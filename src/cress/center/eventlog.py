@@ -4,7 +4,7 @@ A file begins with the state from which its records go on. It is written after t
 empties the store's own log, so what a crash takes from the file the store still has; ``open`` puts it back.
 
 A file is a sequence of frames: length and CRC-32 of what follows (both 4 bytes, little-endian), then msgpack. The first
-frame is a ``Header``, every other one a record as in ``lifecycle.inputs``.
+frame is a ``Header``, every other one a record as in ``lifecycle.record``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from typing import BinaryIO
 import msgspec
 
 import cress
-from cress.lifecycle.inputs import Record, decode_record
-from cress.lifecycle.machine import VERSION
+from cress.lifecycle.record import MAJOR, Record, decode_record
 from cress.model.errors import InputError
 from cress.model.times import DAY
 
@@ -69,7 +68,7 @@ class EventFile:
         for number, data in self.raw():
             try:
                 yield number, decode_record(data)
-            except msgspec.MsgspecError as error:
+            except (ValueError, msgspec.MsgspecError) as error:
                 what = f"record {number} was written by another version ({self.header.release}): {error}"
                 raise InputError(what, file=str(self.path)) from None
 
@@ -228,7 +227,7 @@ class EventLog:
         header = Header(
             format=FORMAT,
             release=cress.__version__,
-            machine=VERSION,
+            machine=MAJOR,
             zone=self._zone,
             created=utc,
             before=mark.number,
@@ -275,7 +274,7 @@ class EventLog:
                 return None
             last = header.before + sum(1 for _ in frames)
             whole = file.tell()
-        if header.machine != VERSION or header.zone != self._zone or header.release != cress.__version__:
+        if header.machine != MAJOR or header.zone != self._zone or header.release != cress.__version__:
             return None
         self._fd = os.open(known[-1], os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         os.ftruncate(self._fd, whole)

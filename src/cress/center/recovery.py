@@ -9,8 +9,9 @@ import msgspec
 import cress
 from cress.center.clock import Clock
 from cress.center.settings import Settings
-from cress.lifecycle.inputs import Record, Restarted, decode_record, encode_record
-from cress.lifecycle.machine import VERSION, Machine
+from cress.lifecycle.inputs import Restarted
+from cress.lifecycle.machine import Machine
+from cress.lifecycle.record import MAJOR, decode_record, encode_record, inputs_of, record_of
 from cress.model.errors import InputError
 from cress.model.option_text import parse_assignments
 from cress.model.options import Options
@@ -64,7 +65,7 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
     opened.events.step(opened.machine, inputs, step, before)
     notes = {"clock": clock.save(now, utc), "version": version_note()}
     if opened.snapshot_size:
-        record = encode_record(Record(now, utc, inputs))
+        record = encode_record(record_of(now, utc, inputs, step.facts))
         store.commit(Batch(records=[record], attempts=step.attempts, jobs=step.jobs, meta=notes), opened.epoch)
         opened.records = [*opened.records, record]
         opened.number += 1
@@ -80,7 +81,7 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
 
 def version_note() -> bytes:
     """What is kept with the store about who wrote its log."""
-    return msgspec.msgpack.encode(_Meta(VERSION, cress.__version__))
+    return msgspec.msgpack.encode(_Meta(MAJOR, cress.__version__))
 
 
 def restored(saved: Saved, settings: Settings) -> tuple[Machine, Events]:
@@ -93,7 +94,7 @@ def restored(saved: Saved, settings: Settings) -> tuple[Machine, Events]:
     version = saved.meta.get("version")
     if version is not None and saved.records:
         left = msgspec.msgpack.decode(version, type=_Meta)
-        if left.machine != VERSION:
+        if left.machine > MAJOR:
             raise StoreError(
                 f"the store was left in the middle of work by cress {left.release}, whose log this version "
                 f"({cress.__version__}) reads otherwise; start and stop it once with cress {left.release}"
@@ -110,10 +111,13 @@ def restored(saved: Saved, settings: Settings) -> tuple[Machine, Events]:
             record = decode_record(data)
         except msgspec.MsgspecError as error:
             raise Damaged(f"{which} cannot be read: {error}") from None
+        except ValueError as error:
+            raise StoreError(f"{which}: {error}") from None
         try:
-            before = Before(machine, record.inputs, record.now)
-            step = machine.step(record.now, record.utc, record.inputs)
-            events.step(machine, record.inputs, step, before)
+            inputs = inputs_of(record)
+            before = Before(machine, inputs, record.now)
+            step = machine.step(record.now, record.utc, inputs)
+            events.step(machine, inputs, step, before)
         except Exception as error:
             # Its checksum holds, so it is what was written; a backup of the same would fare no better.
             raise StoreError(

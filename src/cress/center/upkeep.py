@@ -137,7 +137,8 @@ def restore(data: Path, file: Path) -> Replaced:
 
 def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) -> None:
     """Make a snapshot of ``machine`` the whole state of the store ``fresh``, going on behind ``numbers``."""
-    machine.next_job, machine.core.next_attempt, machine.epoch = numbers.job, numbers.attempt, numbers.epoch
+    machine.general.next_job, machine.general.epoch = numbers.job, numbers.epoch
+    machine.core.next_attempt = numbers.attempt
     events.skip_to(numbers.event)
     store = SqliteStore(fresh)
     try:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cress.lifecycle import kept, ports, readiness, reasons, starts
+from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.jobs import maybe_over
 from cress.lifecycle.live import LiveAttempt, LiveJob
@@ -14,63 +13,60 @@ from cress.model.events import Outcome, TaskEnded
 from cress.model.records import AttemptRecord
 from cress.model.reports import Cause, Checked, Ended, Report, Started
 
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
 
-
-def reported(machine: Machine, node: str, report: Report) -> None:
+def reported(context: Context, node: str, report: Report) -> None:
     """An executor said something about an attempt."""
-    attempt = machine.attempts.get(report.attempt)
+    attempt = context.attempts.get(report.attempt)
     if attempt is None or attempt.node != node:
         # A report that comes twice is no news; but what runs unknown to the machine must not go on.
         if isinstance(report, Started):
-            machine.out.halts.append(Halt(report.attempt, 0, node, 0))
+            context.out.halts.append(Halt(report.attempt, 0, node, 0))
         return
     if isinstance(report, Checked):
-        readiness.checked(machine, attempt, report)
+        readiness.checked(context, attempt, report)
         return
     if isinstance(report, Started):
         attempt.pid = report.pid
-        _runs(machine, attempt, report.at)
+        _runs(context, attempt, report.at)
         return
     if report.started:
-        _runs(machine, attempt, report.started)
-    ended(machine, attempt, report)
+        _runs(context, attempt, report.started)
+    ended(context, attempt, report)
 
 
-def _runs(machine: Machine, attempt: LiveAttempt, at: int) -> None:
-    job = machine.jobs[attempt.job]
+def _runs(context: Context, attempt: LiveAttempt, at: int) -> None:
+    job = context.jobs[attempt.job]
     if not attempt.started:
-        starts.succeeded(machine, attempt, job)
+        starts.succeeded(context, attempt, job)
     first = not attempt.started
     attempt.started = at
-    job.started = job.started or at
+    if not job.started:
+        job.started = at
     if first and job.kept is not None:
-        readiness.started(machine, attempt, job)
+        readiness.started(context, attempt, job)
 
 
-def lost(machine: Machine, attempt: LiveAttempt, error: str) -> None:
+def lost(context: Context, attempt: LiveAttempt, error: str) -> None:
     """Nobody will ever report the end of an attempt that is over."""
-    report = Ended(attempt=attempt.id, cause=Cause.UNKNOWN, code=None, started=0, at=machine.utc, error=error)
-    ended(machine, attempt, report)
+    report = Ended(attempt=attempt.id, cause=Cause.UNKNOWN, code=None, started=0, at=context.utc, error=error)
+    ended(context, attempt, report)
 
 
-def ended(machine: Machine, attempt: LiveAttempt, report: Ended) -> None:
+def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
     """An attempt is over."""
-    job = machine.jobs[attempt.job]
-    stopping = machine.core.attempts[attempt.id].stopping
+    job = context.jobs[attempt.job]
+    stopping = context.core.attempts[attempt.id].stopping
     if job.kept is not None:
-        judgement = kept.judge(machine, job, attempt, report, stopping=stopping)
+        judgement = kept.judge(context, job, attempt, report, stopping=stopping)
     else:
         judgement = judge(
-            job, attempt, report, machine.core.options, stopping=stopping, elsewhere=starts.elsewhere(machine, attempt)
+            job, attempt, report, context.core.options, stopping=stopping, elsewhere=starts.elsewhere(context, attempt)
         )
-    del machine.attempts[attempt.id]
-    del job.attempts[attempt.id]
+    context.remove(attempt)
     _count(job, attempt, judgement, report)
     if job.kept is not None:
-        kept.ended(machine, attempt, job, judgement, report, stopping=stopping)
-    machine.out.attempts.append(
+        kept.ended(context, attempt, job, judgement, report, stopping=stopping)
+    context.out.attempts.append(
         AttemptRecord(
             attempt=attempt.id,
             job=attempt.job,
@@ -90,15 +86,15 @@ def ended(machine: Machine, attempt: LiveAttempt, report: Ended) -> None:
         )
     )
     if report.cause is Cause.PORT:
-        ports.taken(machine, attempt, report.port)
-    machine.observe(TaskEnded(attempt.id, judgement.outcome, judgement.again, judgement.after))
+        ports.taken(context, attempt, report.port)
+    context.observe(TaskEnded(attempt.id, judgement.outcome, judgement.again, judgement.after))
     if report.cause is Cause.NOT_STARTED and judgement.outcome is Outcome.FAILED:
-        starts.failed(machine, attempt, job, report.error, again=judgement.again)
+        starts.failed(context, attempt, job, report.error, again=judgement.again)
     if report.cause is Cause.NODE:
-        starts.no_room(machine, attempt, report.error)
+        starts.no_room(context, attempt, report.error)
     if judgement.outcome is Outcome.LOST and not judgement.again and job.kept is None:
         job.reason = f"a task of it was lost with its node {attempt.node}; such tasks of it do not run again"
-    maybe_over(machine, job)
+    maybe_over(context, job)
 
 
 def _first_failure(job: LiveJob, attempt: LiveAttempt, report: Ended) -> str:

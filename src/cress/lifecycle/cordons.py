@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.inputs import Cordon, Drain
 from cress.lifecycle.live import LiveNode
@@ -13,66 +12,62 @@ from cress.model.errors import InputError
 from cress.model.events import NodeCordoned
 from cress.model.units import one_of
 
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
 
-
-def node_of(machine: Machine, name: str) -> LiveNode:
+def node_of(context: Context, name: str) -> LiveNode:
     """The node of that name; raises ``InputError``."""
-    nodes = machine.nodes
+    nodes = context.nodes
     if name not in nodes:
         raise InputError(f"there is no node {name!r}", hint=one_of(name, nodes) if nodes else "")
     return nodes[name]
 
 
-def tell(machine: Machine, name: str) -> None:
+def tell(context: Context, name: str) -> None:
     """Tell the scheduler whether a node takes new tasks."""
-    node = machine.nodes[name]
-    machine.observe(NodeCordoned(name, node.closed, node.why))
+    node = context.nodes[name]
+    context.observe(NodeCordoned(name, node.closed, node.why))
 
 
-def cordon(machine: Machine, word: Cordon) -> None:
+def cordon(context: Context, word: Cordon) -> None:
     """An operator keeps new tasks off a node; or lets them in, whatever kept them off before."""
-    node = node_of(machine, word.name)
+    node = node_of(context, word.name)
     node.cordoned, node.reason = word.cordoned, word.reason if word.cordoned else ""
     if not word.cordoned:
         node.draining = False
-        machine.timers.drop(DRAIN, word.name)
-        forgive(machine, node)
-    tell(machine, word.name)
+        context.timers.drop(DRAIN, word.name)
+        forgive(context, node)
+    tell(context, word.name)
 
 
-def drain(machine: Machine, word: Drain) -> None:
+def drain(context: Context, word: Drain) -> None:
     """An operator wants a node empty by a time."""
-    node = node_of(machine, word.name)
+    node = node_of(context, word.name)
     if word.deadline < 0:
         raise InputError(f"a deadline {word.deadline} µs from now", hint="0 or more", field="deadline")
     node.cordoned, node.draining, node.reason = True, True, word.reason
-    machine.timers.set(DRAIN, word.name, machine.now + word.deadline)
-    tell(machine, word.name)
+    context.timers.set(DRAIN, word.name, context.now + word.deadline)
+    tell(context, word.name)
 
 
-def forgive(machine: Machine, node: LiveNode) -> None:
+def forgive(context: Context, node: LiveNode) -> None:
     """Forget the node's failed starts: it rests no longer. The caller tells the scheduler."""
-    node.failures, node.rests, node.rest = 0, 0, ""
-    node.failed_jobs.clear()
-    machine.timers.drop(REST, node.node.name)
+    node.failures, node.rests, node.rest, node.failed_jobs = 0, 0, "", ()
+    context.timers.drop(REST, node.node.name)
 
 
-def due(machine: Machine, kind: str, name: str) -> None:
+def due(context: Context, kind: str, name: str) -> None:
     """The time for something about a node has come."""
     if kind == REST:
         # Its failures are remembered: the next one makes a longer rest.
-        machine.nodes[name].rest = ""
-        tell(machine, name)
+        context.nodes[name].rest = ""
+        tell(context, name)
     else:
-        _empty(machine, name)
+        _empty(context, name)
 
 
-def _empty(machine: Machine, name: str) -> None:
+def _empty(context: Context, name: str) -> None:
     """Stop what still runs on a node; it runs elsewhere."""
-    for attempt in machine.attempts.values():
-        if attempt.node == name and not attempt.halted:
+    for attempt in context.on_node(name):
+        if not attempt.halted:
             attempt.halted = "drained"
-            mark(machine, machine.jobs[attempt.job])
-            machine.out.halts.append(Halt(attempt.id, attempt.job, name))
+            mark(context, context.jobs[attempt.job])
+            context.out.halts.append(Halt(attempt.id, attempt.job, name))

@@ -8,11 +8,10 @@ by more than ``CORRECTION`` was wrong before, and what it shows now counts, as i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from cress.lifecycle import jobs, members
+from cress.lifecycle.context import Context
 from cress.lifecycle.family import Clockwork, Family
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.moments import check as check_moments
@@ -25,9 +24,6 @@ from cress.model.groups.timetable import local_time
 from cress.model.job import Job, JobType
 from cress.model.records import JobRecord
 from cress.model.times import HOUR, MINUTE, SECOND
-
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
 
 # A moment is missed when no step was made for so long (µs) after it.
 LATE = MINUTE
@@ -42,7 +38,7 @@ EARLY = SECOND
 COUNTED = 1_000
 
 
-def check(machine: Machine, job: Job) -> None:
+def check(context: Context, job: Job) -> None:
     """Raise ``InputError`` if the plan makes no sense."""
     plan = _plan(job)
     try:
@@ -51,68 +47,68 @@ def check(machine: Machine, job: Job) -> None:
         raise error.at(field="when") from None
 
 
-def begin(machine: Machine, family: Family) -> None:
+def begin(context: Context, family: Family) -> None:
     """It was accepted, and nothing that it comes after is open."""
-    family.state = Clockwork(seen=machine.utc)
-    _look_ahead(machine, family)
+    family.state = Clockwork(seen=context.utc)
+    _look_ahead(context, family)
 
 
-def member_over(machine: Machine, family: Family, member: LiveJob, record: JobRecord) -> None:
+def member_over(context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
     """A run is over."""
 
 
-def tend(machine: Machine, family: Family) -> None:
+def tend(context: Context, family: Family) -> None:
     """It may have been released: a run that is owed is made."""
     clock = family.state
     if isinstance(clock, Clockwork) and clock.owed and not family.held:
         owed, clock.owed = clock.owed, 0
         if _plan(family.job).missed is Missed.ONCE:
-            _run(machine, family, clock, owed)
+            _run(context, family, clock, owed)
 
 
-def due(machine: Machine, family: Family, kind: str, index: int) -> None:
+def due(context: Context, family: Family, kind: str, index: int) -> None:
     """A moment has come, or was passed while no step was made."""
     clock, plan = family.state, _plan(family.job)
     if not isinstance(clock, Clockwork) or not clock.next:
         return
-    if clock.next > machine.utc + EARLY:
-        _set_timer(machine, family, clock)
+    if clock.next > context.utc + EARLY:
+        _set_timer(context, family, clock)
         return
-    first, moment = clock.next, max(clock.next, last_before(plan.when, plan.zone, machine.utc + 1) or 0)
-    clock.seen = max(moment, machine.utc)
-    _look_ahead(machine, family)
-    on_time = not family.held and machine.utc - moment < LATE
+    first, moment = clock.next, max(clock.next, last_before(plan.when, plan.zone, context.utc + 1) or 0)
+    clock.seen = max(moment, context.utc)
+    _look_ahead(context, family)
+    on_time = not family.held and context.utc - moment < LATE
     clock.missed += _count(plan, first, moment) - on_time
     if on_time:
         # It makes up for those that were missed before it too.
-        _run(machine, family, clock, moment)
+        _run(context, family, clock, moment)
     elif plan.missed is Missed.ONCE and family.held:
         clock.owed = moment
     elif plan.missed is Missed.ONCE:
-        _run(machine, family, clock, moment)
+        _run(context, family, clock, moment)
 
 
-def updated(machine: Machine, family: Family, before: Job) -> None:
+def updated(context: Context, family: Family, before: Job) -> None:
     """It is to be otherwise from now on: its runs go on as they are, the next ones are new."""
     old, new = _plan(before), _plan(family.job)
     if isinstance(family.state, Clockwork) and (old.when, old.zone) != (new.when, new.zone):
-        family.state.seen = max(family.state.seen, machine.utc)
-        _look_ahead(machine, family)
+        family.state.seen = max(family.state.seen, context.utc)
+        _look_ahead(context, family)
 
 
-def wall_stepped(machine: Machine, family: Family) -> None:
+def wall_stepped(context: Context, family: Family) -> None:
     """The wall clock was set: the next moment is due at another time of the machine's clock, or is another one."""
     clock = family.state
     if not isinstance(clock, Clockwork):
         return
-    if clock.seen > machine.utc + CORRECTION:
-        clock.seen = machine.utc
-        _look_ahead(machine, family)
+    if clock.seen > context.utc + CORRECTION:
+        clock.seen = context.utc
+        _look_ahead(context, family)
     elif clock.next:
-        _set_timer(machine, family, clock)
+        _set_timer(context, family, clock)
 
 
-def why(machine: Machine, family: Family, now: int) -> str:
+def why(context: Context, family: Family, now: int) -> str:
     """When it runs next."""
     clock, plan = family.state, _plan(family.job)
     if not isinstance(clock, Clockwork):
@@ -127,20 +123,20 @@ def _plan(job: Job) -> Cron:
     return job.plan
 
 
-def _look_ahead(machine: Machine, family: Family) -> None:
+def _look_ahead(context: Context, family: Family) -> None:
     """Wait for the first moment that was not seen yet."""
     clock, plan = family.state, _plan(family.job)
     assert isinstance(clock, Clockwork)
     clock.next = next_after(plan.when, plan.zone, clock.seen) or 0
-    _set_timer(machine, family, clock)
+    _set_timer(context, family, clock)
 
 
-def _set_timer(machine: Machine, family: Family, clock: Clockwork) -> None:
+def _set_timer(context: Context, family: Family, clock: Clockwork) -> None:
     name = members.timer_name(family)
     if clock.next:
-        machine.timers.set(MOMENT, name, machine.now + max(0, clock.next - machine.utc))
+        context.timers.set(MOMENT, name, context.now + max(0, clock.next - context.utc))
     else:
-        machine.timers.drop(MOMENT, name)
+        context.timers.drop(MOMENT, name)
 
 
 def _count(plan: Cron, first: int, last: int) -> int:
@@ -151,21 +147,21 @@ def _count(plan: Cron, first: int, last: int) -> int:
     return count
 
 
-def _run(machine: Machine, family: Family, clock: Clockwork, moment: int) -> None:
+def _run(context: Context, family: Family, clock: Clockwork, moment: int) -> None:
     """A run for a moment, unless one that is not over forbids it; one that replaces another waits for its end."""
     overlap = _plan(family.job).overlap
     # Those that ended in this step may not have been taken out yet.
-    alive = [number for number in family.members.values() if number in machine.jobs]
+    alive = [number for number in family.members.values() if number in context.jobs]
     if alive and overlap is Overlap.FORBID:
         clock.skipped += 1
         return
     if overlap is Overlap.REPLACE:
         for number in alive:
-            jobs.cancel(machine, number, "the next run of its cron job replaced it")
-        alive = [number for number in alive if number in machine.jobs]
+            jobs.cancel(context, number, "the next run of its cron job replaced it")
+        alive = [number for number in alive if number in context.jobs]
     else:
         alive = []
     spec = msgspec.structs.replace(family.job, type=JobType.BATCH)
-    run = members.make(machine, family, spec, clock.runs, behind=alive)
+    run = members.make(context, family, spec, clock.runs, behind=alive)
     if run is not None:
         clock.runs, clock.last, clock.last_job = clock.runs + 1, moment, run.job.id

@@ -6,8 +6,7 @@ all that only it leads to: a dag is no less a success for that.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from cress.lifecycle.context import Context
 from cress.lifecycle.family import Family, Progress
 from cress.lifecycle.live import LiveJob
 from cress.model.errors import InputError, NotAccepted
@@ -15,14 +14,10 @@ from cress.model.family import Dag
 from cress.model.job import Condition, Job
 from cress.model.records import JobRecord, JobState
 
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
-
-
 _WORDS = {JobState.FAILED: "failed", JobState.CANCELLED: "was cancelled"}
 
 
-def check(machine: Machine, job: Job) -> None:
+def check(context: Context, job: Job) -> None:
     """Raise ``InputError`` if the plan makes no sense."""
     plan = job.plan
     assert isinstance(plan, Dag)
@@ -32,21 +27,21 @@ def check(machine: Machine, job: Job) -> None:
     if twice is not None:
         raise InputError(f"two steps have the name {twice!r}", hint="step names must be unique", field="steps")
     if plan.resumed:
-        _check_resumed(machine, plan.resumed)
+        _check_resumed(context, plan.resumed)
 
 
-def _check_resumed(machine: Machine, number: int) -> None:
+def _check_resumed(context: Context, number: int) -> None:
     """Only what is over is resumed, by one at a time."""
-    if not 0 < number < machine.next_job:
+    if not 0 < number < context.next_job:
         raise InputError(f"there is no job {number}", hint="see `cress jobs`")
-    if number in machine.families or number in machine.jobs:
+    if number in context.families or number in context.jobs:
         raise NotAccepted(f"job {number} is not over", hint="a dag can be resumed when all its steps are over")
-    for family in machine.families.values():
+    for family in context.families.values():
         if isinstance(family.job.plan, Dag) and family.job.plan.resumed == number:
             raise NotAccepted(f"job {number} is being resumed", hint=f"as job {family.job.id}")
 
 
-def begin(machine: Machine, family: Family) -> None:
+def begin(context: Context, family: Family) -> None:
     """It was accepted, and nothing that it comes after is open."""
     _progress(family)
 
@@ -58,12 +53,12 @@ def _progress(family: Family) -> Progress:
     return family.state
 
 
-def member_over(machine: Machine, family: Family, member: LiveJob, record: JobRecord) -> None:
+def member_over(context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
     """A step is over."""
     progress = _progress(family)
     progress.ended[member.index] = record.state
     if record.state is JobState.CANCELLED and not member.started and _needless(family, member, progress):
-        progress.needless.append(member.index)
+        progress.needless = (*progress.needless, member.index)
     elif record.state is not JobState.SUCCEEDED and not family.reason:
         # Those behind it are cancelled after it, so this is the step with which it began.
         why = f": {record.reason}" if record.state is JobState.FAILED and record.reason else ""
@@ -86,23 +81,23 @@ def _needless(family: Family, member: LiveJob, progress: Progress) -> bool:
     return False
 
 
-def tend(machine: Machine, family: Family) -> None:
+def tend(context: Context, family: Family) -> None:
     """Something of it changed: its steps look after themselves."""
 
 
-def due(machine: Machine, family: Family, kind: str, index: int) -> None:
+def due(context: Context, family: Family, kind: str, index: int) -> None:
     """It has no timers."""
 
 
-def updated(machine: Machine, family: Family, before: Job) -> None:
+def updated(context: Context, family: Family, before: Job) -> None:
     """A dag is never changed."""
 
 
-def wall_stepped(machine: Machine, family: Family) -> None:
+def wall_stepped(context: Context, family: Family) -> None:
     """It has no moments."""
 
 
-def why(machine: Machine, family: Family, now: int) -> str:
+def why(context: Context, family: Family, now: int) -> str:
     """Its steps say themselves what they wait for."""
     return ""
 

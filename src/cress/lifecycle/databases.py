@@ -6,9 +6,8 @@ the node where the task ran last, with its directory, as long as that is a node 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cress.lifecycle import jobs, kept, members, readiness, rolling, standing
+from cress.lifecycle.context import Context
 from cress.lifecycle.family import Family, Kept, Version
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.members import timer_name
@@ -19,111 +18,108 @@ from cress.model.job import Job
 from cress.model.records import JobRecord
 from cress.model.units import format_duration
 
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
-
 _TOO_MANY = "fewer tasks are wanted"
 _MOVES = "its node is gone, it goes elsewhere"
 
 
-def check(machine: Machine, job: Job) -> None:
+def check(context: Context, job: Job) -> None:
     """Raise ``InputError`` if the plan makes no sense."""
     kept.check(job)
 
 
-def begin(machine: Machine, family: Family) -> None:
+def begin(context: Context, family: Family) -> None:
     """It was accepted, and nothing that it comes after is open."""
     kept.state_of(family)
 
 
-def member_over(machine: Machine, family: Family, member: LiveJob, record: JobRecord) -> None:
+def member_over(context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
     """A life is over; the next one is made by ``tend``."""
 
 
-def tend(machine: Machine, family: Family) -> None:
+def tend(context: Context, family: Family) -> None:
     """The next life of each index, in order at first; fewer from the highest; on with an update."""
     state, wanted = kept.state_of(family), family.job.tasks
     highest = max(family.members, default=-1)
     if highest >= wanted:
-        jobs.cancel(machine, family.members[highest], _TOO_MANY)
-    for member in members.of(machine, family):
-        _free(machine, family, state, member)
-    rolling.advance(machine, family, standing.take(machine, family))
+        jobs.cancel(context, family.members[highest], _TOO_MANY)
+    for member in members.of(context, family):
+        _free(context, family, state, member)
+    rolling.advance(context, family, standing.take(context, family))
     for index in range(wanted):
-        if index not in family.members and _may_begin(machine, family, state, index):
-            _make(machine, family, state, index)
+        if index not in family.members and _may_begin(context, family, state, index):
+            _make(context, family, state, index)
 
 
-def due(machine: Machine, family: Family, kind: str, index: int) -> None:
+def due(context: Context, family: Family, kind: str, index: int) -> None:
     """The time of a timer has come; ``tend`` sees what is to be done for those of a life or a node."""
     if kind not in (AGAIN, MOVE):
-        readiness.due(machine, family, kind, index)
+        readiness.due(context, family, kind, index)
 
 
-def updated(machine: Machine, family: Family, before: Job) -> None:
+def updated(context: Context, family: Family, before: Job) -> None:
     """It is to be otherwise from now on."""
     rolling.begin(family)
 
 
-def wall_stepped(machine: Machine, family: Family) -> None:
+def wall_stepped(context: Context, family: Family) -> None:
     """The wall clock was set, by which nothing here goes."""
 
 
-def why(machine: Machine, family: Family, now: int) -> str:
+def why(context: Context, family: Family, now: int) -> str:
     """Why the first task waits, for a node or for another task; what an update waits for; who is not at home any more."""
     state = kept.state_of(family)
     for index in range(family.job.tasks):
-        waits = _waits(machine, family, state, index, now)
+        waits = _waits(context, family, state, index, now)
         if waits:
             return waits
-    return rolling.why(machine, family) or next((state.moved[index] for index in sorted(state.moved)), "")
+    return rolling.why(context, family) or next((state.moved[index] for index in sorted(state.moved)), "")
 
 
-def _waits(machine: Machine, family: Family, state: Kept, index: int, now: int) -> str:
-    again = machine.timers.get(AGAIN, timer_name(family, index))
+def _waits(context: Context, family: Family, state: Kept, index: int, now: int) -> str:
+    again = context.timers.get(AGAIN, timer_name(family, index))
     if again is not None and index not in family.members:
         return f"task {index}: {again_in(family, index, lasting(again - now))}"
     if index not in family.members:
         return f"task {index} starts when task {index - 1} is ready" if index and index not in state.ran else ""
     number, home = family.members[index], state.nodes.get(index)
-    node = machine.nodes.get(home) if home is not None else None
-    if node is not None and not node.connected and not machine.jobs[number].attempts:
-        due = machine.timers.get(MOVE, timer_name(family, index))
+    node = context.nodes.get(home) if home is not None else None
+    if node is not None and not node.connected and not context.jobs[number].attempts:
+        due = context.timers.get(MOVE, timer_name(family, index))
         moves = f"; it goes elsewhere in {lasting(due - now)}" if due is not None else ""
         return f"task {index} waits for its node {home}, which is away{moves}"
-    waits = reason(machine, number, now)
+    waits = reason(context, number, now)
     return f"task {index}: {waits}" if waits else ""
 
 
-def node_changed(machine: Machine, name: str) -> None:
+def node_changed(context: Context, name: str) -> None:
     """A node joined, or is away, or is none any more: databases that are bound to it are looked after."""
-    for number, family in machine.families.items():
+    for number, family in context.families.items():
         if isinstance(family.job.plan, Database) and name in kept.state_of(family).nodes.values():
-            machine.touched[number] = None
+            context.unsettled.touched[number] = None
 
 
-def _may_begin(machine: Machine, family: Family, state: Kept, index: int) -> bool:
+def _may_begin(context: Context, family: Family, state: Kept, index: int) -> bool:
     """Whether the next life of an index may be made: not while it waits, and the first one after those before it."""
-    if machine.timers.get(AGAIN, timer_name(family, index)) is not None:
+    if context.timers.get(AGAIN, timer_name(family, index)) is not None:
         return False
     if index in state.ran or not index:
         return True
-    return kept.is_ready(machine.jobs.get(family.members.get(index - 1, 0)))
+    return kept.is_ready(context.jobs.get(family.members.get(index - 1, 0)))
 
 
-def _make(machine: Machine, family: Family, state: Kept, index: int) -> None:
+def _make(context: Context, family: Family, state: Kept, index: int) -> None:
     version = Version(family.template, family.job)
     if index not in state.out and state.good is not None and state.ran.get(index) == state.good.template:
         # One that an update has not come to yet goes on as it was.
         version = state.good
     home = state.nodes.get(index)
-    if home is not None and (gone := _gone(machine, family, home)):
+    if home is not None and (gone := _gone(context, family, home)):
         del state.nodes[index]
         state.moved[index] = f"task {index} is not bound to node {home} any more, which {gone}; its directory is there"
         home = None
-    kept.make(machine, family, index, version, bound(version.job.requirement, home) if home is not None else "")
+    kept.make(context, family, index, version, bound(version.job.requirement, home) if home is not None else "")
     if index in family.members:
-        _free(machine, family, state, machine.jobs[family.members[index]])
+        _free(context, family, state, context.jobs[family.members[index]])
 
 
 def bound(requirement: str, node: str) -> str:
@@ -133,27 +129,27 @@ def bound(requirement: str, node: str) -> str:
     return f"({requirement}) && {here}" if requirement else here
 
 
-def _free(machine: Machine, family: Family, state: Kept, member: LiveJob) -> None:
+def _free(context: Context, family: Family, state: Kept, member: LiveJob) -> None:
     """A life that waits for a node that does not come back ends, so that the next one is free to go elsewhere."""
     name, home = timer_name(family, member.index), state.nodes.get(member.index)
-    machine.timers.drop(MOVE, name)
+    context.timers.drop(MOVE, name)
     if home is None or member.attempts or member.ending:
         return
-    if _gone(machine, family, home):
-        jobs.cancel(machine, member.job.id, _MOVES)
+    if _gone(context, family, home):
+        jobs.cancel(context, member.job.id, _MOVES)
         return
-    since = machine.nodes[home].away_since
+    since = context.nodes[home].away_since
     if since is not None:
-        machine.timers.set(MOVE, name, since + _plan(family).move_after)
+        context.timers.set(MOVE, name, since + _plan(family).move_after)
 
 
-def _gone(machine: Machine, family: Family, name: str) -> str:
+def _gone(context: Context, family: Family, name: str) -> str:
     """Why a node is not waited for any more; empty if it is."""
-    node = machine.nodes.get(name)
+    node = context.nodes.get(name)
     if node is None:
         return "is not a node of the cluster any more"
     wait = _plan(family).move_after
-    if node.away_since is not None and node.away_since + wait <= machine.now:
+    if node.away_since is not None and node.away_since + wait <= context.now:
         return f"was away for {format_duration(wait)}"
     return ""
 

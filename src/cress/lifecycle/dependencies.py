@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from cress.lifecycle import families
 from cress.lifecycle.conditions import holds, never
+from cress.lifecycle.context import Context
 from cress.lifecycle.family import Family
 from cress.lifecycle.jobs import cancel
 from cress.lifecycle.live import LiveJob
@@ -15,11 +15,8 @@ from cress.model.events import JobAfter
 from cress.model.job import Job
 from cress.model.records import JobState
 
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
 
-
-def check(machine: Machine, jobs: Sequence[Job], known: Mapping[int, JobState]) -> None:
+def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) -> None:
     """Raise ``InputError`` if jobs of a submit come after jobs that nobody knows, or after themselves."""
     for i, job in enumerate(jobs):
         numbers = [number for number, _ in job.after]
@@ -27,7 +24,7 @@ def check(machine: Machine, jobs: Sequence[Job], known: Mapping[int, JobState]) 
             if numbers.count(number) > 1:
                 what = f"job {number}" if number > 0 else f"the job {jobs[-number - 1].name or -number}"
                 raise _error(jobs, i, f"{what} is named twice", "one condition for each job")
-            if number in machine.jobs or number in machine.families or number in known or 0 < -number <= len(jobs):
+            if number in context.jobs or number in context.families or number in known or 0 < -number <= len(jobs):
                 continue
             raise _error(jobs, i, f"there is no job {number}", "an id that `cress jobs` shows")
     loop = _loop(jobs)
@@ -66,46 +63,46 @@ def _loop(jobs: Sequence[Job]) -> list[int]:
     return [*path[path.index(stuck) :], stuck]
 
 
-def enter(machine: Machine, job: LiveJob | Family, known: Mapping[int, JobState]) -> None:
+def enter(context: Context, job: LiveJob | Family, known: Mapping[int, JobState]) -> None:
     """A job that is being accepted, behind others: its open conditions, and the reason if one is void already."""
     for number, condition in job.job.after:
-        state = None if number in machine.jobs or number in machine.families else known.get(number)
+        state = None if number in context.jobs or number in context.families else known.get(number)
         if state is None:
-            job.unmet.append((number, condition))
-            machine.behind.setdefault(number, []).append(job.job.id)
+            job.unmet = (*job.unmet, (number, condition))
+            context.behind.setdefault(number, []).append(job.job.id)
         elif not holds(condition, state):
             job.reason = job.reason or never(number, condition, state)
 
 
-def settle(machine: Machine) -> None:
+def settle(context: Context) -> None:
     """Tell those that come after the jobs that are over, and those that come after these."""
-    while machine.over:
-        number, state = machine.over.popleft()
-        for each in machine.behind.pop(number, ()):
-            if each in machine.families:
-                _settle_family(machine, machine.families[each], number, state)
+    while context.unsettled.over:
+        number, state = context.unsettled.over.popleft()
+        for each in context.behind.pop(number, ()):
+            if each in context.families:
+                _settle_family(context, context.families[each], number, state)
                 continue
-            job = machine.jobs.get(each)
+            job = context.jobs.get(each)
             if job is None or job.ending:
                 continue
             condition = dict(job.unmet)[number]
             if holds(condition, state):
-                job.unmet.remove((number, condition))
-                machine.observe(JobAfter(each, behind(job)))
+                job.unmet = tuple(each for each in job.unmet if each[0] != number)
+                context.observe(JobAfter(each, behind(job)))
             else:
-                cancel(machine, each, never(number, condition, state))
+                cancel(context, each, never(number, condition, state))
 
 
-def _settle_family(machine: Machine, family: Family, number: int, state: JobState) -> None:
+def _settle_family(context: Context, family: Family, number: int, state: JobState) -> None:
     if family.cancelling:
         return
     condition = dict(family.unmet)[number]
     if not holds(condition, state):
-        families.cancel(machine, family, never(number, condition, state))
+        families.cancel(context, family, never(number, condition, state))
         return
-    family.unmet.remove((number, condition))
+    family.unmet = tuple(each for each in family.unmet if each[0] != number)
     if not family.unmet:
-        families.begin(machine, family)
+        families.begin(context, family)
 
 
 def behind(job: LiveJob) -> int | None:

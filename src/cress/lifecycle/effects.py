@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from cress.lifecycle.facts import Facts
 from cress.model.errors import InputError
 from cress.model.node import Allocated
 from cress.model.records import AttemptRecord, JobRecord
@@ -41,7 +42,7 @@ class Step(msgspec.Struct):
     ``more``: deciding was cut short, the next step is due at once. ``replies`` has one entry for each input: the ids of
     submitted jobs, ``None``, or the ``InputError`` that refused it (then it changed nothing). ``attempts`` and ``jobs``
     are what finished, to be stored with the step. ``repeated`` are the places of submits that came a second time: their
-    ids are those of the first one, and nothing of them is new.
+    ids are those of the first one, and nothing of them is new. ``facts`` are what the step came to, for its record.
     """
 
     replies: list[tuple[int, ...] | InputError | None] = []
@@ -51,3 +52,4 @@ class Step(msgspec.Struct):
     jobs: list[JobRecord] = []
     more: bool = False
     repeated: set[int] = set()
+    facts: Facts = msgspec.field(default_factory=Facts)

@@ -6,10 +6,11 @@ the middle of one, and may make members (``members.make``), cancel them (``jobs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from cress.lifecycle import crons, dags, databases, jobs, members, services
-from cress.lifecycle.family import Family, Kept
+from cress.lifecycle.context import Context
+from cress.lifecycle.family import Family, Kept, key_of, needs_name
 from cress.lifecycle.inputs import Cancel, Hold
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.reasons import comes_after
@@ -21,40 +22,36 @@ from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.records import JobRecord, JobState
 
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
-
 
 class Kind(Protocol):
     """What becomes of the families of one plan."""
 
-    def check(self, machine: Machine, job: Job) -> None:
+    def check(self, context: Context, job: Job) -> None:
         """Raise ``InputError`` if the plan of a job that is submitted, or of an update, makes no sense."""
 
-    def begin(self, machine: Machine, family: Family) -> None:
+    def begin(self, context: Context, family: Family) -> None:
         """It was accepted, and nothing that it comes after is open."""
 
-    def member_over(self, machine: Machine, family: Family, member: LiveJob, record: JobRecord) -> None:
+    def member_over(self, context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
         """One of its members is over, and is none any more; not asked of a family that is cancelled."""
 
-    def tend(self, machine: Machine, family: Family) -> None:
+    def tend(self, context: Context, family: Family) -> None:
         """Something of it changed: bring it on. Asked after everything else here, also when it was released."""
 
-    def due(self, machine: Machine, family: Family, kind: str, index: int) -> None:
+    def due(self, context: Context, family: Family, kind: str, index: int) -> None:
         """The time of a timer (``kind``, ``timer_name(family, index)``) has come; ``index`` is -1 without one."""
 
-    def updated(self, machine: Machine, family: Family, before: Job) -> None:
+    def updated(self, context: Context, family: Family, before: Job) -> None:
         """``family.job``, ``template`` and ``version`` are new."""
 
-    def wall_stepped(self, machine: Machine, family: Family) -> None:
+    def wall_stepped(self, context: Context, family: Family) -> None:
         """The wall clock was set: what waits for a moment of it is due at another time of the machine's clock."""
 
-    def why(self, machine: Machine, family: Family, now: int) -> str:
+    def why(self, context: Context, family: Family, now: int) -> str:
         """What it waits for, as a sentence; empty: nothing."""
 
 
 _KINDS: dict[type[FamilySpec], Kind] = {Service: services, Database: databases, Cron: crons, Dag: dags}
-_UNIQUE = (Service, Database, Cron)
 
 
 def kind_of(family: Family) -> Kind:
@@ -62,13 +59,13 @@ def kind_of(family: Family) -> Kind:
     return _KINDS[type(family.job.plan)]  # type: ignore[index]  # a family has a plan
 
 
-def check(machine: Machine, job: Job) -> None:
+def check(context: Context, job: Job) -> None:
     """Raise ``InputError`` if a job with a plan makes no sense, ``NotAccepted`` if its name is another one's."""
     if job.plan is None:
         return
-    _KINDS[type(job.plan)].check(machine, job)
-    if isinstance(job.plan, _UNIQUE) and job.name:
-        other = named(machine, job.name, job.group or DEFAULT_GROUP)
+    _KINDS[type(job.plan)].check(context, job)
+    if needs_name(job):
+        other = named(context, job.name, job.group or DEFAULT_GROUP)
         if other is not None and other.job.id != job.id:
             raise NotAccepted(
                 f"there is a {other.job.type.value} {job.name} in group {job.group or DEFAULT_GROUP} already, "
@@ -78,18 +75,18 @@ def check(machine: Machine, job: Job) -> None:
             )
 
 
-def take(machine: Machine, word: Cancel | Hold) -> None:
+def take(context: Context, word: Cancel | Hold) -> None:
     """A job, which may be a family or none, is to wait, or to end."""
-    family = machine.families.get(word.job)
+    family = context.families.get(word.job)
     match word:
         case Cancel() if family is not None:
-            cancel(machine, family)
+            cancel(context, family)
         case Hold() if family is not None:
-            hold(machine, family, word)
+            hold(context, family, word)
         case Cancel():
-            jobs.cancel(machine, word.job)
+            jobs.cancel(context, word.job)
         case Hold():
-            job = machine.jobs.get(word.job)
+            job = context.jobs.get(word.job)
             if job is not None and job.kept is not None:
                 # It would be made anew, and not be held.
                 number = job.job.family
@@ -97,72 +94,58 @@ def take(machine: Machine, word: Cancel | Hold) -> None:
                     f"job {word.job} is task {job.index} of {job.job.type.value} {number}",
                     hint=f"`cress {'hold' if word.held else 'release'} {number}` is about all of it",
                 )
-            jobs.hold(machine, word)
+            jobs.hold(context, word)
 
 
-def named(machine: Machine, name: str, group: str) -> Family | None:
+def named(context: Context, name: str, group: str) -> Family | None:
     """The service, database or cron job of that name."""
-    number = machine.named.get((group, name))
-    return None if number is None else machine.families[number]
+    number = context.named.get((group, name))
+    return None if number is None else context.families[number]
 
 
-def by_name(machine: Machine) -> dict[tuple[str, str], int]:
-    """The ids of the services, databases and cron jobs that are alive, by group and name, where they have one."""
-    return {
-        key_of(family.job): number
-        for number, family in machine.families.items()
-        if family.job.name and isinstance(family.job.plan, _UNIQUE) and not family.cancelling
-    }
-
-
-def enter(machine: Machine, family: Family) -> None:
+def enter(context: Context, family: Family) -> None:
     """It is one of those that are alive."""
-    machine.families[family.job.id] = family
-    if family.job.name and isinstance(family.job.plan, _UNIQUE):
-        machine.named[key_of(family.job)] = family.job.id
+    context.families[family.job.id] = family
+    if needs_name(family.job):
+        context.named[key_of(family.job)] = family.job.id
 
 
-def key_of(job: Job) -> tuple[str, str]:
-    """Its group and its name."""
-    return (job.group or DEFAULT_GROUP, job.name)
-
-
-def begin(machine: Machine, family: Family) -> None:
+def begin(context: Context, family: Family) -> None:
     """Nothing that it comes after is open."""
     if family.cancelling:
         return
-    kind_of(family).begin(machine, family)
-    machine.touched[family.job.id] = None
+    kind_of(family).begin(context, family)
+    context.unsettled.touched[family.job.id] = None
 
 
-def cancel(machine: Machine, family: Family, reason: str = "") -> None:
+def cancel(context: Context, family: Family, reason: str = "") -> None:
     """It is no longer wanted, with all its members."""
     if family.cancelling:
         return
     family.cancelling, family.reason = True, reason
-    if machine.named.get(key_of(family.job)) == family.job.id:
-        del machine.named[key_of(family.job)]
-    machine.touched[family.job.id] = None
-    drop_timers(machine, family)
-    for member in members.of(machine, family):
-        jobs.cancel(machine, member.job.id, reason)
+    if context.named.get(key_of(family.job)) == family.job.id:
+        del context.named[key_of(family.job)]
+    context.unsettled.touched[family.job.id] = None
+    drop_timers(context, family)
+    for member in members.of(context, family):
+        jobs.cancel(context, member.job.id, reason)
 
 
-def hold(machine: Machine, family: Family, word: Hold) -> None:
+def hold(context: Context, family: Family, word: Hold) -> None:
     """Nothing of it starts any more, or does again; what runs goes on."""
     if family.cancelling:
         raise NotAccepted(f"job {word.job} is ending", hint="only jobs that wait or run can be held or released")
     family.held, family.held_by = word.held, word.by if word.held else ""
-    for member in members.of(machine, family):
+    for member in members.of(context, family):
         if not member.ending:
             member.held, member.held_by = family.held, family.held_by
-            machine.observe(JobHeld(member.job.id, word.held))
-    machine.touched[family.job.id] = None
+            context.observe(JobHeld(member.job.id, word.held))
+    context.unsettled.touched[family.job.id] = None
 
 
-def member_over(machine: Machine, member: LiveJob, record: JobRecord) -> None:
+def member_over(context: Context, member: LiveJob, record: JobRecord) -> None:
     """A member is over."""
-    family = members.family_of(machine, member)
+    family = members.family_of(context, member)
     if family is None:
         return
     if family.members.get(member.index) == member.job.id:
@@ -175,31 +158,31 @@ def member_over(machine: Machine, member: LiveJob, record: JobRecord) -> None:
     else:
         family.cancelled += 1
     if not family.cancelling:
-        kind_of(family).member_over(machine, family, member, record)
-    members.touch(machine, member)
+        kind_of(family).member_over(context, family, member, record)
+    members.touch(context, member)
 
 
-def tend(machine: Machine, number: int) -> None:
+def tend(context: Context, number: int) -> None:
     """Something of a family changed."""
-    family = machine.families.get(number)
+    family = context.families.get(number)
     if family is None:
         return
     if not family.cancelling and not family.unmet:
-        kind_of(family).tend(machine, family)
+        kind_of(family).tend(context, family)
     over = family.cancelling or isinstance(family.job.plan, Dag)
     if over and not family.members:
-        _over(machine, family)
+        _over(context, family)
 
 
-def _over(machine: Machine, family: Family) -> None:
+def _over(context: Context, family: Family) -> None:
     number = family.job.id
-    record = record_of(family, machine.utc)
-    del machine.families[number]
-    machine.standings.pop(number, None)
-    drop_timers(machine, family)
-    machine.out.jobs.append(record)
-    machine.over.append((number, record.state))
-    jobs.remember(machine, number, record.state)
+    record = record_of(family, context.utc)
+    del context.families[number]
+    context.standings.pop(number, None)
+    drop_timers(context, family)
+    context.out.jobs.append(record)
+    context.unsettled.over.append((number, record.state))
+    jobs.remember(context, number, record.state)
 
 
 def record_of(family: Family, utc: int) -> JobRecord:
@@ -237,40 +220,40 @@ def record_of(family: Family, utc: int) -> JobRecord:
     )
 
 
-def why(machine: Machine, family: Family, now: int | None = None) -> str:
+def why(context: Context, family: Family, now: int | None = None) -> str:
     """What a family waits for, or what else is to be said of it; empty: nothing."""
     if family.cancelling:
         return ""
     if family.unmet:
-        return comes_after(machine, family)
+        return comes_after(context, family)
     if family.held:
         return f"it is held by {family.held_by}" if family.held_by else "it is held"
-    return kind_of(family).why(machine, family, max(machine.now, now or 0)) or family.reason
+    return kind_of(family).why(context, family, max(context.now, now or 0)) or family.reason
 
 
-def due(machine: Machine, kind: str, name: str) -> None:
+def due(context: Context, kind: str, name: str) -> None:
     """The time for something about a family has come."""
     number, _, index = name.partition(".")
-    family = machine.families.get(int(number))
+    family = context.families.get(int(number))
     if family is not None and not family.cancelling:
-        kind_of(family).due(machine, family, kind, int(index) if index else -1)
-        machine.touched[family.job.id] = None
+        kind_of(family).due(context, family, kind, int(index) if index else -1)
+        context.unsettled.touched[family.job.id] = None
 
 
-def wall_stepped(machine: Machine, by: int) -> None:
+def wall_stepped(context: Context, by: int) -> None:
     """The wall clock was set, by so many µs."""
-    for family in machine.families.values():
+    for family in context.families.values():
         family.submitted += by
         family.started += by if family.started else 0
         if not family.cancelling and not family.unmet:
-            kind_of(family).wall_stepped(machine, family)
+            kind_of(family).wall_stepped(context, family)
 
 
-def drop_timers(machine: Machine, family: Family) -> None:
+def drop_timers(context: Context, family: Family) -> None:
     """Nothing of it is due any more."""
     for kind in OF_FAMILIES:
-        machine.timers.drop(kind, members.timer_name(family))
+        context.timers.drop(kind, members.timer_name(family))
     known = family.state.ran if isinstance(family.state, Kept) else {}
     for index in {*family.members, *known}:
         for kind in OF_TASKS:
-            machine.timers.drop(kind, members.timer_name(family, index))
+            context.timers.drop(kind, members.timer_name(family, index))

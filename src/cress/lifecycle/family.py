@@ -6,6 +6,9 @@ from typing import TypeAlias
 
 import msgspec
 
+from cress.lifecycle.tables.tracked import Row
+from cress.model.family import Cron, Database, Service
+from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Condition, Job
 from cress.model.records import JobState
 
@@ -17,7 +20,7 @@ class Version(msgspec.Struct, frozen=True, array_like=True):
     job: Job
 
 
-class Kept(msgspec.Struct, tag=True, kw_only=True):
+class Kept(Row, tag=True, kw_only=True):
     """What a service or database knows beside its members; the dicts are by index.
 
     ``good`` is the last version that was ready as a whole, ``failed`` the template of the one that was taken back last;
@@ -32,19 +35,19 @@ class Kept(msgspec.Struct, tag=True, kw_only=True):
     good: Version | None = None
     updating: bool = True
     failed: int = 0
-    out: list[int] = []
-    parked: list[int] = []
-    gained: list[int] = []
-    failures: dict[int, int] = {}
-    ends: dict[int, str] = {}
-    proven: dict[int, int] = {}
+    out: tuple[int, ...] = ()
+    parked: tuple[int, ...] = ()
+    gained: tuple[int, ...] = ()
+    failures: dict[int, int] = msgspec.field(default_factory=dict)
+    ends: dict[int, str] = msgspec.field(default_factory=dict)
+    proven: dict[int, int] = msgspec.field(default_factory=dict)
     moment: int = 0
-    ran: dict[int, int] = {}
-    nodes: dict[int, str] = {}
-    moved: dict[int, str] = {}
+    ran: dict[int, int] = msgspec.field(default_factory=dict)
+    nodes: dict[int, str] = msgspec.field(default_factory=dict)
+    moved: dict[int, str] = msgspec.field(default_factory=dict)
 
 
-class Clockwork(msgspec.Struct, tag=True, kw_only=True):
+class Clockwork(Row, tag=True, kw_only=True):
     """What a cron job knows. Its moments are wall clock, in µs; 0: none.
 
     All until ``seen`` are over. ``last`` is the moment of the last run that was made, the job ``last_job``; ``owed`` the
@@ -62,17 +65,17 @@ class Clockwork(msgspec.Struct, tag=True, kw_only=True):
     missed: int = 0
 
 
-class Progress(msgspec.Struct, tag=True, kw_only=True):
+class Progress(Row, tag=True, kw_only=True):
     """What a dag knows: how its steps ended, by index, and which of them were not needed."""
 
-    ended: dict[int, JobState] = {}
-    needless: list[int] = []
+    ended: dict[int, JobState] = msgspec.field(default_factory=dict)
+    needless: tuple[int, ...] = ()
 
 
 State: TypeAlias = Kept | Clockwork | Progress
 
 
-class Family(msgspec.Struct, kw_only=True):
+class Family(Row, kw_only=True):
     """A job with a plan, and its members: the ids of their jobs by index, of those that are alive.
 
     ``job`` is what is wanted now, with its id; ``template`` the id of its run, ``version`` how often it was changed, from
@@ -85,7 +88,7 @@ class Family(msgspec.Struct, kw_only=True):
     template: int
     started: int = 0
     version: int = 1
-    members: dict[int, int] = {}
+    members: dict[int, int] = msgspec.field(default_factory=dict)
     succeeded: int = 0
     failed: int = 0
     cancelled: int = 0
@@ -93,5 +96,15 @@ class Family(msgspec.Struct, kw_only=True):
     reason: str = ""
     held: bool = False
     held_by: str = ""
-    unmet: list[tuple[int, Condition]] = []
+    unmet: tuple[tuple[int, Condition], ...] = ()
     state: State | None = None
+
+
+def needs_name(job: Job) -> bool:
+    """Whether a job is a family whose name, which it has, is that of no other one in its group."""
+    return bool(job.name) and isinstance(job.plan, Service | Database | Cron)
+
+
+def key_of(job: Job) -> tuple[str, str]:
+    """Return its group and its name."""
+    return (job.group or DEFAULT_GROUP, job.name)

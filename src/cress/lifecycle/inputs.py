@@ -26,7 +26,7 @@ class Restarted(_Input, frozen=True):
 
 
 class Submit(_Input, frozen=True):
-    """Jobs that are accepted together or not at all; their ids are given by the machine. Steps follow their dag.
+    """Jobs that are accepted together or not at all; their ids are given by the context. Steps follow their dag.
 
     ``known`` are the states of jobs that some of these come after and that are over already. A submit with the ``key``
     of an earlier one is answered with the ids of that one, if ``digest``, a fingerprint of what is submitted, is its
@@ -199,15 +199,3 @@ Input: TypeAlias = (
     | Cordon
     | Drain
 )
-
-
-class Record(msgspec.Struct, frozen=True, array_like=True):
-    """One step as it is logged: the shell's clock and the wall clock in microseconds, and what came in."""
-
-    now: int
-    utc: int
-    inputs: tuple[Input, ...]
-
-
-encode_record = msgspec.msgpack.Encoder().encode
-decode_record = msgspec.msgpack.Decoder(Record).decode

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
 
+from cress.lifecycle.context import Context
 from cress.lifecycle.inputs import Hold
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.standing import mark
@@ -17,13 +17,10 @@ from cress.model.times import SECOND
 # For so long (µs) the shell may not know that a job is over.
 REMEMBERED = 10 * SECOND
 
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
 
-
-def cancel(machine: Machine, number: int, reason: str = "") -> None:
+def cancel(context: Context, number: int, reason: str = "") -> None:
     """A job is no longer wanted; one that is over stays as it is."""
-    job = _job(machine, number)
+    job = _job(context, number)
     if job is None or job.cancelling:
         return
     if job.failing:
@@ -31,66 +28,66 @@ def cancel(machine: Machine, number: int, reason: str = "") -> None:
         return
     job.cancelling, job.reason = True, reason
     job.cancelled += job.waiting
-    _end(machine, job)
+    _end(context, job)
 
 
-def fail(machine: Machine, job: LiveJob, reason: str) -> None:
+def fail(context: Context, job: LiveJob, reason: str) -> None:
     """None of the job's tasks can do any good: all that wait have failed."""
     job.failing, job.reason = True, reason
     job.failed += job.waiting
-    _end(machine, job)
+    _end(context, job)
 
 
-def _end(machine: Machine, job: LiveJob) -> None:
+def _end(context: Context, job: LiveJob) -> None:
     # Those that were told to stop already are cancelled from now on, not tried again.
     for attempt in job.attempts.values():
         if attempt.halted:
             attempt.halted = "cancelled"
-    mark(machine, job)
-    machine.observe(JobCancelled(job.job.id))
-    maybe_over(machine, job)
+    mark(context, job)
+    context.observe(JobCancelled(job.job.id))
+    maybe_over(context, job)
 
 
-def hold(machine: Machine, word: Hold) -> None:
+def hold(context: Context, word: Hold) -> None:
     """A job is to wait, or waits no longer."""
-    job = _job(machine, word.job)
+    job = _job(context, word.job)
     if job is None:
         raise NotAccepted(f"job {word.job} is over", hint="only jobs that wait or run can be held or released")
     if job.ending:
         raise NotAccepted(f"job {word.job} is ending", hint="only jobs that wait or run can be held or released")
     job.held, job.held_by = word.held, word.by if word.held else ""
-    machine.observe(JobHeld(word.job, word.held))
+    context.observe(JobHeld(word.job, word.held))
 
 
-def _job(machine: Machine, number: int) -> LiveJob | None:
+def _job(context: Context, number: int) -> LiveJob | None:
     """The job, ``None`` if it is over; raises ``InputError`` if there never was one."""
-    job = machine.jobs.get(number)
-    if job is None and not 0 < number < machine.next_job:
+    job = context.jobs.get(number)
+    if job is None and not 0 < number < context.next_job:
         raise InputError(f"there is no job {number}", hint="see `cress jobs`")
     return job
 
 
-def maybe_over(machine: Machine, job: LiveJob) -> None:
+def maybe_over(context: Context, job: LiveJob) -> None:
     """A job of which nothing waits or runs is over: its record is written, and those that come after it hear of it."""
     number = job.job.id
-    if job.attempts or job.over < job.job.tasks or number not in machine.jobs:
+    if job.attempts or job.over < job.job.tasks or number not in context.jobs:
         return
-    del machine.jobs[number]
-    record = record_of(job, machine.utc)
-    machine.out.jobs.append(record)
-    machine.over.append((number, record.state))
-    remember(machine, number, record.state)
+    del context.jobs[number]
+    record = record_of(job, context.utc)
+    context.out.jobs.append(record)
+    context.unsettled.over.append((number, record.state))
+    remember(context, number, record.state)
     if job.job.family:
-        machine.gone.append((job, record))
+        context.unsettled.gone.append((job, record))
 
 
-def remember(machine: Machine, number: int, state: JobState) -> None:
+def remember(context: Context, number: int, state: JobState) -> None:
     """A job is over, which the shell may not know for a moment."""
-    for old in list(islice(machine.ended, 2)):
+    for old in list(islice(context.ended, 2)):
         # Two leave for one that comes: they never pile up, and no step has to look at many.
-        if machine.ended[old][1] + REMEMBERED <= machine.now:
-            del machine.ended[old]
-    machine.ended[number] = (state, machine.now)
+        if context.ended[old][1] + REMEMBERED <= context.now:
+            del context.ended[old]
+    context.ended[number] = (state, context.now)
 
 
 def record_of(job: LiveJob, utc: int) -> JobRecord:

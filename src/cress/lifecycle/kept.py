@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from cress.lifecycle import members, reasons, rolling
+from cress.lifecycle.context import Context
 from cress.lifecycle.family import Family, Kept, Version
 from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.lifecycle.members import timer_name
@@ -18,9 +17,6 @@ from cress.model.family import Database, Service
 from cress.model.job import Job
 from cress.model.reports import Cause, Ended
 from cress.model.times import MINUTE
-
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
 
 UNHEALTHY = "unhealthy"
 
@@ -55,7 +51,7 @@ def check(job: Job) -> None:
             raise InputError(f"{getattr(plan, name)} µs", hint="0 or more", field=name)
 
 
-def make(machine: Machine, family: Family, index: int, version: Version | None = None, requirement: str = "") -> None:
+def make(context: Context, family: Family, index: int, version: Version | None = None, requirement: str = "") -> None:
     """A new member for an index, of the newest version or of another one; ``requirement``: in place of its own."""
     version = version or Version(family.template, family.job)
     state = state_of(family)
@@ -70,7 +66,7 @@ def make(machine: Machine, family: Family, index: int, version: Version | None =
         # A life of a database ends with its attempt, however that ends.
         job_failure=isinstance(family.job.plan, Service),
     )
-    live = members.make(machine, family, job, index, version.template)
+    live = members.make(context, family, job, index, version.template)
     if live is not None:
         assert isinstance(version.job.plan, Service | Database)
         live.kept = version.job.plan
@@ -87,7 +83,7 @@ def is_ready(member: LiveJob | None) -> bool:
     return attempt is not None and attempt.ready_at is not None and not attempt.halted
 
 
-def judge(machine: Machine, job: LiveJob, attempt: LiveAttempt, report: Ended, *, stopping: bool) -> Judgement:
+def judge(context: Context, job: LiveJob, attempt: LiveAttempt, report: Ended, *, stopping: bool) -> Judgement:
     """What the end of an attempt means. A life of a database is never tried again: the next one is another member."""
     exited = report.cause is Cause.EXITED and report.code == 0
     if job.ending:
@@ -95,19 +91,19 @@ def judge(machine: Machine, job: LiveJob, attempt: LiveAttempt, report: Ended, *
     again = isinstance(job.kept, Service)
     if report.cause in _LOST:
         return Judgement(Outcome.LOST, again)
-    options = machine.core.options
+    options = context.core.options
     if _fails(attempt, report, stopping=stopping):
-        wait = backoff(job.job.backoff, _failures(machine, job, attempt), options.backoff_most)
+        wait = backoff(job.job.backoff, _failures(context, job, attempt), options.backoff_most)
         return Judgement(Outcome.SUCCEEDED if exited else Outcome.FAILED, again, wait)
     if report.cause is Cause.PORT:
         return Judgement(Outcome.FAILED, again, options.start_backoff)
     return Judgement(Outcome.PREEMPTED if again else Outcome.CANCELLED, again)
 
 
-def why(machine: Machine, family: Family, now: int) -> str:
+def why(context: Context, family: Family, now: int) -> str:
     """Why the first task that waits does."""
-    for index, member in members.alive(machine, family).items():
-        waits = reasons.reason(machine, member.job.id, now) if index < family.job.tasks else ""
+    for index, member in members.alive(context, family).items():
+        waits = reasons.reason(context, member.job.id, now) if index < family.job.tasks else ""
         if waits:
             return f"task {index}: {waits}"
     return ""
@@ -127,45 +123,45 @@ def unhealthy(attempt: LiveAttempt) -> str:
     return f"not alive: {attempt.unwell}" if attempt.unwell else "not alive"
 
 
-def _failures(machine: Machine, job: LiveJob, attempt: LiveAttempt) -> int:
+def _failures(context: Context, job: LiveJob, attempt: LiveAttempt) -> int:
     """How often it failed in a row before, unless it was ready for long enough since."""
-    failures = state_of(machine.families[job.job.family]).failures.get(job.index, 0)
-    return 0 if failures and is_calm(machine, job, attempt, failures) else failures
+    failures = state_of(context.families[job.job.family]).failures.get(job.index, 0)
+    return 0 if failures and is_calm(context, job, attempt, failures) else failures
 
 
-def is_calm(machine: Machine, job: LiveJob, attempt: LiveAttempt, failures: int) -> bool:
+def is_calm(context: Context, job: LiveJob, attempt: LiveAttempt, failures: int) -> bool:
     """Whether it was ready for so long that its failures before do not count any more."""
     if attempt.ready_at is None:
         return False
-    wait = backoff(job.job.backoff, failures - 1, machine.core.options.backoff_most)
-    return machine.now - attempt.ready_at >= max(CALM_LEAST, CALM * wait)
+    wait = backoff(job.job.backoff, failures - 1, context.core.options.backoff_most)
+    return context.now - attempt.ready_at >= max(CALM_LEAST, CALM * wait)
 
 
 def ended(
-    machine: Machine, attempt: LiveAttempt, job: LiveJob, judgement: Judgement, report: Ended, *, stopping: bool
+    context: Context, attempt: LiveAttempt, job: LiveJob, judgement: Judgement, report: Ended, *, stopping: bool
 ) -> None:
     """An attempt of a member ended: what its family remembers of that."""
-    family = machine.families[job.job.family]
+    family = context.families[job.job.family]
     state, index = state_of(family), job.index
     name = timer_name(family, index)
-    machine.timers.drop(READY, name)
-    machine.timers.drop(UNFIT, name)
-    members.touch(machine, job)
+    context.timers.drop(READY, name)
+    context.timers.drop(UNFIT, name)
+    members.touch(context, job)
     family.started = family.started or attempt.started
     if isinstance(job.kept, Database):
         if attempt.started or report.cause is Cause.UNKNOWN:
             state.nodes[index] = attempt.node
             state.moved.pop(index, None)
         if judgement.after and not job.ending:
-            machine.timers.set(AGAIN, name, machine.now + judgement.after)
+            context.timers.set(AGAIN, name, context.now + judgement.after)
     how = unhealthy(attempt) or reasons.how(report)
     if judgement.after:
         state.ends[index] = how
     if job.ending or not _fails(attempt, report, stopping=stopping):
         return
-    failures = state.failures[index] = _failures(machine, job, attempt) + 1
+    failures = state.failures[index] = _failures(context, job, attempt) + 1
     if failures >= rolling.UNFIT_FAILURES and state.proven.get(index) != job.template:
-        rolling.unfit(machine, family, job, f"failed {failures} times before it was ever ready{_at_last(report, how)}")
+        rolling.unfit(context, family, job, f"failed {failures} times before it was ever ready{_at_last(report, how)}")
 
 
 def _at_last(report: Ended, how: str) -> str:

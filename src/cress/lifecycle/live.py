@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from cress.lifecycle.tables.tracked import Row
 from cress.model.family import Database, Service
 from cress.model.job import Condition, Job
 from cress.model.node import Allocated, Load, Local, Node
@@ -12,7 +13,7 @@ from cress.model.run import Host
 AWAY = "its executor is not connected"
 
 
-class LiveAttempt(msgspec.Struct, kw_only=True):
+class LiveAttempt(Row, kw_only=True):
     """An attempt that was decided and has not ended. Times are wall clock in µs; ``started`` is 0 until it runs.
 
     ``halted`` says why it was told to stop: ``cancelled``, ``preempted``, ``gang``, ``drained`` or ``unhealthy``; empty if
@@ -38,7 +39,7 @@ class LiveAttempt(msgspec.Struct, kw_only=True):
     unwell: str = ""
 
 
-class LiveJob(msgspec.Struct, kw_only=True):
+class LiveJob(Row, kw_only=True):
     """A job with tasks that wait or run. Counts are of tasks, ``preempted`` of attempts; times as in ``LiveAttempt``.
 
     A job that is ``cancelling`` or ``failing`` ends as a whole, for ``reason``. ``held_by`` is the user who holds it.
@@ -61,16 +62,24 @@ class LiveJob(msgspec.Struct, kw_only=True):
     reason: str = ""
     held: bool = False
     held_by: str = ""
-    unmet: list[tuple[int, Condition]] = msgspec.field(default_factory=list)
+    unmet: tuple[tuple[int, Condition], ...] = ()
     failures: dict[int, int] = msgspec.field(default_factory=dict)
     unstarted: dict[int, int] = msgspec.field(default_factory=dict)
     start_failures: int = 0
-    suspects: list[str] = msgspec.field(default_factory=list)
-    attempts: dict[int, LiveAttempt] = msgspec.field(default_factory=dict)
+    suspects: tuple[str, ...] = ()
     hosts: tuple[Host, ...] = ()
     template: int = 0
     index: int = 0
     kept: Service | Database | None = None
+
+    def __post_init__(self) -> None:
+        self.link({})
+
+    @property
+    def attempts(self) -> dict[int, LiveAttempt]:
+        """Its attempts that have not ended, by id; they follow from the table of attempts."""
+        linked: dict[int, LiveAttempt] = self.linked
+        return linked
 
     @property
     def over(self) -> int:
@@ -93,7 +102,7 @@ class LiveJob(msgspec.Struct, kw_only=True):
         return self.cancelling or self.failing
 
 
-class LiveNode(msgspec.Struct, kw_only=True):
+class LiveNode(Row, kw_only=True):
     """A node that registered at some time.
 
     ``cordoned`` is an operator's word, with ``reason``; ``draining``: it is to get empty too. ``rest`` is why the machine
@@ -115,7 +124,7 @@ class LiveNode(msgspec.Struct, kw_only=True):
     rest: str = ""
     rests: int = 0
     failures: int = 0
-    failed_jobs: list[int] = msgspec.field(default_factory=list)
+    failed_jobs: tuple[int, ...] = ()
     ports: tuple[int, ...] = ()
     load: Load | None = None
 

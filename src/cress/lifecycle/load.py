@@ -7,13 +7,9 @@ overloaded by it and is not, or the other way round. Which is so at exactly the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cress.core.tables import measured_load
+from cress.lifecycle.context import Context
 from cress.model.node import Load
-
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
 
 # In thousandths: parts of the same width, and how far beyond the border of one a value is in the next.
 WIDTH, BEYOND = 100, 25
@@ -21,12 +17,12 @@ WHOLE = 1000
 MOST_BYTES = 2**50 - 1
 
 
-def is_news(machine: Machine, name: str, load: Load) -> bool:
+def is_news(context: Context, name: str, load: Load) -> bool:
     """Whether the machine should be told that this is measured on the node ``name``."""
-    node = machine.nodes.get(name)
+    node = context.nodes.get(name)
     if node is None or not node.connected:
         return False
-    return node.load is None or differs(node.load, load) or turns(machine, name, load)
+    return node.load is None or differs(node.load, load) or turns(context, name, load)
 
 
 def differs(known: Load, load: Load) -> bool:
@@ -46,9 +42,9 @@ def _elsewhere(known: int, now: int) -> bool:
     return now < tenth * WIDTH - BEYOND or (now >= (tenth + 1) * WIDTH + BEYOND and tenth < WHOLE // WIDTH - 1)
 
 
-def turns(machine: Machine, name: str, load: Load) -> bool:
+def turns(context: Context, name: str, load: Load) -> bool:
     """Whether the node would be overloaded by this load and is not, or is and would be no more."""
-    core = machine.core
+    core = context.core
     f = core.cluster.index.get(name)
     return f is not None and core.loads.over_with(f, load) != core.loads.over.get(f, measured_load.NOT)
 

@@ -6,18 +6,18 @@ snapshot and the log of steps since then are all that has to survive (design not
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from datetime import UTC, tzinfo
-from typing import Any
 
 import msgspec
 
 from cress.core.scheduler import Scheduler
-from cress.lifecycle import cordons, dependencies, families, nodes, outside, ports, submits, updates
+from cress.lifecycle import cordons, dependencies, families, nodes, outside, ports, snapshot, submits, updates
 from cress.lifecycle.attempts import reported
+from cress.lifecycle.configure import configured
+from cress.lifecycle.context import Context, Unsettled
 from cress.lifecycle.effects import Halt, Step
+from cress.lifecycle.facts import Configured, Facts, told_of
 from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import (
     ApplyGroups,
@@ -42,24 +42,21 @@ from cress.lifecycle.inputs import (
     Update,
 )
 from cress.lifecycle.invariants import broken_invariants
-from cress.lifecycle.live import LiveAttempt, LiveJob, LiveNode
+from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.lifecycle.reasons import reason
-from cress.lifecycle.standing import Standing, mark
-from cress.lifecycle.submits import Answer
-from cress.lifecycle.terms import Terms
-from cress.lifecycle.timers import DRAIN, REST, Timers
+from cress.lifecycle.standing import mark
+from cress.lifecycle.tables.changes import collect
+from cress.lifecycle.tables.tables import Tables, place
+from cress.lifecycle.timers import DRAIN, REST
 from cress.model.decisions import Preempt, Start, Stop
 from cress.model.errors import InputError, NotAccepted
-from cress.model.events import ClockSet, Event, GroupsApplied, RacksSet
+from cress.model.events import ClockSet, GroupsApplied, RacksSet
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.options import Options
-from cress.model.records import JobRecord, JobState
+from cress.model.records import JobState
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
-
-# A machine that decides otherwise from the same log has another number.
-VERSION = 5
 
 # Passes of one step. More would keep callers waiting for their answers; the next step goes on at once.
 BUDGET = 2_048
@@ -68,43 +65,21 @@ BUDGET = 2_048
 CLOCK_STEP = SECOND
 
 
-class Machine:
-    """A cluster's jobs, attempts and nodes, and the scheduler that decides about them.
-
-    Times: ``now`` is the shell's clock, which never goes back; ``utc`` the wall clock, only shown and handed to quota
-    timetables; both in microseconds. ``out`` is what the step under way has come to so far; ``over`` the jobs that
-    ended in it and that those behind them have not heard of; ``behind`` the jobs that come after a job that is alive;
-    ``answers`` what submits with a key were answered, oldest first; ``ended`` the jobs that ended a moment ago, with
-    state and time: the shell may not have seen that yet when somebody submits a job that comes after one of them;
-    ``neighbours`` the pairs of racks that are. ``families`` are the jobs with a plan; ``gone`` the members that ended in
-    the step and ``touched`` the families of which something changed, until these were looked after; ``standings`` how
-    services stand and ``named`` the ids of families that are alive by group and name, which follow from the rest.
-    """
+class Machine(Context):
+    """A cluster's jobs, attempts and nodes, and the scheduler that decides about them."""
 
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
-        self.core = Scheduler(dimensions, options, zone)
-        self.now = 0
-        self.utc = 0
-        self.next_job = 1
-        self.epoch = 0
-        self.jobs: dict[int, LiveJob] = {}
-        self.families: dict[int, Family] = {}
-        self.attempts: dict[int, LiveAttempt] = {}
-        self.nodes: dict[str, LiveNode] = {}
-        self.terms = Terms()
-        self.timers = Timers()
-        self.answers: dict[str, Answer] = {}
-        self.behind: dict[int, list[int]] = {}
-        self.ended: dict[int, tuple[JobState, int]] = {}
-        self.over: deque[tuple[int, JobState]] = deque()
-        self.gone: deque[tuple[LiveJob, JobRecord]] = deque()
-        self.touched: dict[int, None] = {}
-        self.standings: dict[int, Standing] = {}
-        self.named: dict[tuple[str, str], int] = {}
-        self.neighbours: tuple[tuple[str, str], ...] = ()
-        self.out = Step()
-        self._more = False
-        self._wall_offset: int | None = None
+        super().__init__(Tables(), Scheduler(dimensions, options, zone))
+
+    @classmethod
+    def of(cls, tables: Tables, core: Scheduler, now: int, utc: int, *, more: bool = True) -> Machine:
+        """Return a machine that goes on from these; ``more``: deciding is due at once."""
+        machine = cls.__new__(cls)
+        Context.__init__(machine, tables, core)
+        machine.now, machine.utc, machine.more = now, utc, more
+        tables.journal.noted = {}
+        machine.rebuild()
+        return machine
 
     # --- stepping --------------------------------------------------------------------------------------------
 
@@ -115,10 +90,12 @@ class Machine:
         """
         self.now, self.utc = now, utc
         self.out = out = Step()
-        if self._wall_offset is None or abs(utc - now - self._wall_offset) > CLOCK_STEP:
-            if self._wall_offset is not None:
-                self._wall_stepped(utc - now - self._wall_offset)
-            self._wall_offset = utc - now
+        self.unsettled, self.told = Unsettled(), []
+        offset = self.general.wall_offset
+        if offset is None or abs(utc - now - offset) > CLOCK_STEP:
+            if offset is not None:
+                self._wall_stepped(utc - now - offset)
+            self.general.wall_offset = utc - now
             self.observe(ClockSet(utc))
         for each in inputs:
             try:
@@ -132,16 +109,18 @@ class Machine:
             (cordons if kind in (REST, DRAIN) else families).due(self, kind, name)
         self._settle()
         self._decide()
-        out.more = self._more
+        out.more = self.more
+        out.facts = Facts(self.told, collect(self.tables, told_of(self.told)))
         return out
 
     def _settle(self) -> None:
         """Let all that came of the last input come to its end."""
-        while self.over or self.gone or self.touched:
+        unsettled = self.unsettled
+        while unsettled.over or unsettled.gone or unsettled.touched:
             dependencies.settle(self)
-            while self.gone:
-                families.member_over(self, *self.gone.popleft())
-            touched, self.touched = self.touched, {}
+            while unsettled.gone:
+                families.member_over(self, *unsettled.gone.popleft())
+            touched, unsettled.touched = unsettled.touched, {}
             for number in touched:
                 families.tend(self, number)
 
@@ -157,14 +136,10 @@ class Machine:
 
     def next_wakeup(self) -> int | None:
         """When a step is due even if nothing comes in; ``None``: never."""
-        if self._more:
+        if self.more:
             return self.now
         times = (self.core.next_wakeup(), self.terms.next(), self.timers.next())
         return min((time for time in times if time is not None), default=None)
-
-    def observe(self, *events: Event) -> None:
-        """Tell the scheduler what happened."""
-        self.core.observe(self.now, events)
 
     def _take(self, each: Input) -> tuple[int, ...] | None:
         match each:
@@ -184,7 +159,7 @@ class Machine:
             case LoadReported() | LocateData() | DataFound() | SetLicences():
                 outside.take(self, each)
             case SetRacks():
-                self.neighbours = each.neighbours
+                self.general.neighbours = each.neighbours
                 self.observe(RacksSet(each.neighbours))
             case Cordon():
                 cordons.cordon(self, each)
@@ -213,7 +188,7 @@ class Machine:
             name = job.job.group or DEFAULT_GROUP
             if name not in kept:
                 job.job = msgspec.structs.replace(job.job, group=moves[name])
-        self.named = families.by_name(self)
+        self.named = self.by_name()
 
     def _check_names(self, kept: set[str], moves: dict[str, str]) -> None:
         """Raise ``NotAccepted`` if two families of one name would come into one group."""
@@ -232,7 +207,7 @@ class Machine:
         before = self.core.options
         if restarted.options is not None and restarted.options != before:
             self._configure(restarted.options)
-        self.epoch = restarted.epoch
+        self.general.epoch = restarted.epoch
         nodes.all_away(self)
         away = [name for name, node in self.nodes.items() if node.terms]
         self.terms.restarted(away, self.now, before, self.core.options)
@@ -246,32 +221,22 @@ class Machine:
                 hint=f"start it with --option accounting={old}",
                 field="accounting",
             )
-        state = self.core.export()
-        state["options"] = asdict(options)
-        self.core = Scheduler.restore(state, self.core.groups.zone)
+        self.core = configured(self.core, options)
+        self.told.append(Configured(options))
 
     def _decide(self) -> None:
         decisions = self.core.decide(self.now, BUDGET)
-        self._more = decisions.more
+        self.told += decisions.items
+        self.more = decisions.more
         out = self.out
         started: list[LiveAttempt] = []
         for each in decisions.items:
             if isinstance(each, Start):
-                attempt = LiveAttempt(
-                    id=each.attempt,
-                    job=each.job,
-                    task=each.task,
-                    node=each.node,
-                    placed=self.utc,
-                    ports=each.ports,
-                    devices=each.devices,
-                    leader=each.leader,
-                )
-                self.attempts[each.attempt] = attempt
-                self.jobs[each.job].attempts[each.attempt] = attempt
+                attempt = place(self.tables, each, self.utc)
+                self.link(attempt)
                 started.append(attempt)
                 mark(self, self.jobs[each.job])
-            elif isinstance(each, (Preempt, Stop)):
+            elif isinstance(each, Preempt | Stop):
                 attempt = self.attempts[each.attempt]
                 mark(self, self.jobs[each.job])
                 attempt.halted = "cancelled" if self.jobs[each.job].ending else "gang"
@@ -304,52 +269,11 @@ class Machine:
     # --- leaving and coming back -----------------------------------------------------------------------------
 
     def export(self) -> bytes:
-        """The whole state, from which ``restore`` makes a machine that goes on alike."""
-        state = {
-            "version": VERSION,
-            "now": self.now,
-            "utc": self.utc,
-            "wall_offset": self._wall_offset,
-            "next_job": self.next_job,
-            "epoch": self.epoch,
-            "more": self._more,
-            "jobs": [msgspec.structs.replace(job, attempts={}) for job in self.jobs.values()],
-            "families": list(self.families.values()),
-            "attempts": list(self.attempts.values()),
-            "nodes": list(self.nodes.values()),
-            "terms": self.terms.export(),
-            "timers": self.timers.export(),
-            "answers": self.answers,
-            "behind": self.behind,
-            "ended": self.ended,
-            "neighbours": self.neighbours,
-            "core": self.core.export(),
-        }
-        return msgspec.msgpack.encode(state)
+        """Return the whole state, from which ``restore`` makes a machine that goes on alike."""
+        return snapshot.encode(self.tables, self.core, self.now, self.utc, more=self.more)
 
     @classmethod
     def restore(cls, data: bytes, zone: tzinfo = UTC) -> Machine:
-        """The machine that ``export`` wrote; ``ValueError`` if it is of another version."""
-        state: dict[str, Any] = msgspec.msgpack.decode(data)
-        if state.get("version") != VERSION:
-            raise ValueError(f"a state of version {state.get('version')} cannot be restored, only version {VERSION}")
-        core = Scheduler.restore(state["core"], zone)
-        machine = cls(core.dimensions, core.options, zone)
-        machine.core = core
-        machine.now, machine.utc = state["now"], state["utc"]
-        machine.next_job, machine.epoch = state["next_job"], state["epoch"]
-        machine._wall_offset, machine._more = state["wall_offset"], state["more"]
-        machine.jobs = {job.job.id: job for job in msgspec.convert(state["jobs"], list[LiveJob])}
-        machine.families = {family.job.id: family for family in msgspec.convert(state["families"], list[Family])}
-        machine.named = families.by_name(machine)
-        for attempt in msgspec.convert(state["attempts"], list[LiveAttempt]):
-            machine.attempts[attempt.id] = attempt
-            machine.jobs[attempt.job].attempts[attempt.id] = attempt
-        machine.nodes = {node.node.name: node for node in msgspec.convert(state["nodes"], list[LiveNode])}
-        machine.terms = Terms.restore(state["terms"])
-        machine.timers = Timers((kind, name, time) for kind, name, time in state["timers"])
-        machine.answers = msgspec.convert(state["answers"], dict[str, Answer])
-        machine.behind = state["behind"]
-        machine.ended = msgspec.convert(state["ended"], dict[int, tuple[JobState, int]])
-        machine.neighbours = msgspec.convert(state["neighbours"], tuple[tuple[str, str], ...])
-        return machine
+        """Return the machine that ``export`` wrote, in this release or an older one; raises ``ValueError``."""
+        tables, core, stored = snapshot.decode(data, zone)
+        return cls.of(tables, core, stored.now, stored.utc, more=stored.more)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from cress.lifecycle.context import Context
 from cress.lifecycle.family import Family
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.standing import mark
@@ -14,42 +14,39 @@ from cress.model.errors import InputError
 from cress.model.events import JobSubmitted
 from cress.model.job import Condition, Job
 
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
-
 
 def make(
-    machine: Machine, family: Family, job: Job, index: int, template: int = 0, behind: Sequence[int] = ()
+    context: Context, family: Family, job: Job, index: int, template: int = 0, behind: Sequence[int] = ()
 ) -> LiveJob | None:
     """A new member of a family, as ``job`` says, with a new id; it waits from now on, or is held with its family.
 
     Its run is that of ``template``, or the family's. It starts when the jobs ``behind`` are over, which are alive. ``None``
     if the scheduler refuses it; then the family says why.
     """
-    number = machine.next_job
+    number = context.next_job
     after = tuple((each, Condition.ANY) for each in behind)
     spec = msgspec.structs.replace(job, id=number, family=family.job.id, plan=None, after=after, hold=family.held)
     live = LiveJob(
         job=spec,
-        submitted=machine.utc,
+        submitted=context.utc,
         held=family.held,
         held_by=family.held_by,
-        unmet=list(after),
+        unmet=after,
         template=template or family.template,
         index=index,
     )
-    machine.jobs[number] = live
+    context.jobs[number] = live
     try:
-        machine.observe(JobSubmitted(spec, behind[0] if behind else None))
+        context.observe(JobSubmitted(spec, behind[0] if behind else None))
     except InputError as error:
-        del machine.jobs[number]
+        del context.jobs[number]
         family.reason = str(error)
         return None
     for each in behind:
-        machine.behind.setdefault(each, []).append(number)
-    machine.next_job = number + 1
+        context.behind.setdefault(each, []).append(number)
+    context.take_id()
     family.members[index] = number
-    mark(machine, live)
+    mark(context, live)
     return live
 
 
@@ -58,23 +55,23 @@ def timer_name(family: Family, index: int = -1) -> str:
     return f"{family.job.id}.{index}" if index >= 0 else str(family.job.id)
 
 
-def of(machine: Machine, family: Family) -> list[LiveJob]:
+def of(context: Context, family: Family) -> list[LiveJob]:
     """The members that are alive, by index."""
-    return list(alive(machine, family).values())
+    return list(alive(context, family).values())
 
 
-def alive(machine: Machine, family: Family) -> dict[int, LiveJob]:
+def alive(context: Context, family: Family) -> dict[int, LiveJob]:
     """The same with their indices. One that ended in the step under way may be in ``family.members`` still."""
-    jobs = machine.jobs
+    jobs = context.jobs
     return {index: jobs[number] for index, number in sorted(family.members.items()) if number in jobs}
 
 
-def family_of(machine: Machine, job: LiveJob) -> Family | None:
+def family_of(context: Context, job: LiveJob) -> Family | None:
     """The family that a job is a member of, if it is."""
-    return machine.families.get(job.job.family) if job.job.family else None
+    return context.families.get(job.job.family) if job.job.family else None
 
 
-def touch(machine: Machine, job: LiveJob) -> None:
+def touch(context: Context, job: LiveJob) -> None:
     """Something of a member of a family changed: it is looked after before the step ends."""
-    machine.touched[job.job.family] = None
-    mark(machine, job)
+    context.unsettled.touched[job.job.family] = None
+    mark(context, job)

@@ -1,21 +1,17 @@
-"""The name service: where the running tasks of a job are. A view of the machine, so a task is gone with its end.
+"""The name service: where the running tasks of a job are. A view of the context, so a task is gone with its end.
 
 Source E §3.2: jobs ask by name for host, rack, address, disk and ports of the jobs that they work with.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from cress.core.tables.dependencies import Key
+from cress.lifecycle.context import Context
 from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.model.group import DEFAULT_GROUP
 from cress.model.node import DISK_KIND, Allocated, Node
-
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,17 +36,17 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[Allocated, ...] = ()
 
 
-def resolve(machine: Machine, name: str, group: str | None = None) -> list[Place]:
+def resolve(context: Context, name: str, group: str | None = None) -> list[Place]:
     """The running tasks of all jobs of that name, in one group or in any, by job and task.
 
     Running: its program was started, and it was not told to stop; of a service or database, whose tasks are those of its
     members, ready too.
     """
     found = []
-    groups = machine.core.groups.by_name if group is None else (group,)
+    groups = context.core.groups.by_name if group is None else (group,)
     for key in (Key(each, name) for each in groups):
-        for job in (machine.jobs[number] for number in machine.core.relations.dependencies.named(key)):
-            found += [_place(machine, job, each) for each in job.attempts.values() if _can_be_found(job, each)]
+        for job in (context.jobs[number] for number in context.core.relations.dependencies.named(key)):
+            found += [_place(context, job, each) for each in job.attempts.values() if _can_be_found(job, each)]
     return sorted(found, key=lambda place: (place.job, place.task))
 
 
@@ -65,8 +61,8 @@ def ports_of(job: LiveJob, attempt: LiveAttempt) -> tuple[tuple[str, int], ...]:
     return tuple((name, number) for (name, _), number in zip(job.job.ports, attempt.ports, strict=False))
 
 
-def _place(machine: Machine, job: LiveJob, attempt: LiveAttempt) -> Place:
-    node = machine.nodes[attempt.node].node
+def _place(context: Context, job: LiveJob, attempt: LiveAttempt) -> Place:
+    node = context.nodes[attempt.node].node
     return Place(
         job=attempt.job if job.kept is None else job.job.family,
         name=job.job.name,

@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Launch
 from cress.lifecycle.live import LiveAttempt, LiveJob, LiveNode
 from cress.model.events import PortsSeen
 from cress.model.run import Host
 
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
 
-
-def launch(machine: Machine, attempt: LiveAttempt) -> Launch:
+def launch(context: Context, attempt: LiveAttempt) -> Launch:
     """The order to start an attempt: the same each time."""
-    job = machine.jobs[attempt.job]
+    job = context.jobs[attempt.job]
     task = attempt.task if job.kept is None else job.index
     return Launch(attempt.id, attempt.job, task, attempt.node, attempt.ports, job.hosts, attempt.devices)
 
 
-def gather(machine: Machine, job: LiveJob) -> None:
+def gather(context: Context, job: LiveJob) -> None:
     """The tasks of a gang were decided to start together: where they are, in their order."""
     together = sorted((each for each in job.attempts.values() if not each.halted), key=lambda each: each.task)
-    job.hosts = tuple(Host(_address(machine.nodes[each.node]), each.ports) for each in together)
+    job.hosts = tuple(Host(_address(context.nodes[each.node]), each.ports) for each in together)
 
 
-def seen(machine: Machine, node: LiveNode, ports: Iterable[int]) -> None:
+def seen(context: Context, node: LiveNode, ports: Iterable[int]) -> None:
     """These are all ports of a node that strangers listen on."""
     now = tuple(sorted(set(ports)))
     if now != node.ports:
         node.ports = now
-        machine.observe(PortsSeen(node.node.name, now))
+        context.observe(PortsSeen(node.node.name, now))
 
 
-def taken(machine: Machine, attempt: LiveAttempt, port: int) -> None:
+def taken(context: Context, attempt: LiveAttempt, port: int) -> None:
     """A task could not be started because of a port: it counts as seen until its node says otherwise."""
-    node = machine.nodes.get(attempt.node)
+    node = context.nodes.get(attempt.node)
     if node is not None and port:
-        seen(machine, node, (*node.ports, port))
+        seen(context, node, (*node.ports, port))
 
 
 def _address(node: LiveNode) -> str:

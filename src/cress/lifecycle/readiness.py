@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cress.lifecycle import kept, members, rolling
+from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.family import Family
 from cress.lifecycle.live import LiveAttempt, LiveJob
@@ -13,71 +12,68 @@ from cress.lifecycle.timers import READY, UNFIT
 from cress.model.reports import Checked
 from cress.model.units import format_duration
 
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
 
-
-def started(machine: Machine, attempt: LiveAttempt, job: LiveJob) -> None:
+def started(context: Context, attempt: LiveAttempt, job: LiveJob) -> None:
     """The program of a member runs."""
-    family = machine.families[job.job.family]
+    family = context.families[job.job.family]
     state, name = kept.state_of(family), timer_name(family, job.index)
     family.started = family.started or attempt.started
-    members.touch(machine, job)
+    members.touch(context, job)
     if job.ending or attempt.halted or job.kept is None:
         return
     if state.proven.get(job.index) != job.template:
-        machine.timers.set(UNFIT, name, machine.now + kept.plan_of(family).update_timeout)
+        context.timers.set(UNFIT, name, context.now + kept.plan_of(family).update_timeout)
     if not job.kept.checked:
-        machine.timers.set(READY, name, machine.now + job.kept.ready_after)
+        context.timers.set(READY, name, context.now + job.kept.ready_after)
         if not job.kept.ready_after:
-            machine.timers.drop(READY, name)
-            _ready(machine, family, job, attempt)
+            context.timers.drop(READY, name)
+            _ready(context, family, job, attempt)
 
 
-def checked(machine: Machine, attempt: LiveAttempt, report: Checked) -> None:
+def checked(context: Context, attempt: LiveAttempt, report: Checked) -> None:
     """The checks of an attempt say something."""
-    job = machine.jobs[attempt.job]
+    job = context.jobs[attempt.job]
     if job.kept is None:
         return
-    family = machine.families[job.job.family]
+    family = context.families[job.job.family]
     attempt.unwell = report.why
     if not report.alive and not attempt.halted and not job.ending:
         attempt.halted = kept.UNHEALTHY
-        machine.out.halts.append(Halt(attempt.id, attempt.job, attempt.node))
+        context.out.halts.append(Halt(attempt.id, attempt.job, attempt.node))
     if not job.kept.checked:
         pass  # ready by time alone
     elif report.ready and report.alive:
-        _ready(machine, family, job, attempt)
+        _ready(context, family, job, attempt)
     elif attempt.ready_at is not None:
-        _calm_down(machine, family, job, attempt)
+        _calm_down(context, family, job, attempt)
         attempt.ready_at = None
-    members.touch(machine, job)
+    members.touch(context, job)
 
 
-def due(machine: Machine, family: Family, kind: str, index: int) -> None:
+def due(context: Context, family: Family, kind: str, index: int) -> None:
     """It is ready by now; or should be."""
-    member = machine.jobs.get(family.members.get(index, 0))
+    member = context.jobs.get(family.members.get(index, 0))
     attempt = kept.attempt_of(member) if member is not None else None
     if member is None or attempt is None or member.ending or attempt.halted:
         return
-    members.touch(machine, member)
+    members.touch(context, member)
     if kind == READY:
-        _ready(machine, family, member, attempt)
+        _ready(context, family, member, attempt)
     elif kind == UNFIT and attempt.ready_at is None:
         timeout = format_duration(kept.plan_of(family).update_timeout)
         why = f": {attempt.unwell}" if attempt.unwell else ""
-        rolling.unfit(machine, family, member, f"was not ready {timeout} after its start{why}")
+        rolling.unfit(context, family, member, f"was not ready {timeout} after its start{why}")
 
 
-def _ready(machine: Machine, family: Family, job: LiveJob, attempt: LiveAttempt) -> None:
+def _ready(context: Context, family: Family, job: LiveJob, attempt: LiveAttempt) -> None:
     if attempt.ready_at is None:
-        attempt.ready_at = machine.now
+        attempt.ready_at = context.now
     kept.state_of(family).proven[job.index] = job.template
-    machine.timers.drop(UNFIT, timer_name(family, job.index))
+    context.timers.drop(UNFIT, timer_name(family, job.index))
 
 
-def _calm_down(machine: Machine, family: Family, job: LiveJob, attempt: LiveAttempt) -> None:
+def _calm_down(context: Context, family: Family, job: LiveJob, attempt: LiveAttempt) -> None:
     """It is not ready any more: whether it was for long is not known at its end."""
     failures = kept.state_of(family).failures
-    if job.index in failures and kept.is_calm(machine, job, attempt, failures[job.index]):
+    if job.index in failures and kept.is_calm(context, job, attempt, failures[job.index]):
         del failures[job.index]

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cress.core.diagnostics.explain import sentence
 from cress.core.placing.vetoes import Verdict
 from cress.core.tables.measured_load import say_busy
+from cress.lifecycle.context import Context
 from cress.lifecycle.family import Family, Kept
 from cress.lifecycle.live import LiveJob
 from cress.model.reports import Ended
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
 from cress.model.units import DURATION_LIMIT, format_duration
-
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
 
 # Times are told to a tenth of a second, longer ones to a second, a minute, an hour.
 _TENTH = 100_000
@@ -22,26 +18,26 @@ _COARSE = ((HOUR, SECOND), (DAY, MINUTE), (DURATION_LIMIT, HOUR))
 _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s"))
 
 
-def reason(machine: Machine, number: int, now: int | None = None) -> str:
+def reason(context: Context, number: int, now: int | None = None) -> str:
     """Why tasks of a job wait; empty when none does. ``now`` (µs, the machine's clock) if it is later than the step."""
-    job = machine.jobs.get(number)
-    veto = machine.core.veto(number)
+    job = context.jobs.get(number)
+    veto = context.core.veto(number)
     if job is None or veto is None:
         return ""
     if veto.kind is Verdict.HELD:
         return f"it is held by {job.held_by}" if job.held_by else sentence(veto)
     if veto.kind is Verdict.AFTER:
-        return comes_after(machine, job)
+        return comes_after(context, job)
     if veto.kind is Verdict.BACKOFF and veto.until is not None:
-        wait = lasting(veto.until - max(machine.now, now or 0))
+        wait = lasting(veto.until - max(context.now, now or 0))
         if job.kept is None:
             return f"a task of it failed and is tried again in {wait}"
-        return again_in(machine.families[job.job.family], job.index, wait)
-    if not any(node.connected for node in machine.nodes.values()):
+        return again_in(context.families[job.job.family], job.index, wait)
+    if not any(node.connected for node in context.nodes.values()):
         return "no executor is connected"
-    if not machine.core.cluster.usable_count:
-        busy_there = say_busy(machine.core.loads.busy(machine.core.loads.overloaded_nodes()))
-        return "; ".join(("no node takes tasks at the moment" + _first_closed(machine), *busy_there))
+    if not context.core.cluster.usable_count:
+        busy_there = say_busy(context.core.loads.busy(context.core.loads.overloaded_nodes()))
+        return "; ".join(("no node takes tasks at the moment" + _first_closed(context), *busy_there))
     return sentence(veto)
 
 
@@ -72,17 +68,17 @@ def lasting(left: int) -> str:
     return "".join(parts)
 
 
-def comes_after(machine: Machine, job: LiveJob | Family) -> str:
+def comes_after(context: Context, job: LiveJob | Family) -> str:
     """Return the reason of a job with open dependencies."""
     first, _ = job.unmet[0]
-    name = (machine.jobs.get(first) or machine.families[first]).job.name
+    name = (context.jobs.get(first) or context.families[first]).job.name
     more = f", and {len(job.unmet) - 1} more" if len(job.unmet) > 1 else ""
     return f"waiting for job {first}{f' ({name})' if name else ''}{more}"
 
 
-def _first_closed(machine: Machine) -> str:
+def _first_closed(context: Context) -> str:
     """What keeps tasks off the first node that is connected."""
-    for name, node in machine.nodes.items():
+    for name, node in context.nodes.items():
         if node.connected and node.why:
             return f"; {name}: {node.why}"
     return ""

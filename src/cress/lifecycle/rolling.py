@@ -8,19 +8,17 @@ version that never gets ready is proof against it: the last version that was rea
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from cress.lifecycle import jobs, kept, members
+from cress.lifecycle.context import Context
 from cress.lifecycle.family import Family, Kept, Version
 from cress.lifecycle.live import LiveJob
-from cress.lifecycle.standing import Stand, look, standing
+from cress.lifecycle.stand import Stand, Standing
+from cress.lifecycle.standing import look, standing
 from cress.model.family import Service
 from cress.model.job import Job
-
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
 
 # So many failures in a row before a task was ever ready are enough: it is the version, not chance.
 UNFIT_FAILURES = 3
@@ -32,7 +30,7 @@ _OLD = (Stand.IDLE, Stand.OLD, Stand.OLD_READY)
 def begin(family: Family) -> None:
     """It is to be otherwise from now on."""
     state = kept.state_of(family)
-    family.reason, state.failed, state.updating, state.gained = "", 0, True, []
+    family.reason, state.failed, state.updating, state.gained = "", 0, True, ()
 
 
 def is_alike(one: Job, other: Job) -> bool:
@@ -47,11 +45,11 @@ def _of_tasks(job: Job) -> Job:
     return msgspec.structs.replace(job, id=0, tasks=1, after=(), hold=False, user="", group="", plan=plan)
 
 
-def relabel(machine: Machine, family: Family, before: int) -> None:
+def relabel(context: Context, family: Family, before: int) -> None:
     """Its run has a new id and is alike the one ``before``: no new version, its members are of this one."""
     state, now = kept.state_of(family), family.template
     family.version -= 1
-    for member in members.of(machine, family):
+    for member in members.of(context, family):
         if member.template == before:
             member.template = now
             member.kept = kept.plan_of(family)
@@ -62,7 +60,7 @@ def relabel(machine: Machine, family: Family, before: int) -> None:
         state.good = Version(now, family.job)
 
 
-def unfit(machine: Machine, family: Family, member: LiveJob, why: str) -> None:
+def unfit(context: Context, family: Family, member: LiveJob, why: str) -> None:
     """A member of a version was never ready, which is proof against it if there was a better one."""
     state = kept.state_of(family)
     if member.template != family.template or member.ending:
@@ -72,66 +70,77 @@ def unfit(machine: Machine, family: Family, member: LiveJob, why: str) -> None:
     good, plan = state.good, kept.plan_of(family)
     assert isinstance(good.job.plan, type(plan))
     family.reason = f"version {family.version} was taken back, since task {member.index} of it {why}"
-    state.failed, state.updating, state.gained = family.template, True, []
+    state.failed, state.updating, state.gained = family.template, True, ()
     # How many there are and how they are looked after is no matter of versions.
     plan = msgspec.structs.replace(plan, checked=good.job.plan.checked, ready_after=good.job.plan.ready_after)
     family.job = msgspec.structs.replace(good.job, tasks=family.job.tasks, plan=plan, group=family.job.group)
     family.template, family.version = good.template, family.version + 1
-    machine.touched[family.job.id] = None
+    context.unsettled.touched[family.job.id] = None
 
 
-def advance(machine: Machine, family: Family, changed: Iterable[int]) -> None:
+def advance(context: Context, family: Family, changed: Iterable[int]) -> None:
     """Take the next members out of service for the update, as far as that may be; or see that it is done.
 
     ``changed`` are the indices of which something is new since the last time.
     """
     state, wanted = kept.state_of(family), family.job.tasks
-    look(machine, family, changed)
+    look(context, family, changed)
     if not state.updating:
         return
-    there = standing(machine, family)
+    there = standing(context, family)
     if state.parked or state.gained:
-        state.gained = [index for index in (*state.gained, *state.parked) if there.of.get(index) is Stand.DONE]
-    for places in (state.out, state.parked):
-        places[:] = [index for index in places if index < wanted and there.of.get(index) is not Stand.DONE]
+        ready = (*state.gained, *state.parked)
+        state.gained = tuple(index for index in ready if there.of.get(index) is Stand.DONE)
+    if state.out:
+        state.out = _not_done(state.out, there, wanted)
+    if state.parked:
+        state.parked = _not_done(state.parked, there, wanted)
     if len(there.lists[Stand.DONE]) == wanted:
         if wanted:
-            state.good, state.updating, state.gained = Version(family.template, family.job), False, []
+            state.good, state.updating, state.gained = Version(family.template, family.job), False, ()
         return
     if family.held:
         return
     for index in sorted((*state.out, *state.parked)):
         if there.of[index] in _OLD:
-            _replace(machine, family, index)
+            _replace(context, family, index)
     if isinstance(family.job.plan, Service):
-        _take_out(machine, family, family.job.plan, state)
+        _take_out(context, family, family.job.plan, state)
     elif not state.out:
-        _take_highest(machine, family, state)
+        _take_highest(context, family, state)
 
 
-def _replace(machine: Machine, family: Family, index: int) -> None:
-    jobs.cancel(machine, family.members[index], _REPLACED)
-    look(machine, family, (index,))
+def _not_done(indices: tuple[int, ...], there: Standing, wanted: int) -> tuple[int, ...]:
+    return tuple(index for index in indices if index < wanted and there.of.get(index) is not Stand.DONE)
 
 
-def _take_out(machine: Machine, family: Family, plan: Service, state: Kept) -> None:
+def _replace(context: Context, family: Family, index: int) -> None:
+    jobs.cancel(context, family.members[index], _REPLACED)
+    look(context, family, (index,))
+
+
+def _take_out(context: Context, family: Family, plan: Service, state: Kept) -> None:
     # Who was taken out and waits for a node, not only since this step, because one that waited before got its room, is no loss.
     waiting = 0
     if state.gained:
-        lives = (machine.jobs.get(family.members.get(index, 0)) for index in state.out)
-        waiting = sum(each is not None and _is_idle(state, each) and each.submitted != machine.utc for each in lives)
-    room = plan.max_unavailable - len(state.out) - len(_stumbling(machine, family, state))
+        lives = (context.jobs.get(family.members.get(index, 0)) for index in state.out)
+        waiting = sum(each is not None and _is_idle(state, each) and each.submitted != context.utc for each in lives)
+    room = plan.max_unavailable - len(state.out) - len(_stumbling(context, family, state))
     room += min(waiting, len(state.gained))
-    lists = standing(machine, family).lists
-    for index in list(lists[Stand.IDLE]):
+    lists = standing(context, family).lists
+    idle = list(lists[Stand.IDLE])
+    taken: list[int] = []
+    for index in idle:
         # It must not get the room that the update makes for the new version.
-        state.parked.append(index)
-        _replace(machine, family, index)
+        _replace(context, family, index)
     for left in (lists[Stand.OLD], lists[Stand.OLD_READY]):
-        while left and room > 0:
-            state.out.append(left[0])
-            room -= 1
-            _replace(machine, family, left[0])
+        while left and len(taken) < room:
+            taken.append(left[0])
+            _replace(context, family, left[0])
+    if idle:
+        state.parked = (*state.parked, *idle)
+    if taken:
+        state.out = (*state.out, *taken)
 
 
 def _is_idle(state: Kept, member: LiveJob) -> bool:
@@ -139,9 +148,9 @@ def _is_idle(state: Kept, member: LiveJob) -> bool:
     return not member.attempts and not state.failures.get(member.index)
 
 
-def _take_highest(machine: Machine, family: Family, state: Kept) -> None:
+def _take_highest(context: Context, family: Family, state: Kept) -> None:
     """The next index of a database, whether it has a member now or waits for its next life."""
-    lives = members.alive(machine, family)
+    lives = members.alive(context, family)
     for index in reversed(range(family.job.tasks)):
         member = lives.get(index)
         template = member.template if member is not None else state.ran.get(index, 0)
@@ -149,9 +158,9 @@ def _take_highest(machine: Machine, family: Family, state: Kept) -> None:
             # Above the next one all is new and ready, or the update waits.
             return
         if template not in (0, family.template):
-            state.out.append(index)
+            state.out = (*state.out, index)
             if member is not None:
-                jobs.cancel(machine, member.job.id, _REPLACED)
+                jobs.cancel(context, member.job.id, _REPLACED)
             return
 
 
@@ -159,21 +168,21 @@ def _is_done(family: Family, member: LiveJob | None) -> bool:
     return member is not None and member.template == family.template and kept.is_ready(member)
 
 
-def _stumbling(machine: Machine, family: Family, state: Kept) -> list[int]:
+def _stumbling(context: Context, family: Family, state: Kept) -> list[int]:
     """Members of the new version that were ready and failed since: more of them would be rash."""
-    found = standing(machine, family).lists[Stand.STUMBLING]
+    found = standing(context, family).lists[Stand.STUMBLING]
     return [index for index in found if index not in state.out] if found else []
 
 
-def why(machine: Machine, family: Family) -> str:
+def why(context: Context, family: Family) -> str:
     """What an update waits for; empty: there is none."""
     state = kept.state_of(family)
-    lives = members.of(machine, family)
+    lives = members.of(context, family)
     left = sum(1 for each in lives if each.template != family.template and each.index < family.job.tasks)
     if not left:
         return ""
     if family.held:
         return f"{left} tasks of the version before are not replaced, since it is held"
-    first = min((*state.out, *state.parked, *_stumbling(machine, family, state)), default=None)
+    first = min((*state.out, *state.parked, *_stumbling(context, family, state)), default=None)
     waits = f", it waits for task {first} to be ready" if first is not None else ""
     return f"an update is under way, {left} of {family.job.tasks} tasks are left{waits}"

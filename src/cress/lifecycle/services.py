@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from cress.lifecycle import jobs, kept, readiness, rolling, standing
+from cress.lifecycle.context import Context
 from cress.lifecycle.family import Family
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.members import timer_name
@@ -19,16 +18,13 @@ from cress.model.job import Job
 from cress.model.records import JobRecord
 from cress.model.times import SECOND
 
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
-
 # A timer may come so much (µs) before its moment: the machine hears of the clocks' difference only when it is larger.
 EARLY = SECOND
 
 _TOO_MANY = "fewer tasks are wanted"
 
 
-def check(machine: Machine, job: Job) -> None:
+def check(context: Context, job: Job) -> None:
     """Raise ``InputError`` if the plan makes no sense."""
     kept.check(job)
     plan = job.plan
@@ -44,65 +40,65 @@ def check(machine: Machine, job: Job) -> None:
             raise InputError(f"{tasks} tasks", hint="0 or more", field=f"timetable[{place}].tasks")
 
 
-def begin(machine: Machine, family: Family) -> None:
+def begin(context: Context, family: Family) -> None:
     """It was accepted, and nothing that it comes after is open."""
     kept.state_of(family)
-    _count(machine, family)
+    _count(context, family)
 
 
-def member_over(machine: Machine, family: Family, member: LiveJob, record: JobRecord) -> None:
+def member_over(context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
     """A member is over: too many, or of another version; what comes in its place is made by ``tend``."""
 
 
-def tend(machine: Machine, family: Family) -> None:
+def tend(context: Context, family: Family) -> None:
     """As many members as are wanted, no more; and on with an update."""
-    changed = standing.take(machine, family)
+    changed = standing.take(context, family)
     for index in reversed(changed):
         if index >= family.job.tasks and index in family.members:
-            jobs.cancel(machine, family.members[index], _TOO_MANY)
+            jobs.cancel(context, family.members[index], _TOO_MANY)
     for index in changed:
         if index < family.job.tasks and index not in family.members:
-            kept.make(machine, family, index)
+            kept.make(context, family, index)
             if index not in family.members:
-                standing.again(machine, family, index)
-    rolling.advance(machine, family, changed)
+                standing.again(context, family, index)
+    rolling.advance(context, family, changed)
 
 
-def due(machine: Machine, family: Family, kind: str, index: int) -> None:
+def due(context: Context, family: Family, kind: str, index: int) -> None:
     """The time of a timer has come."""
     if kind == COUNT:
-        _count(machine, family)
+        _count(context, family)
     else:
-        readiness.due(machine, family, kind, index)
+        readiness.due(context, family, kind, index)
 
 
-def updated(machine: Machine, family: Family, before: Job) -> None:
+def updated(context: Context, family: Family, before: Job) -> None:
     """It is to be otherwise from now on."""
     rolling.begin(family)
-    _count(machine, family)
+    _count(context, family)
 
 
-def wall_stepped(machine: Machine, family: Family) -> None:
+def wall_stepped(context: Context, family: Family) -> None:
     """The wall clock was set: the next moment of the timetable is due at another time, has passed, or is another one."""
-    if 0 < kept.state_of(family).moment <= machine.utc:
-        _count(machine, family)
-        machine.touched[family.job.id] = None
+    if 0 < kept.state_of(family).moment <= context.utc:
+        _count(context, family)
+        context.unsettled.touched[family.job.id] = None
     else:
-        _look_ahead(machine, family)
+        _look_ahead(context, family)
 
 
-def why(machine: Machine, family: Family, now: int) -> str:
+def why(context: Context, family: Family, now: int) -> str:
     """Why the first task waits; else what an update waits for."""
-    return kept.why(machine, family, now) or rolling.why(machine, family)
+    return kept.why(context, family, now) or rolling.why(context, family)
 
 
-def _count(machine: Machine, family: Family) -> None:
+def _count(context: Context, family: Family) -> None:
     """The count that the timetable says for this moment, if it says any."""
     plan = family.job.plan
     assert isinstance(plan, Service)
     state = kept.state_of(family)
-    at = machine.utc + 1
-    if 0 < state.moment <= machine.utc + EARLY:
+    at = context.utc + 1
+    if 0 < state.moment <= context.utc + EARLY:
         at = max(at, state.moment + 1)
     past = [(last_before(expression, plan.zone, at), tasks) for expression, tasks in plan.timetable]
     latest = max((moment for moment, _ in past if moment is not None), default=None)
@@ -110,17 +106,17 @@ def _count(machine: Machine, family: Family) -> None:
         # Of two for one moment the one that stands last counts.
         tasks = [tasks for moment, tasks in past if moment == latest][-1]
         family.job = msgspec.structs.replace(family.job, tasks=tasks)
-    _look_ahead(machine, family, at - 1)
+    _look_ahead(context, family, at - 1)
 
 
-def _look_ahead(machine: Machine, family: Family, after: int | None = None) -> None:
+def _look_ahead(context: Context, family: Family, after: int | None = None) -> None:
     """Wait for the next moment of the timetable."""
     plan, state, name = family.job.plan, kept.state_of(family), timer_name(family)
     assert isinstance(plan, Service)
-    after = machine.utc if after is None else after
+    after = context.utc if after is None else after
     moments = [next_after(expression, plan.zone, after) for expression, _ in plan.timetable]
     state.moment = min((each for each in moments if each is not None), default=0)
     if state.moment:
-        machine.timers.set(COUNT, name, machine.now + max(0, state.moment - machine.utc))
+        context.timers.set(COUNT, name, context.now + max(0, state.moment - context.utc))
     else:
-        machine.timers.drop(COUNT, name)
+        context.timers.drop(COUNT, name)

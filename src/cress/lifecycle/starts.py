@@ -9,90 +9,87 @@ the node says that it is its own lack of room, on a disk for one, no job is blam
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cress.lifecycle import cordons
+from cress.lifecycle.context import Context
 from cress.lifecycle.family import Kept
 from cress.lifecycle.jobs import fail
 from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.lifecycle.outcomes import backoff
 from cress.lifecycle.timers import REST
 
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
 
-
-def elsewhere(machine: Machine, attempt: LiveAttempt) -> bool:
+def elsewhere(context: Context, attempt: LiveAttempt) -> bool:
     """Whether another node than that of the attempt takes tasks."""
-    return any(name != attempt.node and not node.closed for name, node in machine.nodes.items())
+    return any(name != attempt.node and not node.closed for name, node in context.nodes.items())
 
 
-def succeeded(machine: Machine, attempt: LiveAttempt, job: LiveJob) -> None:
+def succeeded(context: Context, attempt: LiveAttempt, job: LiveJob) -> None:
     """A program runs: its job is not to blame for failures before, nor is its node; but the others are."""
     job.unstarted.pop(attempt.task, None)
-    node = machine.nodes[attempt.node]
+    node = context.nodes[attempt.node]
     if node.failures or node.rests:
-        cordons.forgive(machine, node)
-        cordons.tell(machine, attempt.node)
+        cordons.forgive(context, node)
+        cordons.tell(context, attempt.node)
     for name in job.suspects:
         if name != attempt.node:
-            _blame(machine, name, job)
-    job.suspects.clear()
+            _blame(context, name, job)
+    if job.suspects:
+        job.suspects = ()
 
 
-def failed(machine: Machine, attempt: LiveAttempt, job: LiveJob, error: str, *, again: bool) -> None:
+def failed(context: Context, attempt: LiveAttempt, job: LiveJob, error: str, *, again: bool) -> None:
     """The program of an attempt could not be started; whether its task is tried ``again``."""
-    if job.kept is not None and (not again or _given_up(machine, job) or not elsewhere(machine, attempt)):
+    if job.kept is not None and (not again or _given_up(context, job) or not elsewhere(context, attempt)):
         # It is tried for ever: what starts on none of so many nodes must not keep all others off them for ever.
         return
     if again:
         if attempt.node not in job.suspects:
-            job.suspects.append(attempt.node)
-        _rest(machine, attempt.node, f"it rests for a moment, since a program could not be started: {error}")
-        cordons.tell(machine, attempt.node)
+            job.suspects = (*job.suspects, attempt.node)
+        _rest(context, attempt.node, f"it rests for a moment, since a program could not be started: {error}")
+        cordons.tell(context, attempt.node)
     reason = f"a program of it could not be started: {error or 'nobody said why'}"
     if not again:
         job.reason = reason
     if job.started or job.kept is not None:
         return
     job.start_failures += 1
-    if job.start_failures >= machine.core.options.start_failures:
-        fail(machine, job, reason)
+    if job.start_failures >= context.core.options.start_failures:
+        fail(context, job, reason)
 
 
-def _given_up(machine: Machine, job: LiveJob) -> bool:
+def _given_up(context: Context, job: LiveJob) -> bool:
     """Whether a task of a service could not be started so often that it is its own fault."""
-    state = machine.families[job.job.family].state
-    return isinstance(state, Kept) and state.failures.get(job.index, 0) > machine.core.options.start_tries
+    state = context.families[job.job.family].state
+    return isinstance(state, Kept) and state.failures.get(job.index, 0) > context.core.options.start_tries
 
 
-def _blame(machine: Machine, name: str, job: LiveJob) -> None:
+def _blame(context: Context, name: str, job: LiveJob) -> None:
     """A program that could not be started on this node runs on another one."""
-    node = machine.nodes.get(name)
+    node = context.nodes.get(name)
     if node is None:
         return
     node.failures += 1
     if job.job.id not in node.failed_jobs and len(node.failed_jobs) < 2:
-        node.failed_jobs.append(job.job.id)
-    if node.failures >= machine.core.options.start_failures and len(node.failed_jobs) > 1:
+        node.failed_jobs = (*node.failed_jobs, job.job.id)
+    if node.failures >= context.core.options.start_failures and len(node.failed_jobs) > 1:
         node.rest = (
             f"{node.failures} programs that could not be started here ran elsewhere, the last one of job {job.job.id}"
         )
-        machine.timers.drop(REST, name)
-        cordons.tell(machine, name)
+        context.timers.drop(REST, name)
+        cordons.tell(context, name)
 
 
-def no_room(machine: Machine, attempt: LiveAttempt, error: str) -> None:
+def no_room(context: Context, attempt: LiveAttempt, error: str) -> None:
     """A node had no room for an attempt: it rests, longer each time, and is never closed for that."""
-    _rest(machine, attempt.node, f"it rests for a moment, since it could not start a program: {error}")
-    cordons.tell(machine, attempt.node)
+    _rest(context, attempt.node, f"it rests for a moment, since it could not start a program: {error}")
+    cordons.tell(context, attempt.node)
 
 
-def _rest(machine: Machine, name: str, why: str) -> None:
+def _rest(context: Context, name: str, why: str) -> None:
     # What was placed here before the rest and fails too makes the rest no longer.
-    node, options = machine.nodes[name], machine.core.options
+    node, options = context.nodes[name], context.core.options
     if not node.rest:
         node.rest = why
         first = 2 * options.start_backoff
-        machine.timers.set(REST, name, machine.now + backoff(first, node.rests, max(first, options.start_rest_most)))
+        context.timers.set(REST, name, context.now + backoff(first, node.rests, max(first, options.start_rest_most)))
         node.rests += 1

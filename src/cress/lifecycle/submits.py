@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -16,10 +15,12 @@ from cress.core.placing.constraints import constraints_of, lasting_wants
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.submitted_constraints import key_for
 from cress.lifecycle import dependencies, families
+from cress.lifecycle.context import Context
 from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Submit
 from cress.lifecycle.jobs import cancel
 from cress.lifecycle.live import LiveJob
+from cress.lifecycle.tables.answers import Answer
 from cress.model.devices import WHOLE
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import JobSubmitted
@@ -32,54 +33,42 @@ from cress.model.resources import DISK_DIMENSIONS, Measure
 from cress.model.times import DAY
 from cress.model.units import format_amount, one_of
 
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
-
 # A client that has not asked again for so long has its answer.
 REMEMBERED = DAY
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """What a submit with a key was answered, and when (the machine's clock)."""
-
-    digest: str
-    ids: tuple[int, ...]
-    at: int
-
-
-def submit(machine: Machine, request: Submit) -> tuple[int, ...]:
+def submit(context: Context, request: Submit) -> tuple[int, ...]:
     """Accept jobs, together or not at all; their ids. The same request again gets the same answer."""
     if request.key:
-        known = _remembered(machine, request)
+        known = _remembered(context, request)
         if known is not None:
-            machine.out.repeated.add(len(machine.out.replies))
+            context.out.repeated.add(len(context.out.replies))
             return known.ids
-    states = states_of(machine, request.jobs, request.known)
-    check(machine, request.jobs, states)
-    first = machine.next_job
+    states = states_of(context, request.jobs, request.known)
+    check(context, request.jobs, states)
+    first = context.take_id(len(request.jobs))
     ids = tuple(range(first, first + len(request.jobs)))
-    machine.next_job = first + len(ids)
     begun = [
-        _enter(machine, msgspec.structs.replace(job, id=number), first, states)
+        _enter(context, msgspec.structs.replace(job, id=number), first, states)
         for number, job in zip(ids, inherited(request.jobs), strict=True)
     ]
     lives = [live for live in begun if isinstance(live, LiveJob)]
-    machine.observe(*(JobSubmitted(live.job, dependencies.behind(live)) for live in lives))
+    context.observe(*(JobSubmitted(live.job, dependencies.behind(live)) for live in lives))
     for each in begun:
         if isinstance(each, Family):
             if each.reason:
-                families.cancel(machine, each, each.reason)
+                families.cancel(context, each, each.reason)
             elif not each.unmet:
-                families.begin(machine, each)
+                families.begin(context, each)
     for live in lives:
         if live.reason:
-            cancel(machine, live.job.id, live.reason)
+            cancel(context, live.job.id, live.reason)
     if request.key:
-        machine.answers[request.key] = Answer(request.digest, ids, machine.now)
+        context.answers[request.key] = Answer(request.digest, ids, context.now)
     return ids
 
 
-def _enter(machine: Machine, job: Job, first: int, states: Mapping[int, JobState]) -> LiveJob | Family:
+def _enter(context: Context, job: Job, first: int, states: Mapping[int, JobState]) -> LiveJob | Family:
     """One of the jobs that are accepted; the first one has the id ``first``."""
     number = job.id
     after = tuple((each if each > 0 else first - each - 1, condition) for each, condition in job.after)
@@ -87,16 +76,16 @@ def _enter(machine: Machine, job: Job, first: int, states: Mapping[int, JobState
     job = msgspec.structs.replace(job, after=after, family=family)
     by = job.user if job.hold else ""
     if job.plan is not None:
-        entered = Family(job=job, submitted=machine.utc, template=number, held=job.hold, held_by=by)
-        dependencies.enter(machine, entered, states)
-        families.enter(machine, entered)
+        entered = Family(job=job, submitted=context.utc, template=number, held=job.hold, held_by=by)
+        dependencies.enter(context, entered, states)
+        families.enter(context, entered)
         return entered
-    live = LiveJob(job=job, submitted=machine.utc, held=job.hold, held_by=by)
+    live = LiveJob(job=job, submitted=context.utc, held=job.hold, held_by=by)
     if family:
-        live.index = len(machine.families[family].members)
-        machine.families[family].members[live.index] = number
-    dependencies.enter(machine, live, states)
-    machine.jobs[number] = live
+        live.index = len(context.families[family].members)
+        context.families[family].members[live.index] = number
+    dependencies.enter(context, live, states)
+    context.jobs[number] = live
     return live
 
 
@@ -113,11 +102,11 @@ def inherited(jobs: Sequence[Job]) -> list[Job]:
     return found
 
 
-def _remembered(machine: Machine, request: Submit) -> Answer | None:
+def _remembered(context: Context, request: Submit) -> Answer | None:
     """The answer to an earlier submit with the key of this one."""
-    answers = machine.answers
+    answers = context.answers
     for key in list(answers):
-        if answers[key].at + REMEMBERED > machine.now:
+        if answers[key].at + REMEMBERED > context.now:
             break
         del answers[key]
     known = answers.get(request.key)
@@ -126,27 +115,27 @@ def _remembered(machine: Machine, request: Submit) -> Answer | None:
     return known
 
 
-def states_of(machine: Machine, jobs: Iterable[Job], known: Iterable[tuple[int, JobState]]) -> dict[int, JobState]:
+def states_of(context: Context, jobs: Iterable[Job], known: Iterable[tuple[int, JobState]]) -> dict[int, JobState]:
     """The states of jobs that are over and that these come after: what the shell knows, and what ended a moment ago."""
     states = dict(known)
     for job in jobs:
         for number, _ in job.after:
-            if number in machine.ended:
-                states[number], _ = machine.ended[number]
+            if number in context.ended:
+                states[number], _ = context.ended[number]
     return states
 
 
-def check(machine: Machine, jobs: Sequence[Job], known: Mapping[int, JobState]) -> None:
+def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) -> None:
     """Raise ``InputError`` if one of these jobs makes no sense, ``NotAccepted`` if it may not or can never run."""
     names: set[tuple[str, str]] = set()
     for number, job in enumerate(jobs):
         try:
-            check_job(machine, job)
+            check_job(context, job)
             _check_family(jobs, number, names)
         except InputError as error:
             raise below(error, f"jobs[{number}]") if len(jobs) > 1 else error from None
-    dependencies.check(machine, inherited(jobs), known)
-    relations = machine.core.relations.dependencies
+    dependencies.check(context, inherited(jobs), known)
+    relations = context.core.relations.dependencies
     relations.check(
         relation_of(job, constraints_of(job), job.group or DEFAULT_GROUP)
         for job in jobs
@@ -172,9 +161,9 @@ def _check_family(jobs: Sequence[Job], place: int, names: set[tuple[str, str]]) 
         names.add(key)
 
 
-def check_job(machine: Machine, job: Job) -> None:
+def check_job(context: Context, job: Job) -> None:
     """Raise ``InputError`` if a job makes no sense, ``NotAccepted`` if it may not or can never run."""
-    core = machine.core
+    core = context.core
     check_amounts(job, core.dimensions)
     check_licences(core, job)
     name = job.group or DEFAULT_GROUP
@@ -184,17 +173,17 @@ def check_job(machine: Machine, job: Job) -> None:
     if not groups[name].spec.admits(job.user):
         allowed = ", ".join(groups[name].spec.users)
         raise NotAccepted(f"{job.user} may not submit to group {name}", hint=f"its users: {allowed}", field="group")
-    families.check(machine, job)
-    if machine.nodes and not isinstance(job.plan, Dag) and core.never_fits(job):
-        raise _never(machine, job)
+    families.check(context, job)
+    if context.nodes and not isinstance(job.plan, Dag) and core.never_fits(job):
+        raise _never(context, job)
 
 
-def _by_devices(machine: Machine, job: Job) -> tuple[str, str] | None:
+def _by_devices(context: Context, job: Job) -> tuple[str, str] | None:
     """Why no node could ever hold the task although one offers the amounts: it asks of devices what none can give."""
-    dimensions = machine.core.dimensions
+    dimensions = context.core.dimensions
     large = [
         node.node
-        for node in machine.nodes.values()
+        for node in context.nodes.values()
         if all(amount <= there for amount, there in zip(job.request, node.node.capacity, strict=True))
     ]
     if not large:
@@ -213,15 +202,15 @@ def _by_devices(machine: Machine, job: Job) -> tuple[str, str] | None:
     return None
 
 
-def _never(machine: Machine, job: Job) -> NotAccepted:
+def _never(context: Context, job: Job) -> NotAccepted:
     """Why no node that is there could ever hold a task of the job, or not all of them its gang."""
-    core, wants = machine.core, lasting_wants(job)
+    core, wants = context.core, lasting_wants(job)
     hint, field = "see `cress nodes` for what the nodes offer", "resource"
     if not core.fit.ever_fits(job.request):
         what = "one task is larger than every node"
-        if by_devices := _by_devices(machine, job):
+        if by_devices := _by_devices(context, job):
             what, hint = by_devices
-    elif few := machine.core.relations.licences.never(wants.licences):
+    elif few := context.core.relations.licences.never(wants.licences):
         what, field = too_few(few, never=True), "licences"
         hint = "see `cress licences` for how many there are"
     elif core.fit.ever_fits(job.request, wants):
@@ -233,7 +222,7 @@ def _never(machine: Machine, job: Job) -> NotAccepted:
         texts = [text for text, _ in core.matching.never(wants, np.array(there, np.int64))]
         what = f"no node that is large enough could ever satisfy {' and '.join(texts)}"
         clauses = [each for each in wants.hard if str(each) in texts]
-        missing = missing_in(machine.core, clauses, job.group or DEFAULT_GROUP)
+        missing = missing_in(context.core, clauses, job.group or DEFAULT_GROUP)
         hint = "; ".join(map(say, missing)) or "`cress nodes --where EXPR` shows which nodes satisfy what"
         field = key_for(clauses) if len(clauses) == len(texts) else "requirement"
     return NotAccepted(what, hint=hint, field=field)

@@ -9,7 +9,6 @@ one term they may differ by twice the margin.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from cress.model.options import Options
 
@@ -21,9 +20,9 @@ class Terms:
     ``lost_at`` is when the tasks of a node that is away are lost.
     """
 
-    def __init__(self) -> None:
-        self.granted: dict[str, int] = {}
-        self.lost_at: dict[str, int] = {}
+    def __init__(self, granted: dict[str, int] | None = None, lost_at: dict[str, int] | None = None) -> None:
+        self.granted = {} if granted is None else granted
+        self.lost_at = {} if lost_at is None else lost_at
 
     def restarted(self, names: Iterable[str], now: int, before: Options, options: Options) -> None:
         """Nobody knows what was granted to these: at most a term, by the options that held until now."""
@@ -57,14 +56,3 @@ class Terms:
     def next(self) -> int | None:
         """When ``run_out`` has a name next."""
         return min(self.lost_at.values(), default=None)
-
-    def export(self) -> dict[str, Any]:
-        """What ``restore`` makes the same of."""
-        return {"granted": self.granted, "lost_at": self.lost_at}
-
-    @classmethod
-    def restore(cls, state: dict[str, Any]) -> Terms:
-        """The terms that ``export`` wrote."""
-        terms = cls()
-        terms.granted, terms.lost_at = state["granted"], state["lost_at"]
-        return terms

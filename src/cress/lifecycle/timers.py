@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
@@ -24,8 +23,8 @@ OF_FAMILIES, OF_TASKS = (COUNT, MOMENT), (READY, UNFIT, AGAIN, MOVE)
 class Timers:
     """At most one time (µs, the machine's clock) for each key."""
 
-    def __init__(self, times: Iterable[tuple[str, str, int]] = ()) -> None:
-        self.times: dict[Key, int] = {(kind, name): time for kind, name, time in times}
+    def __init__(self, times: dict[Key, int] | None = None) -> None:
+        self.times = {} if times is None else times
         # Every time of ``times``, and some that do not hold any more: these are dropped when they come to its top.
         self._order: list[tuple[int, Key]] = [(time, key) for key, time in self.times.items()]
         heapify(self._order)
@@ -64,7 +63,3 @@ class Timers:
             del self.times[key]
             due.append(key)
         return due
-
-    def export(self) -> list[tuple[str, str, int]]:
-        """What ``Timers`` makes the same of."""
-        return [(*key, time) for key, time in self.times.items()]

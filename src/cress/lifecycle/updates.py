@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from cress.lifecycle import rolling, submits
+from cress.lifecycle.context import Context
 from cress.lifecycle.families import kind_of
 from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Scale, Update
@@ -14,13 +13,10 @@ from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Cron, Dag, Database, Service
 from cress.model.group import DEFAULT_GROUP
 
-if TYPE_CHECKING:
-    from cress.lifecycle.machine import Machine
 
-
-def scale(machine: Machine, word: Scale) -> None:
+def scale(context: Context, word: Scale) -> None:
     """A service or database is to have so many tasks."""
-    family = _alive(machine, word.job)
+    family = _alive(context, word.job)
     if not isinstance(family.job.plan, (Service, Database)):
         raise NotAccepted(
             f"job {word.job} is a {family.job.type.value}{' job' * isinstance(family.job.plan, Cron)}, which has no task count to change",
@@ -29,12 +25,12 @@ def scale(machine: Machine, word: Scale) -> None:
     if word.tasks < 0:
         raise InputError(f"{word.tasks} tasks", hint="0 or more", field="tasks")
     family.job = msgspec.structs.replace(family.job, tasks=word.tasks)
-    machine.touched[word.job] = None
+    context.unsettled.touched[word.job] = None
 
 
-def update(machine: Machine, word: Update) -> tuple[int, ...]:
+def update(context: Context, word: Update) -> tuple[int, ...]:
     """A family is to be as a job says from now on; the id of its new run."""
-    family = _alive(machine, word.job)
+    family = _alive(context, word.job)
     before, old = family.job, family.template
     # What runs as before belongs to whom it did; what another user wants to run is his own.
     user = before.user if word.same_as == old else word.spec.user or before.user
@@ -52,27 +48,26 @@ def update(machine: Machine, word: Update) -> tuple[int, ...]:
             hint="another job for another name",
             field="name",
         )
-    submits.check_job(machine, spec)
-    number = machine.next_job
-    machine.next_job += 1
+    submits.check_job(context, spec)
+    number = context.take_id()
     family.job = msgspec.structs.replace(spec, after=before.after, hold=before.hold)
     family.template, family.version = number, family.version + 1
-    kind_of(family).updated(machine, family, before)
+    kind_of(family).updated(context, family, before)
     if word.same_as == old and isinstance(spec.plan, (Service, Database)) and rolling.is_alike(before, spec):
-        rolling.relabel(machine, family, old)
-    machine.touched[word.job] = None
+        rolling.relabel(context, family, old)
+    context.unsettled.touched[word.job] = None
     return (number,)
 
 
-def _alive(machine: Machine, number: int) -> Family:
-    family = machine.families.get(number)
+def _alive(context: Context, number: int) -> Family:
+    family = context.families.get(number)
     if family is None:
-        if number in machine.jobs:
+        if number in context.jobs:
             raise NotAccepted(
-                f"job {number} is a {machine.jobs[number].job.type.value} job",
+                f"job {number} is a {context.jobs[number].job.type.value} job",
                 hint="services, databases and cron jobs can be changed",
             )
-        if not 0 < number < machine.next_job:
+        if not 0 < number < context.next_job:
             raise InputError(f"there is no job {number}", hint="see `cress jobs`")
         raise NotAccepted(f"job {number} is over", hint="only what is alive can be changed")
     if family.cancelling:

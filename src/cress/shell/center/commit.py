@@ -13,9 +13,10 @@ import msgspec
 
 from cress.lifecycle.effects import Step
 from cress.lifecycle.family import Family
-from cress.lifecycle.inputs import Input, Record, Update, encode_record
+from cress.lifecycle.inputs import Input, Update
 from cress.lifecycle.live import LiveJob
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.record import encode_record, record_of
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.run import Run
 from cress.model.times import SECOND
@@ -229,7 +230,7 @@ class CommitLoop:
         before = Before(self.machine, inputs, now)
         step = self._step(now, utc, inputs)
         runs, templates = new_runs([(call.input, call.runs) for call in calls], step)
-        record = encode_record(Record(now, utc, inputs))
+        record = encode_record(record_of(now, utc, inputs, step.facts))
         self._round = _Round(calls, inputs, step, before, runs, len(record))
         self.uncommitted = Uncommitted(step)
         self.runs.uncommitted = {run.job: run for run in runs}

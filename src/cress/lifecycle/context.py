@@ -1,0 +1,135 @@
+"""What handlers work with: the tables, the scheduler, and what the step under way has come to so far."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from cress.core.scheduler import Scheduler
+from cress.lifecycle.effects import Step
+from cress.lifecycle.facts import CoreFact
+from cress.lifecycle.family import Family, key_of, needs_name
+from cress.lifecycle.live import LiveAttempt, LiveJob
+from cress.lifecycle.stand import Standing
+from cress.lifecycle.tables.tables import General, Tables
+from cress.lifecycle.terms import Terms
+from cress.lifecycle.timers import Timers
+from cress.model.events import Event
+from cress.model.records import JobRecord, JobState
+
+
+class Unsettled(msgspec.Struct):
+    """What happened in a step and was not followed up yet.
+
+    ``over`` are jobs that ended and that those behind them have not heard of; ``gone`` members of families that ended;
+    ``touched`` families of which something changed.
+    """
+
+    over: deque[tuple[int, JobState]] = msgspec.field(default_factory=deque)
+    gone: deque[tuple[LiveJob, JobRecord]] = msgspec.field(default_factory=deque)
+    touched: dict[int, None] = {}
+
+
+class Context:
+    """The tables, the scheduler, the effects of the step under way, and indices that follow from the tables.
+
+    Times: ``now`` is the shell's clock, which never goes back; ``utc`` the wall clock, only shown and handed to quota
+    timetables; both in microseconds. Indices: ``attempts_on`` by node; ``behind`` the jobs that come after a job that is
+    alive; ``named`` the families that are alive by group and name; ``standings`` the state of the tasks of services.
+    """
+
+    def __init__(self, tables: Tables, core: Scheduler) -> None:
+        self.tables = tables
+        self.core = core
+        self.now = 0
+        self.utc = 0
+        # Whether deciding was cut short.
+        self.more = False
+        self.out = Step()
+        self.unsettled = Unsettled()
+        # What the scheduler was told and decided in this step.
+        self.told: list[CoreFact] = []
+        self.jobs = tables.jobs
+        self.families = tables.families
+        self.attempts = tables.attempts
+        self.nodes = tables.nodes
+        self.answers = tables.answers
+        self.ended = tables.ended
+        self.terms = Terms(tables.granted, tables.lost_at)
+        self.timers = Timers(tables.timers)
+        self.attempts_on: dict[str, dict[int, LiveAttempt]] = {}
+        self.behind: dict[int, list[int]] = {}
+        self.named: dict[tuple[str, str], int] = {}
+        self.standings: dict[int, Standing] = {}
+
+    @property
+    def general(self) -> General:
+        """The row of what there is one of."""
+        return self.tables.general[0]
+
+    @property
+    def next_job(self) -> int:
+        """The id of the next job."""
+        return self.general.next_job
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the center that is in charge."""
+        return self.general.epoch
+
+    @property
+    def neighbours(self) -> tuple[tuple[str, str], ...]:
+        """The pairs of racks that are neighbours."""
+        return self.general.neighbours
+
+    def take_id(self, count: int = 1) -> int:
+        """Return the first of so many new ids of jobs."""
+        first = self.general.next_job
+        self.general.next_job = first + count
+        return first
+
+    def observe(self, *events: Event) -> None:
+        """Tell the scheduler what happened."""
+        self.core.observe(self.now, events)
+        self.told += events
+
+    # --- indices ---------------------------------------------------------------------------------------------
+
+    def link(self, attempt: LiveAttempt) -> None:
+        """Enter an attempt in the indices by job and by node."""
+        self.jobs[attempt.job].attempts[attempt.id] = attempt
+        self.attempts_on.setdefault(attempt.node, {})[attempt.id] = attempt
+
+    def remove(self, attempt: LiveAttempt) -> None:
+        """Remove an attempt that ended from its table and the indices."""
+        del self.attempts[attempt.id]
+        del self.jobs[attempt.job].attempts[attempt.id]
+        there = self.attempts_on[attempt.node]
+        del there[attempt.id]
+        if not there:
+            del self.attempts_on[attempt.node]
+
+    def on_node(self, name: str) -> list[LiveAttempt]:
+        """Return the attempts on a node, in their order."""
+        return list(self.attempts_on.get(name, {}).values())
+
+    def rebuild(self) -> None:
+        """Make the indices from the tables."""
+        for job in self.jobs.values():
+            job.attempts.clear()
+        for attempt in self.attempts.values():
+            self.link(attempt)
+        waiting: list[LiveJob | Family] = [*self.jobs.values(), *self.families.values()]
+        for each in sorted(waiting, key=lambda each: each.job.id):
+            for first, _ in each.unmet:
+                self.behind.setdefault(first, []).append(each.job.id)
+        self.named = self.by_name()
+
+    def by_name(self) -> dict[tuple[str, str], int]:
+        """Return the ids of services, databases and cron jobs that are alive, by group and name, where they have one."""
+        return {
+            key_of(family.job): number
+            for number, family in self.families.items()
+            if needs_name(family.job) and not family.cancelling
+        }

@@ -1,0 +1,146 @@
+"""Facts of a step: what the scheduler was told and decided, in order, and what was written in the tables.
+
+They are stored in few bytes: a fact of the scheduler is a list of its name and its fields, without those at the end that
+are as they are by default; starts of tasks of one job that follow each other are one entry, by columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeAlias, get_args
+
+import msgspec
+
+from cress.lifecycle.tables.changes import RowChanges
+from cress.model.decisions import Decision, Start
+from cress.model.events import Event, JobSubmitted, NodeAdded, NodeChanged
+from cress.model.options import Options
+
+
+class Configured(msgspec.Struct, frozen=True, tag=True):
+    """The scheduler goes on from where it is, with other options."""
+
+    options: Options
+
+
+CoreFact: TypeAlias = Event | Decision | Configured
+
+
+class Facts(msgspec.Struct):
+    """All that a step came to: facts of the scheduler, then row changes."""
+
+    core: list[CoreFact] = []
+    rows: RowChanges = {}
+
+
+_KINDS: dict[str, type[msgspec.Struct]] = {
+    each.__name__: each for each in (*get_args(Event), *get_args(Decision), Configured)
+}
+_STARTS = "Starts"
+_START_FIELDS = frozenset(("attempt", "job", "task", "node"))
+
+
+def told_of(facts: Iterable[CoreFact]) -> dict[str, dict[Any, Any]]:
+    """Return what the scheduler was told last of jobs and nodes, by table and key."""
+    jobs: dict[Any, Any] = {}
+    nodes: dict[Any, Any] = {}
+    for fact in facts:
+        if isinstance(fact, JobSubmitted):
+            jobs[fact.job.id] = fact.job
+        elif isinstance(fact, NodeAdded | NodeChanged):
+            nodes[fact.node.name] = fact.node
+    return {"jobs": jobs, "nodes": nodes}
+
+
+class UnknownFactError(ValueError):
+    """A fact that only a newer release knows."""
+
+
+def packed(facts: Iterable[CoreFact]) -> list[Any]:
+    """Return facts of the scheduler as they are stored."""
+    entries: list[Any] = []
+    run: list[Start] = []
+    for fact in facts:
+        if isinstance(fact, Start) and _is_plain(fact):
+            if run and (fact.job, fact.attempt) != (run[-1].job, run[-1].attempt + 1):
+                entries.append(_packed_starts(run))
+                run = []
+            run.append(fact)
+            continue
+        if run:
+            entries.append(_packed_starts(run))
+            run = []
+        entries.append(packed_struct(fact))
+    if run:
+        entries.append(_packed_starts(run))
+    return entries
+
+
+def unpacked(entries: Sequence[Any]) -> Iterator[CoreFact]:
+    """Yield the facts that were stored; raises ``UnknownFactError``, and ``msgspec.ValidationError`` for bad ones."""
+    for name, *values in entries:
+        if name == _STARTS:
+            yield from _unpacked_starts(*values)
+            continue
+        yield unpacked_struct(_KINDS, (name, *values))
+
+
+def unpacked_struct(kinds: Mapping[str, type[msgspec.Struct]], entry: Sequence[Any]) -> Any:
+    """Return the struct that ``packed_struct`` made an entry of; raises ``UnknownFactError``."""
+    name, *values = entry
+    kind = kinds.get(name)
+    if kind is None:
+        raise UnknownFactError(f"a fact {name!r} is unknown to this release: start the newer one that wrote it")
+    return msgspec.convert(dict(zip(kind.__struct_fields__, values, strict=False)), kind)
+
+
+def packed_struct(fact: msgspec.Struct) -> list[Any]:
+    """Return the name of a struct and its fields, without those at the end that are as they are by default."""
+    kind = type(fact)
+    values = [getattr(fact, name) for name in kind.__struct_fields__]
+    for default in _defaults_from_the_end(kind):
+        if values[-1] != default:
+            break
+        values.pop()
+    return [kind.__name__, *values]
+
+
+@cache
+def _defaults_from_the_end(kind: type[msgspec.Struct]) -> tuple[Any, ...]:
+    return tuple(reversed(kind.__struct_defaults__))
+
+
+def _is_plain(start: Start) -> bool:
+    return all(getattr(start, name) == default for name, default in _more_of_start())
+
+
+@cache
+def _more_of_start() -> tuple[tuple[str, Any], ...]:
+    """Return the fields of a start that most do not need, with their defaults."""
+    fields = msgspec.structs.fields(Start)
+    return tuple((each.name, each.default) for each in fields if each.name not in _START_FIELDS)
+
+
+def _packed_starts(run: list[Start]) -> list[Any]:
+    if len(run) == 1:
+        return packed_struct(run[0])
+    first = run[0]
+    tasks: int | list[int] = first.task
+    if any(start.task != first.task + i for i, start in enumerate(run)):
+        tasks = [start.task for start in run]
+    names = {start.node: 0 for start in run}
+    names = {name: i for i, name in enumerate(names)}
+    places: int | bytes | list[int] = len(run)
+    if len(names) > 1:
+        indices = [names[start.node] for start in run]
+        places = bytes(indices) if len(names) <= 256 else indices
+    return [_STARTS, first.attempt, first.job, tasks, list(names), places]
+
+
+def _unpacked_starts(
+    attempt: int, job: int, tasks: int | list[int], names: list[str], places: int | bytes | list[int]
+) -> Iterator[Start]:
+    indices = [0] * places if isinstance(places, int) else places
+    for i, index in enumerate(indices):
+        yield Start(attempt + i, job, tasks + i if isinstance(tasks, int) else tasks[i], names[index])

@@ -1,0 +1,115 @@
+"""Records: one step each, as it is stored in the log: what came in, and the facts that it led to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import msgspec
+
+from cress.lifecycle.facts import Facts, packed, packed_struct, unpacked, unpacked_struct
+from cress.lifecycle.inputs import Input, Reported
+from cress.lifecycle.tables.changes import TableChanges
+from cress.model.reports import Report
+
+# A newer minor version may add fields and tables, which an older release passes over.
+MAJOR, MINOR = 6, 0
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One step: the shell's clock and the wall clock in microseconds, the inputs as bytes (``inputs_of``), the facts."""
+
+    version: tuple[int, int]
+    now: int
+    utc: int
+    inputs: msgspec.Raw
+    facts: Facts
+
+
+class _Reports(msgspec.Struct, frozen=True, tag="Reports"):
+    """What an executor said about attempts, in few bytes: each report is a list, as facts are."""
+
+    node: str
+    reports: list[Any]
+
+
+class _Stored5(msgspec.Struct, frozen=True, array_like=True):
+    now: int
+    utc: int
+    inputs: msgspec.Raw
+
+
+class _Stored(msgspec.Struct, frozen=True, array_like=True):
+    """A record as it is written; what a newer minor version adds stands behind these."""
+
+    version: tuple[int, int]
+    now: int
+    utc: int
+    inputs: msgspec.Raw
+    core: list[Any]
+    rows: dict[str, TableChanges]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Stored).decode
+_decode_first = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_decode_inputs = msgspec.msgpack.Decoder(tuple[Input | _Reports, ...]).decode
+_REPORTS = {each.__name__: each for each in get_args(Report)}
+_decode_5 = msgspec.msgpack.Decoder(_Stored5).decode
+
+
+def record_of(now: int, utc: int, inputs: Sequence[Input], facts: Facts) -> Record:
+    """Return the record of a step."""
+    stored = [
+        _Reports(each.node, [packed_struct(report) for report in each.reports]) if isinstance(each, Reported) else each
+        for each in inputs
+    ]
+    return Record((MAJOR, MINOR), now, utc, msgspec.Raw(_encode(stored)), facts)
+
+
+def encode_record(record: Record) -> bytes:
+    """Return a record as it is stored."""
+    facts = record.facts
+    return _encode(_Stored(record.version, record.now, record.utc, record.inputs, packed(facts.core), facts.rows))
+
+
+def decode_record(data: bytes) -> Record:
+    """Return a record that was stored. One of version 5 has no facts (``has_facts``).
+
+    Raises ``msgspec.MsgspecError`` if it is none, ``ValueError`` if it is of a newer major version, or has facts that
+    only a newer release knows.
+    """
+    major = _major_of(data)
+    if major == 5:
+        old = _decode_5(data)
+        return Record((5, 0), old.now, old.utc, old.inputs, Facts())
+    if major != MAJOR:
+        raise ValueError(
+            f"a record of version {major} cannot be read, this release reads versions up to {MAJOR}: "
+            "start the newer release that wrote it"
+        )
+    stored = _decode(data)
+    return Record(
+        stored.version, stored.now, stored.utc, stored.inputs, Facts(list(unpacked(stored.core)), stored.rows)
+    )
+
+
+def has_facts(record: Record) -> bool:
+    """Whether a record has facts to apply: logs of version 5 are stepped through once (``replay.stepped``)."""
+    return record.version[0] > 5
+
+
+def _major_of(data: bytes) -> int:
+    # Records of version 5 do not say theirs: they begin with a time.
+    first = msgspec.msgpack.decode(_decode_first(data)[0])
+    return 5 if isinstance(first, int) else int(first[0])
+
+
+def inputs_of(record: Record) -> tuple[Input, ...]:
+    """Return what came in."""
+    return tuple(
+        Reported(node=each.node, reports=tuple(unpacked_struct(_REPORTS, report) for report in each.reports))
+        if isinstance(each, _Reports)
+        else each
+        for each in _decode_inputs(record.inputs)
+    )

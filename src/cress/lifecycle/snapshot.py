@@ -1,0 +1,126 @@
+"""Snapshots: the whole state of a machine as bytes, of this version or converted from an older one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, tzinfo
+from typing import Any
+
+import msgspec
+
+from cress.core.scheduler import Scheduler
+from cress.lifecycle.family import Family
+from cress.lifecycle.live import LiveAttempt, LiveJob, LiveNode
+from cress.lifecycle.record import MAJOR, MINOR
+from cress.lifecycle.tables.answers import Answer
+from cress.lifecycle.tables.tables import General, Tables
+from cress.lifecycle.timers import Key
+from cress.model.records import JobState
+
+
+class Snapshot(msgspec.Struct, kw_only=True):
+    """A state as it is written; fields that a newer minor version adds are passed over.
+
+    ``core`` is the scheduler's own export, which has a version of its own; ``more``: deciding is due at once.
+    """
+
+    version: tuple[int, int]
+    now: int
+    utc: int
+    more: bool
+    general: General
+    jobs: list[LiveJob]
+    families: list[Family]
+    attempts: list[LiveAttempt]
+    nodes: list[LiveNode]
+    granted: dict[str, int]
+    lost_at: dict[str, int]
+    timers: list[tuple[Key, int]]
+    answers: dict[str, Answer]
+    ended: dict[int, tuple[JobState, int]]
+    core: Any
+
+
+class _Version(msgspec.Struct):
+    version: int | tuple[int, int]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Snapshot).decode
+_decode_version = msgspec.msgpack.Decoder(_Version).decode
+
+
+def encode(tables: Tables, core: Scheduler, now: int, utc: int, *, more: bool) -> bytes:
+    """Return a state as bytes."""
+    return _encode(
+        Snapshot(
+            version=(MAJOR, MINOR),
+            now=now,
+            utc=utc,
+            more=more,
+            general=tables.general[0],
+            jobs=list(tables.jobs.values()),
+            families=list(tables.families.values()),
+            attempts=list(tables.attempts.values()),
+            nodes=list(tables.nodes.values()),
+            granted=tables.granted,
+            lost_at=tables.lost_at,
+            timers=list(tables.timers.items()),
+            answers=tables.answers,
+            ended=tables.ended,
+            core=core.export(),
+        )
+    )
+
+
+def decode(data: bytes, zone: tzinfo = UTC) -> tuple[Tables, Scheduler, Snapshot]:
+    """Return the tables and the scheduler of a snapshot, and the snapshot; raises ``ValueError`` for other versions."""
+    stored = _decode(data) if major_of(data) == MAJOR else msgspec.convert(_converted(data), Snapshot)
+    tables = Tables()
+    tables.general.fill({0: stored.general})
+    tables.jobs.fill({job.job.id: job for job in stored.jobs})
+    tables.families.fill({family.job.id: family for family in stored.families})
+    tables.attempts.fill({attempt.id: attempt for attempt in stored.attempts})
+    tables.nodes.fill({node.node.name: node for node in stored.nodes})
+    tables.timers.fill(dict(stored.timers))
+    tables.granted.fill(stored.granted)
+    tables.lost_at.fill(stored.lost_at)
+    tables.answers.fill(stored.answers)
+    tables.ended.fill(stored.ended)
+    return tables, Scheduler.restore(stored.core, zone), stored
+
+
+def major_of(data: bytes) -> int:
+    """Return the major version of a snapshot; up to version 5 it was the only one."""
+    version = _decode_version(data).version
+    return version if isinstance(version, int) else version[0]
+
+
+def _converted(data: bytes) -> dict[str, Any]:
+    """Return an older snapshot as one of this version, by one converter for each version between."""
+    major = major_of(data)
+    if major > MAJOR:
+        raise ValueError(
+            f"a state of version {major} cannot be restored, this release reads versions up to {MAJOR}: "
+            "start the newer release that wrote it"
+        )
+    if major not in _CONVERTERS:
+        raise ValueError(f"a state of version {major} cannot be restored, only versions from {min(_CONVERTERS)}")
+    state: dict[str, Any] = msgspec.msgpack.decode(data)
+    for version in range(major, MAJOR):
+        state = _CONVERTERS[version](state)
+    return state
+
+
+def _from_5(state: dict[str, Any]) -> dict[str, Any]:
+    """Version 6 has the values that there is one of in a row, terms as two tables, and no index of what comes after."""
+    terms = state.pop("terms")
+    del state["behind"]
+    general = {name: state.pop(name) for name in ("next_job", "epoch", "wall_offset", "neighbours")}
+    for job in state["jobs"]:
+        del job["attempts"]
+    timers = [((kind, name), time) for kind, name, time in state["timers"]]
+    return {**state, **terms, "version": (6, 0), "general": general, "timers": timers}
+
+
+_CONVERTERS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {5: _from_5}

@@ -1,0 +1,145 @@
+"""Row changes: what a step wrote in the tables, and how other tables take it over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, TypeAlias, get_args, get_type_hints
+
+import msgspec
+
+from cress.lifecycle.tables.tables import TYPES, Tables
+from cress.lifecycle.tables.tracked import Mark, Noted, Row, Table
+
+
+class TableChanges(msgspec.Struct, array_like=True):
+    """What was changed in one table, or in one dict of a row; applied in the order of the fields.
+
+    ``written`` are keys with new values: a value itself, of a row its fields that are not as they are by default. A key
+    that is not there comes last. ``changed`` are rows, with the fields that were written: a value, for a dict its
+    ``TableChanges``, for a row in a field its own fields that were written. (A whole row in a field has a ``type``.)
+    """
+
+    removed: list[Any] = []
+    written: list[tuple[Any, Any]] = []
+    changed: list[tuple[Any, dict[str, Any]]] = []
+
+
+RowChanges: TypeAlias = dict[str, TableChanges]
+
+# The one field of a row that is not written if the scheduler was told the same object in this step, by table.
+SHARED = {"jobs": "job", "nodes": "node"}
+
+
+def collect(tables: Tables, told: Mapping[str, Mapping[Any, Any]]) -> RowChanges:
+    """Return what was written since the last time, and forget it.
+
+    ``told`` has what the scheduler was told last of jobs and nodes, by table and key: it is not repeated in new rows.
+    """
+    noted, tables.journal.noted = tables.journal.noted, {}
+    found = {}
+    for name, marks in noted.items():
+        if marks:
+            found[name] = _table_changes(getattr(tables, name), marks, SHARED.get(name, ""), told.get(name, {}))
+    return found
+
+
+def _table_changes(
+    table: Table[Any, Any], marks: Noted, shared: str = "", told: Mapping[Any, Any] = {}
+) -> TableChanges:
+    changes = TableChanges()
+    for key, mark in marks.items():
+        if mark is Mark.GONE or mark is Mark.ANEW:
+            changes.removed.append(key)
+        if mark.__class__ is dict:
+            changes.changed.append((key, _fields(table[key], mark)))
+        elif mark is not Mark.GONE:
+            value = table[key]
+            if isinstance(value, Row):
+                known = told.get(key)
+                value = written(value, shared if known is not None and getattr(value, shared) is known else "")
+            changes.written.append((key, value))
+    return changes
+
+
+def _fields(row: Row, marks: Noted) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    for name, mark in marks.items():
+        value = getattr(row, name)
+        if mark.__class__ is not dict:
+            changes[name] = value
+        elif isinstance(value, Row):
+            changes[name] = _fields(value, mark)
+        else:
+            changes[name] = _table_changes(value, mark)
+    return changes
+
+
+def written(row: Row, without: str = "") -> dict[str, Any]:
+    """Return the fields of a row that are not as they are by default, but one."""
+    found = {}
+    for name, default in _defaults(type(row)):
+        value = getattr(row, name)
+        if value != default and name != without:
+            found[name] = value
+    return found
+
+
+@cache
+def _defaults(kind: type[Row]) -> tuple[tuple[str, Any], ...]:
+    """Return the fields and what they are by default; nothing is equal to what is required."""
+    return tuple(
+        (each.name, each.default_factory() if each.default_factory is not msgspec.NODEFAULT else each.default)
+        for each in msgspec.structs.fields(kind)
+    )
+
+
+def apply(tables: Tables, changes: RowChanges, told: Mapping[str, Mapping[Any, Any]]) -> None:
+    """Write changes into other tables, without notes; tables and fields that are not known here are passed over.
+
+    What the scheduler was ``told`` fills in what new rows leave out.
+    """
+    for name, changed in changes.items():
+        if name in TYPES:
+            _apply(getattr(tables, name), changed, *TYPES[name], told.get(name, {}), SHARED.get(name, ""))
+
+
+def _apply(
+    table: Table[Any, Any],
+    changes: TableChanges,
+    key_type: Any,
+    type_: Any,
+    told: Mapping[Any, Any] = {},
+    shared: str = "",
+) -> None:
+    convert = msgspec.convert
+    key_of: Callable[[Any], Any] = tuple if key_type not in (int, str) else key_type
+    for key in changes.removed:
+        table.drop(key_of(key))
+    for key, value in changes.written:
+        known = key_of(key)
+        if shared and shared not in value:
+            value = {**value, shared: told[known]}
+        table.put(known, convert(value, type_))
+    for key, fields in changes.changed:
+        _change(table[key_of(key)], fields)
+
+
+def _change(row: Row, fields: Mapping[str, Any]) -> None:
+    types = _types(type(row))
+    for name, value in fields.items():
+        if name not in types:
+            continue
+        now = getattr(row, name)
+        if isinstance(now, Table):
+            _apply(now, msgspec.convert(value, TableChanges), *get_args(types[name]))
+        elif isinstance(now, Row) and isinstance(value, dict) and "type" not in value:
+            _change(now, value)
+        else:
+            row.write_silently(name, msgspec.convert(value, types[name]))
+
+
+@cache
+def _types(kind: type[Row]) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {name: hints[name] for name in kind.__struct_fields__}

@@ -1,0 +1,81 @@
+"""The tables of the machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cress.lifecycle.family import Family
+from cress.lifecycle.live import LiveAttempt, LiveJob, LiveNode
+from cress.lifecycle.tables.answers import Answer
+from cress.lifecycle.tables.tracked import Journal, Row, Table
+from cress.lifecycle.timers import Key
+from cress.model.decisions import Start
+from cress.model.records import JobState
+
+
+class General(Row, kw_only=True):
+    """What there is one of: the next id of a job, the epoch, the clocks' difference (µs), racks that are neighbours."""
+
+    next_job: int = 1
+    epoch: int = 0
+    wall_offset: int | None = None
+    neighbours: tuple[tuple[str, str], ...] = ()
+
+
+class Tables:
+    """All that a machine knows beside its scheduler, and the journal of what is written in it.
+
+    ``granted`` and ``lost_at`` are the terms of nodes, ``timers`` the times at which the machine does something by itself;
+    ``answers`` what submits with a key were answered, oldest first; ``ended`` the jobs that ended a moment ago, with state
+    and time: the shell may not have seen that yet when somebody submits a job that comes after one of them. ``general``
+    has one row, with the key 0.
+    """
+
+    def __init__(self) -> None:
+        self.journal = journal = Journal()
+        self.jobs: Table[int, LiveJob] = Table(journal, ("jobs",))
+        self.families: Table[int, Family] = Table(journal, ("families",))
+        self.attempts: Table[int, LiveAttempt] = Table(journal, ("attempts",))
+        self.nodes: Table[str, LiveNode] = Table(journal, ("nodes",))
+        self.granted: Table[str, int] = Table(journal, ("granted",))
+        self.lost_at: Table[str, int] = Table(journal, ("lost_at",))
+        self.timers: Table[Key, int] = Table(journal, ("timers",))
+        self.answers: Table[str, Answer] = Table(journal, ("answers",))
+        self.ended: Table[int, tuple[JobState, int]] = Table(journal, ("ended",))
+        self.general: Table[int, General] = Table(journal, ("general",))
+        self.general.put(0, General())
+
+    def by_name(self) -> dict[str, Table[Any, Any]]:
+        """Return all tables by their names."""
+        return {name: getattr(self, name) for name in TYPES}
+
+
+# The types of keys and values, by table.
+TYPES: dict[str, tuple[Any, Any]] = {
+    "general": (int, General),
+    "nodes": (str, LiveNode),
+    "families": (int, Family),
+    "jobs": (int, LiveJob),
+    "attempts": (int, LiveAttempt),
+    "granted": (str, int),
+    "lost_at": (str, int),
+    "timers": (Key, int),
+    "answers": (str, Answer),
+    "ended": (int, tuple[JobState, int]),
+}
+
+
+def place(tables: Tables, start: Start, utc: int) -> LiveAttempt:
+    """Enter the attempt that follows from a start; return it."""
+    attempt = LiveAttempt(
+        id=start.attempt,
+        job=start.job,
+        task=start.task,
+        node=start.node,
+        placed=utc,
+        ports=start.ports,
+        devices=start.devices,
+        leader=start.leader,
+    )
+    tables.attempts.put(start.attempt, attempt)
+    return attempt

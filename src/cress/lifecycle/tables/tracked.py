@@ -1,0 +1,225 @@
+"""Rows and tables that note what is written in them, whoever writes it.
+
+A ``Journal`` belongs to one set of tables. What is in these is attached to it: rows, the rows and dicts in their fields. Every
+write to something that is attached is noted as a path, so no handler can forget to say what it changed. Values that could be
+changed unseen (lists, sets, dicts that are not attached) are not taken as values of fields.
+
+The journal holds no row and rows hold only the journal: there are no circles of references, which msgspec's structs, not
+always known to the garbage collector, could never leave again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Path: TypeAlias = tuple[Any, ...]
+
+
+class Mark(Enum):
+    """What happened to a key of a dict, or to a field of a row, that is not changed in its parts."""
+
+    NEW = "new"  # the key was not there before, and comes last
+    ANEW = "anew"  # it was there, was removed, and comes last now
+    SET = "set"  # it has another value
+    GONE = "gone"  # it was removed
+
+    __hash__ = object.__hash__
+
+
+_SET = Mark.SET
+_PLAIN = frozenset((int, str, bool, tuple, type(None)))
+
+# By key or field: a mark, or what was noted of its parts.
+Noted: TypeAlias = dict[Any, Any]
+
+
+class Journal:
+    """The paths that were written since the journal was last cleared."""
+
+    __slots__ = ("noted",)
+
+    def __init__(self) -> None:
+        self.noted: Noted = {}
+
+    def at(self, path: Path) -> Noted | None:
+        """Return what is noted below a path; ``None`` if all of it is noted as a whole."""
+        noted = self.noted
+        for name in path:
+            try:
+                noted = noted[name]
+            except KeyError:
+                noted[name] = noted = {}
+            else:
+                if noted.__class__ is not dict:
+                    return None
+        return noted
+
+
+class _Attached:
+    """The slots of a row beside its fields: where it is, empty while it is in no table; what was linked to it."""
+
+    __slots__ = ("_journal", "_path", "linked")
+
+    _journal: Journal
+    _path: Path
+    linked: Any
+
+
+_set = object.__setattr__
+
+
+class Row(_Attached, msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A mutable struct, of which every write to a field is noted while it is in a table.
+
+    Fields are scalars, tuples, frozen structs, other rows, and dicts of these by key. A dict stays the same for ever.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            journal = self._journal
+        except AttributeError:
+            _set(self, name, value)
+            return
+        path = self._path
+        if value.__class__ not in _PLAIN:
+            attached(journal, (*path, name), value)
+        _set(self, name, value)
+        noted = journal.at(path)
+        if noted is not None:
+            noted[name] = _SET
+
+    def attach(self, journal: Journal, path: Path) -> None:
+        """Let all writes to this row, from now on, be noted at a path."""
+        for name in mutable_fields(type(self)):
+            value = getattr(self, name)
+            if type(value) is dict:
+                _set(self, name, Table(journal, (*path, name), value))
+            elif isinstance(value, Row):
+                value.attach(journal, (*path, name))
+        _set(self, "_journal", journal)
+        _set(self, "_path", path)
+
+    def link(self, index: Any) -> None:
+        """Keep an index with the row that follows from other tables: it is neither noted nor stored."""
+        _set(self, "linked", index)
+
+    def write_silently(self, name: str, value: Any) -> None:
+        """Set a field without a note."""
+        attached(self._journal, (*self._path, name), value)
+        _set(self, name, value)
+
+
+class Table(dict[K, V]):
+    """A dict, in its order, of rows or of values that never change; it notes which keys are written and removed."""
+
+    __slots__ = ("_journal", "_path")
+
+    def __init__(self, journal: Journal, path: Path, values: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
+        super().__init__(values)
+        self._journal, self._path = journal, path
+        for key, value in self.items():
+            attached(journal, (*path, key), value)
+
+    def put(self, key: K, value: V) -> None:
+        """Set a value without a note: it follows from something else that is known."""
+        dict.__setitem__(self, key, attached(self._journal, (*self._path, key), value))
+
+    def fill(self, values: Mapping[K, V]) -> None:
+        """Set values without notes."""
+        for key, value in values.items():
+            self.put(key, value)
+
+    def drop(self, key: K) -> None:
+        """Remove a key, if it is there, without a note."""
+        dict.pop(self, key, None)
+
+    def __setitem__(self, key: K, value: V) -> None:
+        noted = self._journal.at(self._path)
+        if noted is not None:
+            if key in self:
+                if noted.get(key) not in (Mark.NEW, Mark.ANEW):
+                    noted[key] = Mark.SET
+            else:
+                noted[key] = Mark.NEW if noted.pop(key, None) is None else Mark.ANEW
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        dict.__delitem__(self, key)
+        noted = self._journal.at(self._path)
+        if noted is not None and noted.pop(key, None) is not Mark.NEW:
+            noted[key] = Mark.GONE
+
+    # The other methods of a dict that write, by these.
+
+    def pop(self, key: K, *default: Any) -> Any:
+        """Do what ``dict.pop`` does, with a note."""
+        if key not in self:
+            return dict.pop(self, key, *default)
+        value = self[key]
+        del self[key]
+        return value
+
+    def setdefault(self, key: K, default: Any = None) -> Any:
+        """Do what ``dict.setdefault`` does, with a note."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def update(self, *values: Any, **named: Any) -> None:
+        """Do what ``dict.update`` does, with a note."""
+        for key, value in dict(*values, **named).items():
+            self[key] = value
+
+    def clear(self) -> None:
+        """Do what ``dict.clear`` does, with a note."""
+        for key in list(self):
+            del self[key]
+
+    def popitem(self) -> tuple[K, V]:
+        """Do what ``dict.popitem`` does, with a note."""
+        key = next(reversed(self))
+        return key, self.pop(key)
+
+    def __ior__(self, other: Any) -> Any:  # type: ignore[misc]
+        self.update(other)
+        return self
+
+
+def attached(journal: Journal, path: Path, value: Any) -> Any:
+    """Return a value as it may be in a table: a row is attached; raise ``TypeError`` for what could change unseen."""
+    if isinstance(value, Row):
+        value.attach(journal, path)
+    elif type(value) in _UNSEEN:
+        raise TypeError(
+            f"{'.'.join(map(str, path))} was set to a {type(value).__name__}, whose changes nobody would note"
+        )
+    return value
+
+
+_UNSEEN = frozenset((list, set, dict, Table))
+
+_mutable: dict[type[Row], tuple[str, ...]] = {}
+
+
+def mutable_fields(kind: type[Row]) -> tuple[str, ...]:
+    """Return the fields of a kind of rows in which there is a dict or another row."""
+    found = _mutable.get(kind)
+    if found is None:
+        fields = msgspec.inspect.type_info(kind).fields  # type: ignore[attr-defined]
+        found = _mutable[kind] = tuple(each.name for each in fields if _is_mutable(each.type))
+    return found
+
+
+def _is_mutable(kind: msgspec.inspect.Type) -> bool:
+    if isinstance(kind, msgspec.inspect.UnionType):
+        return any(_is_mutable(each) for each in kind.types)
+    if isinstance(kind, msgspec.inspect.StructType):
+        return issubclass(kind.cls, Row)
+    return isinstance(kind, msgspec.inspect.DictType)
