@@ -1,6 +1,8 @@
-"""Level two: the order of the jobs inside a group. A new policy is one file here and one line in ``make_policy``."""
+"""Level two: the order of the jobs inside a group. A new policy is one file here and one line in ``POLICIES``."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from cress.core.groups.policies.backfill import BackfillPolicy
 from cress.core.groups.policies.base import Policy
@@ -13,23 +15,23 @@ from cress.model.errors import InputError
 from cress.model.group import Group, SchedPolicy
 from cress.model.options import Options
 
-__all__ = ["Policy", "make_policy"]
+__all__ = ["POLICIES", "Policy", "make_policy"]
+
+POLICIES: dict[SchedPolicy, type[Policy[Any]]] = {
+    SchedPolicy.FIFO: FifoPolicy,
+    SchedPolicy.PRIORITY: PriorityPolicy,
+    SchedPolicy.CAPACITY: CapacityPolicy,
+    SchedPolicy.BACKFILL: BackfillPolicy,
+}
 
 
 def make_policy(group: Group, options: Options, fit: Fit) -> Policy[J]:
     """The policy that ``group`` asks for, with the group's own options."""
-    match group.policy:
-        case SchedPolicy.FIFO:
-            return FifoPolicy()
-        case SchedPolicy.PRIORITY:
-            return PriorityPolicy(options.priority_ageing)
-        case SchedPolicy.CAPACITY:
-            return CapacityPolicy(dict(group.user_weights), options.user_limit_factor)
-        case SchedPolicy.BACKFILL:
-            return BackfillPolicy(fit, options.backfill_depth, conservative=options.backfill == "conservative")
-        case SchedPolicy.URGENCY:
-            raise InputError(
-                "the policy Urgency needs deadlines, which are not known yet",
-                hint="FIFO, Priority, Capacity or BackFill",
-                field=group.name,
-            )
+    kind = POLICIES.get(group.policy)
+    if kind is None:
+        raise InputError(
+            f"the policy {group.policy.value} needs deadlines, which are not known yet",
+            hint=", ".join(each.value for each in POLICIES),
+            field=group.name,
+        )
+    return kind.of(group, options, fit)

@@ -6,6 +6,7 @@ EASY reserves for the head only; conservative plans a start for every waiting jo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Self
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from cress.core.groups.policies.queue import J
 from cress.core.kernels.holding import count_lacks, next_candidate
 from cress.core.placing.fit import Fit
 from cress.core.tables.arrays import Ints, grown
+from cress.model.group import Group
+from cress.model.options import Options
 
 # A place that holds no job: longer than any bound, so that no scan stops there.
 _GAP = 2**62
@@ -39,6 +42,10 @@ class BackfillPolicy(Policy[J]):
         self._bound: Ints = np.zeros(0, np.int64)
         self._memo: tuple[int, tuple[int, ...]] | None = None
         self._reused = fit.reused
+
+    @classmethod
+    def of(cls, group: Group, options: Options, fit: Fit) -> Self:
+        return cls(fit, options.backfill_depth, conservative=options.backfill == "conservative")
 
     def add(self, job: J) -> None:
         job.key = self.key(job)

@@ -1,13 +1,15 @@
-"""What every policy offers to the cycle."""
+"""Policies: the interface to the cycle, with first come, first served as its default."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Generic
+from typing import Generic, Self
 
 from cress.core.groups.policies.queue import J, Queue
 from cress.core.placing.fit import Fit
 from cress.core.tables.arrays import Ints
+from cress.model.group import Group
+from cress.model.options import Options
 
 
 class Policy(Generic[J]):
@@ -22,6 +24,11 @@ class Policy(Generic[J]):
 
     def __init__(self) -> None:
         self.queue: Queue[J] = Queue()
+
+    @classmethod
+    def of(cls, group: Group, options: Options, fit: Fit) -> Self:
+        """Make the policy of a group, with the group's own options; ``fit`` is the fit table of the cluster."""
+        return cls()
 
     def __len__(self) -> int:
         return len(self.queue)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Self
 
 from cress.core.groups.policies.base import Policy
 from cress.core.groups.policies.queue import J, Queue
 from cress.core.placing.fit import Fit
 from cress.core.tables.arrays import Ints
+from cress.model.group import Group
+from cress.model.options import Options
 
 # Products of quota and weight stay far below 2^120, so this scale keeps different shares apart.
 _SCALE = 120
@@ -37,6 +40,10 @@ class CapacityPolicy(Policy[J]):
         self._order: list[tuple[int, str]] = []
         self._keys: dict[str, tuple[int, str]] = {}
         self._count = 0
+
+    @classmethod
+    def of(cls, group: Group, options: Options, fit: Fit) -> Self:
+        return cls(dict(group.user_weights), options.user_limit_factor)
 
     def __len__(self) -> int:
         return self._count

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from cress.core.groups.policies.base import Policy
 from cress.core.groups.policies.queue import J
+from cress.core.placing.fit import Fit
+from cress.model.group import Group
+from cress.model.options import Options
 from cress.model.times import HOUR
 
 # Ageing is kept in thousandths of a priority point an hour, so that keys are integers.
@@ -19,6 +24,10 @@ class PriorityPolicy(Policy[J]):
     def __init__(self, ageing: float) -> None:
         super().__init__()
         self._ageing = round(ageing * _STEP)
+
+    @classmethod
+    def of(cls, group: Group, options: Options, fit: Fit) -> Self:
+        return cls(options.priority_ageing)
 
     def key(self, job: J) -> tuple[int, int]:
         rank = job.job.priority * _STEP * HOUR - self._ageing * job.submitted
