@@ -169,7 +169,7 @@ def test_a_job_behind_a_service_waits_until_that_is_cancelled() -> None:
     site.cancel(number)
     site.obey()
     assert site.machine.jobs[behind].attempts
-    assert "after the success of" in site.over[never].reason
+    assert site.over[never].reason == f"dependency failed: job {number} was cancelled"
 
 
 def test_a_timetable_that_comes_in_the_midst_of_an_update_gives_tasks_of_the_new_version() -> None:
