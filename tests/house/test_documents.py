@@ -76,3 +76,39 @@ def test_every_page_is_in_the_index_of_the_readme() -> None:
     listed = {link.partition("#")[0] for link in links(ROOT / "README.md")}
     assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} <= listed
     assert {f"examples/{example.name}" for example in (ROOT / "examples").iterdir()} <= listed
+
+
+def mentioned(page: Path) -> list[str]:
+    """The files and directories of the package, tests and tools that a page names in code font: ``core/ledger.py``."""
+    words = re.findall(r"`([a-z_]+(?:/[a-z_.0-9]+)*/(?:[a-z_0-9]+\.py)?)`", page.read_text(encoding="utf-8"))
+    rooms = {path.name for path in (ROOT / "src" / "cress").iterdir() if path.is_dir()} | {"tests", "src"}
+    return [word for word in words if word.split("/")[0] in rooms]
+
+
+# Design notes tell what was true when they were written.
+@pytest.mark.parametrize("name", ["contributing.md", "glossary.md", "operations.md", "sources.md", "core.md"])
+def test_files_that_a_page_names_are_there(name: str) -> None:
+    page = ROOT / "docs" / name
+    for word in mentioned(page) if page.exists() else ():
+        assert any((root / word).exists() for root in (ROOT, ROOT / "src" / "cress")), f"{name}: {word} is not there"
+
+
+def test_contributing_names_the_files_that_its_examples_touch() -> None:
+    named = set(mentioned(ROOT / "docs" / "contributing.md"))
+    assert {
+        "model/jobfile/keys.py",
+        "core/groups/policies/__init__.py",
+        "executor/runtimes/engines/__init__.py",
+    } <= named
+
+
+def test_the_glossary_defines_each_word_once_and_names_classes_that_exist() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \*\*(.+?) \| (.+) \| (.+) \|$", page, re.MULTILINE)
+    words = [row[0].partition("**")[0] for row in rows if "of capacity" not in row[0]]
+    assert len(words) > 80
+    assert len(set(words)) == len(words)
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "cress").rglob("*.py"))
+    for _, _, place in rows:
+        for name in re.findall(r"`([A-Z][A-Za-z]+)`", place):
+            assert re.search(rf"^class {name}\b", source, re.MULTILINE), name
