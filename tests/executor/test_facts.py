@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cress.executor import Settings, facts
-from cress.executor.agent import Agent
+from cress.executor.node_facts import NodeFacts
 from cress.executor.versions import CACHE, versions
 from cress.model.attributes import check_attributes
 from cress.model.resources import Dimensions
@@ -128,17 +128,18 @@ def test_a_node_does_not_wait_for_slow_programs_and_tells_of_them_later(path: Pa
 
 def test_what_is_told_late_is_told_once_however_slow_the_rest_stays(tmp_path: Path) -> None:
     async def story() -> None:
-        agent = Agent(Settings(name="n1", directory=tmp_path, center_url="ws://x", token="t"))
-        agent.asking = asyncio.get_running_loop().create_future()
-        assert await agent._versions(0.01) == {}
-        late = asyncio.create_task(agent._late_versions({}))
-        agent.asking.set_result({"GCC": "12"})
+        found = NodeFacts(Settings(name="n1", directory=tmp_path, center_url="ws://x", token="t"), print)
+        found.asking = asyncio.get_running_loop().create_future()
+        assert await found.versions(0.01) == {}
+        late = asyncio.create_task(found.changed())
+        found.asking.set_result({"GCC": "12"})
         await late
         # The next session: java still says nothing.
-        agent.asking = asyncio.get_running_loop().create_future()
-        assert await agent._versions(0.01) == {"GCC": "12"}
-        late = asyncio.create_task(agent._late_versions({"GCC": "12"}))
-        agent.asking.set_result({"GCC": "12"})
+        found.asking = asyncio.get_running_loop().create_future()
+        assert await found.versions(0.01) == {"GCC": "12"}
+        found.told = {"GCC": "12"}
+        late = asyncio.create_task(found.changed())
+        found.asking.set_result({"GCC": "12"})
         done, _ = await asyncio.wait({late}, timeout=0.1)
         assert not done, "nothing is new: the session goes on"
         late.cancel()

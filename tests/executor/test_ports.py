@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cress.executor import ports
-from cress.executor.strangers import Strangers
 from cress.model.reports import Cause, Ended
 from cress.model.run import Run
 from cress.protocol.messages import Launch, Ports
+from cress.shell.executor.foreign_ports import ForeignPorts
 from tests.executor.centers import AgentProcess, Center, center, clean_up
 from tests.executor.harness import Client, SupervisorProcess, free_port, shell, until
 
@@ -71,27 +70,25 @@ def test_a_connection_that_only_waits_for_late_packets_is_no_hindrance() -> None
     assert ports.taken((port,)) == 0
 
 
-def test_strangers_are_all_who_listen_but_our_own() -> None:
-    async def story() -> None:
-        strangers = Strangers()
-        with listener() as ours, listener() as theirs:
-            strangers.launched([Launch(1, 1, 0, (port_of(ours),))])
-            first = await strangers.news()
-            assert first is not None
-            assert port_of(theirs) in first
-            assert port_of(ours) not in first
-            strangers.ended(1)
-            second = await strangers.news()
-            assert second is not None
-            assert port_of(ours) in second, "the task is over, so whoever listens there is none of ours"
-            strangers.begin({2: (port_of(ours),)})
-            third = await strangers.news()
-            assert third is not None
-            assert port_of(ours) not in third
-            strangers.told = None
-            assert await strangers.news() is not None, "told in any case"
-
-    asyncio.run(story())
+def test_foreign_ports_are_all_that_are_listened_on_but_our_own() -> None:
+    foreign = ForeignPorts()
+    with listener() as ours, listener() as theirs:
+        foreign.launched([Launch(1, 1, 0, (port_of(ours),))])
+        first = foreign.news(ports.listening())
+        assert first is not None
+        assert port_of(theirs) in first
+        assert port_of(ours) not in first
+        foreign.ended(1)
+        second = foreign.news(ports.listening())
+        assert second is not None
+        assert port_of(ours) in second, "the task is over, so whoever listens there is none of ours"
+        foreign.begin({2: (port_of(ours),)})
+        third = foreign.news(ports.listening())
+        assert third is not None
+        assert port_of(ours) not in third
+        assert foreign.news(ports.listening()) is None, "the center knows"
+        foreign.told = None
+        assert foreign.news(ports.listening()) is not None, "told in any case"
 
 
 # --- the supervisor -----------------------------------------------------------------------------------------------

@@ -235,9 +235,9 @@ class Faults:
         """A connection is lost with what was on its way; its ends notice it, or not."""
         node = self._node()
         agent = node.agent
-        if agent is None or agent.session is None or agent.session.up is None:
+        if agent is None or agent.up is None:
             return
         random = self.world.random
         tell_me, tell_them = random.random() < 0.6, random.random() < 0.6
         self._tell("the connection of", node.name, "is dropped; told:", tell_me, tell_them)
-        sever(agent.session.up, tell_me=tell_me, tell_them=tell_them)
+        sever(agent.up, tell_me=tell_me, tell_them=tell_them)

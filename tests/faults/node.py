@@ -63,8 +63,7 @@ class Node:
         """Kill it now."""
         if self.agent is not None:
             self.agent.say("is killed")
-            self.agent.leaving = False
-            self.agent.exit()
+            self.agent.exit(asked=False)
 
     def dial(self, agent: Agent) -> End | None:
         """Connect to the center."""
@@ -88,8 +87,7 @@ class Node:
         self.calm_until = self.world.now + 5 * SECOND
         if self.agent is not None:
             self.agent.go_on()
-            if self.agent.session is None and not self.agent.leaving:
-                self.agent.begin()
+            self.agent.begin()
 
     def start_supervisor(self) -> bool:
         """Whether it could be started."""
@@ -133,8 +131,6 @@ class Node:
         for process in processes:
             if process is not None:
                 process.gone = True
-        if self.agent is not None and self.agent.session is not None:
-            self.agent.session.closed = True
         self.agent = self._supervisor = None
         self.host.lose_power()
         self.world.after(off, None, self._switch_on)

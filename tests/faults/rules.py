@@ -80,11 +80,11 @@ class Rules:
         cores[again] = cores[launch.attempt]
         return msgspec.structs.replace(launch, attempt=again)
 
-    def manager(self, known: Known, hands: Hands) -> TaskManager:
-        """A supervisor's manager."""
+    def manager(self, known: Known, hands: Hands, key: str) -> TaskManager:
+        """The task manager of a supervisor."""
         if self.no_fencing:
-            return _Obedient(known, hands)
-        return _Careless(known, hands) if self.no_deadline else TaskManager(known, hands)
+            return _Obedient(known, hands, key)
+        return _Careless(known, hands, key) if self.no_deadline else TaskManager(known, hands, key)
 
 
 def _hasty(tend: Callable[[Machine, Family], None]) -> Callable[[Machine, Family], None]:

@@ -1,4 +1,4 @@
-"""The supervisor of a node: the real manager and journal in a loop like that of ``cress.executor.supervisor``."""
+"""The supervisor of a node: the real loop and journal, and a simulated computer in the place of their driver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from cress.executor.journal import Journal
 from cress.model.node import Device
 from cress.model.reports import Ended, Report, Usage
 from cress.model.times import MILLISECOND, SECOND
-from cress.protocol.messages import Inventory, Reports, decode_to_supervisor, encode
+from cress.protocol.messages import Inventory
+from cress.shell.executor import supervisor
 from cress.shell.executor.node_devices import NodeDevices
 from cress.shell.executor.records import Record
 from cress.shell.executor.starting import StartError
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 JOURNAL = Path("/executor/journal")
 # Small, so that the journal is written anew now and then.
 COMPACT_FROM = 2_000
-# As in the program: how long a leaving supervisor waits for confirmations, how soon a full disk is tried again.
-LAST_WORDS = SECOND
-RETRY = SECOND // 2
 # Longer than any history.
 FOR_EVER = 100_000 * SECOND
 
@@ -39,28 +37,24 @@ class Supervisor(Mortal):
     def __init__(self, host: Host, rules: Rules, *, doom: int) -> None:
         super().__init__(host.world, f"{host.name} supervisor")
         self.host = host
-        self.rules = rules
         self.doom = doom
         if rules.forgets_journal:
             host.disk.names.pop(JOURNAL, None)
-        self.journal = Journal(JOURNAL, compact_from=COMPACT_FROM, disk=host.disk)
-        self.manager = rules.manager(self.journal.known, self)
+        self.journal = _Journal(self)
+        self.loop = supervisor.Supervisor(self.journal, self, manager=rules.manager)
+        self.manager = self.loop.manager
         self.agent: End | None = None
         self.inbox: deque[bytes] = deque()
         self.children: dict[int, Task] = {}  # by pid
         self.adopted: dict[int, Process] = {}  # by attempt
         self.spawning: dict[int, tuple[Process | None, Task]] = {}  # by attempt; without a process: it failed
-        self.reports: list[Report] = []
         self.seen: dict[int, int] = {}  # codes that are not in the journal yet
-        self.told_that_it_leaves = False
-        self.last_words: int | None = None
-        self.retry_at: int | None = None
         self.busy = False  # a turn is planned, or is waiting for the disk
         self.planned = -1
         host.wake = self.wake
         self._clock()
         self._resume()
-        self._finish_turn()
+        self.loop.finish_turn()
         self.wake()
 
     # --- the loop --------------------------------------------------------------------------------------------
@@ -69,43 +63,39 @@ class Supervisor(Mortal):
         """Something happened."""
         if not self.busy:
             self.busy = True
-            self.world.after(self.world.moment(), self, self._turn)
+            self.world.after(self.world.moment(), self, self._hear)
 
-    def _turn(self) -> None:
+    def _hear(self) -> None:
         try:
             self._clock()
             self.host.disk.took = 0
             while self.inbox:
-                self._reap()
-                self.manager.obey(decode_to_supervisor(self.inbox.popleft()))
-            self._reap()
-            self.manager.tick()
+                self.loop.receive(self.inbox.popleft())
         except Died:
             self.die()
             return
-        # Who waits for the disk does nothing else meanwhile.
-        self.world.after(self.host.disk.took, self, self._rest_of_turn)
+        # A process that waits for the disk does nothing else meanwhile.
+        self.world.after(self.host.disk.took, self, self._turn)
 
-    def _rest_of_turn(self) -> None:
+    def _turn(self) -> None:
         try:
             self._clock()
-            self.manager.tick()
-            self.manager.work(32)
-            self._settle()
-            self._finish_turn()
+            self.loop.turn()
+            if self.loop.over:
+                self._leave()
         except Died:
             self.die()
             return
         self.busy = False
         if self.gone:
             return
-        if self.inbox or self.manager.waiting:
+        if self.inbox or self.loop.busy:
             self.wake()
             return
-        dues = [due for due in (self.manager.next_due(), self.last_words, self.retry_at) if due is not None]
-        if dues and min(dues) != self.planned:
-            self.planned = min(dues)
-            self.world.after(self.planned - self.host.boottime(), self, self._due, self.planned)
+        due = self.loop.next_due()
+        if due is not None and due != self.planned:
+            self.planned = due
+            self.world.after(due - self.host.boottime(), self, self._due, due)
 
     def _due(self, planned: int) -> None:
         if planned == self.planned:
@@ -113,28 +103,7 @@ class Supervisor(Mortal):
             self.wake()
 
     def _clock(self) -> None:
-        self.manager.now = self.host.boottime()
-        self.manager.utc = self.host.wall()
-
-    def _finish_turn(self) -> None:
-        self.point("before what happened is in the journal")
-        complete = self.journal.flush()
-        if complete and self.seen:
-            over = [attempt for attempt in self.seen if attempt not in self.manager.tasks]
-            self.host.truth.seen({attempt: self.seen.pop(attempt) for attempt in over})
-        self.retry_at = None if complete else self.manager.now + RETRY
-        self.point("before what happened is told")
-        leaves = self.manager.leaving and not self.told_that_it_leaves
-        if self.reports or leaves:
-            if self.agent is not None:
-                self.agent.send(encode(Reports(reports=tuple(self.reports), leaving=self.manager.leaving)))
-            self.reports = []
-            self.told_that_it_leaves = self.manager.leaving
-        if self.manager.leaving and not self.manager.tasks:
-            if self.last_words is None:
-                self.last_words = self.manager.now + LAST_WORDS
-            if not self.journal.known.ends or self.agent is None or self.manager.now >= self.last_words:
-                self._leave()
+        self.loop.clock(self.host.boottime(), self.host.wall())
 
     def _leave(self) -> None:
         self.journal.compact()
@@ -151,7 +120,8 @@ class Supervisor(Mortal):
 
     # --- children --------------------------------------------------------------------------------------------
 
-    def _reap(self) -> None:
+    def reap(self) -> None:
+        """See ``Driver``."""
         ended, self.host.children_ended = self.host.children_ended, []
         for process, code in ended:
             task = self.children.pop(process.pid, None)
@@ -185,7 +155,8 @@ class Supervisor(Mortal):
                 self.manager.adopt(attempt, process.pid, process.ticks)
         self.say("begins, with attempts", sorted(self.manager.tasks))
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """See ``Driver``."""
         for attempt in list(self.spawning):
             if self.world.chance(0.9):
                 self._settle_one(attempt)
@@ -199,23 +170,10 @@ class Supervisor(Mortal):
         else:
             self.manager.running(attempt, process.ticks)
 
-    # --- the hands of the task manager -----------------------------------------------------------------------------
-
-    def write(self, records: list[Record]) -> None:
-        """See ``Hands``."""
-        self.point("before intents are durable")
-        self.journal.write(records)
-        self.point("after intents are durable")
-
-    def note(self, record: Record) -> None:
-        """See ``Hands``."""
-        self.journal.note(record)
-
-    def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
-        """See ``Hands``."""
+    # --- what the loop has done for it -----------------------------------------------------------------------
 
     def spawn(self, task: Task) -> int:
-        """See ``Hands``."""
+        """See ``Driver``."""
         assert task.run is not None
         self.point("before a start")
         world, host = self.world, self.host
@@ -256,23 +214,36 @@ class Supervisor(Mortal):
         return process
 
     def signal(self, task: Task, number: int) -> None:
-        """See ``Hands``."""
+        """See ``Driver``."""
         for process in self.host.of(task.attempt):
             process.hear(number)
 
     def sweep(self, task: Task, *, kill: bool) -> bool:
-        """See ``Hands``."""
+        """See ``Driver``."""
         left = self.host.of(task.attempt)
         if kill:
             for process in left:
                 process.hear(9)
         return not left
 
-    def report(self, report: Report) -> None:
-        """See ``Hands``."""
+    def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
+        """See ``Driver``."""
+
+    def ended(self, report: Report) -> None:
+        """See ``Driver``."""
         if isinstance(report, Ended):
             self.say("attempt", report.attempt, "is over:", report.cause.value, report.code, report.error)
-        self.reports.append(report)
+
+    def send(self, message: bytes) -> None:
+        """See ``Driver``."""
+        if self.agent is not None:
+            self.agent.send(message)
+
+    def hang_up(self) -> None:
+        """See ``Driver``."""
+        if self.agent is not None:
+            self.agent.close()
+            self._agent_gone()
 
     # --- the agent -------------------------------------------------------------------------------------------
 
@@ -282,29 +253,46 @@ class Supervisor(Mortal):
             self.agent.close()
         self.agent = end
         self.inbox.clear()
-        self.reports = []
         end.on_message = self._received
         end.on_close = self._agent_gone
         self._clock()
-        known = self.journal.known
-        inventory = Inventory(
-            boot=self.host.boot,
-            pid=1,
-            reports=self.manager.inventory(),
-            bound=self.manager.bound,
-            epoch=known.epoch,
-            cluster=known.cluster,
-            ports=self.manager.ports(),
-        )
-        end.send(encode(inventory))
+        self.loop.connect(Inventory(boot=self.host.boot, pid=1))
 
     def _agent_gone(self) -> None:
         self.agent = None
+        self.loop.disconnected()
         self.wake()
 
     def _received(self, message: bytes) -> None:
         self.inbox.append(message)
         self.wake()
+
+
+class _Journal(Journal):
+    """The real one, on a simulated disk; the supervisor may be killed before and after what it writes."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        super().__init__(JOURNAL, compact_from=COMPACT_FROM, disk=supervisor.host.disk)
+
+    def write(self, records: Sequence[Record]) -> None:
+        """See ``Journal``."""
+        self._supervisor.point("before intents are durable")
+        super().write(records)
+        self._supervisor.point("after intents are durable")
+
+    def flush(self) -> bool:
+        """See ``Journal``."""
+        supervisor = self._supervisor
+        if supervisor.gone:
+            return super().flush()
+        supervisor.point("before what happened is in the journal")
+        complete = super().flush()
+        if complete and supervisor.seen:
+            over = [attempt for attempt in supervisor.seen if attempt not in supervisor.manager.tasks]
+            supervisor.host.truth.seen({attempt: supervisor.seen.pop(attempt) for attempt in over})
+        supervisor.point("before what happened is told")
+        return complete
 
 
 def _end(process: Process, code: int) -> None:

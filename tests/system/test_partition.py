@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cress.client import Client
-from cress.executor.agent import PRETENDED_BOOT
+from cress.executor.node_facts import PRETENDED_BOOT
 from cress.executor.processes import is_alive
 from tests.system.cluster import Cluster, wait_until
 

@@ -1,0 +1,94 @@
+"""What a node offers: its devices, attributes, compilers and paths of data, as the agent tells them in its hello."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import partial
+
+from cress.executor import devices, facts
+from cress.executor.background import in_background
+from cress.executor.datasets import Datasets
+from cress.executor.settings import Settings
+from cress.executor.versions import versions
+from cress.model.attributes import with_labels
+from cress.model.node import DISK_KIND, Device, Value
+from cress.model.reports import Checked
+from cress.protocol.messages import Hello, Inventory
+
+# Seconds that a node waits to be registered until its compilers have said their versions.
+VERSIONS = 1.0
+# For trials: the machine seems to be another one than the center's, so that terms hold for its executors.
+PRETENDED_BOOT = "CRESS_PRETENDED_BOOT"
+
+
+class NodeFacts:
+    """Finds the facts of this node. ``devices`` is ``None`` until they have been looked for.
+
+    ``asking`` are compilers that have not all said their versions; ``told`` are those that the last hello had.
+    """
+
+    def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
+        self.devices: tuple[Device, ...] | None = None
+        self.datasets = Datasets(settings.data, say)
+        self._settings = settings
+        self._say = say
+        self.asking: asyncio.Future[dict[str, str]] | None = None
+        self._versions: dict[str, str] = {}  # of compilers, as far as they have said them
+        self.told: dict[str, str] = {}
+
+    async def prepare(self) -> None:
+        """Look for devices, once, and ask compilers for their versions."""
+        if self.devices is None:
+            self.devices = await in_background(self._find_devices)
+        if self.asking is None or self.asking.done():
+            self.asking = in_background(partial(versions, self._settings.directory.absolute()))
+
+    async def hello(self, inventory: Inventory, address: str, reports: tuple[Checked, ...]) -> Hello:
+        """Return what the center is told of the node, which has this ``address`` unless its settings say another."""
+        settings = self._settings
+        self.told = found = await self.versions(VERSIONS)
+        attributes = {**facts.attributes(), **_containers(inventory), **found}
+        return Hello(
+            version=0,
+            name=settings.name,
+            resource=settings.resource
+            or facts.resource(disks=any(each.kind == DISK_KIND for each in self.devices or ())),
+            boot=os.environ.get(PRETENDED_BOOT, ""),
+            rack=settings.rack,
+            address=settings.address or address,
+            attributes=with_labels(attributes, settings.labels),
+            ports=settings.ports,
+            reports=reports,
+            data=await self.datasets.look(),
+            judged=settings.judged,
+            devices=self.devices or (),
+        )
+
+    async def versions(self, patience: float | None) -> dict[str, str]:
+        """Return the versions of compilers, as they are known after ``patience`` seconds at most."""
+        assert self.asking is not None
+        await asyncio.wait({self.asking}, timeout=patience)
+        if self.asking.done():
+            self._versions = self.asking.result()
+        return self._versions
+
+    async def changed(self) -> None:
+        """Return when other versions are known than the last hello had."""
+        if await self.versions(None) == self.told:
+            await asyncio.Event().wait()
+
+    def _find_devices(self) -> tuple[Device, ...]:
+        found = []
+        for each in devices.of_node(self._settings):
+            if each.kind == DISK_KIND and not os.path.isdir(each.path):  # noqa: PTH112
+                self._say(f"{each.path} is no folder: the node goes without the disk {each.id}")
+            else:
+                found.append(each)
+        return tuple(found)
+
+
+def _containers(known: Inventory) -> dict[str, Value]:
+    """Return what constraints may ask for: whether containers can be run, and what makes them."""
+    return {"Container": True, "ContainerEngine": known.container} if known.container else {"Container": False}

@@ -1,0 +1,366 @@
+"""The processes of attempts: started, waited for, signalled, swept, and found again after a restart of the supervisor.
+
+Children are waited for with wait4 at SIGCHLD: that costs no descriptor per task, gives the usage, and reaps the orphans
+that come to a subreaper. Adopted processes are nobody's children here: they are waited for by pidfd.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import selectors
+import time
+from collections.abc import Callable, Sequence
+
+from cress.executor import bounds, ports, processes, stage_failure, state
+from cress.executor.bounds import Bounds
+from cress.executor.folder import Folder
+from cress.executor.logcopy import Copies
+from cress.executor.runtimes import choose
+from cress.executor.runtimes.accounts import account_of
+from cress.executor.runtimes.base import Runtime, Spawn, announced
+from cress.executor.runtimes.container import ContainerRuntime
+from cress.executor.runtimes.engines import ENGINES, Engine
+from cress.executor.runtimes.process import ProcessRuntime
+from cress.executor.runtimes.staged import StagedRuntime
+from cress.executor.scratch import Scratch
+from cress.executor.settings import LOG_SIZE
+from cress.model.node import Device
+from cress.model.reports import Cause, Ended, Report, Usage
+from cress.model.run import Run
+from cress.shell.executor.node_devices import NodeDevices
+from cress.shell.executor.starting import StageFailure, StartError
+from cress.shell.executor.task_manager import SIGKILL, Stage, Task, TaskManager
+
+# Seconds that processes unknown to the journal may take to die.
+STRAYS = 5.0
+
+
+class TaskProcesses:
+    """The processes of one executor's attempts, for its task ``manager``, which is set before the first use.
+
+    ``clearing``: attempts that did not start, and parts of whose containers are left.
+    """
+
+    manager: TaskManager
+
+    def __init__(
+        self,
+        folder: Folder,
+        selector: selectors.BaseSelector,
+        say: Callable[[str], None],
+        *,
+        name: str,
+        runtime: str = "process",
+        writable: tuple[str, ...] = (),
+        engines: Sequence[Engine] = ENGINES,
+        log_size: int = LOG_SIZE,
+        egress: str = "",
+    ) -> None:
+        self.folder = folder
+        self.selector = selector
+        self.say = say
+        self.runtime = ProcessRuntime(name, os.environ)
+        self.staged = StagedRuntime(name, os.environ)
+        found = choose.find(name, os.environ, folder.path, writable=writable, engines=engines, egress=egress)
+        self.container, self.no_container = found.container, found.why
+        engine = "" if found.container is None else found.container.engine.name
+        self.staged_inside = StagedRuntime(name, os.environ, engine, str(folder.path), writable)
+        self.default = choose.default(runtime, found)
+        self.unlimited = choose.unlimited(self.default, found)
+        self.clearing: set[int] = set()
+        self.attempts = os.fsencode(folder.attempts)
+        self.log_size = log_size
+        self.scratch = Scratch(say)
+        self.copies = Copies(folder.path, name, say)
+        self.bounds = Bounds(self.attempts, say)
+        if not bounds.able(folder.attempts):
+            self.unlimited += (
+                "logs are not bounded: the file system of the executor's directory makes no holes in files",
+            )
+        self.by_pid: dict[int, Task] = {}  # first processes that are our children
+        # By pid: the descriptor that tells how the start went, the task, what was told so far.
+        self.spawning: dict[int, tuple[int, Task, bytearray]] = {}
+        self.orphans: dict[int, int] = {}  # pid → attempt, of children that came to us when their parent ended
+        self.orphans_fresh = False
+
+    def reap(self, *, signalled: bool) -> None:
+        """Take in every child that has ended; ``signalled``: a signal said that there are some."""
+        self.orphans_fresh = False
+        if not signalled and not self.by_pid:
+            return
+        ended: list[tuple[int, int, resource.struct_rusage]] = []
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            ended.append((pid, status, usage))
+        # First who has become which program: it may be among those that ended.
+        while fresh := [pid for pid, _, _ in ended if pid in self.spawning]:
+            for pid in fresh:
+                self._settle(pid, over=True)
+        for pid, status, usage in ended:
+            self.orphans.pop(pid, None)
+            task = self.by_pid.pop(pid, None)
+            if self.copies.ended(pid, status) or self.scratch.ended(pid) or task is None or task.pid != pid:
+                continue
+            if task.attempt in self.manager.tasks:
+                used = Usage(round((usage.ru_utime + usage.ru_stime) * 1e6), usage.ru_maxrss * 1024)
+                self.manager.exited(task.attempt, os.waitstatus_to_exitcode(status), used, self._stage_failure(task))
+
+    def _find_orphans(self) -> None:
+        """See which children came to us because their parents ended, and whose they are; once for many ends."""
+        if self.orphans_fresh:
+            return
+        self.orphans_fresh = True
+        strange = processes.children(os.getpid()).difference(self.by_pid, self.orphans)
+        for pid in strange:
+            attempt = processes.attempt_of(pid, self.attempts)
+            if attempt is not None:
+                self.orphans[pid] = attempt
+
+    def resume(self, boot: str) -> None:
+        """Take up what an earlier supervisor left: running processes are found again, the rest is lost."""
+        attempts = self.manager.resume(boot)
+        self._kill_strays(set(attempts))
+        if self.container is not None:
+            for attempt in self.container.left().difference(attempts):
+                self.say(f"what was left of the container of attempt {attempt} is removed")
+                self.container.remove(attempt)
+        for attempt in attempts:
+            self.scratch.keep(attempt, self.manager.known.running[attempt].intent.folders)
+        if not attempts:
+            return
+        first = {0 if self.container is None else self.container.first(attempt) for attempt in attempts}
+        found = processes.find_attempts(self.attempts)
+        leaders = {attempt: pid for attempt, pid in found if pid not in first and processes.is_leader(pid)}
+        for attempt in attempts:
+            start = self.manager.known.running[attempt].start
+            pid, ticks = (start.pid, start.ticks) if start is not None else (leaders.get(attempt, 0), None)
+            there = processes.start_ticks(pid) if pid and processes.is_alive(pid) else None
+            if there is None or (ticks is not None and there != ticks) or not self._watch(attempt, pid):
+                self.manager.lost(attempt)
+            else:
+                task = self.manager.adopt(attempt, pid, there)
+                self.bounds.began(attempt, task.log_size or self.log_size, self.manager.now)
+        self.say(f"{len(self.manager.tasks)} attempts of an earlier supervisor taken up")
+
+    def _kill_strays(self, known: set[int]) -> None:
+        """End what runs although the journal does not know it (it was moved away, say): it will run again elsewhere."""
+        told: set[int] = set()
+        end = time.monotonic() + STRAYS
+        while strays := [each for each in processes.find_attempts(self.attempts) if each[0] not in known]:
+            fresh = {attempt for attempt, _ in strays} - told
+            if fresh:
+                told |= fresh
+                self.say(f"{len(fresh)} attempts run that the journal does not know; they are killed")
+            for _, pid in strays:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, SIGKILL)
+            if time.monotonic() > end:
+                self.say(f"{len(strays)} processes cannot be killed")
+                return
+            time.sleep(0.005)
+
+    def _watch(self, attempt: int, pid: int) -> bool:
+        """Wait for a process that is no child of ours."""
+        try:
+            fd = os.pidfd_open(pid)
+        except OSError:
+            return False
+
+        def over() -> None:
+            self.selector.unregister(fd)
+            os.close(fd)
+            self.manager.exited(attempt, None, Usage(), self._stage_failure(self.manager.tasks[attempt]))
+
+        self.selector.register(fd, selectors.EVENT_READ, over)
+        return True
+
+    def spawn(self, task: Task) -> int:
+        """See ``Hands``."""
+        assert task.run is not None
+        port = ports.taken(task.context.ports)
+        if port:
+            raise StartError(f"port {port} is in use on this node", port=port)
+        folder = self.attempts + b"/%d" % task.attempt
+        if task.context.devices.allocated:
+            account = account_of(task.run)
+            self.scratch.make(task.attempt, task.context.devices, (account.uid, account.gid) if account else None)
+        data = state.make(self.folder.path, task.run, task.task)
+        what = Spawn(task.attempt, task.task, task.run, folder, task.context, data)
+        if task.run.log_copy:
+            self.copies.order(what)
+        pid, fd = self._runtime(task.run).spawn(what)
+        self.bounds.began(task.attempt, task.log_size or self.log_size, self.manager.now)
+        self.by_pid[pid] = task
+        self.spawning[pid] = (fd, task, bytearray())
+        return pid
+
+    def _runtime(self, run: Run) -> Runtime:
+        """Who starts a program, or the stage for it. StartError: nobody here does it as its job asks."""
+        contained = (run.runtime or self.default) == choose.CONTAINER
+        if contained and self.container is None:
+            raise StartError(f"this node cannot run containers: {self.no_container}", node=not run.runtime)
+        if run.root and not contained:
+            raise StartError("a root folder of the job's own needs runtime: container")
+        if run.staged:
+            return self.staged_inside if contained else self.staged
+        return self.container if contained and self.container is not None else self.runtime
+
+    def _stage_failure(self, task: Task) -> StageFailure | None:
+        """What the stage of an attempt left that says more than its end; of an adopted one nobody knows if it had a stage."""
+        if task.staged or task.adopted:
+            return stage_failure.read(self.attempts + b"/%d" % task.attempt)
+        return None
+
+    def signal(self, task: Task, number: int) -> None:
+        """See ``Hands``."""
+        inside = self._inside(task.attempt)
+        if inside is not None:
+            inside.signal(task.attempt, task.pid, number)
+            if task.pid in inside.cgroups.pids(task.attempt):
+                return
+            # Whoever makes the container, or works for the program outside of it.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(task.pid, number)
+            return
+        if not self.runtime.signal(task.attempt, task.pid, number) and task.stage is Stage.SPAWNING:
+            # It has no group of its own yet.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(task.pid, number)
+
+    def sweep(self, task: Task, *, kill: bool) -> bool:
+        """See ``Hands``."""
+        number = SIGKILL if kill else 0
+        gone = True
+        if task.pid and task.group and (not task.adopted or not self._pid_taken(task)):
+            task.group = self.runtime.signal(task.attempt, task.pid, number)
+            gone = not task.group
+        inside = self._inside(task.attempt)
+        if inside is not None:
+            inside.signal(task.attempt, task.pid, number)
+        if task.adopted:
+            left = {pid for attempt, pid in processes.find_attempts(self.attempts) if attempt == task.attempt}
+        else:
+            # What was killed may have had children that are ours now.
+            self._find_orphans()
+            left = {pid for pid, attempt in self.orphans.items() if attempt == task.attempt}
+        if inside is not None:
+            left.discard(inside.first(task.attempt))  # that one goes last
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+                gone = False
+        if gone and inside is not None:
+            gone = self._clear_after(inside, task)
+        if gone and task.run is not None and not task.run.directory:
+            with contextlib.suppress(OSError):
+                os.rmdir(self.attempts + b"/%d/work" % task.attempt)  # noqa: PTH106 - only if nothing was left in it
+        return gone
+
+    def _inside(self, attempt: int) -> ContainerRuntime | None:
+        """The runtime of an attempt that has a container."""
+        return self.container if self.container is not None and self.container.knows(attempt) else None
+
+    def _clear_after(self, inside: ContainerRuntime, task: Task) -> bool:
+        """Take away the container of a program that is gone, and note what its groups have counted."""
+        rest = inside.clear(task.attempt)
+        if rest is None:
+            return False
+        if rest.usage is not None:
+            task.usage = rest.usage
+        if rest.killed and task.cause is None and task.code != 0:
+            task.cause, task.error = Cause.MEMORY, rest.killed
+        return True
+
+    def clear(self) -> None:
+        """Take away what is left of the containers of programs that did not start."""
+        for attempt in list(self.clearing):
+            inside = self._inside(attempt)
+            if inside is not None:
+                inside.signal(attempt, 0, SIGKILL)
+            if inside is None or inside.clear(attempt) is not None:
+                self.clearing.discard(attempt)
+
+    def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
+        """See ``Hands``."""
+        self.scratch.fit(node_devices, devices)
+
+    def ended(self, report: Report) -> None:
+        """Free what belongs to an attempt that is over."""
+        if isinstance(report, Ended):
+            self.bounds.over(report.attempt, self.manager.now)
+            self.copies.over(report.attempt)
+            self.scratch.over(report.attempt)
+
+    def settle(self) -> None:
+        """See which of the new processes have become programs; those still at it are looked at again."""
+        for pid in list(self.spawning):
+            self._settle(pid)
+        self.clear()
+        self.bounds.look(self.manager.now)
+        self.scratch.remove()
+
+    def close(self) -> None:
+        """Kill what is left, and leave no container behind."""
+        children = processes.children(os.getpid())
+        for pid in children - self.scratch.busy(children):
+            # Orphans of attempts that have hidden whose they are.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, SIGKILL)
+        if self.container is not None:
+            self.container.cgroups.close()
+        self.scratch.close()
+
+    def _pid_taken(self, task: Task) -> bool:
+        """Whether the pid of a process that was lost belongs to another one by now."""
+        start = self.manager.known.running[task.attempt].start
+        ticks = processes.start_ticks(task.pid)
+        return ticks is not None and (start is None or ticks != start.ticks)
+
+    def _settle(self, pid: int, *, over: bool = False) -> None:
+        if pid not in self.spawning:
+            return  # settled by now, earlier in the same turn
+        fd, task, told = self.spawning[pid]
+        try:
+            while data := os.read(fd, 4096):
+                told += data
+        except BlockingIOError:
+            program, _ = announced(bytes(told))
+            if program and program != pid:
+                # The first process has made the one that becomes the program, and leaves.
+                del self.spawning[pid], self.by_pid[pid]
+                self.spawning[program], self.by_pid[program] = (fd, task, told), task
+                task.pid = pid = program
+                with contextlib.suppress(KeyError):
+                    self.selector.unregister(fd)
+                over = False
+            if not over:
+                self._settle_later(pid, fd)
+                return
+        with contextlib.suppress(KeyError):
+            self.selector.unregister(fd)
+        os.close(fd)
+        del self.spawning[pid]
+        assert task.run is not None
+        program, rest = announced(bytes(told))
+        if program and program != pid:
+            self.by_pid.pop(pid, None)
+            self.by_pid[program] = task
+            task.pid = pid = program
+        problem = self._runtime(task.run).problem(task.run, rest)
+        if problem is not None:
+            self.manager.failed(task.attempt, problem)
+            if self._inside(task.attempt) is not None:
+                self.clearing.add(task.attempt)
+        else:
+            self.manager.running(task.attempt, processes.start_ticks(pid) or 0)
+
+    def _settle_later(self, pid: int, fd: int) -> None:
+        if fd not in self.selector.get_map():
+            self.selector.register(fd, selectors.EVENT_READ, lambda: self._settle(pid))

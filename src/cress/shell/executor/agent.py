@@ -1,0 +1,424 @@
+"""The agent's loop: sessions between center and supervisor, and nothing that tasks depend on.
+
+A session is one connection to each side. The supervisor comes first: even while no center can be reached there has to be
+one that stops tasks when their time or the node's term is over. Its inventory becomes the reports of ``Hello``; every
+message after it is handed on in order. So what the center has heard is exact, whatever was lost before; when either
+side is gone, both connections are closed and the next session begins. Beats carry the clock that the supervisor reads
+too; the center's answers are for the supervisor.
+
+Every method takes an event and returns effects. The driver (``cress.executor.agent``, or a simulated node) carries them
+out in their order, sets ``now`` before each call, and calls ``tick`` at ``next_due``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import Enum
+
+import msgspec
+
+from cress.model.node import DISK_KIND, Supervisor
+from cress.model.reports import Ended, Report, Started
+from cress.model.times import SECOND
+from cress.protocol.messages import (
+    Beat,
+    Data,
+    Devices,
+    Durable,
+    Exec,
+    ExecInput,
+    ExecOver,
+    ExecSize,
+    FromAgent,
+    FromCenter,
+    Hello,
+    Inventory,
+    Launches,
+    Ports,
+    ReadLog,
+    Refused,
+    Reports,
+    Shutdown,
+    Welcome,
+    decode_from_center,
+    decode_from_supervisor,
+    encode,
+)
+from cress.shell.executor.agent_effects import (
+    BeforeReports,
+    Close,
+    ConnectCenter,
+    ConnectSupervisor,
+    Effect,
+    Exit,
+    LookAround,
+    LookAtData,
+    Ordered,
+    Registered,
+    Reported,
+    Say,
+    ScanPorts,
+    Serve,
+    ToCenter,
+    ToSupervisor,
+)
+from cress.shell.executor.foreign_ports import ForeignPorts, port_conflict
+
+OK, REFUSED = 0, 3
+
+# Microseconds: for the center's answer to a hello; for what remains to be told after the tasks' grace.
+ANSWER = 10 * SECOND
+LAST_WORDS = 1_800_000
+# Microseconds between two scans of the ports that are listened on; one costs a millisecond.
+SCAN = 2 * SECOND
+# Beats in one term, so that several may be late.
+BEATS = 6
+
+
+class Phase(Enum):
+    """How far a session is."""
+
+    WAITING = "waiting"  # for the next session
+    SUPERVISOR = "supervisor"  # it is being connected
+    CENTER = "center"  # it is being connected
+    LOOKING = "looking"  # at what the node offers
+    HELLO = "hello"  # the center's answer is awaited
+    REGISTERED = "registered"
+    STOPPING = "stopping"  # without a center: the supervisor stops all tasks
+    OVER = "over"
+
+
+class Agent:
+    """One run of an agent.
+
+    ``center`` is its address, for sentences. A session that fails is tried again after ``retry`` microseconds, at first
+    and at most; ``chance`` (0 to 1) spreads the agents of a center that was restarted. ``data_every``: microseconds
+    between two looks at the paths of data, 0: there are none. ``quiet``: registering is not told to the operator.
+
+    ``live`` are the attempts that may still write, with the first process of those that run in ``first``; the ends of
+    those in ``unconfirmed`` are not known to be stored by the center.
+    """
+
+    def __init__(
+        self,
+        center: str,
+        *,
+        retry: tuple[int, int],
+        chance: Callable[[], float],
+        data_every: int = 0,
+        quiet: bool = False,
+    ) -> None:
+        self.now = 0
+        self.phase = Phase.WAITING
+        self.inventory = Inventory(boot="", pid=0)
+        self.live: set[int] = set()
+        self.first: dict[int, int] = {}
+        self.unconfirmed: set[int] = set()
+        self.leaving = False
+        self._center = center
+        self._retry_first, self._retry_most = retry
+        self._retry = self._retry_first
+        self._chance = chance
+        self._data_every = data_every
+        self._quiet = quiet
+        self._hello = Hello(version=0, name="", resource="", boot="")
+        self._ports = ForeignPorts()
+        self._data: tuple[str, ...] = ()
+        self._term = 0
+        self._due: dict[str, int] = {}  # times by what is due
+        self._reports: deque[bytes] = deque()  # of the supervisor, in front of which something has to be done or told
+        self._preparing: tuple[bytes, tuple[Report, ...]] | None = None
+        self._grace = 0
+        self._only_if_idle = False
+        self._code = OK
+
+    # --- sessions ------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> list[Effect]:
+        """Begin a session now, unless one is under way."""
+        if self.phase is not Phase.WAITING:
+            return []
+        self._due.clear()
+        self.phase = Phase.SUPERVISOR
+        return [ConnectSupervisor(start=True)]
+
+    def supervisor_connected(self, inventory: Inventory) -> list[Effect]:
+        """The supervisor is connected, and has told its inventory."""
+        self.inventory = inventory
+        if self.phase is Phase.STOPPING:
+            if self._only_if_idle and inventory.reports:
+                return self._exit(self._code)
+            return [ToSupervisor(encode(Shutdown(grace=self._grace)))]
+        self.phase = Phase.CENTER
+        return [ConnectCenter()]
+
+    def supervisor_failed(self, why: str, *, permanent: bool = False) -> list[Effect]:
+        """There is no supervisor, and none could be started."""
+        if self.phase is Phase.STOPPING:
+            return self._exit(self._code)
+        return self._refused(why, permanent=permanent)
+
+    def supervisor_closed(self) -> list[Effect]:
+        """The supervisor is gone."""
+        if self.phase is Phase.STOPPING:
+            return self._exit(self._code)
+        return self._end()
+
+    def center_connected(self) -> list[Effect]:
+        """The center is connected."""
+        self.phase = Phase.LOOKING
+        self.first.clear()
+        self._take_in(self.inventory.reports)
+        self._ports.begin(self.inventory.ports)
+        return [Reported(self.inventory.reports), LookAround(self._ports.own())]
+
+    def center_failed(self, why: str, *, permanent: bool = False) -> list[Effect]:
+        """The center cannot be reached, or refuses the connection."""
+        return self._refused(why, permanent=permanent)
+
+    def center_closed(self, why: str = "") -> list[Effect]:
+        """The center is gone."""
+        if self.phase is Phase.HELLO:
+            return [Say(f"the center at {self._center} does not answer ({why}); trying again"), *self._end()]
+        return self._end()
+
+    def looked_around(self, hello: Hello, listening: Iterable[int]) -> list[Effect]:
+        """The node offers what this says; its ``reports`` follow those of the supervisor."""
+        known = self.inventory
+        self._ports.told = self._ports.seen(listening)
+        self._data = hello.data
+        self._hello = msgspec.structs.replace(
+            hello,
+            version=known.version,
+            boot=hello.boot or known.boot,
+            listening=self._ports.told,
+            reports=(*known.reports, *hello.reports),
+            sent=self.now,
+            bound=known.bound,
+            epoch=known.epoch,
+            cluster=known.cluster,
+            supervisor=Supervisor(known.pid, known.ticks, known.attempts),
+            unlimited=known.unlimited,
+        )
+        self.phase = Phase.HELLO
+        self._due["answer"] = self.now + ANSWER
+        return [ToCenter(encode(self._hello))]
+
+    def facts_changed(self) -> list[Effect]:
+        """The node offers something else than the center was told: the next session tells it."""
+        return self._end() if self.phase is Phase.REGISTERED else []
+
+    # --- messages ------------------------------------------------------------------------------------------------------
+
+    def from_center(self, message: bytes) -> list[Effect]:
+        """A message of the center: hand it on, or do what is for the agent itself."""
+        try:
+            order = decode_from_center(message)
+        except msgspec.DecodeError as error:
+            return [
+                Say(f"the center sent a message that cannot be read ({error}); connecting anew"),
+                *self._end(),
+            ]
+        if self.phase is Phase.HELLO:
+            return self._answered(order)
+        if self.phase is not Phase.REGISTERED:
+            return []
+        if isinstance(order, (ReadLog, Exec, ExecInput, ExecSize, ExecOver)):
+            return [Serve(order)]
+        if isinstance(order, Refused):
+            return self._end()
+        effects: list[Effect] = []
+        if isinstance(order, Launches):
+            self.live.update(launch.attempt for launch in order.launches)
+            self._ports.launched(order.launches)
+            effects.append(Ordered(order))
+        elif isinstance(order, Durable) and order.epoch >= self.inventory.epoch:
+            self.unconfirmed.difference_update(order.attempts)
+        return [*effects, ToSupervisor(message)]
+
+    def from_supervisor(self, message: bytes) -> list[Effect]:
+        """A message of the supervisor, for the center: before it answers a hello, and while others wait, it waits."""
+        self._reports.append(message)
+        return self._tell_reports()
+
+    def reports_ready(self, listening: Iterable[int] | None) -> list[Effect]:
+        """What had to be done before reports is done; ``listening``: with the ports that were found."""
+        if self._preparing is None or self.phase is not Phase.REGISTERED:
+            return []
+        (message, reports), self._preparing = self._preparing, None
+        effects: list[Effect] = []
+        if listening is not None:
+            # First the program that has the port, so that the next try is elsewhere.
+            effects += self._tell_ports(listening)
+            # The center counts the port as taken until it is told again.
+            self._ports.told = None
+        return [*effects, ToCenter(message), Reported(reports), *self._tell_reports()]
+
+    def ports_scanned(self, listening: Iterable[int]) -> list[Effect]:
+        """Tell the center when foreign programs begin or cease to listen."""
+        return self._tell_ports(listening) if self.phase is Phase.REGISTERED else []
+
+    def data_found(self, data: tuple[str, ...]) -> list[Effect]:
+        """Tell the center when paths of data come or go."""
+        if self.phase is not Phase.REGISTERED or data == self._data:
+            return []
+        self._data = data
+        return [ToCenter(encode(Data(data=data)))]
+
+    def tell(self, message: FromAgent) -> list[Effect]:
+        """Tell the center, if the node is registered."""
+        return [ToCenter(encode(message))] if self.phase is Phase.REGISTERED else []
+
+    # --- time ----------------------------------------------------------------------------------------------------------
+
+    def next_due(self) -> int | None:
+        """When ``tick`` has something to do next."""
+        return min(self._due.values(), default=None)
+
+    def tick(self) -> list[Effect]:
+        """Do what is due by now."""
+        effects: list[Effect] = []
+        for what in sorted(what for what, due in self._due.items() if due <= self.now):
+            if self._due.pop(what, None) is not None:
+                effects += self._do(what)
+        return effects
+
+    def _do(self, what: str) -> list[Effect]:
+        if what == "retry":
+            return self.begin()
+        if what == "answer":
+            return self.center_closed(f"nothing for {ANSWER // SECOND} s")
+        if what == "leave":
+            sentence = "the supervisor still waits for tasks to end; it goes on doing so"
+            return [Say(sentence), *self._exit(OK)]
+        if what == "beat":
+            self._due["beat"] = self.now + self._term // BEATS
+            return [ToCenter(encode(Beat(sent=self.now)))]
+        if what == "scan":
+            self._due["scan"] = self.now + SCAN
+            return [ScanPorts(self._ports.own())]
+        self._due["data"] = self.now + self._data_every
+        return [LookAtData()]
+
+    # --- leaving -------------------------------------------------------------------------------------------------------
+
+    def leave(self, grace: int, *, keep: bool) -> list[Effect]:
+        """Leave; ``keep``: the tasks go on, else the supervisor stops each with its grace, at most this one."""
+        self.leaving = True
+        if self.phase is Phase.OVER:
+            return []
+        if keep:
+            return self._exit(OK)
+        self._grace = grace
+        self._due["leave"] = self.now + grace + LAST_WORDS
+        if self.phase is Phase.REGISTERED:
+            # Its reports still pass through.
+            return [ToSupervisor(encode(Shutdown(grace=grace)))]
+        return [] if self.phase is Phase.STOPPING else self._stop_alone()
+
+    def hurry(self) -> list[Effect]:
+        """The operator has asked a second time: stop the tasks without their grace."""
+        if self.phase not in {Phase.REGISTERED, Phase.STOPPING}:
+            return []
+        return [ToSupervisor(encode(Shutdown(grace=0)))]
+
+    def _stop_alone(self) -> list[Effect]:
+        """Stop the supervisor without a center; it keeps what it has to tell for the next time."""
+        self.phase = Phase.STOPPING
+        self._due = {what: due for what, due in self._due.items() if what == "leave"}
+        return [Close(), ConnectSupervisor(start=False)]
+
+    def _exit(self, code: int) -> list[Effect]:
+        self.phase = Phase.OVER
+        self._due.clear()
+        return [Close(), Exit(code)]
+
+    # --- the steps -----------------------------------------------------------------------------------------------------
+
+    def _answered(self, answer: FromCenter) -> list[Effect]:
+        """Take the center's answer to a hello."""
+        self._due.pop("answer", None)
+        if isinstance(answer, Refused):
+            hint = f" ({answer.hint})" if answer.hint else ""
+            return self._refused(f"the center refused this executor: {answer.what}{hint}", permanent=answer.permanent)
+        if not isinstance(answer, Welcome):
+            return self._refused(f"the center answered a hello with {type(answer).__name__}", permanent=False)
+        self.phase = Phase.REGISTERED
+        self._due["scan"] = self.now + SCAN
+        self._term = answer.term
+        if answer.term:
+            self._due["beat"] = self.now + answer.term // BEATS
+        if self._data_every:
+            self._due["data"] = self.now + self._data_every
+        said = [] if self._quiet else [Say(f"node {self._hello.name} is registered at {self._center}")]
+        kinds = (DISK_KIND, *answer.kinds)
+        devices = Devices(devices=tuple(each for each in self._hello.devices if each.kind in kinds))
+        return [
+            *said,
+            ToSupervisor(encode(devices)),
+            ToSupervisor(encode(answer)),
+            Registered(answer),
+            *self._tell_reports(),
+        ]
+
+    def _tell_reports(self) -> list[Effect]:
+        """Hand on what the supervisor has reported, in order, until something has to be done before."""
+        effects: list[Effect] = []
+        while self._reports and self._preparing is None and self.phase is Phase.REGISTERED:
+            message = self._reports.popleft()
+            try:
+                reports = decode_from_supervisor(message)
+            except msgspec.DecodeError as error:
+                sentence = f"the supervisor sent a message that cannot be read ({error}); connecting anew"
+                return [*effects, Say(sentence), *self._end()]
+            if not isinstance(reports, Reports):
+                continue
+            self._take_in(reports.reports)
+            ended = tuple(each.attempt for each in reports.reports if isinstance(each, Ended))
+            if ended:
+                self._preparing = (message, reports.reports)
+                conflict = port_conflict(reports.reports)
+                effects.append(BeforeReports(ended, self._ports.own() if conflict else None))
+            else:
+                effects += [ToCenter(message), Reported(reports.reports)]
+        return effects
+
+    def _take_in(self, reports: tuple[Report, ...]) -> None:
+        for report in reports:
+            if isinstance(report, Started):
+                self.live.add(report.attempt)
+                self.first[report.attempt] = report.pid
+            elif isinstance(report, Ended):
+                self.live.discard(report.attempt)
+                self.first.pop(report.attempt, None)
+                self._ports.ended(report.attempt)
+                self.unconfirmed.add(report.attempt)
+
+    def _tell_ports(self, listening: Iterable[int]) -> list[Effect]:
+        found = self._ports.news(listening)
+        return [] if found is None else [ToCenter(encode(Ports(ports=found)))]
+
+    def _refused(self, why: str, *, permanent: bool) -> list[Effect]:
+        """No session comes about; a permanent reason ends the agent, and its supervisor if that has nothing to do."""
+        if not permanent:
+            return [Say(f"{why}; trying again"), *self._end()]
+        self._code, self._only_if_idle = REFUSED, True
+        return [Say(why), *self._stop_alone()]
+
+    def _end(self) -> list[Effect]:
+        """End the session; the next one follows soon."""
+        if self.phase in {Phase.WAITING, Phase.STOPPING, Phase.OVER}:
+            return []
+        registered = self.phase is Phase.REGISTERED
+        self._reports.clear()
+        self._preparing = None
+        if self.leaving:
+            return self._stop_alone()
+        self.phase = Phase.WAITING
+        if registered:
+            self._retry = self._retry_first
+        # Spread out, so that a restarted center does not get all its executors in the same moment.
+        self._due = {"retry": self.now + int(self._retry * (0.5 + self._chance() / 2))}
+        self._retry = min(2 * self._retry, self._retry_most)
+        return [*([Say("the connection is gone; trying again")] if registered else []), Close()]

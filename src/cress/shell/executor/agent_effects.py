@@ -1,0 +1,115 @@
+"""Effects of the agent's loop: what its driver does, in the order in which they are given."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from cress.model.reports import Report
+from cress.protocol.messages import Exec, ExecInput, ExecOver, ExecSize, Launches, ReadLog, Welcome
+
+
+class ConnectSupervisor(NamedTuple):
+    """Connect to the supervisor, and ``start`` one if none runs; then ``supervisor_connected`` or ``…_failed``."""
+
+    start: bool
+
+
+class ConnectCenter(NamedTuple):
+    """Connect to the center; then ``center_connected`` or ``center_failed``."""
+
+
+class LookAround(NamedTuple):
+    """Find what the node offers and which ports are listened on, ``without`` these; then ``looked_around``."""
+
+    without: frozenset[int]
+
+
+class ScanPorts(NamedTuple):
+    """Find which ports are listened on, ``without`` these; then ``ports_scanned``."""
+
+    without: frozenset[int]
+
+
+class LookAtData(NamedTuple):
+    """Find which paths of data are there; then ``data_found``."""
+
+
+class BeforeReports(NamedTuple):
+    """End the commands that run in the attempts that ``ended``; then ``reports_ready``.
+
+    ``without``: with the ports that are listened on, without these; ``None``: with none, no scan is needed.
+    """
+
+    ended: tuple[int, ...]
+    without: frozenset[int] | None
+
+
+class ToCenter(NamedTuple):
+    """Send a message to the center."""
+
+    message: bytes
+
+
+class ToSupervisor(NamedTuple):
+    """Send a message to the supervisor."""
+
+    message: bytes
+
+
+class Registered(NamedTuple):
+    """The center has taken the node in: begin to tell it of load, checks and late facts."""
+
+    welcome: Welcome
+
+
+class Ordered(NamedTuple):
+    """Attempts are about to be started."""
+
+    launches: Launches
+
+
+class Reported(NamedTuple):
+    """The center has been told of these reports, or is about to be: check what has started, and nothing that has ended."""
+
+    reports: tuple[Report, ...]
+
+
+class Serve(NamedTuple):
+    """Carry out an order of the center for the agent itself."""
+
+    order: ReadLog | Exec | ExecInput | ExecSize | ExecOver
+
+
+class Close(NamedTuple):
+    """Close both connections, and give up those that are being made."""
+
+
+class Say(NamedTuple):
+    """Tell the operator; the same sentence once in a row."""
+
+    sentence: str
+
+
+class Exit(NamedTuple):
+    """End the program with this code."""
+
+    code: int
+
+
+Effect: TypeAlias = (
+    ConnectSupervisor
+    | ConnectCenter
+    | LookAround
+    | ScanPorts
+    | LookAtData
+    | BeforeReports
+    | ToCenter
+    | ToSupervisor
+    | Registered
+    | Ordered
+    | Reported
+    | Serve
+    | Close
+    | Say
+    | Exit
+)

@@ -1,0 +1,49 @@
+"""Ports that programs other than tasks listen on: all that the machine shows, without those of attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cress.model.reports import Cause, Ended, Report
+from cress.protocol.messages import Launch
+
+
+class ForeignPorts:
+    """Follows which ports belong to attempts. ``told`` is what the center knows; ``None``: tell it in any case."""
+
+    def __init__(self) -> None:
+        self.told: tuple[int, ...] | None = None
+        self._by_attempt: dict[int, tuple[int, ...]] = {}
+
+    def begin(self, ports: Mapping[int, tuple[int, ...]]) -> None:
+        """Set the ports of all attempts."""
+        self._by_attempt = dict(ports)
+
+    def launched(self, launches: Iterable[Launch]) -> None:
+        """Add the ports of attempts that are about to start."""
+        self._by_attempt |= {launch.attempt: launch.ports for launch in launches if launch.ports}
+
+    def ended(self, attempt: int) -> None:
+        """Forget the ports of an attempt that is over: a program that listens on them from now on is foreign."""
+        self._by_attempt.pop(attempt, None)
+
+    def own(self) -> frozenset[int]:
+        """Return the ports of attempts. A scan leaves out what is theirs at its begin or at its end."""
+        return frozenset(port for ports in self._by_attempt.values() for port in ports)
+
+    def seen(self, listening: Iterable[int]) -> tuple[int, ...]:
+        """Return the foreign ports among these."""
+        return tuple(sorted(frozenset(listening) - self.own()))
+
+    def news(self, listening: Iterable[int]) -> tuple[int, ...] | None:
+        """Return the foreign ports among these if the center does not know them; it is told then."""
+        found = self.seen(listening)
+        if found == self.told:
+            return None
+        self.told = found
+        return found
+
+
+def port_conflict(reports: Iterable[Report]) -> bool:
+    """Return whether an attempt could not start because another program has its port."""
+    return any(isinstance(each, Ended) and each.cause is Cause.PORT for each in reports)

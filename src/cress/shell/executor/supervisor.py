@@ -1,0 +1,208 @@
+"""The supervisor's loop: orders in, a journal that is ahead of every report, reports out.
+
+The driver (``cress.executor.supervisor``, or a simulated computer) owns processes, files and the socket. It calls a
+method for everything that happens, and ``turn`` when a batch of that is over. In a turn what happened is written to the
+journal before it is told to the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from cress.model.node import Device
+from cress.model.reports import Report
+from cress.protocol.messages import Inventory, Reports, decode_to_supervisor, encode
+from cress.shell.executor.node_devices import NodeDevices
+from cress.shell.executor.records import Known, Record
+from cress.shell.executor.task_manager import Hands, Task, TaskManager
+
+# Spawns in one turn: more make the messages larger, fewer leave less time between two looks at the socket.
+SPAWNS_PER_TURN = 32
+# Microseconds that the supervisor waits at its end for the center to confirm what it was told.
+LAST_WORDS = 1_000_000
+# Microseconds between two attempts to write to a full disk.
+RETRY = 500_000
+
+
+class Journal(Protocol):
+    """What survives the supervisor; see ``cress.executor.journal``."""
+
+    known: Known
+    full: str
+
+    def write(self, records: list[Record]) -> None:
+        """Make records durable before this returns; OSError: none of them is kept."""
+
+    def note(self, record: Record) -> None:
+        """Keep a record for the next flush."""
+
+    def flush(self) -> bool:
+        """Write what was noted; False: the disk is full, try again."""
+
+
+class Driver(Protocol):
+    """What the loop has done for it. ``spawn``, ``signal``, ``sweep``, ``fit`` and ``say`` as in ``Hands``."""
+
+    def spawn(self, task: Task) -> int:
+        """See ``Hands``."""
+
+    def signal(self, task: Task, number: int) -> None:
+        """See ``Hands``."""
+
+    def sweep(self, task: Task, *, kill: bool) -> bool:
+        """See ``Hands``."""
+
+    def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
+        """See ``Hands``."""
+
+    def say(self, sentence: str) -> None:
+        """See ``Hands``."""
+
+    def reap(self) -> None:
+        """Call ``exited`` for every process that has ended by now."""
+
+    def settle(self) -> None:
+        """Call ``running`` or ``failed`` for every new process that has become its program or has failed to."""
+
+    def ended(self, report: Report) -> None:
+        """An attempt is over: free what belongs to it."""
+
+    def send(self, message: bytes) -> None:
+        """Send a message to the agent that is connected."""
+
+    def hang_up(self) -> None:
+        """Close the connection to the agent, and call ``disconnected``."""
+
+
+class Supervisor(Hands):
+    """The loop of one supervisor. ``over``: it has nothing left to do, and its driver ends."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        driver: Driver,
+        key: str = "",
+        *,
+        manager: Callable[[Known, Hands, str], TaskManager] = TaskManager,
+    ) -> None:
+        self.journal = journal
+        self.manager = manager(journal.known, self, key)
+        self.over = False
+        self.connected = False
+        self._driver = driver
+        self._reports: list[Report] = []
+        self._told_that_it_leaves = False
+        self._last_words: int | None = None
+        self._retry_at: int | None = None
+
+    # --- events ------------------------------------------------------------------------------------------------------
+
+    def clock(self, now: int, utc: int) -> None:
+        """Set the time (CLOCK_BOOTTIME and the wall clock, in microseconds): before every other call."""
+        self.manager.now, self.manager.utc = now, utc
+
+    def connect(self, inventory: Inventory) -> None:
+        """An agent is connected; ``inventory`` has the facts that do not change while the supervisor runs."""
+        self.connected = True
+        # The inventory has it all: what happened before in this turn would be told twice.
+        self._reports = []
+        known, manager = self.journal.known, self.manager
+        message = msgspec.structs.replace(
+            inventory,
+            reports=manager.inventory(),
+            bound=manager.bound,
+            epoch=known.epoch,
+            cluster=known.cluster,
+            ports=manager.ports(),
+        )
+        self._driver.send(encode(message))
+
+    def disconnected(self) -> None:
+        """The agent is gone."""
+        self.connected = False
+
+    def receive(self, message: bytes) -> None:
+        """Obey a message of the agent; one that cannot be read ends the connection."""
+        # What has ended by now ended by itself, not by an order that is still to be read.
+        self._driver.reap()
+        try:
+            order = decode_to_supervisor(message)
+        except msgspec.DecodeError as error:
+            self._driver.say(f"the agent sent a message that cannot be read, and was cut off: {error}")
+            self._driver.hang_up()
+            return
+        self.manager.obey(order)
+
+    def turn(self) -> None:
+        """Do what is due, then write down what happened, then tell it."""
+        self._driver.reap()
+        self.manager.tick()
+        self.manager.work(SPAWNS_PER_TURN)
+        self._driver.settle()
+        self.finish_turn()
+
+    def finish_turn(self) -> None:
+        """Write down what happened, then tell it; see whether a leaving supervisor is done."""
+        manager = self.manager
+        complete = self.journal.flush()
+        if not complete and self._retry_at is None:
+            self._driver.say(f"the journal cannot be written: {self.journal.full}; it is tried again")
+        self._retry_at = None if complete else manager.now + RETRY
+        if self._reports or (manager.leaving and not self._told_that_it_leaves):
+            if self.connected:
+                self._driver.send(encode(Reports(reports=tuple(self._reports), leaving=manager.leaving)))
+            self._reports = []
+            self._told_that_it_leaves = manager.leaving
+        if manager.leaving and not manager.tasks:
+            if self._last_words is None:
+                self._last_words = manager.now + LAST_WORDS
+            if not self.journal.known.ends or not self.connected or manager.now >= self._last_words:
+                self.over = True
+
+    @property
+    def busy(self) -> bool:
+        """Whether attempts wait for the next turn."""
+        return self.manager.waiting > 0
+
+    def next_due(self) -> int | None:
+        """When the next turn is due by itself; None: only an event brings something."""
+        dues = (self.manager.next_due(), self._last_words, self._retry_at)
+        return min((due for due in dues if due is not None), default=None)
+
+    # --- the hands of the task manager -------------------------------------------------------------------------------
+
+    def write(self, records: list[Record]) -> None:
+        """See ``Hands``."""
+        self.journal.write(records)
+
+    def note(self, record: Record) -> None:
+        """See ``Hands``."""
+        self.journal.note(record)
+
+    def report(self, report: Report) -> None:
+        """See ``Hands``."""
+        self._reports.append(report)
+        self._driver.ended(report)
+
+    def spawn(self, task: Task) -> int:
+        """See ``Hands``."""
+        return self._driver.spawn(task)
+
+    def signal(self, task: Task, number: int) -> None:
+        """See ``Hands``."""
+        self._driver.signal(task, number)
+
+    def sweep(self, task: Task, *, kill: bool) -> bool:
+        """See ``Hands``."""
+        return self._driver.sweep(task, kill=kill)
+
+    def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
+        """See ``Hands``."""
+        self._driver.fit(node_devices, devices)
+
+    def say(self, sentence: str) -> None:
+        """See ``Hands``."""
+        self._driver.say(sentence)
