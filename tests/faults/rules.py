@@ -18,7 +18,10 @@ from cress.lifecycle.effects import Launch
 from cress.lifecycle.family import Clockwork, Family, Kept
 from cress.lifecycle.machine import Machine
 from cress.model.node import Allocated
-from cress.shell.executor.records import Known
+from cress.shell.executor.agent import Agent, Phase
+from cress.shell.executor.agent_effects import Effect
+from cress.shell.executor.records import Known, Record
+from cress.shell.executor.supervisor import Supervisor
 from cress.shell.executor.task_manager import Hands, TaskManager
 
 # Far above the numbers of attempts of any history.
@@ -43,6 +46,9 @@ class Rules:
     busy_nodes: bool = False  # measured load does not matter
     stale_places: bool = False  # where data was said to lie first, it lies for ever
     no_deadline: bool = False  # a supervisor does not care for terms
+    late_intents: bool = False  # a supervisor starts programs before their intents are durable
+    silent_inventory: bool = False  # a supervisor does not tell a new agent what it knows
+    drops_early: bool = False  # an agent drops what the supervisor reports before the center has answered
 
     @contextmanager
     def broken(self) -> Iterator[None]:
@@ -66,6 +72,12 @@ class Rules:
                 patches.enter_context(patch.object(measured_load, "judged", lambda *_: measured_load.NOT))
             if self.stale_places:
                 patches.enter_context(patch.object(Locations, "told", _first(Locations.told)))
+            if self.late_intents:
+                patches.enter_context(patch.object(Supervisor, "write", _late))
+            if self.silent_inventory:
+                patches.enter_context(patch.object(TaskManager, "inventory", lambda _self: ()))
+            if self.drops_early:
+                patches.enter_context(patch.object(Agent, "from_supervisor", _dropping(Agent.from_supervisor)))
             yield
 
     def renamed(self, launch: Launch, sent: set[int], cores: dict[int, int]) -> Launch:
@@ -122,6 +134,18 @@ def _twice(run: Callable[[Machine, Family, Clockwork, int], None]) -> Callable[[
     def broken(machine: Machine, family: Family, clock: Clockwork, moment: int) -> None:
         run(machine, family, clock, moment)
         run(machine, family, clock, moment)
+
+    return broken
+
+
+def _late(supervisor: Supervisor, records: list[Record]) -> None:
+    for record in records:
+        supervisor.note(record)
+
+
+def _dropping(hand_on: Callable[[Agent, bytes], list[Effect]]) -> Callable[[Agent, bytes], list[Effect]]:
+    def broken(agent: Agent, message: bytes) -> list[Effect]:
+        return hand_on(agent, message) if agent.phase is Phase.REGISTERED else []
 
     return broken
 

@@ -1,0 +1,201 @@
+"""The supervisor's loop: a journal that is ahead of every report, full disks, last words."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+
+from cress.model.node import Device
+from cress.model.reports import Cause, Ended, Report, Started, Usage
+from cress.model.run import Run
+from cress.model.times import SECOND
+from cress.protocol.messages import (
+    Durable,
+    Inventory,
+    Launch,
+    Launches,
+    Reports,
+    Shutdown,
+    ToSupervisor,
+    decode_from_supervisor,
+    encode,
+)
+from cress.shell.executor.node_devices import NodeDevices
+from cress.shell.executor.records import End, Intent, Known, Record, Start
+from cress.shell.executor.supervisor import LAST_WORDS, RETRY, Supervisor
+from cress.shell.executor.task_manager import Task
+
+RUN = Run(job=1, command=("x",))
+
+
+class Paper:
+    """A journal that may be full. ``steps`` is shared with the driver: what happened in which order."""
+
+    def __init__(self, steps: list[object]) -> None:
+        self.known = Known()
+        self.full = ""
+        self.steps = steps
+        self._noted: list[Record] = []
+
+    def write(self, records: list[Record]) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.steps += records
+        for record in records:
+            self.known.apply(record)
+
+    def note(self, record: Record) -> None:
+        self.known.apply(record)
+        self._noted.append(record)
+
+    def flush(self) -> bool:
+        if not self.full:
+            self.steps += self._noted
+            self._noted = []
+        return not self.full
+
+
+class Story:
+    """A supervisor whose programs run until ``exits`` says otherwise."""
+
+    def __init__(self) -> None:
+        self.steps: list[object] = []
+        self.journal = Paper(self.steps)
+        self.loop = Supervisor(self.journal, self)
+        self.said: list[str] = []
+        self.hung_up = False
+        self._fresh: list[int] = []
+        self._over: list[int] = []
+        self.loop.clock(1000 * SECOND, SECOND)
+
+    def obey(self, *orders: ToSupervisor) -> None:
+        for order in orders:
+            self.loop.receive(encode(order))
+        self.loop.turn()
+
+    def launch(self, *attempts: int) -> None:
+        self.obey(Launches(epoch=1, runs=(RUN,), launches=tuple(Launch(each, 1, 0) for each in attempts)))
+
+    def exits(self, attempt: int) -> None:
+        self._over.append(attempt)
+        self.loop.turn()
+
+    def wait(self, length: int) -> None:
+        self.loop.clock(self.loop.manager.now + length, SECOND)
+        self.loop.turn()
+
+    @property
+    def reports(self) -> list[Report]:
+        told = [each for each in self.steps if isinstance(each, Reports)]
+        return [report for message in told for report in message.reports]
+
+    def spawn(self, task: Task) -> int:
+        self._fresh.append(task.attempt)
+        self.steps.append(f"spawn {task.attempt}")
+        return 100 + task.attempt
+
+    def settle(self) -> None:
+        fresh, self._fresh = self._fresh, []
+        for attempt in fresh:
+            self.loop.manager.running(attempt, 1)
+
+    def reap(self) -> None:
+        over, self._over = self._over, []
+        for attempt in over:
+            self.loop.manager.exited(attempt, 0, Usage())
+
+    def signal(self, task: Task, number: int) -> None:
+        self._over.append(task.attempt)
+
+    def sweep(self, task: Task, *, kill: bool) -> bool:
+        return True
+
+    def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None: ...
+
+    def ended(self, report: Report) -> None: ...
+
+    def send(self, message: bytes) -> None:
+        self.steps.append(decode_from_supervisor(message))
+
+    def hang_up(self) -> None:
+        self.hung_up = True
+        self.loop.disconnected()
+
+    def say(self, sentence: str) -> None:
+        self.said.append(sentence)
+
+
+def test_intent_spawn_start_and_report_come_in_this_order() -> None:
+    story = Story()
+    story.loop.connect(Inventory(boot="b", pid=1))
+    story.launch(5)
+    kinds = [each if isinstance(each, str) else type(each) for each in story.steps[2:]]
+    assert kinds == [Intent, "spawn 5", Start, Reports]
+    story.steps.clear()
+    story.exits(5)
+    assert [type(each) for each in story.steps] == [End, Reports]
+
+
+def test_a_new_agent_is_told_everything_once() -> None:
+    story = Story()
+    story.launch(5, 6)
+    story.exits(5)
+    story.steps.clear()
+    story.loop.connect(Inventory(boot="b", pid=7))
+    story.loop.turn()
+    (inventory,) = story.steps
+    assert isinstance(inventory, Inventory)
+    assert (inventory.pid, inventory.epoch) == (7, 1)
+    assert [type(each) for each in inventory.reports] == [Started, Ended]
+
+
+def test_what_cannot_be_written_down_is_told_all_the_same_and_written_later() -> None:
+    story = Story()
+    story.loop.connect(Inventory(boot="b", pid=1))
+    story.launch(5)
+    story.journal.full = "No space left on device"
+    story.exits(5)
+    assert story.reports[-1].attempt == 5
+    assert story.said == ["the journal cannot be written: No space left on device; it is tried again"]
+    assert story.loop.next_due() == story.loop.manager.now + RETRY
+    story.launch(6)
+    end = story.reports[-1]
+    assert isinstance(end, Ended)
+    assert (end.attempt, end.cause) == (6, Cause.NODE)
+    story.journal.full = ""
+    story.wait(RETRY)
+    assert sum(isinstance(each, End) for each in story.steps) == 2
+    assert story.loop.next_due() is None
+
+
+def test_a_message_that_cannot_be_read_ends_the_connection() -> None:
+    story = Story()
+    story.loop.connect(Inventory(boot="b", pid=1))
+    story.loop.receive(b"\xc1")
+    assert story.hung_up
+    assert story.said[0].startswith("the agent sent a message that cannot be read, and was cut off")
+
+
+def test_a_leaving_supervisor_waits_a_moment_for_confirmations() -> None:
+    for confirmed in (True, False):
+        story = Story()
+        story.loop.connect(Inventory(boot="b", pid=1))
+        story.launch(5)
+        story.obey(Shutdown(grace=0))
+        story.loop.turn()
+        assert story.reports[-1].attempt == 5
+        assert any(isinstance(each, Reports) and each.leaving for each in story.steps)
+        assert not story.loop.over
+        if confirmed:
+            story.obey(Durable(epoch=1, attempts=(5,)))
+        else:
+            story.wait(LAST_WORDS)
+        assert story.loop.over
+
+
+def test_without_an_agent_a_leaving_supervisor_ends_at_once() -> None:
+    story = Story()
+    story.launch(5)
+    story.loop.manager.leave(0)
+    story.loop.turn()
+    assert story.loop.over
