@@ -20,8 +20,12 @@ def test_importing_the_command_imports_nothing_heavy() -> None:
 
 def test_an_executor_loads_its_own_part_of_the_shell_and_nothing_that_decides_for_the_cluster() -> None:
     code = "import sys, cress.executor.agent, cress.executor.supervisor; print(*sys.modules)"
-    loaded = set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
+    loaded = set(
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    )
     heavy = {each for each in loaded if each.split(".")[0] in {"numpy", "numba"}}
-    rooms = {each for each in loaded if each.startswith(("cress.core", "cress.lifecycle", "cress.store", "cress.center"))}
+    rooms = {
+        each for each in loaded if each.startswith(("cress.core", "cress.lifecycle", "cress.store", "cress.center"))
+    }
     shell = {each for each in loaded if each.startswith("cress.shell.") and not each.startswith("cress.shell.executor")}
     assert (heavy, rooms, shell) == (set(), set(), set())
