@@ -312,7 +312,7 @@ def test_a_damaged_journal_ends_the_agent_with_its_sentence(start: Start, tmp_pa
     (tmp_path / "executor" / "journal").write_bytes(b"something else, of some length")
     code, said = start().ended()
     assert code == 3
-    assert "executor/journal is no journal of this version; move it away" in said
+    assert "executor/journal is not a journal of Cress; move it away" in said
     assert "Traceback" not in said
 
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from cress.executor.journal import HEADER, Journal, JournalError
 from cress.model.reports import Cause, Ended, Usage
+from cress.protocol.messages import Launch
 from cress.shell.executor.records import REMEMBERED, Boot, End, Epoch, Forget, Intent, Known, Record, Start
+from tests.protocol import recorded
 
 ATTEMPTS = st.integers(1, 8)
 ENDS = st.builds(
@@ -28,7 +30,12 @@ ENDS = st.builds(
 RECORDS: st.SearchStrategy[Record] = st.one_of(
     st.builds(Boot, st.sampled_from(["one", "two"])),
     st.builds(Epoch, st.integers(0, 9)),
-    st.builds(Intent, ATTEMPTS, st.integers(1, 3), st.integers(0, 9), st.none() | st.integers(0, 9), st.integers(0, 9)),
+    st.builds(
+        Intent,
+        st.builds(Launch, ATTEMPTS, st.integers(1, 3), st.integers(0, 9)),
+        st.none() | st.integers(0, 9),
+        st.integers(0, 9),
+    ),
     st.builds(Start, ATTEMPTS, st.integers(2, 99), st.integers(0, 99), st.integers(0, 99), st.integers(0, 99)),
     st.builds(End, ENDS),
     st.builds(Forget, st.lists(ATTEMPTS, max_size=3).map(tuple)),
@@ -146,7 +153,7 @@ def test_a_journal_of_finished_work_stays_small(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal", compact_from=20_000)
     largest = 0
     for attempt in range(3_000):
-        journal.write([Intent(attempt, 1, 0, None, 0)])
+        journal.write([Intent(Launch(attempt, 1, 0), None, 0)])
         journal.note(End(Ended(attempt=attempt, cause=Cause.EXITED, code=0, started=1, at=2)))
         journal.note(Forget((attempt,)))
         journal.flush()
@@ -166,11 +173,11 @@ def test_what_is_over_is_remembered_up_to_a_number() -> None:
     assert len(known.forgotten) == REMEMBERED
 
 
-@pytest.mark.parametrize("content", [b"hello, world: this is no journal\n", b"\x00" * 40, b"cress journal 2\n"])
+@pytest.mark.parametrize("content", [b"hello, world: this is no journal\n", b"\x00" * 40, b"cress journal\n" * 2])
 def test_another_file_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "journal"
     path.write_bytes(content)
-    with pytest.raises(JournalError, match="is no journal of this version; move it away"):
+    with pytest.raises(JournalError, match="is not a journal of Cress; move it away"):
         Journal(path)
     assert path.read_bytes() == content
 
@@ -193,7 +200,7 @@ def test_a_write_that_fails_half_way_leaves_no_trace(tmp_path: Path, monkeypatch
 
         monkeypatch.setattr(os, "write", write)
         with pytest.raises(OSError, match="No space left"):
-            journal.write([Intent(part, 1, 1, None, 0)])
+            journal.write([Intent(Launch(part, 1, 1), None, 0)])
         journal.note(Epoch(part))
         assert not journal.flush()
         assert "No space left" in journal.full
@@ -204,3 +211,39 @@ def test_a_write_that_fails_half_way_leaves_no_trace(tmp_path: Path, monkeypatch
     assert not again.known.running
     assert again.known.epoch == 21
     again.close()
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_journal_of_the_release_before_is_taken_up_and_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(recorded.journal())
+    for _ in range(2):
+        journal = Journal(path)
+        known = journal.known
+        (entry,) = known.running.values()
+        assert entry.intent == Intent(Launch(7, 3, 0, (20000,)), 2, 3, True, 6, ("/disk/cress-k/7",))
+        assert entry.start == Start(7, 4242, 99, 50, 1_700_000_000_000_000)
+        assert (known.ends, list(known.forgotten)) == ({8: recorded.ENDED}, [1, 2])
+        assert (known.boot, known.epoch, known.cluster, known.until, known.term) == ("b", 4, "c", 100, 60)
+        journal.close()
+        assert path.read_bytes().startswith(HEADER), "a release that does not know it refuses it"
+
+
+def test_a_journal_of_the_release_before_that_cannot_be_written_anew_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(recorded.journal())
+    (tmp_path / "journal.new").mkdir()
+    with pytest.raises(IsADirectoryError):
+        Journal(path)
+    assert path.read_bytes() == recorded.journal()
+
+
+def test_a_journal_of_a_newer_release_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    content = b"cress journal 3\n" + b"whatever that release writes"
+    path.write_bytes(content)
+    with pytest.raises(JournalError, match=r"was written by a newer release \(journal 3, this release reads 1 to 2\)"):
+        Journal(path)
+    assert path.read_bytes() == content

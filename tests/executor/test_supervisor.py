@@ -594,7 +594,7 @@ def rewrite_journal(
             record = Boot(boot)
         new.note(record)
     if extra_intent:
-        new.note(Intent(extra_intent, 1, 0, None, 0))
+        new.note(Intent(Launch(extra_intent, 1, 0), None, 0))
     new.close()
 
 

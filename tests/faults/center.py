@@ -20,7 +20,7 @@ from cress.lifecycle.machine import Machine
 from cress.model.node import Local, Node
 from cress.model.run import Run
 from cress.model.times import MILLISECOND, SECOND
-from cress.protocol.messages import Beat, FromAgent, Hello, Reports, decode_from_agent, encode
+from cress.protocol.messages import Beat, FromAgent, Hello, Reports
 from cress.shell.center.commit import Call, CommitLoop, Limits
 from cress.shell.center.effects import (
     Answer,
@@ -39,7 +39,7 @@ from cress.shell.center.effects import (
     Warn,
     Work,
 )
-from cress.shell.center.session import Sessions
+from cress.shell.center.session import Sessions, decoded
 from cress.store.base import Batch, Fenced, StoreError
 from tests.faults.network import PING, End
 from tests.faults.store import Access
@@ -229,7 +229,9 @@ class Center(Mortal):
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Send():
-                self._to(effect.session).put(encode(effect.message))
+                data = effect.session.dialect.encode(effect.message)
+                if data is not None:
+                    self._to(effect.session).put(data)
             case Close():
                 self._to(effect.session).close(effect)
             case Ping():
@@ -317,7 +319,7 @@ class _WatchedSessions(Sessions):
         super().__init__(center.loop, "one")
         self.cluster = center.cluster
 
-    def hello(self, session: Session, message: FromAgent, now: int, local: Local | None = None) -> list[Effect]:
+    def hello(self, session: Session, message: FromAgent | None, now: int, local: Local | None = None) -> list[Effect]:
         """See ``Sessions``."""
         if self.cluster.rules.no_fencing and isinstance(message, Hello):
             message = msgspec.structs.replace(message, epoch=0)
@@ -365,7 +367,9 @@ class Conversation:
     # --- what arrives ----------------------------------------------------------------------------------------
 
     def _received(self, data: bytes) -> None:
-        center, message = self.center, decode_from_agent(data)
+        center, message = self.center, decoded(data, self.session)
+        if message is None:
+            return
         now = center.clock.now()
         if not self._greeted:
             self._greeted = True

@@ -194,7 +194,7 @@ class Supervisor(Mortal):
 
     def _start(self, task: Task) -> Process:
         world, host, random = self.world, self.host, self.world.random
-        key = (task.job, task.task)
+        key = (task.intent.launch.job, task.intent.launch.task)
         deaf = world.chance(0.1)
         process = host.start(task.attempt, key, leader=True, deaf=deaf)
         process.parent = self

@@ -7,7 +7,7 @@ import asyncio
 from cress.center.commands import Command
 from cress.protocol import messages
 from cress.protocol.execution import ExecStart
-from cress.protocol.messages import ExecData, ExecOver, LogData, ReadLog, encode
+from cress.protocol.messages import ExecData, ExecOver, LogData, ReadLog
 from cress.shell.center.commit import CommitLoop
 from cress.shell.center.effects import Close, Session
 
@@ -44,7 +44,9 @@ class Connection:
         """Send a message after those before it."""
         if self.ending is not None:
             return
-        data = encode(message)
+        data = self.session.dialect.encode(message)
+        if data is None:
+            return  # an executor of that version has nothing for it
         self._messages.append(data)
         self._waiting += len(data)
         if self._waiting > MOST_WAITING:

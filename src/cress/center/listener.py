@@ -110,7 +110,7 @@ class Listener:
         writer = asyncio.create_task(_write(wire, connection), name="orders to an executor")
         try:
             try:
-                hello = decoded(first)
+                hello = decoded(first, session)
             except InputError as error:
                 refused = Refused(what=error.what, hint=error.hint, permanent=True)
                 engine.carry_out((Send(session, refused), Close(session, "refused", refused=True)))
@@ -118,12 +118,12 @@ class Listener:
             local = recognise(hello) if isinstance(hello, Hello) else None
             await self._carry_out(sessions.hello(session, hello, engine.clock.now(), local))
             async for data in wire:
-                message = decoded(data)
+                message = decoded(data, session)
                 if isinstance(message, LogData):
                     connection.answered(message)
                 elif isinstance(message, (ExecData, ExecOver)):
                     connection.told(message)
-                else:
+                elif message is not None:
                     engine.carry_out(sessions.received(session, message, engine.clock.now()))
         except InputError as error:
             _log.warning("node %s: %s", session.name, error)

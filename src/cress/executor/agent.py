@@ -226,7 +226,7 @@ class Program:
             await self._happen(self._refused, error.response.status_code)
             return
         except InvalidURI:
-            why = f"{url!r} is no address of a center (ws://host:port)"
+            why = f"{url!r} is not an address of a center (ws://host:port)"
             await self._happen(partial(self.agent.center_failed, why, permanent=True))
             return
         except (OSError, InvalidHandshake, EOFError) as error:

@@ -105,7 +105,7 @@ class AgentSocket:
         try:
             messages = self._frames.feed(data)
         except FrameError as error:
-            self._say(f"the agent sent what is no frame, and was cut off: {error}")
+            self._say(f"the agent sent what is not a frame, and was cut off: {error}")
             self.hang_up()
             return
         for message in messages:

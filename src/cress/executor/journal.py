@@ -14,9 +14,10 @@ from pathlib import Path
 import msgspec
 
 from cress.executor.disk import REAL_DISK, Disk
-from cress.shell.executor.records import Known, Record, decode_records, encode_records
+from cress.shell.executor.records import VERSION, Known, Record, decode_records, encode_records
 
-HEADER = b"cress journal 1\n"
+_TITLE = b"cress journal "
+HEADER = _TITLE + b"%d\n" % VERSION
 MARK = b"\xc5\x1eJ\x01"
 _HEAD = struct.Struct("<4sII")
 
@@ -42,9 +43,13 @@ class Journal:
         self._noted: list[Record] = []
         self._compact_from = compact_from
         self._disk = disk
+        self._older = False  # whether the file is of an older version
         self._fd = disk.open(path)
         try:
             self._size = self._load()
+            if self._older:
+                # Records of two versions do not stand in one file.
+                self._rewrite()
         except BaseException:
             disk.close(self._fd)
             raise
@@ -79,12 +84,14 @@ class Journal:
 
     def compact(self) -> None:
         """Write the file anew with what it adds up to; when that fails, it stays as it is."""
-        disk, new = self._disk, self.path.with_suffix(".new")
         try:
-            fd = disk.open(new, empty=True)
+            self._rewrite()
         except OSError:
             self._next_compaction = self._size + self._compact_from
-            return
+
+    def _rewrite(self) -> None:
+        disk, new = self._disk, self.path.with_suffix(".new")
+        fd = disk.open(new, empty=True)
         try:
             data = HEADER + _frame(list(self.known.records()))
             disk.write(fd, data)
@@ -94,8 +101,7 @@ class Journal:
             disk.close(fd)
             with contextlib.suppress(OSError):
                 disk.remove(new)
-            self._next_compaction = self._size + self._compact_from
-            return
+            raise
         disk.close(self._fd)
         self._fd, self._size = fd, len(data)
         self._noted = []  # the new file has them
@@ -119,28 +125,42 @@ class Journal:
 
     def _load(self) -> int:
         data = self._disk.read(self.path)
-        if not data.startswith(HEADER):
+        version = _version(data)
+        if version > VERSION:
+            raise JournalError(
+                f"{self.path} was written by a newer release (journal {version}, this release reads 1 to {VERSION}); "
+                "start that release again, or move the file away to go on without it: tasks that still run are then "
+                "killed, and run again"
+            )
+        if not version:
             if len(data) > len(HEADER) or not HEADER.startswith(data.rstrip(b"\0")):
-                raise JournalError(_way_out(self.path, "is no journal of this version"))
+                raise JournalError(_way_out(self.path, "is not a journal of Cress"))
             self._disk.cut(self._fd, 0)
             self._disk.write(self._fd, HEADER)
             self._disk.sync(self._fd)
             self._disk.sync_folder(self.path.parent)
             return len(HEADER)
-        end = len(HEADER)
+        end = data.index(b"\n") + 1
         while (found := _read_frame(data, end)) is not None:
             payload, behind = found
             try:
-                records = decode_records(payload)
-            except msgspec.DecodeError as error:
-                raise JournalError(_way_out(self.path, f"has a record that is unknown here ({error})")) from None
+                records = decode_records(payload, version)
+            except (msgspec.MsgspecError, ValueError) as error:
+                raise JournalError(_way_out(self.path, f"has a record that cannot be read ({error})")) from None
             for record in records:
                 self.known.apply(record)
             end = behind
         if end < len(data) and _frame_after(data, end + 1):
             raise JournalError(_way_out(self.path, f"is damaged at byte {end}, with whole records behind it"))
         self._disk.cut(self._fd, end)
+        self._older = version < VERSION
         return end
+
+
+def _version(data: bytes) -> int:
+    """Return the version that the file says it has; 0: it says none."""
+    number, end, _ = data[len(_TITLE) : len(HEADER) + 8].partition(b"\n")
+    return int(number) if data.startswith(_TITLE) and end and number.isdigit() else 0
 
 
 def _way_out(path: Path, what: str) -> str:

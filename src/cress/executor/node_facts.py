@@ -83,7 +83,7 @@ class NodeFacts:
         found = []
         for each in devices.of_node(self._settings):
             if each.kind == DISK_KIND and not os.path.isdir(each.path):  # noqa: PTH112
-                self._say(f"{each.path} is no folder: the node goes without the disk {each.id}")
+                self._say(f"{each.path} is not a folder: the node goes without the disk {each.id}")
             else:
                 found.append(each)
         return tuple(found)

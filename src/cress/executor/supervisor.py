@@ -31,6 +31,7 @@ from cress.executor.runtimes import choose, linux
 from cress.executor.runtimes.engines import ENGINES, Engine
 from cress.executor.settings import LOG_SIZE
 from cress.executor.task_processes import TaskProcesses
+from cress.model.job import DEFAULT_STOP_GRACE
 from cress.model.node import Device
 from cress.model.reports import Report
 from cress.protocol.messages import Inventory
@@ -38,8 +39,6 @@ from cress.shell.executor.node_devices import NodeDevices, key_of
 from cress.shell.executor.supervisor import Supervisor
 from cress.shell.executor.task_manager import Task
 
-# Microseconds of grace for tasks when the supervisor itself is told to end.
-DEFAULT_GRACE = 5_000_000
 # Seconds: the selector's clock stands still while the machine sleeps, ours does not.
 LONGEST_SLEEP = 10.0
 # Seconds between two looks at what is left of a container that is to go.
@@ -113,7 +112,7 @@ class Program:
             self._clock()
             if self.asked_to_leave:
                 self.asked_to_leave = False
-                self.loop.manager.leave(DEFAULT_GRACE)
+                self.loop.manager.leave(DEFAULT_STOP_GRACE)
             self.loop.turn()
         self._close()
 

@@ -146,7 +146,7 @@ class TaskProcesses:
                 self.manager.lost(attempt)
             else:
                 task = self.manager.adopt(attempt, pid, there)
-                self.bounds.began(attempt, task.log_size or self.log_size, self.manager.now)
+                self.bounds.began(attempt, task.intent.log_size or self.log_size, self.manager.now)
         self.say(f"{len(self.manager.tasks)} attempts of an earlier supervisor taken up")
 
     def _kill_strays(self, known: set[int]) -> None:
@@ -191,12 +191,12 @@ class TaskProcesses:
         if task.context.devices.allocated:
             account = account_of(task.run)
             self.scratch.make(task.attempt, task.context.devices, (account.uid, account.gid) if account else None)
-        data = state.make(self.folder.path, task.run, task.task)
-        what = Spawn(task.attempt, task.task, task.run, folder, task.context, data)
+        data = state.make(self.folder.path, task.run, task.intent.launch.task)
+        what = Spawn(task.attempt, task.intent.launch.task, task.run, folder, task.context, data)
         if task.run.log_copy:
             self.copies.order(what)
         pid, fd = self._runtime(task.run).spawn(what)
-        self.bounds.began(task.attempt, task.log_size or self.log_size, self.manager.now)
+        self.bounds.began(task.attempt, task.intent.log_size or self.log_size, self.manager.now)
         self.by_pid[pid] = task
         self.spawning[pid] = (fd, task, bytearray())
         return pid

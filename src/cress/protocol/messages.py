@@ -16,7 +16,11 @@ from cress.model.node import Load as Measured
 from cress.model.reports import Report
 from cress.model.run import Host, Run
 
+# The version (major, minor) that is spoken here, and the oldest major version that is understood; see ``versions``.
+PROTOCOL, OLDEST = (6, 0), 5
+# The number that a center of protocol 5 demands of an executor; nothing else reads it. Versions are told since protocol 6.
 VERSION = 5
+UNSAID = (5, 0)
 # Bytes of a command's output, and of its input, that may be under way; who sends waits for ``taken`` beyond that.
 EXEC_OUTPUT, EXEC_INPUT = 262_144, 65_536
 
@@ -40,6 +44,8 @@ class Hello(Struct, frozen=True):
     ``sent`` as in ``Beat``. ``bound``: a term holds for everything that runs there. ``epoch`` is the highest that it
     has had orders of, from the cluster with the id ``cluster`` (empty: none yet). ``unlimited`` are sentences about limits
     that do not hold there. ``devices``, ``data`` and ``judged`` as in ``Node``.
+
+    ``protocol`` is the newest version that the agent speaks, ``oldest`` the oldest major one; ``version`` is 5.
     """
 
     version: int
@@ -61,6 +67,13 @@ class Hello(Struct, frozen=True):
     devices: tuple[Device, ...] = ()
     data: tuple[str, ...] = ()
     judged: bool = True
+    protocol: tuple[int, int] = UNSAID
+    oldest: int = VERSION
+
+    @property
+    def speaks(self) -> tuple[int, int]:
+        """The newest version of the protocol that the agent speaks."""
+        return (self.version, 0) if self.protocol == UNSAID else self.protocol
 
 
 class Beat(Struct, frozen=True):
@@ -138,7 +151,8 @@ class Welcome(Struct, frozen=True):
     """The node is registered. ``epoch`` is the center's: orders of an older one are refused from now on.
 
     ``cluster`` is its id, ``name`` what people call it. ``sent`` and ``term`` as in ``Term``; a ``term`` of 0: none
-    holds there, the center looks by itself. ``kinds`` of devices count in the cluster, beside disks.
+    holds there, the center looks by itself. ``kinds`` of devices count in the cluster, beside disks. ``protocol`` is the
+    newest version that the center speaks.
     """
 
     epoch: int
@@ -147,6 +161,7 @@ class Welcome(Struct, frozen=True):
     sent: int = 0
     term: int = 0
     kinds: tuple[str, ...] = ()
+    protocol: tuple[int, int] = UNSAID
 
 
 class Term(Struct, frozen=True):
@@ -286,6 +301,12 @@ class Shutdown(Struct, frozen=True):
     keep: bool = False
 
 
+class Greeting(Struct, frozen=True):
+    """First message of an agent to a supervisor that says a version: the newest that the agent speaks."""
+
+    protocol: tuple[int, int]
+
+
 class Devices(Struct, frozen=True):
     """Those of the node that count; what has been given to attempts before stays theirs."""
 
@@ -296,7 +317,8 @@ class Inventory(Struct, frozen=True):
     """First message of the supervisor to an agent that connects: what ``Hello`` and ``Supervisor`` say about it.
 
     ``ports`` are those of every attempt that has some and is not over. ``container`` is the engine that makes containers,
-    empty: there can be none. ``unlimited`` are sentences about limits that do not hold there.
+    empty: there can be none. ``unlimited`` are sentences about limits that do not hold there. ``protocol`` and ``oldest`` as in
+    ``Hello``; an agent of protocol 5 hands ``version`` on in its own.
     """
 
     boot: str
@@ -311,13 +333,15 @@ class Inventory(Struct, frozen=True):
     ports: dict[int, tuple[int, ...]] = {}
     container: str = ""
     unlimited: tuple[str, ...] = ()
+    protocol: tuple[int, int] = UNSAID
+    oldest: int = VERSION
 
 
 FromAgent: TypeAlias = Hello | Beat | Reports | Ports | Load | Data | LogData | ExecData | ExecOver
 FromCenter: TypeAlias = (
     Welcome | Refused | Term | Launches | Stops | Signal | Durable | ReadLog | Exec | ExecInput | ExecSize | ExecOver
 )
-ToSupervisor: TypeAlias = Welcome | Devices | Term | Launches | Stops | Signal | Durable | Shutdown
+ToSupervisor: TypeAlias = Greeting | Welcome | Devices | Term | Launches | Stops | Signal | Durable | Shutdown
 FromSupervisor: TypeAlias = Inventory | Reports
 
 encode = msgspec.msgpack.Encoder().encode

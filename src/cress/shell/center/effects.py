@@ -10,6 +10,7 @@ from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import Input
 from cress.model.errors import InputError
 from cress.protocol.messages import FromCenter, Hello
+from cress.protocol.versions import Dialect
 from cress.store.base import Batch
 
 Reply: TypeAlias = tuple[int, ...] | InputError | None
@@ -20,15 +21,16 @@ class Session:
 
     ``terms``: its tasks run from term to term; ``granted`` is the end of the last term, on the center's clock (0: none
     yet). ``leaving``: no more terms are granted. ``rack`` is the rack that the executor itself names. Nothing is sent
-    over a session that is ``closed``.
+    over a session that is ``closed``. ``dialect`` has the version of the protocol that the executor speaks.
     """
 
-    __slots__ = ("closed", "granted", "hello", "leaving", "name", "rack", "terms")
+    __slots__ = ("closed", "dialect", "granted", "hello", "leaving", "name", "rack", "terms")
 
     def __init__(self, name: str = "", rack: str = "") -> None:
         self.name = name
         self.rack = rack
         self.hello: Hello | None = None
+        self.dialect = Dialect()
         self.terms = False
         self.granted = 0
         self.leaving = False

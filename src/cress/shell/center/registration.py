@@ -11,7 +11,8 @@ from cress.model.node import DISK_KIND, Device, Node, Value
 from cress.model.resources import DISK_DIMENSIONS, Dimensions, ResourceVector
 from cress.model.units import AMOUNT_LIMIT
 from cress.model.vectors import parse_vector
-from cress.protocol.messages import VERSION, FromAgent, Hello
+from cress.protocol.messages import FromAgent, Hello
+from cress.protocol.versions import agreed
 
 MOST_NAME = 253
 MOST_SENTENCES, MOST_SENTENCE = 20, 500
@@ -23,7 +24,7 @@ MOST_TOLD = 5
 
 
 def node_of(
-    hello: FromAgent, dimensions: Dimensions, racks: Mapping[str, str], warnings: list[str] | None = None
+    hello: FromAgent | None, dimensions: Dimensions, racks: Mapping[str, str], warnings: list[str] | None = None
 ) -> Node:
     """Return the node that an executor offers. Raises InputError.
 
@@ -32,11 +33,7 @@ def node_of(
     warnings = [] if warnings is None else warnings
     if not isinstance(hello, Hello):
         raise InputError("the first message is no Hello", hint="an executor of this version of cress")
-    if hello.version != VERSION:
-        raise InputError(
-            f"the executor speaks version {hello.version} of the protocol, the center {VERSION}",
-            hint="the same version of cress on both",
-        )
+    agreed("executor", hello.speaks, hello.oldest, "center")
     if not hello.name or len(hello.name) > MOST_NAME or not hello.name.isprintable() or "/" in hello.name:
         raise InputError(f"{hello.name[:MOST_NAME]!r} is not a name of a node", hint="its host name, for instance")
     check_attributes(hello.attributes, dimensions)

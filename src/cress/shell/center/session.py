@@ -13,6 +13,7 @@ from cress.model.node import Load, Local, Node
 from cress.model.reports import Ended, Report
 from cress.protocol import messages
 from cress.protocol.messages import (
+    PROTOCOL,
     Beat,
     Data,
     Durable,
@@ -22,8 +23,8 @@ from cress.protocol.messages import (
     Reports,
     Term,
     Welcome,
-    decode_from_agent,
 )
+from cress.protocol.versions import Dialect, VersionError
 from cress.shell.center.commit import Call, CommitLoop
 from cress.shell.center.effects import Close, Effect, Ping, Reply, Send, Session, Warn
 from cress.shell.center.registration import data_of, node_of
@@ -31,15 +32,14 @@ from cress.shell.center.registration import data_of, node_of
 CANNOT_STORE = "the center cannot store it; try again"
 
 
-def decoded(data: str | bytes) -> FromAgent:
-    """Return a message of an executor. Raises InputError."""
+def decoded(data: str | bytes, session: Session) -> FromAgent | None:
+    """Return a message of an executor; ``None``: it is of a newer version, and is left out. Raises InputError."""
     try:
         if isinstance(data, str):
             raise InputError("a text message", hint="msgpack in binary messages")
-        message: FromAgent = decode_from_agent(data)
+        return session.dialect.from_agent(data)
     except msgspec.MsgspecError as error:
         raise InputError(f"a message cannot be read: {error}", hint="an executor of this version of cress") from None
-    return message
 
 
 class Sessions:
@@ -58,14 +58,15 @@ class Sessions:
 
     # --- the handshake ---------------------------------------------------------------------------------------
 
-    def hello(self, session: Session, message: FromAgent, now: int, local: Local | None = None) -> list[Effect]:
+    def hello(self, session: Session, message: FromAgent | None, now: int, local: Local | None = None) -> list[Effect]:
         """Take the first message of an executor; ``local``: how the center can look at its processes by itself."""
         warnings: list[str] = []
         try:
             node = self._node(message, warnings)
         except InputError as error:
-            return self._refuse(session, error, permanent=True)
+            return self._refuse(session, error, permanent=not isinstance(error, VersionError) or error.permanent)
         assert isinstance(message, Hello)
+        session.dialect = Dialect(message.speaks)
         session.hello, session.name, session.rack = message, message.name, message.rack
         effects: list[Effect] = [Warn(sentence) for sentence in warnings]
         if message.epoch > self.loop.epoch:
@@ -79,7 +80,7 @@ class Sessions:
         self._asking[session] = node, local
         return [*effects, Ping(other, session)]
 
-    def _node(self, message: FromAgent, warnings: list[str]) -> Node:
+    def _node(self, message: FromAgent | None, warnings: list[str]) -> Node:
         node = node_of(message, self.loop.machine.core.dimensions, self.racks, warnings)
         assert isinstance(message, Hello)
         if message.cluster and self.loop.cluster and message.cluster != self.loop.cluster:
@@ -148,6 +149,7 @@ class Sessions:
             sent=hello.sent,
             term=self._grant(session, loop.machine.now),
             kinds=loop.machine.core.dimensions.custom,
+            protocol=PROTOCOL,
         )
         return [Send(session, welcome), *self._durable(session, hello.reports)]
 

@@ -22,6 +22,10 @@ from cress.model.node import DISK_KIND, Supervisor
 from cress.model.reports import Ended, Report, Started
 from cress.model.times import SECOND
 from cress.protocol.messages import (
+    OLDEST,
+    PROTOCOL,
+    UNSAID,
+    VERSION,
     Beat,
     Data,
     Devices,
@@ -32,6 +36,7 @@ from cress.protocol.messages import (
     ExecSize,
     FromAgent,
     FromCenter,
+    Greeting,
     Hello,
     Inventory,
     Launches,
@@ -41,10 +46,11 @@ from cress.protocol.messages import (
     Reports,
     Shutdown,
     Welcome,
-    decode_from_center,
-    decode_from_supervisor,
-    encode,
 )
+from cress.protocol.messages import (
+    ToSupervisor as Order,
+)
+from cress.protocol.versions import Dialect, VersionError, agreed
 from cress.shell.executor.agent_effects import (
     BeforeReports,
     Close,
@@ -128,7 +134,9 @@ class Agent:
         self._term = 0
         self._due: dict[str, int] = {}  # times by what is due
         self._reports: deque[bytes] = deque()  # of the supervisor, in front of which something has to be done or told
-        self._preparing: tuple[bytes, tuple[Report, ...]] | None = None
+        self._above = Dialect(UNSAID)  # of the center
+        self._below = Dialect(UNSAID)  # of the supervisor
+        self._preparing: tuple[list[Effect], tuple[Report, ...]] | None = None
         self._grace = 0
         self._only_if_idle = False
         self._code = OK
@@ -146,12 +154,18 @@ class Agent:
     def supervisor_connected(self, inventory: Inventory) -> list[Effect]:
         """The supervisor is connected, and has told its inventory."""
         self.inventory = inventory
+        try:
+            agreed("supervisor", inventory.protocol, inventory.oldest, "agent")
+        except VersionError as error:
+            return self.supervisor_failed(f"{error.what} ({error.hint})", permanent=error.permanent)
+        self._below = Dialect(inventory.protocol)
+        greeting = self._order(Greeting(protocol=PROTOCOL))
         if self.phase is Phase.STOPPING:
             if self._only_if_idle and inventory.reports:
                 return self._exit(self._code)
-            return [ToSupervisor(encode(Shutdown(grace=self._grace)))]
+            return [*greeting, *self._order(Shutdown(grace=self._grace))]
         self.phase = Phase.CENTER
-        return [ConnectCenter()]
+        return [*greeting, ConnectCenter()]
 
     def supervisor_failed(self, why: str, *, permanent: bool = False) -> list[Effect]:
         """There is no supervisor, and none could be started."""
@@ -168,6 +182,7 @@ class Agent:
     def center_connected(self) -> list[Effect]:
         """The center is connected."""
         self.phase = Phase.LOOKING
+        self._above = Dialect(UNSAID)
         self.first.clear()
         self._take_in(self.inventory.reports)
         self._ports.begin(self.inventory.ports)
@@ -190,7 +205,9 @@ class Agent:
         self._data = hello.data
         self._hello = msgspec.structs.replace(
             hello,
-            version=known.version,
+            version=VERSION,
+            protocol=PROTOCOL,
+            oldest=OLDEST,
             boot=hello.boot or known.boot,
             listening=self._ports.told,
             reports=(*known.reports, *hello.reports),
@@ -203,7 +220,7 @@ class Agent:
         )
         self.phase = Phase.HELLO
         self._due["answer"] = self.now + ANSWER
-        return [ToCenter(encode(self._hello))]
+        return self.tell(self._hello)
 
     def facts_changed(self) -> list[Effect]:
         """The node offers something else than the center was told: the next session tells it."""
@@ -214,12 +231,14 @@ class Agent:
     def from_center(self, message: bytes) -> list[Effect]:
         """A message of the center: hand it on, or do what is for the agent itself."""
         try:
-            order = decode_from_center(message)
-        except msgspec.DecodeError as error:
+            order = self._above.from_center(message)
+        except msgspec.MsgspecError as error:
             return [
                 Say(f"the center sent a message that cannot be read ({error}); connecting anew"),
                 *self._end(),
             ]
+        if order is None:
+            return []
         if self.phase is Phase.HELLO:
             return self._answered(order)
         if self.phase is not Phase.REGISTERED:
@@ -235,7 +254,8 @@ class Agent:
             effects.append(Ordered(order))
         elif isinstance(order, Durable) and order.epoch >= self.inventory.epoch:
             self.unconfirmed.difference_update(order.attempts)
-        return [*effects, ToSupervisor(message)]
+        data = self._below.hand_on(order, message, self._above)
+        return effects if data is None else [*effects, ToSupervisor(data)]
 
     def from_supervisor(self, message: bytes) -> list[Effect]:
         """A message of the supervisor, for the center: before it answers a hello, and while others wait, it waits."""
@@ -246,14 +266,14 @@ class Agent:
         """What had to be done before reports is done; ``listening``: with the ports that were found."""
         if self._preparing is None or self.phase is not Phase.REGISTERED:
             return []
-        (message, reports), self._preparing = self._preparing, None
+        (told, reports), self._preparing = self._preparing, None
         effects: list[Effect] = []
         if listening is not None:
             # First the program that has the port, so that the next try is elsewhere.
             effects += self._tell_ports(listening)
             # The center counts the port as taken until it is told again.
             self._ports.told = None
-        return [*effects, ToCenter(message), Reported(reports), *self._tell_reports()]
+        return [*effects, *told, Reported(reports), *self._tell_reports()]
 
     def ports_scanned(self, listening: Iterable[int]) -> list[Effect]:
         """Tell the center when foreign programs begin or cease to listen."""
@@ -264,11 +284,14 @@ class Agent:
         if self.phase is not Phase.REGISTERED or data == self._data:
             return []
         self._data = data
-        return [ToCenter(encode(Data(data=data)))]
+        return self.tell(Data(data=data))
 
     def tell(self, message: FromAgent) -> list[Effect]:
-        """Tell the center, if the node is registered."""
-        return [ToCenter(encode(message))] if self.phase is Phase.REGISTERED else []
+        """Tell the center, if there is a session."""
+        if self.phase not in {Phase.HELLO, Phase.REGISTERED}:
+            return []
+        data = self._above.encode(message)
+        return [] if data is None else [ToCenter(data)]
 
     # --- time ----------------------------------------------------------------------------------------------------------
 
@@ -294,7 +317,7 @@ class Agent:
             return [Say(sentence), *self._exit(OK)]
         if what == "beat":
             self._due["beat"] = self.now + self._term // BEATS
-            return [ToCenter(encode(Beat(sent=self.now)))]
+            return self.tell(Beat(sent=self.now))
         if what == "scan":
             self._due["scan"] = self.now + SCAN
             return [ScanPorts(self._ports.own())]
@@ -314,14 +337,14 @@ class Agent:
         self._due["leave"] = self.now + grace + LAST_WORDS
         if self.phase is Phase.REGISTERED:
             # Its reports still pass through.
-            return [ToSupervisor(encode(Shutdown(grace=grace)))]
+            return self._order(Shutdown(grace=grace))
         return [] if self.phase is Phase.STOPPING else self._stop_alone()
 
     def hurry(self) -> list[Effect]:
         """The operator has asked a second time: stop the tasks without their grace."""
         if self.phase not in {Phase.REGISTERED, Phase.STOPPING}:
             return []
-        return [ToSupervisor(encode(Shutdown(grace=0)))]
+        return self._order(Shutdown(grace=0))
 
     def _stop_alone(self) -> list[Effect]:
         """Stop the supervisor without a center; it keeps what it has to tell for the next time."""
@@ -344,7 +367,12 @@ class Agent:
             return self._refused(f"the center refused this executor: {answer.what}{hint}", permanent=answer.permanent)
         if not isinstance(answer, Welcome):
             return self._refused(f"the center answered a hello with {type(answer).__name__}", permanent=False)
+        try:
+            agreed("center", answer.protocol, min(answer.protocol[0], PROTOCOL[0]), "executor")
+        except VersionError as error:
+            return self._refused(f"{error.what} ({error.hint})", permanent=False)
         self.phase = Phase.REGISTERED
+        self._above = Dialect(answer.protocol)
         self._due["scan"] = self.now + SCAN
         self._term = answer.term
         if answer.term:
@@ -356,8 +384,8 @@ class Agent:
         devices = Devices(devices=tuple(each for each in self._hello.devices if each.kind in kinds))
         return [
             *said,
-            ToSupervisor(encode(devices)),
-            ToSupervisor(encode(answer)),
+            *self._order(devices),
+            *self._order(answer),
             Registered(answer),
             *self._tell_reports(),
         ]
@@ -368,20 +396,22 @@ class Agent:
         while self._reports and self._preparing is None and self.phase is Phase.REGISTERED:
             message = self._reports.popleft()
             try:
-                reports = decode_from_supervisor(message)
-            except msgspec.DecodeError as error:
+                reports = self._below.from_supervisor(message)
+            except msgspec.MsgspecError as error:
                 sentence = f"the supervisor sent a message that cannot be read ({error}); connecting anew"
                 return [*effects, Say(sentence), *self._end()]
             if not isinstance(reports, Reports):
                 continue
             self._take_in(reports.reports)
+            data = self._above.hand_on(reports, message, self._below)
+            told: list[Effect] = [] if data is None else [ToCenter(data)]
             ended = tuple(each.attempt for each in reports.reports if isinstance(each, Ended))
             if ended:
-                self._preparing = (message, reports.reports)
+                self._preparing = (told, reports.reports)
                 conflict = port_conflict(reports.reports)
                 effects.append(BeforeReports(ended, self._ports.own() if conflict else None))
             else:
-                effects += [ToCenter(message), Reported(reports.reports)]
+                effects += [*told, Reported(reports.reports)]
         return effects
 
     def _take_in(self, reports: tuple[Report, ...]) -> None:
@@ -397,7 +427,11 @@ class Agent:
 
     def _tell_ports(self, listening: Iterable[int]) -> list[Effect]:
         found = self._ports.news(listening)
-        return [] if found is None else [ToCenter(encode(Ports(ports=found)))]
+        return [] if found is None else self.tell(Ports(ports=found))
+
+    def _order(self, message: Order) -> list[Effect]:
+        data = self._below.encode(message)
+        return [] if data is None else [ToSupervisor(data)]
 
     def _refused(self, why: str, *, permanent: bool) -> list[Effect]:
         """No session comes about; a permanent reason ends the agent, and its supervisor if that has nothing to do."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 import msgspec
 
 from cress.model.reports import Ended
+from cress.protocol.messages import Launch
 
 # Attempts that are over for both sides are remembered for a while, so that an order that comes late starts nothing.
 # Older ones cannot be ordered any more by a center that counts its attempts; 10,000 are 200 KB.
@@ -44,19 +45,16 @@ class Deadline(_Record, frozen=True):
 
 
 class Intent(_Record, frozen=True):
-    """The attempt is going to be started; durable before it is. ``limit`` and ``grace`` are microseconds.
+    """The attempt is going to be started as ``launch`` says; durable before it is. ``limit`` and ``grace`` are microseconds.
 
-    ``keep``: it goes on when the term of the executor is over. ``ports`` are its own until it is over. Of each of its
-    streams the last ``log_size`` bytes are kept (0: as many as of any). ``folders`` are those that it has on disks.
+    ``keep``: it goes on when the term of the executor is over. Of each of its streams the last ``log_size`` bytes are kept
+    (0: the executor's default). ``folders`` are those that it has on disks.
     """
 
-    attempt: int
-    job: int
-    task: int
+    launch: Launch
     limit: int | None
     grace: int
     keep: bool = False
-    ports: tuple[int, ...] = ()
     log_size: int = 0
     folders: tuple[str, ...] = ()
 
@@ -88,8 +86,34 @@ class Forget(_Record, frozen=True):
 
 Record: TypeAlias = Boot | Epoch | Cluster | Deadline | Intent | Start | End | Forget
 
+# The version of the records that are written.
+VERSION = 2
+
 encode_records = msgspec.msgpack.Encoder().encode
-decode_records = msgspec.msgpack.Decoder(list[Record]).decode
+_decode_records = msgspec.msgpack.Decoder(list[Record]).decode
+_decode_values = msgspec.msgpack.Decoder(list[list[Any]]).decode
+
+
+def decode_records(data: bytes, version: int = VERSION) -> list[Record]:
+    """Return a batch of records that was written in this version. Raises msgspec.MsgspecError."""
+    if version == VERSION:
+        return _decode_records(data)
+    values = _decode_values(data)
+    for converters in CONVERTERS[version - 1 :]:
+        values = [converters[each[0]](each) if each and each[0] in converters else each for each in values]
+    return msgspec.convert(values, list[Record])
+
+
+def _intent_2(record: list[Any]) -> list[Any]:
+    """Since version 2 an intent has its launch, not a copy of the launch's fields."""
+    kind, attempt, job, task, limit, grace, *more = record
+    more += (False, [], 0, [])[len(more) :]
+    keep, ports, log_size, folders = more
+    return [kind, [attempt, job, task, ports], limit, grace, keep, log_size, folders]
+
+
+# By version, from 1 on: what makes its records, by their type, records of the next.
+CONVERTERS: list[dict[str, Callable[[list[Any]], list[Any]]]] = [{"Intent": _intent_2}]
 
 
 class Entry:
@@ -123,8 +147,8 @@ class Known:
     def apply(self, record: Record) -> None:
         """Take one more record in. Records may be repeated; one about an attempt that is over changes nothing."""
         if isinstance(record, Intent):
-            if not self.knows(record.attempt):
-                self.running[record.attempt] = Entry(record, self.boot)
+            if not self.knows(record.launch.attempt):
+                self.running[record.launch.attempt] = Entry(record, self.boot)
         elif isinstance(record, Start):
             entry = self.running.get(record.attempt)
             if entry is not None:

@@ -14,7 +14,8 @@ import msgspec
 
 from cress.model.node import Device
 from cress.model.reports import Report
-from cress.protocol.messages import Inventory, Reports, decode_to_supervisor, encode
+from cress.protocol.messages import OLDEST, PROTOCOL, UNSAID, FromSupervisor, Greeting, Inventory, Reports
+from cress.protocol.versions import Dialect
 from cress.shell.executor.node_devices import NodeDevices
 from cress.shell.executor.records import Known, Record
 from cress.shell.executor.task_manager import Hands, Task, TaskManager
@@ -93,6 +94,7 @@ class Supervisor(Hands):
         self.over = False
         self.connected = False
         self._driver = driver
+        self._dialect = Dialect(UNSAID)  # of the agent
         self._reports: list[Report] = []
         self._told_that_it_leaves = False
         self._last_words: int | None = None
@@ -109,16 +111,19 @@ class Supervisor(Hands):
         self.connected = True
         # The inventory has it all: what happened before in this turn would be told twice.
         self._reports = []
+        self._dialect = Dialect(UNSAID)
         known, manager = self.journal.known, self.manager
         message = msgspec.structs.replace(
             inventory,
+            protocol=PROTOCOL,
+            oldest=OLDEST,
             reports=manager.inventory(),
             bound=manager.bound,
             epoch=known.epoch,
             cluster=known.cluster,
             ports=manager.ports(),
         )
-        self._driver.send(encode(message))
+        self._send(message)
 
     def disconnected(self) -> None:
         """The agent is gone."""
@@ -129,12 +134,15 @@ class Supervisor(Hands):
         # What has ended by now ended by itself, not by an order that is still to be read.
         self._driver.reap()
         try:
-            order = decode_to_supervisor(message)
-        except msgspec.DecodeError as error:
+            order = self._dialect.to_supervisor(message)
+        except msgspec.MsgspecError as error:
             self._driver.say(f"the agent sent a message that cannot be read, and was cut off: {error}")
             self._driver.hang_up()
             return
-        self.manager.obey(order)
+        if isinstance(order, Greeting):
+            self._dialect = Dialect(order.protocol)
+        elif order is not None:
+            self.manager.obey(order)
 
     def turn(self) -> None:
         """Do what is due, then write down what happened, then tell it."""
@@ -153,7 +161,7 @@ class Supervisor(Hands):
         self._retry_at = None if complete else manager.now + RETRY
         if self._reports or (manager.leaving and not self._told_that_it_leaves):
             if self.connected:
-                self._driver.send(encode(Reports(reports=tuple(self._reports), leaving=manager.leaving)))
+                self._send(Reports(reports=tuple(self._reports), leaving=manager.leaving))
             self._reports = []
             self._told_that_it_leaves = manager.leaving
         if manager.leaving and not manager.tasks:
@@ -161,6 +169,11 @@ class Supervisor(Hands):
                 self._last_words = manager.now + LAST_WORDS
             if not self.journal.known.ends or not self.connected or manager.now >= self._last_words:
                 self.over = True
+
+    def _send(self, message: FromSupervisor) -> None:
+        data = self._dialect.encode(message)
+        if data is not None:
+            self._driver.send(data)
 
     @property
     def busy(self) -> bool:

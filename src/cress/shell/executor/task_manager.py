@@ -21,6 +21,7 @@ from cress.protocol.messages import (
     Devices,
     Durable,
     Launches,
+    Shutdown,
     Signal,
     Stops,
     Term,
@@ -67,33 +68,21 @@ class Task:
         "ends_at",
         "error",
         "failure",
-        "grace",
         "group",
         "intent",
-        "job",
-        "keep",
         "kill_at",
-        "limit",
-        "log_size",
         "pause",
         "pid",
         "run",
         "seen",
         "since",
         "stage",
-        "task",
         "usage",
     )  # fmt: skip
 
     def __init__(self, intent: Intent, run: Run | None, context: LaunchContext | None = None) -> None:
-        self.context = context or LaunchContext(intent.ports)
-        self.attempt = intent.attempt
-        self.job = intent.job
-        self.task = intent.task
-        self.limit = intent.limit
-        self.grace = intent.grace
-        self.keep = intent.keep
-        self.log_size = intent.log_size
+        self.context = context or LaunchContext(intent.launch.ports)
+        self.attempt = intent.launch.attempt
         self.intent = intent
         self.run = run
         self.stage = Stage.QUEUED
@@ -243,7 +232,7 @@ class TaskManager:
         elif isinstance(order, Devices):
             self.node_devices = NodeDevices(self.key, order.devices)
             self.hands.fit(self.node_devices, order.devices)
-        elif not order.keep:
+        elif isinstance(order, Shutdown) and not order.keep:
             self.leave(order.grace)
 
     def welcome(self, epoch: int) -> None:
@@ -290,7 +279,7 @@ class TaskManager:
                 keep = run.on_partition is OnPartition.KEEP
                 devices = self.node_devices.of(attempt, launch.devices)
                 limits = (run.time_limit, run.stop_grace, keep)
-                intent = Intent(attempt, job, launch.task, *limits, launch.ports, run.log_size, devices.folders)
+                intent = Intent(launch, *limits, run.log_size, devices.folders)
                 context = LaunchContext(launch.ports, order.address, order.rack, hosts.get(job, ()), devices)
                 fresh.append(Task(intent, run, context))
         if not fresh:
@@ -340,7 +329,7 @@ class TaskManager:
         """Stop everything, each task with its own grace or this one, whichever is shorter; nothing starts any more."""
         self.leaving = True
         for task in list(self.tasks.values()):
-            self._stop(task, Cause.SHUTDOWN, min(task.grace, grace))
+            self._stop(task, Cause.SHUTDOWN, min(task.intent.grace, grace))
 
     # --- what happens ----------------------------------------------------------------------------------------------
 
@@ -357,9 +346,9 @@ class TaskManager:
                 self._not_started(task, error)
                 continue
             task.stage = Stage.SPAWNING
-            if task.limit is not None and task.staged:
+            if task.intent.limit is not None and task.staged:
                 # The time that its files take is its own.
-                task.ends_at = self.now + task.limit
+                task.ends_at = self.now + task.intent.limit
                 self._at(task.ends_at, task)
         return len(self._queue)
 
@@ -446,9 +435,9 @@ class TaskManager:
         silent = f"the center was not heard of for {max(0, self.now - until + self.known.term) // SECOND} s"
         self._term_due = None
         for task in list(self.tasks.values()):
-            if task.keep or (task.stage is Stage.SWEEPING and task.kill_at is None):
+            if task.intent.keep or (task.stage is Stage.SWEEPING and task.kill_at is None):
                 continue
-            last = until - min(task.grace, most)
+            last = until - min(task.intent.grace, most)
             if last > self.now:
                 self._term_due = last if self._term_due is None else min(last, self._term_due)
             elif task.kill_at is None or task.kill_at > until:
@@ -472,8 +461,8 @@ class TaskManager:
     def _run(self, task: Task) -> None:
         task.stage = Stage.RUNNING
         self.hands.report(self._started(task))
-        if task.limit is not None and task.ends_at is None:
-            task.ends_at = task.since + task.limit
+        if task.intent.limit is not None and task.ends_at is None:
+            task.ends_at = task.since + task.intent.limit
             self._at(task.ends_at, task)
         if task.cause is not None and task.kill_at is not None and task.kill_at > self.now and not task.staged:
             # A stop came while the program was being started: there was nobody yet to hear the signal, but a stage.
@@ -508,7 +497,7 @@ class TaskManager:
             if task.kill_at <= self.now:
                 self.hands.signal(task, SIGKILL)
         elif task.ends_at is not None and task.ends_at <= self.now:
-            self._stop(task, Cause.TIME_LIMIT, task.grace)
+            self._stop(task, Cause.TIME_LIMIT, task.intent.grace)
 
     def _sweep(self, task: Task) -> None:
         task.stage = Stage.SWEEPING

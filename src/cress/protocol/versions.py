@@ -1,0 +1,154 @@
+"""Versions of the protocol: what two sides speak with each other, and messages as the other side knows them.
+
+A version is (major, minor). Within a major version messages and fields are only added: a reader leaves out fields that
+it does not know, and messages of a newer minor version that it does not know. What cannot be added so (a field that
+changes its meaning, a new kind of report or cause) begins a new major version, with converters in ``STEPS``. A side
+speaks its own major version and the one before it; the newer side converts. Hello, Welcome, Refused, Inventory and
+Greeting, by which the versions are found out, only ever get more fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from cress.model.errors import InputError
+from cress.protocol import messages
+from cress.protocol.messages import OLDEST, PROTOCOL, FromAgent, FromCenter, FromSupervisor, ToSupervisor
+
+Version: TypeAlias = tuple[int, int]
+Fields: TypeAlias = dict[str, Any]
+Converter: TypeAlias = Callable[[Fields], Fields | None]
+Message: TypeAlias = FromAgent | FromCenter | FromSupervisor | ToSupervisor
+
+_M = TypeVar("_M")
+
+
+class Step(NamedTuple):
+    """What a major version has changed, by message type: ``newer`` makes messages of the version before messages of it.
+
+    ``older`` does the reverse; ``None``: the version before has nothing for it, and the message is left out. Messages are
+    given with their fields as msgpack has them, and may be changed in place. Types that are not named are the same.
+    """
+
+    newer: Mapping[str, Converter]
+    older: Mapping[str, Converter]
+
+
+def _leave_out(_: Fields) -> None:
+    return None
+
+
+# By major version, what it has changed of the one before.
+STEPS: Mapping[int, Step] = {6: Step(newer={}, older={"Greeting": _leave_out})}
+
+
+class VersionError(InputError):
+    """Two sides have no version in common. ``permanent``: trying again does not help."""
+
+    def __init__(self, what: str, *, hint: str, permanent: bool) -> None:
+        super().__init__(what, hint=hint)
+        self.permanent = permanent
+
+
+def agreed(them: str, theirs: Version, their_oldest: int, us: str) -> Version:
+    """Return the version that both sides speak: that of the older one. Raises VersionError."""
+    if theirs[0] < OLDEST:
+        raise VersionError(
+            f"the {them} speaks protocol {theirs[0]}, this {us} {OLDEST} to {PROTOCOL[0]}",
+            hint=f"upgrade the {them} to the release of this {us}",
+            permanent=True,
+        )
+    if their_oldest > PROTOCOL[0]:
+        raise VersionError(
+            f"the {them} speaks protocol {their_oldest} to {theirs[0]}, this {us} {OLDEST} to {PROTOCOL[0]}",
+            hint=f"upgrade this {us} first",
+            permanent=False,
+        )
+    return min(theirs, PROTOCOL)
+
+
+class Dialect:
+    """Messages to and from a side that speaks the version ``theirs``; older ones are converted on the way.
+
+    ``ours`` and ``steps`` are those of this release; tests try others.
+    """
+
+    def __init__(self, theirs: Version = PROTOCOL, ours: Version = PROTOCOL, steps: Mapping[int, Step] = STEPS) -> None:
+        self.version = min(theirs, ours)
+        self._newer = theirs > ours
+        # From the version next to theirs up to ours.
+        self._steps = [steps[major] for major in range(self.version[0] + 1, ours[0] + 1) if major in steps]
+        self._up = {kind for step in self._steps for kind in step.newer}
+        self._down = {kind for step in self._steps for kind in step.older}
+
+    def encode(self, message: Message) -> bytes | None:
+        """Return the message as they know it; ``None``: they have nothing for it, and it is not sent."""
+        if type(message).__name__ not in self._down:
+            return messages.encode(message)
+        fields: Fields | None = msgspec.to_builtins(message, builtin_types=(bytes,))
+        for step in reversed(self._steps):
+            if fields is not None and fields["type"] in step.older:
+                fields = step.older[fields["type"]](fields)
+        return None if fields is None else msgspec.msgpack.encode(fields)
+
+    def hand_on(self, message: Message, data: bytes, source: Dialect) -> bytes | None:
+        """Return a message that came from another side: its ``data`` as they are, if both sides speak the same."""
+        return data if source.version == self.version else self.encode(message)
+
+    def from_agent(self, data: bytes) -> FromAgent | None:
+        """Read a message of an agent. ``None``: it is of a newer version, and means nothing here."""
+        return self._read(_FROM_AGENT, data)
+
+    def from_center(self, data: bytes) -> FromCenter | None:
+        """Read a message of a center."""
+        return self._read(_FROM_CENTER, data)
+
+    def from_supervisor(self, data: bytes) -> FromSupervisor | None:
+        """Read a message of a supervisor."""
+        return self._read(_FROM_SUPERVISOR, data)
+
+    def to_supervisor(self, data: bytes) -> ToSupervisor | None:
+        """Read a message of an agent to its supervisor."""
+        return self._read(_TO_SUPERVISOR, data)
+
+    def _read(self, reader: _Reader[_M], data: bytes) -> _M | None:
+        if self._up:
+            fields: Fields | None = msgspec.msgpack.decode(data, type=dict[str, Any])
+            if fields is not None and fields.get("type") in self._up:
+                for step in self._steps:
+                    if fields is not None and fields["type"] in step.newer:
+                        fields = step.newer[fields["type"]](fields)
+                return None if fields is None else msgspec.convert(fields, reader.type)
+        try:
+            return reader.decode(data)
+        except msgspec.ValidationError:
+            if self._newer and _kind(data) not in reader.kinds:
+                return None
+            raise
+
+
+class _Reader(Generic[_M]):
+    """Reads the messages of one direction. ``kinds`` are their types."""
+
+    def __init__(self, union: Any) -> None:
+        self.type = union
+        self.decode: Callable[[bytes], _M] = msgspec.msgpack.Decoder(union).decode
+        self.kinds = {each.__name__ for each in union.__args__}
+
+
+_FROM_AGENT: _Reader[FromAgent] = _Reader(FromAgent)
+_FROM_CENTER: _Reader[FromCenter] = _Reader(FromCenter)
+_FROM_SUPERVISOR: _Reader[FromSupervisor] = _Reader(FromSupervisor)
+_TO_SUPERVISOR: _Reader[ToSupervisor] = _Reader(ToSupervisor)
+
+
+class _Kind(msgspec.Struct):
+    type: str = ""
+
+
+def _kind(data: bytes) -> str:
+    """Return the type that a message says it has."""
+    return msgspec.msgpack.decode(data, type=_Kind).type
