@@ -19,7 +19,7 @@ from cress.model.option_text import parse_assignments
 from cress.model.resources import Dimensions
 from cress.simulator import request, run
 from cress.simulator.groups import configure, parse_policy, place
-from cress.simulator.notes import Notes
+from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.workload import NO_LIMIT, Cluster, Workload
 
 ORDERS = ("first", "best_fit", "spread", "balance")
@@ -70,7 +70,7 @@ def mixed(load: float, seed: int) -> Workload:
         group_index=none,
         group_names=[""],
         line=none,
-        notes=Notes(),
+        notes=TraceNotes(),
     )
 
 

@@ -20,7 +20,7 @@ RUNS = (
 
 
 def results() -> Iterator[Result]:
-    """Wall time with start-up, and the processor time of the command: what other work on the machine does not change."""
+    """Yield the wall time with start-up, and the processor time of the command, on which other load has less effect."""
     for policy, jobs, goal in RUNS:
         words = ("simulate", WORKLOAD.format(jobs), "--policy", policy, "--seed", "1", "--out", "OUT")
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime

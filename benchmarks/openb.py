@@ -1,4 +1,4 @@
-"""How much of the GPUs of cluster-trace-gpu-v2023 each order of nodes can allocate, beside what was published.
+"""The share of the GPUs of cluster-trace-gpu-v2023 that each order of nodes can allocate, beside the published ones.
 
 The recipe of "Beware of Fragmentation" (USENIX ATC'23): no departures; the pods of a list, sorted by name and shuffled, then
 random ones of them appended until requests reach 130 % of the GPUs; a pod that fits nowhere is skipped. Another generator's
@@ -34,7 +34,7 @@ ARRIVED = 1.3
 
 
 def arrivals(work: Workload, seed: int) -> list[int]:
-    """The positions of the pods in the order in which they come."""
+    """Return the positions of the pods in the order in which they arrive."""
     rng = np.random.default_rng(seed)
     gpu = work.cluster.dimensions.index["gpu"]
     asks = np.array(work.requests, dtype=np.int64)[work.request_index, gpu]
@@ -50,7 +50,7 @@ def arrivals(work: Workload, seed: int) -> list[int]:
 
 
 def allocated(work: Workload, order: str, seed: int) -> float:
-    """The share of the GPUs that is allocated in the end."""
+    """Return the share of the GPUs that is allocated at the end."""
     core = Scheduler(work.cluster.dimensions, parse_assignments([f"node_order={order}"]))
     total = work.cluster.total()
     nodes = [NodeAdded(node) for node in work.cluster.nodes]
@@ -70,7 +70,7 @@ def allocated(work: Workload, order: str, seed: int) -> float:
 
 
 def results() -> Iterator[Result]:
-    """In percent of the GPUs; first what was published."""
+    """Yield percents of the GPUs, the published ones first."""
     traces = os.environ.get("CRESS_TRACES")
     if not traces:
         print("no real pods: set CRESS_TRACES to the folder that holds openb/", file=sys.stderr)

@@ -1,8 +1,8 @@
-"""Tasks that share what binds them: a loop round the core in which they slow each other down.
+"""Tasks that share their bottleneck: a loop round the scheduler in which they slow each other down.
 
 A task is bound by the dimension of which it asks for the largest part of its node, and wants ``burst`` times that amount.
-Where the wishes of a node's tasks for one dimension are more than the node has, each of them that is bound by it gets on by
-the part that is there: processor sharing. The core knows nothing of it; it sees requests.
+Where a node's tasks want more of a dimension than the node has, each task that is bound by it progresses at the fraction that
+is available: processor sharing. The scheduler sees requests only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SECOND = 10**6
 
 @dataclass
 class Running:
-    """A task: what binds it, how much of that it wants, how much of its time alone is left (µs), how fast it goes."""
+    """A task: its bound dimension, the amount of that it wants, its remaining time alone (µs), its rate of progress."""
 
     job: int
     start: int
@@ -39,7 +39,7 @@ class Running:
 
 @dataclass
 class Host:
-    """A node: its tasks by attempt, and since when they go as fast as they do."""
+    """A node: its tasks by attempt, and since when their rates hold."""
 
     capacity: tuple[int, ...]
     tasks: dict[int, Running] = field(default_factory=dict)
@@ -135,13 +135,13 @@ class Sharing:
         return TaskEnded(attempt)
 
     def _pass(self, host: Host, now: int) -> None:
-        """The time up to now has passed for the tasks of a node."""
+        """Advance the tasks of a node to now."""
         for task in host.tasks.values():
             task.left -= (now - host.since) * task.rate
         host.since = now
 
     def _share(self, host: Host, now: int) -> None:
-        """From now on they go as fast as what binds them allows."""
+        """Set the rates of a node's tasks from now on."""
         wanted = [0] * len(host.capacity)
         for task in host.tasks.values():
             wanted[task.bound] += task.wants

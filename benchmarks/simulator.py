@@ -17,7 +17,7 @@ CRESS = str(Path(sys.executable).parent / "cress")
 
 
 def command(*arguments: str, times: int = 3) -> tuple[float, float]:
-    """Shortest wall time in seconds, start-up included, and the peak memory in MB, of ``cress`` with ``arguments``."""
+    """Return the shortest wall time in seconds, start-up included, and the peak memory in MB, of ``cress`` with ``arguments``."""
     best = float("inf")
     for _ in range(times):
         with tempfile.TemporaryDirectory() as out:
@@ -31,7 +31,7 @@ def command(*arguments: str, times: int = 3) -> tuple[float, float]:
 
 
 def results() -> Iterator[Result]:
-    """All figures of the simulator, as they are measured."""
+    """Yield the figures of the simulator as they are measured."""
     yield Result("cress --help", command("--help")[0], "s", 0.3)
     traces = os.environ.get("CRESS_TRACES")
     if traces:

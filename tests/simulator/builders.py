@@ -12,7 +12,7 @@ from cress.model.node import Node
 from cress.model.resources import Dimensions
 from cress.simulator.attempts import Attempts, History, How, JobEnd
 from cress.simulator.measures import Run
-from cress.simulator.notes import Notes
+from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.workload import Cluster, Workload
 from tests.simulator.plain import LogJob
 
@@ -63,7 +63,7 @@ def workload(jobs: Sequence[LogJob], processors: int = 10, *, groups: Sequence[s
         group_index=np.arange(n, dtype=np.int64) % len(groups),
         group_names=list(groups),
         line=np.arange(n, dtype=np.int64) + 2,
-        notes=Notes(),
+        notes=TraceNotes(),
         groups=tuple(
             Group(name=name, quota=Quota(scalar=whole // len(groups)), policy=SchedPolicy.BACKFILL) for name in groups
         ),

@@ -148,16 +148,16 @@ MISTAKES = {
     "no such option": (["{log}", "--option", "grce=3s"], "unknown option 'grce' (did you mean grace?)"),
     "an option without a value": (["{log}", "--option", "grace"], "'grace' is not an option (KEY=VALUE, such as grace=30s)"),
     "a value out of range": (["{log}", "--option", "preempt_above=0.5"], "preempt_above: 0.5 is too small (at least 1)"),
-    "a table without a cluster": (["{examples}/jobs.csv"], "jobs.csv: a table of jobs says nothing of the cluster (give --cluster FILE)"),
+    "a table without a cluster": (["{examples}/jobs.csv"], "jobs.csv: a table of jobs has no cluster (give --cluster FILE)"),
     "no such cluster file": (["{log}", "--cluster", "{tmp}/c.yaml"], "c.yaml: cannot be read: No such file or directory"),
     "no such groups file": (["{log}", "--groups", "{tmp}/g.conf"], "g.conf: cannot be read: No such file or directory"),
     "a mistake in the groups": (["{log}", "--groups", "{tmp}/bad.conf"], "bad.conf:2: ResourceQuota"),
     "a quota that the cluster does not have": (["{log}", "--groups", "{tmp}/big.conf"], "big.conf:2: ResourceQuota: the quota 800 of group lab is above the capacity (the cluster has 10 cores)"),
-    "groups that admit nobody": (["{log}", "--groups", "{tmp}/closed.conf"], "closed.conf: no job of the trace may go to any of these groups (1 × malformed line: left out (line 5); "),
+    "groups that admit nobody": (["{log}", "--groups", "{tmp}/closed.conf"], "closed.conf: no job of the trace may be submitted to any of these groups (1 × malformed line: left out (line 5); "),
     "a directory as trace": (["{tmp}"], ": is a directory (a file .swf, .swf.gz"),
     "a directory as cluster": (["{log}", "--cluster", "{tmp}"], "cannot be read: Is a directory"),
     "a directory as groups": (["{log}", "--groups", "{tmp}"], "cannot be read: Is a directory"),
-    "a wrong parameter": (["generated:job=3"], "job: is not known (did you mean jobs?)"),
+    "a wrong parameter": (["generated:job=3"], "job: unknown parameter (did you mean jobs?)"),
 }  # fmt: skip
 
 
@@ -241,7 +241,7 @@ def test_interrupted_it_leaves_no_unfinished_file(tmp_path: Path) -> None:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=20)
-    assert errors == "cress simulate: interrupted; no unfinished file was left\n"
+    assert errors == "cress simulate: interrupted; only complete files were left\n"
     assert process.returncode == 130
     left = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
     assert left == ["FIFO/jobs.csv", "FIFO/summary.json"]

@@ -102,13 +102,13 @@ def test_what_a_line_says(tmp_path: Path) -> None:
 
 
 ODD: dict[str, tuple[list[dict[str, object]] | str, str]] = {
-    "no JSON": ("{", "1 × malformed line: left out (line 2) [is no JSON]"),
+    "no JSON": ("{", "1 × malformed line: left out (line 2) [not valid JSON]"),
     "a key is missing": ('{"job": "x", "tasks": [{"name": "M1"}]}', "[no start_time]"),
     "something else": ("[1]", "1 × malformed line: left out (line 2)"),
     "no tasks": ([], "[no tasks]"),
-    "two of one number": ([task("M1"), task("R1")], "[two tasks with one number]"),
-    "after itself": ([task("M1_1")], "[a task that comes after itself]"),
-    "after each other": ([task("M1_2"), task("R2_1")], "[tasks that come after each other]"),
+    "two of one number": ([task("M1"), task("R1")], "[two tasks with the same number]"),
+    "after itself": ([task("M1_1")], "[a task depends on itself]"),
+    "after each other": ([task("M1_2"), task("R2_1")], "[tasks wait for each other]"),
     "no instance": ([task("M1", instances=0)], "malformed line"),
     "runs for ever": ([task("M1", run_s=1e300)], "malformed line"),
     "after one that is not there": ([task("R2_1")], "1 × unknown predecessor: not waited for (line 2)"),
@@ -154,13 +154,13 @@ alone,3,5,1,,,
 def test_a_table_says_what_comes_after_what_and_conditions_mean_what_they_do_in_a_live_cluster(tmp_path: Path) -> None:
     result = replay(table(tmp_path, TABLE), "FIFO", "together", check=True)
     ends = dict(zip(result.run.workload.ids, (result.analysis.times.end // SECOND).tolist(), strict=True))
-    # sum is cut at its limit and has failed: mail is not wanted any more, clean is.
+    # sum is cut at its limit and has failed: mail is cancelled, clean runs.
     assert ends == {"load": 10, "sum": 15, "mail": -1, "clean": 20, "tell": 20, "alone": 8}
     assert [result.run.workload.ids[i] for i in np.flatnonzero(result.run.cancelled)] == ["mail"]
     summary = result.analysis.summary
     assert (summary["jobs_cancelled"], summary["jobs_waiting"], summary["jobs_finished"]) == (1, 0, 5)
     assert (summary["dags"], summary["dags_finished"]) == (1, 0)
-    assert "1 × not wanted any more: cancelled" in "\n".join(result.notes.sentences())
+    assert "1 × dependency failed: cancelled" in "\n".join(result.notes.sentences())
 
 
 @pytest.mark.parametrize("events", ["together", "one-by-one"])
@@ -186,7 +186,7 @@ def test_names_that_are_not_there_are_said(tmp_path: Path) -> None:
 
 
 def test_a_circle_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="these jobs come after each other: a → b → a"):
+    with pytest.raises(InputError, match="these jobs wait for each other: a → b → a"):
         table(tmp_path, "job,submit,run,cpu,after\na,0,10,1,b\nb,0,10,1,a\n")
 
 

@@ -95,10 +95,10 @@ def test_more_arrive_by_day_than_by_night() -> None:
 
 
 WRONG = {
-    "unknown": ("job=5", "generated:job=5: job: is not known (did you mean jobs?)"),
-    "half a job": ("jobs=0.5", "jobs: '0.5' is no such value (a whole number)"),
+    "unknown": ("job=5", "generated:job=5: job: unknown parameter (did you mean jobs?)"),
+    "half a job": ("jobs=0.5", "jobs: '0.5' is not a whole number (jobs=10000)"),
     "none": ("nodes=0", "nodes: '0' is out of range (a whole number from 1 to 10,000,000)"),
-    "no value": ("load", "load: '' is no such value (a number)"),
+    "no value": ("load", "load: '' is not a number (load=0.9)"),
     "too often": ("gangs=2", "gangs: '2' is out of range (a number from 0 to 1)"),
     "endless": ("load=nan", "load: 'nan' is out of range"),
 }

@@ -112,7 +112,7 @@ def test_a_variant_replaces_the_groups_option_and_keeps_the_rest(conf: Path) -> 
 
 NAMES = {
     "a typing error": ("Backfil", "--policy: 'Backfil' is not a policy (did you mean BackFill?)"),
-    "not there yet": ("Urgency", "--policy: Urgency needs deadlines, which are not there yet"),
+    "not there yet": ("Urgency", "--policy: the policy Urgency needs deadlines, which are not implemented yet"),
     "no variants": ("FIFO/easy", "--policy: FIFO has no variants (FIFO)"),
     "no such variant": ("BackFill/lazy", "--policy: BackFill has no variant 'lazy' (BackFill/easy or BackFill/conservative)"),
 }  # fmt: skip

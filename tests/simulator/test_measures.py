@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from cress.model.group import Group, Quota, QuotaWindow
 from cress.simulator import tables
 from cress.simulator.measures import GROUP_MEASURES, MEASURES, analyse
-from cress.simulator.notes import TREATMENTS, Notes
 from cress.simulator.series import Steps, accumulate, edges
+from cress.simulator.trace_notes import TREATMENTS, TraceNotes
 from tests.simulator.builders import SECOND, finished_run, workload
 from tests.simulator.plain import LogJob
 
@@ -185,7 +185,7 @@ def test_every_key_of_a_summary_is_documented() -> None:
 
 
 def test_notes_keep_the_first_lines_and_all_counts() -> None:
-    notes = Notes()
+    notes = TraceNotes()
     notes.add("malformed line", range(10, 30))
     notes.add("malformed line", [3])
     notes.add("unknown group", [8], detail="ops")

@@ -104,7 +104,7 @@ MISTAKES = {
     "no number": ("n1,many,1024,0,", 'cpu_milli: "many" is not a whole number (0 or more)'),
     "a negative number": ("n1,1000,1024,-1,", "gpu: '-1' is not a whole number (0 or more)"),
     "no name": (",1000,1024,0,", "sn: a node has no name (openb-node-0000)"),
-    "a name again": ("n0,1000,1024,0,", "sn: node n0 is there already (each name once)"),
+    "a name again": ("n0,1000,1024,0,", "sn: node n0 is defined twice (node names must be unique)"),
     "a short line": ("n1,1000", "memory_mib: '' is not a whole number (0 or more)"),
     "nothing on it": ("n1,0,0,0,", "node n1 has no resources (cores, memory or GPUs)"),
     "more GPUs than a node can have": ("n1,1000,1024,63,T4", "gpu: 63 GPUs are too many for a node (at most 62)"),
@@ -121,7 +121,7 @@ def test_a_mistake_in_the_list_of_nodes_is_told_with_its_line(tmp_path: Path, ro
 
 
 def test_pods_need_a_cluster(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a list of pods says nothing of the cluster"):
+    with pytest.raises(InputError, match="a list of pods has no cluster"):
         pods(tmp_path, None)
 
 

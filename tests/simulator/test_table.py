@@ -94,8 +94,8 @@ def test_parquet_gives_the_same_jobs(tmp_path: Path, cluster: Cluster) -> None:
 
 FILES = {
     "columns are missing": ("job,begin,runtime,cpu\n", "jobs.csv:1: missing columns: submit, run"),
-    "nothing is asked for": ("job,submit,run\n", "jobs.csv:1: no column says what a task needs"),
-    "a column twice": ("job,job\n", "jobs.csv:1: column job is there twice"),
+    "nothing is asked for": ("job,submit,run\n", "jobs.csv:1: no column has the resources of a task"),
+    "a column twice": ("job,job\n", "jobs.csv:1: column job is given twice"),
     "no usable row": (HEAD + "b,0,-1,2h,ops,ann,3,2,true,2,4G,0\n", "no usable job in it (1 × unknown run time"),
 }
 
@@ -108,7 +108,7 @@ def test_unusable_tables_are_refused(tmp_path: Path, cluster: Cluster, text: str
 
 
 def test_a_table_needs_a_cluster(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"says nothing of the cluster .give --cluster FILE."):
+    with pytest.raises(InputError, match=r"a table of jobs has no cluster .give --cluster FILE."):
         _load(tmp_path, None, HEAD + GOOD)
 
 
@@ -120,7 +120,7 @@ def test_a_cluster_in_yaml_and_in_csv(tmp_path: Path, cluster: Cluster) -> None:
 
 
 CLUSTERS = {
-    "no YAML": ("nodes: [\n", "c.yaml:2: not valid YAML"),
+    "no YAML": ("nodes: [\n", "c.yaml:2: is not valid YAML"),
     "an unknown word": ("nodes:\n  - {name: a, resource: '<1>', colour: red}\n", "c.yaml:2: colour: unknown key (one of name, count, rack, resource, address, ports, attributes, disks, devices, data)"),
     "a unit that is none": ("nodes:\n  - name: a\n    resource: <4,8X>\n", "c.yaml:3: "),
     "an undeclared dimension": ("nodes:\n  - name: a\n    resource: {gpu: 1}\n", "c.yaml:3: gpu: "),
@@ -129,11 +129,11 @@ CLUSTERS = {
     "a name twice": ("nodes:\n  - {name: a, resource: '<1>'}\n  - {name: a, resource: '<1>'}\n", "c.yaml:3: name: node a is defined twice, first in line 2"),
     "a count of none": ("nodes:\n  - {name: a, count: 0, resource: '<1>'}\n", "c.yaml:2: count: 0 is too small"),
     "no nodes": ("nodes: []\n", "c.yaml: nodes: no nodes in it"),
-    "a list": ("- a\n", "c.yaml:1: not a mapping"),
+    "a list": ("- a\n", "c.yaml:1: is not a mapping"),
     "no address": ("nodes:\n  - {name: a, resource: '<1>', address: x}\n", "c.yaml:2: address: 'x' is not an IP address"),
     "no range": ("nodes:\n  - {name: a, resource: '<1>', ports: 90-80}\n", "c.yaml:2: ports: '90-80' is not a range of ports"),
-    "attributes without values": ("nodes:\n  - {name: a, resource: '<1>', attributes: [ssd]}\n", "c.yaml:2: attributes: not a mapping"),
-    "no pairs": ("nodes:\n  - {name: a, resource: '<1>'}\nneighbours: [r1, r2]\n", "c.yaml:3: neighbours: not a list of pairs"),
+    "attributes without values": ("nodes:\n  - {name: a, resource: '<1>', attributes: [ssd]}\n", "c.yaml:2: attributes: is not a mapping"),
+    "no pairs": ("nodes:\n  - {name: a, resource: '<1>'}\nneighbours: [r1, r2]\n", "c.yaml:3: neighbours: is not a list of pairs"),
     "an outage of nobody": ("nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: b, from: 1s}\n", "c.yaml:4: node: there is no node 'b'"),
     "an outage backwards": ("nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: a, from: 2s, to: 1s}\n", "c.yaml:4: to: ends before it begins"),
     "two outages at once": ("nodes:\n  - {name: a, resource: '<1>'}\noutages:\n  - {node: a, from: 1s}\n  - {node: a, from: 2s}\n", "c.yaml:5: from: overlaps with another entry of node a"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 GAP = "  "
-WIDEST = 2**31  # a pipe or a file has no edge
+WIDEST = 2**31  # the width of a pipe or file
 
 EPILOG = """\
 \b
@@ -37,14 +37,14 @@ Formats, options and measures: docs/simulate.md, docs/groups.md.
 
 
 class Events(StrEnum):
-    """The way in which events of one time reach the core."""
+    """The order of simultaneous events."""
 
     TOGETHER = "together"
     ONE_BY_ONE = "one-by-one"
 
 
 class Estimates(StrEnum):
-    """The run times that the scheduler knows."""
+    """The run times that the scheduler plans with."""
 
     REQUESTED = "requested"
     EXACT = "exact"
@@ -55,45 +55,45 @@ def simulate(
         str,
         typer.Argument(
             metavar="TRACE",
-            help="A log (.swf, .swf.gz), a table of jobs (.csv, .csv.gz, .parquet), dags (.jsonl, .jsonl.gz), or a "
-            "generated workload: "
-            "`generated` or `generated:jobs=100000,nodes=1213,groups=20,load=0.9`.",
+            help="A log (.swf, .swf.gz), a table of jobs (.csv, .csv.gz, .parquet), a job file (.yaml), dags (.jsonl, "
+            ".jsonl.gz), or a generated workload: `generated` or `generated:jobs=100000,nodes=1213,groups=20,load=0.9`.",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the results go.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory for the results.")],
     cluster: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The nodes (.yaml, .csv, .csv.gz); needed for tables of jobs.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The nodes (.yaml, .csv, .csv.gz); required for tables of jobs and job files."
+        ),
     ] = None,
     groups: Annotated[Path | None, typer.Option(metavar="FILE", help="The groups, as in Group.conf.")] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Policy of every group: FIFO, Priority, Capacity, BackFill or BackFill/conservative. Give it several "
-            "times for a comparison. Default: each group's own.",
+            help="Policy of every group: FIFO, Priority, Capacity, BackFill or BackFill/conservative. Give several "
+            "for a comparison. Default: the policies of the groups.",
         ),
     ] = None,
     events: Annotated[
         Events,
-        typer.Option(help="All events of a moment, then one decision; or one by one, as batch simulators do."),
+        typer.Option(help="Simultaneous events together, then one decision; or one by one, as in batch simulators."),
     ] = Events.TOGETHER,
     estimates: Annotated[
-        Estimates, typer.Option(help="Time limits as requested, or the exact run times.")
+        Estimates, typer.Option(help="The scheduler plans with requested time limits, or with exact run times.")
     ] = Estimates.REQUESTED,
     option: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated workload.")] = 1,
-    check: Annotated[
-        bool, typer.Option("--check", help="Check the core's invariants after every event (slow).")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Check all invariants after every decision (slow).")] = False,
     attempts: Annotated[
-        bool, typer.Option("--attempts", help="Write attempts.csv too: where and when each attempt ran.")
+        bool, typer.Option("--attempts", help="Also write attempts.csv: where and when each attempt ran.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summaries as JSON.")] = False,
 ) -> None:
     """Replay a trace in virtual time and compare policies."""
-    with told("simulate", "sim", "interrupted; no unfinished file was left"):
+    with told("simulate", "sim", "interrupted; only complete files were left"):
         from cress.simulator import run
         from cress.simulator.request import Request
 
@@ -152,7 +152,7 @@ def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
 
 
 def _show(results: Sequence[Result], out: Path) -> None:
-    """The measures as a table; on a terminal that is too narrow for all runs side by side, in several parts."""
+    """Print the measures as a table, in several parts where the terminal is too narrow."""
     from cress.simulator.report.page import summary_rows
 
     rows = summary_rows(results)
@@ -171,7 +171,7 @@ def _show(results: Sequence[Result], out: Path) -> None:
 
 
 def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:
-    """The columns that stand side by side in ``room`` characters, at least one, in their order."""
+    """Yield the columns that fit side by side in ``room`` characters, at least one each time."""
     part: list[int] = []
     left = room
     for i, width in enumerate(widths):
@@ -184,7 +184,7 @@ def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:
 
 
 def _notes(results: Sequence[Result]) -> list[str]:
-    """Each oddity of the input once, with the runs that it belongs to when not to all."""
+    """Return each note once, with its runs if it does not hold for all."""
     found: dict[str, list[str]] = {}
     for result in results:
         for sentence in result.notes.sentences():

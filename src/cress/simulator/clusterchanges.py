@@ -55,7 +55,7 @@ def _check_span(start: int, end: int, others: list[tuple[int, int]], name: str) 
 def _entry(entry: Any, keys: tuple[str, ...], names: Mapping[str, int]) -> tuple[int, int, int | None, int]:
     """One entry. Raises ``InputError``."""
     if not isinstance(entry, Mapping):
-        raise InputError("not a mapping", hint="{node: web-1, from: 10min}")
+        raise InputError("is not a mapping", hint="{node: web-1, from: 10min}")
     mistakes: list[InputError] = []
     check_keys(entry, keys, mistakes)
     if mistakes:

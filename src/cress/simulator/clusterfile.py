@@ -25,7 +25,7 @@ def load_cluster(path: Path) -> Cluster:
         with text_of(path) as file:
             text = file.read()
     except UnicodeDecodeError as error:
-        raise InputError("not a text file", hint="YAML or CSV in UTF-8", file=str(path)) from error
+        raise InputError("is not a text file", hint="YAML or CSV in UTF-8", file=str(path)) from error
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot be read: {reason}", file=str(path)) from error

@@ -37,7 +37,7 @@ def read(text: str, file: str) -> Cluster:
         builder.wrong(error)
     nodes = document.get("nodes")
     if not isinstance(nodes, list):
-        raise InputError("not a list", hint="- name: web", file=file, line=line_of(document, "nodes"), field="nodes")
+        raise InputError("is not a list", hint="- name: web", file=file, line=line_of(document, "nodes"), field="nodes")
     for position, entry in enumerate(nodes):
         if not isinstance(entry, Mapping):
             builder.wrong(
@@ -55,7 +55,7 @@ def _dimensions(document: Mapping[str, Any], file: str) -> Dimensions:
     names = document.get("dimensions") or []
     line = line_of(document, "dimensions")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InputError("not a list of names", hint="[gpu]", file=file, line=line, field="dimensions")
+        raise InputError("is not a list of names", hint="[gpu]", file=file, line=line, field="dimensions")
     try:
         return Dimensions(tuple(str(name) for name in names))
     except InputError as error:
@@ -160,7 +160,7 @@ def _attributes(builder: Builder, entry: Any) -> tuple[tuple[str, Value], ...]:
         return ()
     if not isinstance(given, Mapping):
         line = line_of(entry, "attributes")
-        builder.wrong(InputError("not a mapping", hint="GCC: 4.8.5", line=line, field="attributes"))
+        builder.wrong(InputError("is not a mapping", hint="GCC: 4.8.5", line=line, field="attributes"))
         return ()
     return tuple((str(name), _value(value)) for name, value in given.items())
 
@@ -175,7 +175,7 @@ def _neighbours(builder: Builder, document: Any) -> None:
             builder.neighbours.append((plain_text(pair[0]), plain_text(pair[1])))
         else:
             line = line_of(document, "neighbours")
-            builder.wrong(InputError("not a list of pairs", hint="[[r1, r2], [r2, r3]]", line=line, field="neighbours"))
+            builder.wrong(InputError("is not a list of pairs", hint="[[r1, r2], [r2, r3]]", line=line, field="neighbours"))
             return
 
 

@@ -1,4 +1,4 @@
-"""What dags came to: from submission to last end, beside the critical path, which no scheduler can beat."""
+"""Makespans of dags, compared with their critical paths, which no scheduler can beat."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.simulator.attempts import NOT_YET
-from cress.simulator.order import in_order, pairs
+from cress.simulator.dependencies import in_order, pairs
 from cress.simulator.series import Ints
 from cress.simulator.workload import Workload
 
@@ -44,7 +44,7 @@ class Dags:
 
 
 def ready_times(workload: Workload, end: Ints) -> Ints:
-    """When each job ``[n]`` could start: its submission, or the last end of what it comes after; ``NOT_YET``: never.
+    """Return when each job ``[n]`` could start: at its submission, or the last end of its predecessors; ``NOT_YET``: never.
 
     ``end`` ``[n]`` are the ends of jobs, ``NOT_YET`` of those that did not finish.
     """

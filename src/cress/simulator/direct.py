@@ -1,15 +1,15 @@
 """The direct path: the events of a plain workload straight to the scheduler, in virtual time (``paths`` says when).
 
-Two orders of the events of one moment:
+Two orders of simultaneous events:
 
-``together``: all completions, nodes that fail or return, all submissions of the moment, then one ``decide``.
+``together``: all completions, nodes that fail or return, all submissions, then one ``decide``.
 
 ``one-by-one``: the order of batch simulators in the literature, which reproduces their published starts:
-1. before any event is handled, tasks whose predicted end has come give back what they hold, without a pass;
+1. before any event is handled, tasks whose predicted end has come release their resources, without a pass;
 2. submissions come first, in the order of the file; one leads to a pass only if one task of the job fits into
-   what is free;
+   the free resources;
 3. completions follow, in the order in which the tasks were started; each leads to a pass, also when the
-   task's resources were given back already by the first rule;
+   task's resources were released already by the first rule;
 4. nodes that fail or return are last, with one pass.
 """
 
@@ -26,8 +26,8 @@ from cress.model.events import Event, JobCancelled, JobSubmitted, NodeCordoned, 
 from cress.model.resources import ResourceVector
 from cress.model.times import DAY
 from cress.simulator.attempts import History, How, JobEnd
+from cress.simulator.dependencies import Dependencies
 from cress.simulator.jobs import Jobs
-from cress.simulator.order import Order
 from cress.simulator.running import Running
 from cress.simulator.workload import NO_LIMIT, Workload
 
@@ -66,13 +66,13 @@ class Core(Protocol):
 
 
 class InvariantBroken(AssertionError):
-    """``validate()`` found something; the message lists it with the moment."""
+    """``validate()`` found broken invariants; the message lists them with the time."""
 
 
 class DirectRun:
     """One run of a workload. ``jobs`` are the positions to submit, in order; ``groups`` their groups' names.
 
-    The job at position ``i`` has the id ``i + 1``. ``progress`` is called with the number of events so far.
+    The job at position ``i`` has the id ``i + 1``. ``progress`` is called with the number of events handled so far.
     """
 
     def __init__(
@@ -100,12 +100,12 @@ class DirectRun:
         self._left: list[int] = workload.tasks.tolist()
         self._request: list[int] = workload.request_index.tolist()
 
-        self._order = Order(workload, jobs) if workload.after is not None else None
-        self._settled: list[Event] = []  # events of jobs whose dependencies ended in this moment
+        self._dependencies = Dependencies(workload, jobs) if workload.after is not None else None
+        self._settled: list[Event] = []  # events of jobs whose predecessors have just ended
 
         self._node_index = {node.name: i for i, node in enumerate(workload.cluster.nodes)}
         self._running = Running()
-        self._returned: set[int] = set()  # attempts that the core saw ending, with their completion to come
+        self._returned: set[int] = set()  # attempts that the core was told of by rule 1, with their completion to come
         # Nodes that fail and return, the next one last: time, whether it returns, its position.
         self._outages = sorted(
             [(each.start, False, each.node) for each in workload.cluster.outages]
@@ -116,8 +116,8 @@ class DirectRun:
         self._starts_seen = 0
 
     def run(self, order: str) -> History:
-        """Feed everything in this order of events and return the history. Jobs may be left waiting."""
-        step = {TOGETHER: self._moment_together, ONE_BY_ONE: self._moment_one_by_one}[order]
+        """Run the workload in this order of events and return the history; jobs may be left waiting."""
+        step = {TOGETHER: self._together, ONE_BY_ONE: self._one_by_one}[order]
         submit, outages = self._submit, self._outages
         n = len(submit)
         next_wakeup, next_end = self._core.next_wakeup, self._running.next_end
@@ -150,7 +150,7 @@ class DirectRun:
                 self._progress(self.events)
         return self._history(now)
 
-    def _moment_together(self, now: int, first: int, last: int, woken: bool) -> None:
+    def _together(self, now: int, first: int, last: int, woken: bool) -> None:
         events: list[Event] = []
         ends = self._running.heap
         while ends and ends[0][0] == now:
@@ -166,11 +166,11 @@ class DirectRun:
         self._core.observe(now, events)
         self._decide(now)
 
-    def _moment_one_by_one(self, now: int, first: int, last: int, woken: bool) -> None:
+    def _one_by_one(self, now: int, first: int, last: int, woken: bool) -> None:
         core, ends = self._core, self._running.heap
         observe, fits_now, decide = core.observe, core.fits_now, self._decide
         requests, index = self._workload.requests, self._request
-        self._give_back(now)
+        self._release_predicted(now)
         for position in range(first, last):
             events = self._submitted(position)
             observe(now, events)
@@ -178,7 +178,7 @@ class DirectRun:
             if len(events) == 1 and type(events[0]) is JobSubmitted and events[0].behind is not None:
                 continue
             if fits_now(requests[index[self._jobs[position]]]) and decide(now):
-                self._give_back(now)
+                self._release_predicted(now)
         while ends and ends[0][0] == now:
             attempt = heappop(ends)[1]
             ended = self._end(attempt, now)
@@ -192,14 +192,14 @@ class DirectRun:
             if self._settled:
                 observe(now, self._take_settled())
             if decide(now):
-                self._give_back(now)
+                self._release_predicted(now)
         outages = self._fail_and_return(now)
         if outages or woken:
             observe(now, outages)
             decide(now)
 
     def _fail_and_return(self, now: int) -> list[Event]:
-        """Nodes that fail or return at this moment, as a live center tells the scheduler: closed, its attempts lost."""
+        """Return the events of nodes that fail (cordoned, their attempts lost) or return now, as a live center sends them."""
         events: list[Event] = []
         nodes = self._workload.cluster.nodes
         while self._outages and self._outages[-1][0] <= now:
@@ -211,8 +211,8 @@ class DirectRun:
                     events.append(TaskEnded(attempt, Outcome.LOST, again=True))
         return events
 
-    def _give_back(self, now: int) -> None:
-        """Let the core see the end of tasks that are predicted to be over, before their completion is handled.
+    def _release_predicted(self, now: int) -> None:
+        """Report the end of tasks whose predicted end has come, before their completion is handled.
 
         No task outlives its limit, so one whose predicted end has come ends now: it is on the heap's front.
         """
@@ -231,14 +231,14 @@ class DirectRun:
             self._core.observe(now, over)
 
     def _due(self, now: int) -> list[tuple[int, int]]:
-        """Attempts that end now, as (attempt id, position) in the order of their starts."""
+        """Return the attempts that end now, as (attempt id, position) in the order of their starts."""
         running = self._running
         ends, place = running.heap, running.place
         size = len(ends)
         if (size < 2 or ends[1][0] != now) and (size < 3 or ends[2][0] != now):
             attempt = ends[0][1]
             return [(attempt, place[attempt])] if running.is_valid(now, attempt) else []
-        # Several: a walk over the top of the heap, as far as it ends now.
+        # Several end now: walk over the top of the heap.
         found, stack = [], [0]
         while stack:
             at = stack.pop()
@@ -255,24 +255,24 @@ class DirectRun:
         return settled
 
     def _submitted(self, position: int) -> list[Event]:
-        """The submission of a job, and its consequences for jobs that come after it."""
+        """Return the events of a submission: the job itself, or cancellations of the jobs after it."""
         i = self._jobs[position]
-        if self._order is None:
+        if self._dependencies is None:
             return [JobSubmitted(self._make(i, i + 1))]
-        behind = self._order.submitted(i)
-        if i in self._order.cancelled:
-            return self._give_up([JobCancelled(i + 1), *self._order.dropped(i)])[1:]
+        behind = self._dependencies.submitted(i)
+        if i in self._dependencies.cancelled:
+            return self._drop_cancelled([JobCancelled(i + 1), *self._dependencies.dropped(i)])[1:]
         return [JobSubmitted(self._make(i, i + 1), behind)]
 
-    def _give_up(self, events: list[Event]) -> list[Event]:
-        """The tasks of jobs that are cancelled will not run."""
+    def _drop_cancelled(self, events: list[Event]) -> list[Event]:
+        """Do not wait for the tasks of cancelled jobs."""
         for event in events:
             if type(event) is JobCancelled:
                 self._unfinished -= self._left[event.job - 1]
         return events
 
     def _end(self, attempt: int, now: int) -> TaskEnded | None:
-        """The end of an attempt; ``None`` for a stale entry of the heap."""
+        """End an attempt and return the event; ``None`` for a stale entry of the heap."""
         running = self._running
         position = running.place.get(attempt)
         if position is None or running.end[position] != now:
@@ -282,14 +282,14 @@ class DirectRun:
             running.finish(attempt, now, How.FINISHED)
             self._left[job] -= 1
             self._unfinished -= 1
-            if self._order is not None and not self._left[job]:
-                self._settled += self._give_up(self._order.ended(job))
+            if self._dependencies is not None and not self._left[job]:
+                self._settled += self._drop_cancelled(self._dependencies.ended(job))
             return TaskEnded(attempt)
         running.finish(attempt, now, running.stopped[position])
         return TaskEnded(attempt, Outcome.PREEMPTED)
 
     def _decide(self, now: int) -> int:
-        """Passes until nothing is left to do; carries the decisions out. Returns the number of starts and stops."""
+        """Decide until nothing is left to decide, and carry out the decisions; return the number of starts and stops."""
         core = self._core
         if self._check:
             self._validate(now)
@@ -305,7 +305,7 @@ class DirectRun:
         return count
 
     def _carry_out(self, now: int, decisions: Decisions) -> int:
-        """Start and stop attempts; returns how many."""
+        """Start and stop attempts; return their number."""
         running = self._running
         count = 0
         for decision in decisions.items:
@@ -333,6 +333,6 @@ class DirectRun:
         for i in self._jobs:
             if not self._left[i]:
                 ends[i] = JobEnd.FINISHED
-        if self._order is not None:
-            ends[sorted(self._order.cancelled)] = JobEnd.CANCELLED
+        if self._dependencies is not None:
+            ends[sorted(self._dependencies.cancelled)] = JobEnd.CANCELLED
         return History(attempts=self._running.attempts(now), ends=ends, events=self.events, refusals={})

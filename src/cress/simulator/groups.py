@@ -1,4 +1,4 @@
-"""The groups of a run: from ``--groups``, from the trace, or made up; which job goes where; ``--policy``."""
+"""The groups of a run, from ``--groups``, the trace or a default; the group of each job; ``--policy``."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def parse_policy(text: str) -> PolicyChoice:
         )
     if policy is SchedPolicy.URGENCY:
         raise InputError(
-            "Urgency needs deadlines, which are not there yet",
+            "the policy Urgency needs deadlines, which are not implemented yet",
             hint="FIFO, Priority, Capacity or BackFill",
             field="--policy",
         )
@@ -88,9 +88,9 @@ def with_policy(groups: tuple[Group, ...], choice: PolicyChoice) -> tuple[Group,
 
 
 def configure(workload: Workload, path: Path | None, accounting: str) -> Workload:
-    """The workload with the groups of the file, else its own, else made-up ones."""
+    """Return the workload with the groups of the file, else of the trace, else with equal ones."""
     if path is not None:
-        # Only runs with a file of groups pay for the import.
+        # Imported only by runs with a file of groups.
         from cress.model.groups.check import check_quotas
         from cress.model.groups.conf import parse_groups
 
@@ -112,7 +112,7 @@ def configure(workload: Workload, path: Path | None, accounting: str) -> Workloa
         if found.errors:
             raise InputErrors(list(found.errors))
         for note in (*parsed.notes, *found.warnings):
-            workload.notes.add("remark on the groups", count=1, detail=str(note))
+            workload.notes.add("note on the groups", count=1, detail=str(note))
         return replace(workload, groups=parsed.groups)
     if workload.groups:
         if accounting == "cpu":
@@ -155,19 +155,19 @@ def place(workload: Workload) -> tuple[tuple[str, ...], Ints]:
     for i, pair in enumerate(pairs.tolist()):
         group_index, user_index = divmod(pair, len(workload.users))
         name, user = workload.group_names[group_index], workload.users[user_index]
-        wanted = name or _home(workload.groups, user)
+        wanted = name or _group_of_user(workload.groups, user)
         group = by_name.get(wanted)
         if group is None and wanted != DEFAULT_GROUP:
             target[i] = NOWHERE
             workload.notes.add("unknown group", workload.line[where == i].tolist(), detail=wanted)
         elif group is not None and not group.admits(user):
             target[i] = NOWHERE
-            detail = f"{user or 'nobody'} in {wanted}"
+            detail = f"{user or 'no user'} in {wanted}"
             workload.notes.add("user not in group", workload.line[where == i].tolist(), detail=detail)
         else:
             target[i] = position[wanted]
     return names, target[where]
 
 
-def _home(groups: tuple[Group, ...], user: str) -> str:
+def _group_of_user(groups: tuple[Group, ...], user: str) -> str:
     return next((group.name for group in groups if user and user in group.users), DEFAULT_GROUP)

@@ -1,8 +1,8 @@
 """The path through the lifecycle: jobs, nodes and reports of a workload to the machine of a live center, in virtual time.
 
 The loop stands in for the users, who submit and cancel jobs, and for the executors: a launch starts at once, and its task
-ends when its run time is over, or a grace after it is told to stop. A node that fails is reported dead at once. All events of
-one moment go into one step: ends in the order in which they were planned, then nodes, cancellations and submissions.
+ends when its run time is over, or a grace after it is told to stop. A node that fails is reported dead at once. Simultaneous
+events go into one step: ends in the order in which they were planned, then nodes, cancellations and submissions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
 from cress.model.events import Outcome
 from cress.model.family import Database, Service
-from cress.model.job import DEFAULT_STOP_GRACE, Condition, Job
+from cress.model.job import Condition, Job
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.model.reports import Cause, Checked, Ended, Started
 from cress.model.times import NEVER
@@ -86,7 +86,7 @@ class ManagedRun:
         # Jobs that end by themselves, or at a time; the simulation is over with the last of them.
         self._unfinished = {i for i in jobs if not self._keeps[i] or i in self._until}
         self._timed = self._timed_inputs()
-        self._moved = 0  # the last moment at which a job that ends by itself was submitted, started or ended
+        self._moved = 0  # when a job that ends by itself was last submitted, started or ended
 
     # --- the loop --------------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class ManagedRun:
         return all(self._keeps[self._running.job[position]] for position in self._running.place.values())
 
     def _step(self, now: int, inputs: list[Input], first: int, last: int) -> None:
-        """Everything of one moment: the inputs and submissions, and what follows from them at once."""
+        """Handle all simultaneous inputs and submissions, and their immediate effects."""
         batch = self._jobs[first:last]
         while True:
             submit = [self._submission(batch)] if batch else []
@@ -141,7 +141,7 @@ class ManagedRun:
     # --- users -----------------------------------------------------------------------------------------------
 
     def _timed_inputs(self) -> list[tuple[int, int, Input | int]]:
-        """Failures, returns, drains and cancellations with their times, the next one last; a cancellation is a position."""
+        """Return failures, returns, drains and cancellations (as positions) with their times, the next one last."""
         cluster = self._workload.cluster
         found: list[tuple[int, int, Input | int]] = []
         for outage in cluster.outages:
@@ -155,12 +155,12 @@ class ManagedRun:
             if drain.end is not None:
                 found.append((drain.end, 4, Cordon(name=name, cordoned=False)))
         found += [(time, 5, i) for i, time in self._until.items()]
-        # Stable: events of one moment and one kind keep the order of their file.
+        # Stable: simultaneous events of one kind keep the order of their file.
         found.sort(key=lambda each: each[:2])
         return found[::-1]
 
     def _due(self, now: int) -> list[Input]:
-        """The timed inputs of this moment."""
+        """Return the timed inputs that are due."""
         found: list[Input] = []
         while self._timed and self._timed[-1][0] <= now:
             each = self._timed.pop()[2]
@@ -171,7 +171,7 @@ class ManagedRun:
         return found
 
     def _submission(self, batch: list[int]) -> Submit:
-        """The jobs at these positions as one submit; those that come after each other name each other by place."""
+        """Return one submit of the jobs at these positions; dependencies among them are by place."""
         place = {i: k for k, i in enumerate(batch)}
         known: dict[int, JobState] = {}
         jobs: list[Job] = []
@@ -189,7 +189,7 @@ class ManagedRun:
         return Submit(jobs=tuple(jobs), known=tuple(known.items()))
 
     def _submitted(self, batch: list[int], reply: tuple[int, ...] | InputError | None, now: int) -> list[int]:
-        """Note the ids of a submit. Where one of its jobs was refused, the others are submitted again: these are returned."""
+        """Note the ids of a submit; if one of its jobs was refused, return the others, to be submitted again."""
         self._moved = now
         if isinstance(reply, tuple):
             for i, number in zip(batch, reply, strict=True):
@@ -209,7 +209,7 @@ class ManagedRun:
     # --- executors -------------------------------------------------------------------------------------------
 
     def _reports(self, now: int) -> list[Input]:
-        """The reports of attempts that end now."""
+        """Return the reports of attempts that end now."""
         running = self._running
         found: list[Input] = []
         while running.heap and running.heap[0][0] == now:
@@ -220,7 +220,7 @@ class ManagedRun:
         return found
 
     def _ended(self, attempt: int, now: int) -> Ended:
-        """The report of an attempt that ends now: by itself, at its time limit, or as it was told."""
+        """Return the report of an attempt that ends now: by itself, at its time limit, or because it was stopped."""
         running, utc = self._running, self._workload.utc
         position = running.place[attempt]
         i = running.job[position]
@@ -235,7 +235,7 @@ class ManagedRun:
         return Ended(attempt=attempt, cause=cause, code=code, started=utc + running.start[position], at=utc + now)
 
     def _carry_out(self, now: int, step: Step) -> list[Input]:
-        """Carry out the effects of a step; the reports of tasks whose readiness counts from their start."""
+        """Carry out the effects of a step; return the reports that follow at once: starts of services and databases."""
         for record in step.attempts:
             self._attempt_over(record, now)
         for halt in step.halts:
@@ -269,7 +269,9 @@ class ManagedRun:
         attempt = self._machine.attempts.get(halt.attempt)
         if attempt is not None:
             how = How.PREEMPTED if attempt.halted == "preempted" else How.STOPPED
-            self._running.stop(halt.attempt, now + (DEFAULT_STOP_GRACE if halt.grace is None else halt.grace), how)
+            i = self._running.job[self._running.place[halt.attempt]]
+            grace = self._workload.template(i).stop_grace if halt.grace is None else halt.grace
+            self._running.stop(halt.attempt, now + grace, how)
 
     def _attempt_over(self, record: AttemptRecord, now: int) -> None:
         running = self._running
@@ -285,7 +287,7 @@ class ManagedRun:
             self._moved = now
 
     def _job_over(self, record: JobRecord, now: int) -> None:
-        """A job, or a family, is over; the runs and tasks of families have no row."""
+        """Note the end of a job or family; members of families have no row."""
         i = self._position.get(record.id)
         if i is None:
             return

@@ -1,4 +1,4 @@
-"""What a run was worth (algorithms §14), computed afterwards from its attempts.
+"""Measures of a run, computed afterwards from its history.
 
 ``MEASURES`` lists every key with what it means; docs/simulate.md shows the same list, and a test holds the two
 together. Keys carry their units; ratios and shares are plain numbers.
@@ -30,11 +30,11 @@ SECOND = 1_000_000
 
 # key → meaning. `<dimension>` stands for each dimension that the cluster has and some job needs.
 MEASURES: dict[str, str] = {
-    "jobs": "jobs of the trace, after what was left out in reading",
+    "jobs": "jobs of the trace, without those left out in reading",
     "jobs_finished": "jobs whose tasks all ran to their end",
     "jobs_waiting": "jobs with tasks that never ran to their end",
-    "jobs_rejected": "jobs that no node (a gang: not the whole cluster) could ever hold",
-    "jobs_cancelled": "jobs that came after one that did not end as they wanted",
+    "jobs_rejected": "jobs that fit no node (a gang: not the whole cluster)",
+    "jobs_cancelled": "jobs that were cancelled: a dependency failed, or `until` was reached",
     "jobs_killed": "finished jobs whose run was cut at the time limit",
     "jobs_failed": "jobs with a task that failed for good",
     "tasks_finished": "tasks that ran to their end",
@@ -97,7 +97,7 @@ GROUP_MEASURES: dict[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What one run gave: the workload, who went where, and all attempts.
+    """One run: the workload, the group of each job, and the history.
 
     ``group_of`` ``[n]`` points into ``group_names``, ``NOWHERE`` for jobs that were not admitted; ``rejected``
     ``[n]`` marks jobs that could never run. ``groups`` are the configured groups as they ran.
@@ -130,13 +130,13 @@ class Run:
 
     @property
     def cancelled_after(self) -> Bools:
-        """The jobs that were cancelled since a job that they come after did not end as they wanted, ``[n]``."""
+        """The jobs that were cancelled because a dependency failed, ``[n]``."""
         until = self.workload.until
         return self.cancelled if until is None else np.asarray(self.cancelled & (until == NO_LIMIT))
 
     @property
     def waiting(self) -> Bools:
-        """The jobs of which something still waited or ran in the end, ``[n]``."""
+        """The jobs with tasks that waited or ran at the end, ``[n]``."""
         return np.asarray(self.submitted & self.ended(JobEnd.WAITING))
 
     def ended(self, end: JobEnd) -> Bools:
@@ -173,7 +173,7 @@ class GroupSeries:
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """Everything that the outputs show of a run."""
+    """The measures and series of a run."""
 
     times: JobTimes
     start: int
@@ -259,7 +259,7 @@ def _utilisation(run: Run) -> dict[str, Steps]:
 
 
 def share_of_cluster(request: ResourceVector, total: ResourceVector, accounting: str) -> float:
-    """What a task counts as a share of the cluster: its cores, or its largest share of any dimension."""
+    """Return a task's share of the cluster: of its cores, or its largest share of any dimension."""
     if accounting == "cpu":
         return request[0] / total[0] if total[0] else 0.0
     return max((amount / whole for amount, whole in zip(request, total, strict=True) if whole), default=0.0)
@@ -333,16 +333,16 @@ def group_series(run: Run, ready: Ints, start: int, end: int) -> dict[str, Group
 
 
 def _clean(steps: Steps) -> Steps:
-    """Sums of fractions come back to nearly 0; nearly is not demand."""
+    """Set rounding errors near 0 to 0: they are no demand."""
     return Steps(steps.times, np.where(steps.values < 1e-9, 0.0, steps.values))
 
 
 def _entitle(groups: dict[str, GroupSeries], quotas: dict[str, Steps]) -> dict[str, GroupSeries]:
     changes = np.unique(np.concatenate([each.times for each in quotas.values()])) if quotas else np.zeros(0, np.int64)
-    together = np.zeros(len(changes))
+    total = np.zeros(len(changes))
     for each in quotas.values():
-        together += each.at(changes)
-    whole = Steps(changes, np.where(together > 0, together, 1.0))
+        total += each.at(changes)
+    whole = Steps(changes, np.where(total > 0, total, 1.0))
     result = {}
     for name, group in groups.items():
         moments = np.union1d(group.demand.times, changes)

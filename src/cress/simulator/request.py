@@ -9,7 +9,7 @@ from cress.model.options import Options
 from cress.simulator.direct import TOGETHER
 from cress.simulator.groups import PolicyChoice
 from cress.simulator.measures import Analysis, Run
-from cress.simulator.notes import Notes
+from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.workload import Ints, Workload
 
 REQUESTED, EXACT = "requested", "exact"
@@ -51,5 +51,5 @@ class Result:
 
     run: Run
     analysis: Analysis
-    notes: Notes
+    notes: TraceNotes
     directory: Path

@@ -31,8 +31,8 @@ Progress = Callable[[str, int, int], None]
 
 
 def plan(request: Request) -> Plan:
-    """Read and check everything that was given. Raises ``InputError``; writes nothing."""
-    # Told now, not after minutes of simulation.
+    """Read and check all arguments and files. Raises ``InputError``; writes nothing."""
+    # Reported now, not after minutes of simulation.
     if request.out.exists() and not request.out.is_dir():
         raise InputError("is not a directory", hint="another --out", file=str(request.out))
     plotly_script()
@@ -48,7 +48,7 @@ def plan(request: Request) -> Plan:
     names, group_of = place(workload)
     if (group_of == NOWHERE).all():
         raise InputError(
-            "no job of the trace may go to any of these groups",
+            "no job of the trace may be submitted to any of these groups",
             hint="; ".join(workload.notes.sentences()),
             file=str(request.groups or ""),
         )
@@ -56,7 +56,7 @@ def plan(request: Request) -> Plan:
     choices = tuple(dict.fromkeys(choices)) or (own_policy(workload.groups),)
     labels = [choice.directory for choice in choices]
     if len(set(labels)) < len(labels):
-        raise InputError("a policy is given twice", hint="each once", field="--policy")
+        raise InputError("a policy is given twice", hint="each policy once", field="--policy")
     return Plan(
         request=request, workload=workload, options=options, choices=choices, group_names=names, group_of=group_of
     )
@@ -76,7 +76,7 @@ def _check_ends(workload: Workload) -> None:
 def _cluster(path: Path | None) -> Cluster | None:
     if path is None:
         return None
-    # Only runs with a cluster file pay for reading one.
+    # Imported only by runs with a cluster file: the YAML parser is slow to import.
     from cress.simulator.clusterfile import load_cluster
 
     return load_cluster(path)
@@ -116,8 +116,8 @@ def simulate(plan: Plan, choice: PolicyChoice, progress: Progress | None = None)
     analysis = analyse(run)
     for reason, lines in _refused(workload, history).items():
         notes.add("not accepted", lines, detail=reason)
-    notes.add("not wanted any more", workload.line[run.cancelled_after].tolist())
-    notes.add("unbounded wait", workload.line[run.waiting].tolist())
+    notes.add("dependency failed", workload.line[run.cancelled_after].tolist())
+    notes.add("never finished", workload.line[run.waiting].tolist())
     return Result(run=run, analysis=analysis, notes=notes, directory=plan.request.out / choice.directory)
 
 
@@ -132,7 +132,7 @@ def _refused(workload: Workload, history: History) -> dict[str, list[int]]:
 def _never_fit(
     workload: Workload, scheduler: Scheduler, admitted: np.ndarray[tuple[int], np.dtype[np.bool_]], group: str
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which jobs ``[n]`` this cluster could never run; each distinct shape and gang size is asked once."""
+    """Return which jobs ``[n]`` this cluster could never run; each distinct shape and gang size is checked once."""
     # Only a gang's size matters: the tasks of an array come one by one.
     size = np.where(workload.gang, workload.tasks, 0)
     which = np.zeros_like(size) if workload.template_index is None else workload.template_index
@@ -181,7 +181,7 @@ def summary(result: Result, plan: Plan) -> dict[str, Any]:
 
 def run_all(plan: Plan, progress: Progress | None = None) -> list[Result]:
     """Every policy in turn, each written as soon as it is done, then the report that compares them."""
-    make_directory(plan.request.out)  # told now, not after minutes of simulation
+    make_directory(plan.request.out)  # fails now, not after minutes of simulation
     results = []
     for choice in plan.choices:
         result = simulate(plan, choice, progress)

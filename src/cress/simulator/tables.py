@@ -1,4 +1,4 @@
-"""``jobs.csv``: what became of each job, in the order of submission; ``dags.csv`` of each dag, ``attempts.csv`` of each try."""
+"""The tables of results: ``jobs.csv`` in the order of submission, ``dags.csv``, ``attempts.csv``."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SPECIAL = re.compile(r'[,"\n\r]')
 # Column → meaning; docs/simulate.md shows the same list.
 COLUMNS: dict[str, str] = {
     "job": "the trace's own id",
-    "group": "the group that took it; empty when none did",
+    "group": "its group; empty when it was refused",
     "user": "the user in the trace",
     "submit": "submit time",
     "start": "first start of its first task to start; empty when it never started",
     "end": "end of its last task; empty when it did not finish",
-    "state": "finished, killed (cut at its time limit), failed, waiting, cancelled (what it comes after did not end as "
-    "wanted, or its time was over), kept (a service or cron job at the end), rejected (fits no node), refused (group)",
+    "state": "finished, killed (cut at its time limit), failed, waiting, cancelled (a dependency failed, or "
+    "`until` was reached), kept (a service or cron job at the end), rejected (fits no node), refused (group)",
     "wait_s": "start − submit, or − the last end of what it comes after",
     "run_s": "run time of one task",
     "time_limit_s": "time limit; empty when there is none",
@@ -49,8 +49,8 @@ DAG_COLUMNS: dict[str, str] = {
 }
 ATTEMPT_COLUMNS: dict[str, str] = {
     "job": "the trace's own id",
-    "task": "its place in the job, from 0",
-    "node": "where it ran",
+    "task": "the index of the task in the job, from 0",
+    "node": "the node on which it ran",
     "start": "when it started",
     "end": "when it ended",
     "ended": "finished, preempted, lost (with its node), stopped (with its gang, by a drain, or because its job was "
@@ -163,7 +163,7 @@ def _picked(texts: Sequence[str], index: Ints) -> list[str]:
 
 
 def _quoted(texts: Sequence[str]) -> Sequence[str]:
-    # One look at everything first: ids that need quotes are rare.
+    # Searched once: ids that need quotes are rare.
     if not SPECIAL.search("".join(texts)):
         return texts
     return ['"' + text.replace('"', '""') + '"' if SPECIAL.search(text) else text for text in texts]

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from cress.simulator.order import in_order
+from cress.simulator.dependencies import in_order
 from cress.simulator.workload import NO_LIMIT, Workload
 
 
 def tidy(workload: Workload) -> Workload:
-    """The workload in order of submission, no job running beyond its time limit; what is changed is noted.
+    """Return the workload in order of submission, with runs cut at their time limits; changes are noted.
 
     Jobs of equal submit times keep the order of the file. A run that exceeds its limit is cut there and the
     job marked as ``killed``, as a real system does.
@@ -31,7 +31,7 @@ def tidy(workload: Workload) -> Workload:
 
 
 def _behind_predecessors(workload: Workload) -> Workload:
-    """The workload with no job submitted before those that it comes after: a live cluster would not know these yet."""
+    """Return the workload with no job submitted before its predecessors: a live cluster would not know these yet."""
     if workload.after is None:
         return workload
     submit: list[int] = workload.submit.tolist()

@@ -13,7 +13,7 @@ from cress.model.group import Group
 from cress.model.job import Condition, Job
 from cress.model.node import Node
 from cress.model.resources import Dimensions, ResourceVector
-from cress.simulator.notes import Notes
+from cress.simulator.trace_notes import TraceNotes
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -47,7 +47,7 @@ class Cluster:
     drains: tuple[Drain, ...] = ()
 
     def total(self) -> ResourceVector:
-        """The amounts of all nodes together."""
+        """Return the sum of the nodes' capacities."""
         return tuple(sum(column) for column in zip(*(node.capacity for node in self.nodes), strict=True))
 
 
@@ -65,7 +65,7 @@ class Drain:
 
 
 def template(**keys: Any) -> Job:
-    """A job with these keys as in ``Job``; what the columns of a workload say is filled in when it is submitted."""
+    """Return a job with these keys; the columns of the workload are filled in when it is submitted."""
     return Job(id=0, group="", request=(), **keys)
 
 
@@ -100,7 +100,7 @@ class Workload:
     group_index: Ints
     group_names: list[str]
     line: Ints
-    notes: Notes
+    notes: TraceNotes
     template_index: Ints | None = None
     templates: tuple[Job, ...] = (template(),)
     after: After | None = None
@@ -137,14 +137,14 @@ class Workload:
         )
 
     def _after_of(self, positions: list[int]) -> After | None:
-        """What these jobs come after, by their new positions; jobs that are not among them do not count."""
+        """Return the dependencies among these jobs, by their new positions."""
         if self.after is None:
             return None
         new = {old: i for i, old in enumerate(positions)}
         return tuple(tuple((new[first], how) for first, how in self.after[old] if first in new) for old in positions)
 
     def template(self, position: int) -> Job:
-        """The keys of the job at ``position`` that have no column."""
+        """Return the template of the job at ``position``."""
         return self.templates[0 if self.template_index is None else int(self.template_index[position])]
 
     def exact_estimates(self) -> Workload:

@@ -29,15 +29,15 @@ def parse_yaml(text: str, file: str) -> Mapping[str, Any]:
     except MarkedYAMLError as error:
         mark = error.problem_mark
         raise InputError(
-            f"not valid YAML: {error.problem}",
+            f"is not valid YAML: {error.problem}",
             hint="see docs/simulate.md",
             file=file,
             line=mark.line + 1 if mark else 0,
         ) from error
     except YAMLError as error:
-        raise InputError(f"not valid YAML: {error}", hint="see docs/simulate.md", file=file) from error
+        raise InputError(f"is not valid YAML: {error}", hint="see docs/simulate.md", file=file) from error
     if not isinstance(document, Mapping):
-        raise InputError("not a mapping", hint="see docs/simulate.md", file=file, line=1)
+        raise InputError("is not a mapping", hint="see docs/simulate.md", file=file, line=1)
     return document
 
 

@@ -72,9 +72,10 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
             ("makespan_s", "first submission to last end", "seconds", "low"),
             ("jobs_finished", "jobs finished", "count", ""),
             ("jobs_killed", "of these, cut at the time limit", "count", ""),
+            ("jobs_failed", "jobs failed", "count", ""),
             ("jobs_waiting", "jobs still waiting", "count", ""),
             ("jobs_rejected", "jobs that fit no node", "count", ""),
-            ("jobs_cancelled", "jobs cancelled after others", "count", ""),
+            ("jobs_cancelled", "jobs cancelled", "count", ""),
             ("events_per_s", "events simulated per second", "count", ""),
         ),
     ),
@@ -112,7 +113,7 @@ def write_report(path: Path, workload: Workload, results: Sequence[Result], requ
         "plotly": script,
     }
     with whole_file(path) as file:
-        # One pass over the template: what is filled in is never looked at for placeholders again.
+        # One pass over the template: inserted texts are not searched for placeholders.
         for i, piece in enumerate(text.split("@@")):
             content = parts[piece] if i % 2 else piece
             file.write(content if isinstance(content, bytes) else content.encode())
@@ -131,7 +132,7 @@ def _subtitle(workload: Workload, request: Request) -> str:
     cores = workload.cluster.total()[0] / 1000
     machine = f"{cores:,.0f} cores" if nodes == 1 else f"{nodes:,} nodes with {cores:,.0f} cores"
     return (
-        f"{len(workload):,} jobs on {machine} · events of a moment {request.events} · "
+        f"{len(workload):,} jobs on {machine} · simultaneous events {request.events} · "
         f"{request.estimates} run-time estimates"
     )
 
@@ -157,7 +158,15 @@ def _measures(results: Sequence[Result]) -> str:
 def _sections(results: Sequence[Result]) -> list[tuple[str, list[tuple[str, str, str, str]]]]:
     """The sections with one line for each used dimension, without lines that are 0 in every run and mean nothing."""
     summaries = [result.analysis.summary for result in results]
-    quiet = {"preemptions", "lost_work_share", "jobs_killed", "jobs_waiting", "jobs_rejected", "jobs_cancelled"}
+    quiet = {
+        "preemptions",
+        "lost_work_share",
+        "jobs_killed",
+        "jobs_failed",
+        "jobs_waiting",
+        "jobs_rejected",
+        "jobs_cancelled",
+    }
     found = []
     for title, lines in SECTIONS:
         known = [line for line in lines if line[0] in summaries[0]]
@@ -237,7 +246,7 @@ def _notes(results: Sequence[Result]) -> str:
     for sentence, labels in by_run.items():
         where = "" if len(labels) == len(results) else f" <small>{escape(', '.join(labels))}</small>"
         items.append(f"<li>{escape(sentence)}{where}</li>")
-    return f"<section><h2>What was odd in the input</h2><ul>{''.join(items)}</ul></section>"
+    return f"<section><h2>Notes on the trace</h2><ul>{''.join(items)}</ul></section>"
 
 
 def summary_rows(results: Sequence[Result]) -> list[tuple[str, list[str]]]:

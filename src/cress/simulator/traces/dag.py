@@ -24,8 +24,8 @@ from cress.model.job import Condition
 from cress.model.node import Node
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
-from cress.simulator.notes import Notes
 from cress.simulator.tidying import tidy
+from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.workload import NO_LIMIT, Cluster, Workload
 
 # A letter or two, the task's own number, those of the tasks before it; "_Stg1" at the end is a remark of the trace's.
@@ -58,7 +58,7 @@ class _Step(NamedTuple):
 
 def load(path: Path, cluster: Cluster | None) -> Workload:
     """Read a trace. Raises ``InputError`` when the file cannot be read or holds no dag at all."""
-    notes = Notes()
+    notes = TraceNotes()
     names, steps = _read(path, notes)
     if not steps:
         raise InputError(
@@ -70,7 +70,7 @@ def load(path: Path, cluster: Cluster | None) -> Workload:
     begins = [math.inf] * len(names)
     for step in steps:
         begins[step.dag] = min(begins[step.dag], step.start)
-    # The lines of the trace have no order that means anything.
+    # The lines of the trace are in no particular order.
     steps.sort(key=lambda step: (begins[step.dag], step.dag))
     vectors = [cluster.dimensions.vector(cpu=step.cpu, memory=math.ceil(step.memory / 100 * largest)) for step in steps]
     requests = sorted(set(vectors))
@@ -102,7 +102,7 @@ def load(path: Path, cluster: Cluster | None) -> Workload:
     )
 
 
-def _read(path: Path, notes: Notes) -> tuple[list[str], list[_Step]]:
+def _read(path: Path, notes: TraceNotes) -> tuple[list[str], list[_Step]]:
     """The names of the dags, and all their steps."""
     names: list[str] = []
     steps: list[_Step] = []
@@ -135,7 +135,7 @@ def _read(path: Path, notes: Notes) -> tuple[list[str], list[_Step]]:
 def _why(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"no {error.args[0]}"
-    return "is no JSON" if isinstance(error, json.JSONDecodeError) else str(error)
+    return "not valid JSON" if isinstance(error, json.JSONDecodeError) else str(error)
 
 
 def _dag(data: Any, dag: int, line: int) -> tuple[str, list[_Step]]:
@@ -145,7 +145,7 @@ def _dag(data: Any, dag: int, line: int) -> tuple[str, list[_Step]]:
         raise ValueError("no tasks")
     numbers = [step.number for step in steps if step.number]
     if len(set(numbers)) < len(numbers):
-        raise ValueError("two tasks with one number")
+        raise ValueError("two tasks with the same number")
     _check_order(steps)
     return str(data["job"]), steps
 
@@ -159,7 +159,7 @@ def _step(data: dict[str, Any], dag: int, line: int) -> _Step:
     figures.append(float(data["cpu_requested"]))
     instances, memory = float(data["instances"]), float(data.get("mem_requested") or 0)
     if not all(0 <= each < 1e12 for each in (*figures, memory)) or not 1 <= instances <= MOST_INSTANCES:
-        raise ValueError("a number that is too large or less than nothing")
+        raise ValueError("a number is too large or negative")
     start, length, cpu = figures
     return _Step(
         dag=dag,
@@ -180,16 +180,16 @@ def _check_order(steps: list[_Step]) -> None:
     """Raise ``ValueError`` if tasks come after themselves."""
     left = {step.number: {each for each in step.before if each != step.number} for step in steps if step.number}
     if any(step.number in step.before for step in steps if step.number):
-        raise ValueError("a task that comes after itself")
+        raise ValueError("a task depends on itself")
     while left:
         free = [number for number, before in left.items() if not before & left.keys()]
         if not free:
-            raise ValueError("tasks that come after each other")
+            raise ValueError("tasks wait for each other")
         for number in free:
             del left[number]
 
 
-def _after(steps: list[_Step], notes: Notes) -> tuple[tuple[tuple[int, Condition], ...], ...]:
+def _after(steps: list[_Step], notes: TraceNotes) -> tuple[tuple[tuple[int, Condition], ...], ...]:
     place = {(step.dag, step.number): i for i, step in enumerate(steps) if step.number}
     missing = [step.line for step in steps for each in step.before if (step.dag, each) not in place]
     notes.add("unknown predecessor", missing)
@@ -210,7 +210,7 @@ def _machines(steps: list[_Step]) -> Cluster:
 
 
 def _limit(step: _Step) -> int:
-    # The mean is rounded in the trace and may be above what it is the mean of.
+    # The mean duration is rounded in the trace, and may exceed the limit.
     return NO_LIMIT if step.limit < 0 else _microseconds(max(step.limit, step.run))
 
 

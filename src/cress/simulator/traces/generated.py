@@ -19,9 +19,9 @@ from cress.model.node import Node
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import DAY, SECOND
 from cress.model.units import closest
-from cress.simulator.notes import Notes
 from cress.simulator.tidying import tidy
-from cress.simulator.traces.wishes import wishes, with_attributes, with_devices
+from cress.simulator.trace_notes import TraceNotes
+from cress.simulator.traces.generated_constraints import job_templates, with_attributes, with_devices
 from cress.simulator.workload import Cluster, Workload
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -50,7 +50,7 @@ NICE_LIMITS = np.array([300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200,
 
 @dataclass(frozen=True)
 class Parameters:
-    """What can be chosen; run times are in seconds, shares are of the jobs."""
+    """Parameters of a generated workload; run times are in seconds, shares are of the jobs."""
 
     jobs: int = 10_000
     nodes: int = 100
@@ -63,8 +63,8 @@ class Parameters:
     arrays: float = 0.05
     gangs: float = 0.02
     gpu: float = 0.15  # share of the shapes that need GPUs
-    constrained: float = 0.0  # share of the jobs that say something about their nodes
-    devices: float = 0.0  # share of the nodes that know their GPUs and disks one by one
+    constrained: float = 0.0  # share of the jobs that have constraints
+    devices: float = 0.0  # share of the nodes that have single GPUs and disks as devices
 
 
 SHARES = {"arrays", "gangs", "gpu", "constrained", "devices"}
@@ -82,12 +82,14 @@ def parse(text: str) -> Parameters:
         if name not in known:
             near = closest(name, known)
             hint = f"did you mean {near}?" if near else "one of " + ", ".join(known)
-            raise InputError("is not known", hint=hint, file=place, field=name)
+            raise InputError("unknown parameter", hint=hint, file=place, field=name)
         wanted = "a whole number" if known[name] is int else "a number"
         try:
             number = known[name](value)
         except ValueError:
-            raise InputError(f"{value!r} is no such value", hint=wanted, file=place, field=name) from None
+            raise InputError(
+                f"{value!r} is not {wanted}", hint=f"{name}={getattr(result, name)}", file=place, field=name
+            ) from None
         least = 0 if name in SHARES or name == "spread" else 1 if known[name] is int else 0.001
         most = 1 if name in SHARES else 10_000_000
         if not equals or not least <= number <= most:
@@ -99,7 +101,7 @@ def parse(text: str) -> Parameters:
 
 
 def load(text: str, cluster: Cluster | None, seed: int) -> Workload:
-    """The workload of these parameters; ``cluster`` replaces the generated one."""
+    """Generate the workload of these parameters; ``cluster`` replaces the generated one."""
     chosen = parse(text)
     rng = np.random.default_rng(seed)
     own = with_devices(_cluster(chosen.nodes), chosen.devices)
@@ -133,13 +135,13 @@ def load(text: str, cluster: Cluster | None, seed: int) -> Workload:
         group_index=group_index.astype(np.int64),
         group_names=names,
         line=np.zeros(n, dtype=np.int64),
-        notes=Notes(),
+        notes=TraceNotes(),
         groups=_groups(rng, names, cluster),
     )
     if chosen.constrained:
         # Last, so that everything else is the same as without.
         nodes = cluster if cluster is not own else with_attributes(rng, own)
-        templates, index = wishes(rng, nodes, chosen.constrained, tasks, gang)
+        templates, index = job_templates(rng, nodes, chosen.constrained, tasks, gang)
         workload = replace(workload, cluster=nodes, templates=templates, template_index=index)
     return tidy(workload)
 

@@ -20,8 +20,8 @@ from cress.model.jobfile.submit import read_jobs
 from cress.model.jobfile.values import MAX_ERRORS, mistakes
 from cress.model.units import parse_count, parse_duration
 from cress.simulator.files import text_of
-from cress.simulator.notes import Notes
 from cress.simulator.tidying import tidy
+from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.traces.jobkeys import template_of_spec
 from cress.simulator.workload import NO_LIMIT, After, Cluster, Workload
 from cress.simulator.yamltext import line_of, parse_yaml, plain_text
@@ -44,7 +44,7 @@ def load(path: Path, cluster: Cluster | None) -> Workload:
         with text_of(path) as file:
             document = parse_yaml(file.read(), str(path))
     except UnicodeDecodeError as error:
-        raise InputError("not a text file", hint="YAML in UTF-8", file=str(path)) from error
+        raise InputError("is not a text file", hint="YAML in UTF-8", file=str(path)) from error
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot be read: {error}", file=str(path)) from error
     reader = _Reader(document, cluster)
@@ -134,7 +134,7 @@ class _Reader:
             group_index=np.array([groups.index(job.group) for job in jobs], dtype=np.int64),
             group_names=groups,
             line=np.array([int(each.lc.line) + 1 for each in self.lines], dtype=np.int64),
-            notes=Notes(),
+            notes=TraceNotes(),
             templates=tuple(self._templates),
             template_index=np.arange(n, dtype=np.int64),
             after=after if any(after) else None,

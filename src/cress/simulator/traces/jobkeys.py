@@ -34,6 +34,7 @@ COLUMNS = (
     "on_partition",
     "job_failure",
     "max_running",
+    "stop_grace",
     "type",
     "minimum",
     "ready_after",

@@ -15,7 +15,7 @@ from cress.model.errors import InputError, InputErrors
 from cress.model.jobfile.values import MAX_ERRORS
 from cress.model.node import Device, Node
 from cress.model.resources import Dimensions
-from cress.simulator.notes import Notes
+from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.traces.table import Columns, read_csv, workload_of
 from cress.simulator.workload import Cluster, Workload
 
@@ -24,9 +24,9 @@ MIB = 2**20
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 TIMES = ("creation_time", "deletion_time")
-# What is latency-sensitive or guaranteed goes first, then what is so in bursts, then the best effort.
+# Latency-sensitive and guaranteed pods first, then burstable ones, then best effort.
 PRIORITIES = {"LS": "2", "Guaranteed": "2", "Burstable": "1", "BE": "0"}
-# Of a list that says nothing of time.
+# Run time of the pods of a list without times.
 STAYS = "365d"
 HOW = "cress simulate openb_pod_list_default.csv --cluster openb_node_list_gpu_node.csv"
 
@@ -68,7 +68,7 @@ def _node(row: Mapping[str | None, str | None], dimensions: Dimensions, seen: se
     if not name:
         raise InputError("a node has no name", hint="openb-node-0000", field="sn")
     if name in seen:
-        raise InputError(f"node {name} is there already", hint="each name once", field="sn")
+        raise InputError(f"node {name} is defined twice", hint="node names must be unique", field="sn")
     cpu, memory, gpus = (_amount(row[column], column) for column in ("cpu_milli", "memory_mib", "gpu"))
     if gpus > MOST_DEVICES:
         raise InputError(f"{gpus} GPUs are too many for a node", hint=f"at most {MOST_DEVICES}", field="gpu")
@@ -90,11 +90,11 @@ def load(path: Path, cluster: Cluster | None) -> Workload:
     """Read a list of pods. Raises ``InputError`` without a cluster and when no pod is left."""
     if cluster is None:
         raise InputError(
-            "a list of pods says nothing of the cluster",
+            "a list of pods has no cluster",
             hint=HOW,
             file=str(path),
         )
-    notes = Notes()
+    notes = TraceNotes()
     pods, lines = read_csv(path, notes)
     jobs: Columns = {
         "job": pods["name"],
@@ -122,7 +122,7 @@ def _requirement(models: str) -> str:
     return f"GPUModel in ({', '.join(names)})" if names else ""
 
 
-def _times(pods: Columns, lines: list[int], notes: Notes) -> Columns:
+def _times(pods: Columns, lines: list[int], notes: TraceNotes) -> Columns:
     """When each pod comes and how long it runs; a list without times comes one a second and stays."""
     if not all(name in pods for name in TIMES):
         notes.add("no times in the trace", count=1)
@@ -136,7 +136,7 @@ def _times(pods: Columns, lines: list[int], notes: Notes) -> Columns:
 
 
 def _between(first: str, last: str) -> str:
-    """Seconds between two moments; -1, unknown, without an end. What is no moment stays, for the table's reader to tell."""
+    """Return the seconds between two times; -1, unknown, without an end. A cell that is not a time is returned for the table's reader to report."""
     if not last:
         return "-1"
     wrong = next((each for each in (first, last) if not (each.isascii() and each.isdigit() and len(each) < 13)), "")

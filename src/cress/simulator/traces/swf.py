@@ -20,8 +20,8 @@ from cress.model.errors import InputError
 from cress.model.node import Node
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
-from cress.simulator.notes import Notes
 from cress.simulator.tidying import tidy
+from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.workload import UNDATED_START, Cluster, Workload
 
 FIELDS = 18
@@ -36,7 +36,7 @@ CORE = 1000
 def load(path: Path, cluster: Cluster | None) -> Workload:
     """Read a log. Raises ``InputError`` when the file cannot be read or holds no job at all."""
     text = _read(path)
-    notes = Notes()
+    notes = TraceNotes()
     header, lines, numbers = _split(text, notes)
     table, line = _numbers(lines, numbers, notes)
     if not len(table):
@@ -55,7 +55,7 @@ def _read(path: Path) -> bytes:
         raise InputError(f"cannot be read: {reason}", file=str(path)) from error
 
 
-def _split(text: bytes, notes: Notes) -> tuple[dict[str, str], list[bytes], list[int]]:
+def _split(text: bytes, notes: TraceNotes) -> tuple[dict[str, str], list[bytes], list[int]]:
     """The header's ``Key: value`` pairs, the lines of 18 fields and their line numbers."""
     header: dict[str, str] = {}
     lines, numbers, malformed = [], [], []
@@ -73,7 +73,7 @@ def _split(text: bytes, notes: Notes) -> tuple[dict[str, str], list[bytes], list
     return header, lines, numbers
 
 
-def _numbers(lines: list[bytes], numbers: list[int], notes: Notes) -> tuple[Floats, npt.NDArray[np.int64]]:
+def _numbers(lines: list[bytes], numbers: list[int], notes: TraceNotes) -> tuple[Floats, npt.NDArray[np.int64]]:
     """The used columns ``[n, 7]`` of the lines that are numbers throughout, and their line numbers."""
     line = np.array(numbers, dtype=np.int64)
     table: Floats
@@ -107,7 +107,7 @@ def _workload(
     line: npt.NDArray[np.int64],
     header: dict[str, str],
     cluster: Cluster | None,
-    notes: Notes,
+    notes: TraceNotes,
 ) -> Workload:
     job, submit, run, allocated, requested, limit, user = table.T
     procs = np.where(requested > 0, requested, allocated)
@@ -165,7 +165,7 @@ def _workload(
     )
 
 
-def _note_duplicates(ids: list[str], line: npt.NDArray[np.int64], notes: Notes) -> None:
+def _note_duplicates(ids: list[str], line: npt.NDArray[np.int64], notes: TraceNotes) -> None:
     seen: set[str] = set()
     again = []
     for job, number in zip(ids, line.tolist(), strict=True):
@@ -175,7 +175,7 @@ def _note_duplicates(ids: list[str], line: npt.NDArray[np.int64], notes: Notes) 
     notes.add("duplicate job id", again)
 
 
-def _processors(header: dict[str, str], procs: npt.NDArray[np.int64], notes: Notes) -> int:
+def _processors(header: dict[str, str], procs: npt.NDArray[np.int64], notes: TraceNotes) -> int:
     for key in ("MaxProcs", "MaxNodes"):
         number = _integer(header.get(key, ""))
         if number > 0:

@@ -1,6 +1,6 @@
 """Jobs as a table: CSV (also gzipped) or Parquet, one job a row; the columns are in docs/simulate.md.
 
-Cells may carry units (``8G``, ``2h``). The table says nothing of the cluster: that comes with ``--cluster``.
+Cells may have units (``8G``, ``2h``). The cluster comes with ``--cluster``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from cress.model.job import Condition, Job
 from cress.model.resources import Dimensions
 from cress.model.times import DAY
 from cress.model.units import closest, parse_count, parse_dimension, parse_duration
-from cress.simulator.notes import Notes
-from cress.simulator.order import in_order
+from cress.simulator.dependencies import in_order
 from cress.simulator.tidying import tidy
+from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.traces.jobkeys import COLUMNS, WITH_TASKS, template_of
 from cress.simulator.workload import NO_LIMIT, After, Cluster, Ints, Workload, template
 
@@ -37,15 +37,15 @@ HOW = {condition.value: condition for condition in Condition}
 TRUE = {"true", "yes", "1", "y", "t"}
 FALSE = {"false", "no", "0", "n", "f", ""}
 
-# A hundred years of microseconds: later submissions are typing errors (or milliseconds).
+# A hundred years in microseconds: later submissions are mistakes, such as milliseconds.
 LATEST = 36_500 * DAY
 
 
 def load(path: Path, cluster: Cluster | None) -> Workload:
     """Read a table of jobs. Raises ``InputError`` for missing columns and when no job is left."""
     if cluster is None:
-        raise InputError("a table of jobs says nothing of the cluster", hint="give --cluster FILE", file=str(path))
-    notes = Notes()
+        raise InputError("a table of jobs has no cluster", hint="give --cluster FILE", file=str(path))
+    notes = TraceNotes()
     columns, lines = _read_parquet(path) if path.suffix == ".parquet" else read_csv(path, notes)
     missing = [name for name in REQUIRED if name not in columns]
     if missing:
@@ -59,7 +59,7 @@ def load(path: Path, cluster: Cluster | None) -> Workload:
         )
     if not any(name in columns for name in cluster.dimensions.names):
         raise InputError(
-            "no column says what a task needs", hint="cpu, memory, …: see docs/simulate.md", file=str(path), line=1
+            "no column has the resources of a task", hint="cpu, memory, …: see docs/simulate.md", file=str(path), line=1
         )
     for name in columns:
         if name not in REQUIRED + OPTIONAL and name not in cluster.dimensions.index:
@@ -68,13 +68,13 @@ def load(path: Path, cluster: Cluster | None) -> Workload:
     return workload_of(path, columns, lines, cluster, notes)
 
 
-def read_csv(path: Path, notes: Notes) -> tuple[Columns, list[int]]:
+def read_csv(path: Path, notes: TraceNotes) -> tuple[Columns, list[int]]:
     """The columns by name, and the line number of each row. Rows of a wrong length are left out."""
     try:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError("is not a text", hint="CSV in UTF-8", file=str(path)) from error
+        raise InputError("is not a text file", hint="CSV in UTF-8", file=str(path)) from error
     except (OSError, EOFError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot be read: {reason}", file=str(path)) from error
@@ -82,7 +82,9 @@ def read_csv(path: Path, notes: Notes) -> tuple[Columns, list[int]]:
     header = [name.strip() for name in next(reader, [])]
     double = sorted({name for name in header if header.count(name) > 1})
     if double:
-        raise InputError(f"column {double[0]} is there twice", hint="each name once", file=str(path), line=1)
+        raise InputError(
+            f"column {double[0]} is given twice", hint="column names must be unique", file=str(path), line=1
+        )
     rows, lines, malformed = [], [], []
     try:
         for row in reader:
@@ -92,7 +94,7 @@ def read_csv(path: Path, notes: Notes) -> tuple[Columns, list[int]]:
             elif any(cell.strip() for cell in row):
                 malformed.append(reader.line_num)
     except csv.Error as error:
-        raise InputError(f"is no CSV: {error}", file=str(path), line=reader.line_num) from error
+        raise InputError(f"is not valid CSV: {error}", file=str(path), line=reader.line_num) from error
     notes.add("malformed line", malformed)
     return {name: [row[i] for row in rows] for i, name in enumerate(header)}, lines
 
@@ -113,9 +115,9 @@ def _read_parquet(path: Path) -> tuple[Columns, list[int]]:
 
 
 class _Rows:
-    """The rows that are still good; parsing a column marks those whose cell is not understood."""
+    """The rows of a table; parsing a column drops those with a bad cell."""
 
-    def __init__(self, columns: Columns, lines: list[int], notes: Notes) -> None:
+    def __init__(self, columns: Columns, lines: list[int], notes: TraceNotes) -> None:
         self.columns = columns
         self.line = np.array(lines, dtype=np.int64)
         self.good = np.ones(len(lines), dtype=np.bool_)
@@ -153,18 +155,18 @@ class _Rows:
         return ["" if cell is None else str(cell).strip() for cell in self.columns[name]]
 
     def note(self, kind: str, lines: list[int]) -> None:
-        """Say that something of these lines was odd, and keep them."""
+        """Add a note on these lines, and keep them."""
         self._notes.add(kind, lines)
 
     def drop(self, kind: str, rows: np.ndarray[tuple[int], np.dtype[np.int64]], *, detail: str = "") -> None:
-        """Leave these rows out; those that were good until now are noted."""
+        """Leave these rows out, with a note on those that were good until now."""
         fresh = rows[self.good[rows]]
         self.good[rows] = False
         self._notes.add(kind, self.line[fresh].tolist(), detail=detail)
 
 
 def _parse(cell: Cell, parse: Callable[[str], int], default: int) -> int | str:
-    """The value of a cell, or what is wrong with it."""
+    """Return the value of a cell, or a sentence with its mistake."""
     text = "" if cell is None else str(cell).strip()
     if not text:
         return default
@@ -202,7 +204,7 @@ def _duration(text: str) -> int:
     return value
 
 
-def workload_of(path: Path, columns: Columns, lines: list[int], cluster: Cluster, notes: Notes) -> Workload:
+def workload_of(path: Path, columns: Columns, lines: list[int], cluster: Cluster, notes: TraceNotes) -> Workload:
     """The workload of a table with the columns of docs/simulate.md, each row from a line of the file."""
     rows = _Rows(columns, lines, notes)
     dimensions = cluster.dimensions
@@ -278,7 +280,7 @@ def workload_of(path: Path, columns: Columns, lines: list[int], cluster: Cluster
 
 
 def _after(ids: list[str], rows: _Rows) -> After | None:
-    """What each row comes after: names of jobs with spaces between, each ``NAME`` or ``NAME:any``."""
+    """Return the dependencies of each row: names of jobs with spaces between, each ``NAME`` or ``NAME:any``."""
     if "after" not in rows.columns:
         return None
     # The first one of a name that occurs twice.
@@ -349,7 +351,7 @@ def _plain_float(text: str) -> str:
     return text
 
 
-def _note_duplicates(ids: list[str], rows: _Rows, notes: Notes) -> None:
+def _note_duplicates(ids: list[str], rows: _Rows, notes: TraceNotes) -> None:
     seen: set[str] = set()
     again = []
     for i in np.flatnonzero(rows.good).tolist():

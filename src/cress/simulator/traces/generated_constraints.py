@@ -16,10 +16,10 @@ from cress.simulator.workload import Cluster, Ints, template
 KERNELS = ("2.6.32", "3.10.0", "4.18.0", "5.10.0")
 COMPILERS = ("4.4.7", "4.8.5", "8.5.0", "12.2.0")
 JAVAS = ("1.7.0", "1.8.0", "11.0.2", "17.0.9")
-# Most nodes are of a middle age.
+# Shares of the four ages of nodes.
 AGES = (0.15, 0.35, 0.3, 0.2)
 
-_ANYONE = (
+_ANY = (
     template(requirement="OSKernel >= 3.10"),
     template(requirement="OSKernel >= 4.18 && GCC >= 8"),
     template(requirement="GCC >= 4.8 && Java >= 1.8"),
@@ -42,12 +42,12 @@ _GANGS = (
     template(requirement="OSKernel >= 3.10 && NetworkAdjacent = True && f(x) = (Waittime > 1h)", max_per_node=4),
 )
 NEAR_DATA = 'Rack = "{rack}" && f(x) = (Waittime > 5min)'
-DISKS = 2  # of a node that knows its disks one by one
-RACKS = 24  # racks that have data which somebody wants to be near to
+DISKS = 2  # of a node with devices
+RACKS = 24  # racks with data that jobs want to be near to
 
 
 def with_attributes(rng: np.random.Generator, cluster: Cluster) -> Cluster:
-    """The cluster with versions and hardware on its nodes; each rack neighbours the next one."""
+    """Return the cluster with versions and hardware as attributes of its nodes; each rack neighbours the next one."""
     n = len(cluster.nodes)
     ages = [rng.choice(len(AGES), size=n, p=AGES).tolist() for _ in range(3)]
     ssd = (rng.random(n) < 0.5).tolist()
@@ -61,7 +61,7 @@ def with_attributes(rng: np.random.Generator, cluster: Cluster) -> Cluster:
 
 
 def with_devices(cluster: Cluster, share: float) -> Cluster:
-    """The cluster with the GPUs and the disks of a share of its nodes one by one: each of these has two equal disks."""
+    """Return the cluster with single GPUs and two equal disks as devices of a share of its nodes."""
     nodes = list(cluster.nodes)
     for i in range(round(share * len(nodes)) if share else 0):
         have = dict(zip(cluster.dimensions.names, nodes[i].capacity, strict=True))
@@ -72,18 +72,18 @@ def with_devices(cluster: Cluster, share: float) -> Cluster:
     return dataclasses.replace(cluster, nodes=tuple(nodes))
 
 
-def wishes(
+def job_templates(
     rng: np.random.Generator,
     cluster: Cluster,
     share: float,
     tasks: Ints,
     gang: np.ndarray[tuple[int], np.dtype[np.bool_]],
 ) -> tuple[tuple[Job, ...], Ints]:
-    """The distinct wishes, and which one each job has; ``share`` of the jobs have one that says something."""
+    """Return the distinct templates and the index of each job's; ``share`` of the jobs have constraints."""
     racks = list(dict.fromkeys(node.rack for node in cluster.nodes))[:RACKS]
     near = [template(requirement=NEAR_DATA.format(rack=rack)) for rack in racks]
-    pool = (template(), *_ANYONE, *near, *_ARRAYS, *_GANGS)
-    anyone = 1 + len(_ANYONE) + len(near)
+    pool = (template(), *_ANY, *near, *_ARRAYS, *_GANGS)
+    anyone = 1 + len(_ANY) + len(near)
     index = rng.integers(1, anyone, len(tasks))
     index = np.where(tasks > 1, anyone + rng.integers(0, len(_ARRAYS), len(tasks)), index)
     index = np.where(gang, anyone + len(_ARRAYS) + rng.integers(0, len(_GANGS), len(tasks)), index)

@@ -1,4 +1,4 @@
-"""What was odd in an input and what was done about it: counted, with the first few line numbers."""
+"""Notes on a trace: irregular entries and how they are treated, counted, with the first few line numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 SHOWN_LINES = 5
 
-# kind → how it is treated. The order is that of the report; docs/simulate.md explains each kind.
+# Kind → treatment, in the order of the report; docs/simulate.md explains each kind.
 TREATMENTS: dict[str, str] = {
     "malformed line": "left out",
     "unknown column": "ignored",
@@ -23,17 +23,17 @@ TREATMENTS: dict[str, str] = {
     "unknown predecessor": "not waited for",
     "number of processors not in the header": "largest job taken",
     "start time not in the header": "second 0 taken as a Monday, 00:00",
-    "remark on the groups": "used as they are",
+    "note on the groups": "used as they are",
     "unknown group": "left out",
     "user not in group": "left out",
     "fits no node": "rejected",
     "not accepted": "refused",
-    "not wanted any more": "cancelled, as what they come after did not end as wanted",
-    "unbounded wait": "still waiting at the end",
+    "dependency failed": "cancelled",
+    "never finished": "waiting or running at the end",
 }
 
 
-class Notes:
+class TraceNotes:
     """Counts per kind, with the first ``SHOWN_LINES`` line numbers (1 = first line of the file)."""
 
     def __init__(self) -> None:
@@ -42,9 +42,9 @@ class Notes:
         self._details: dict[str, list[str]] = {}
 
     def add(self, kind: str, lines: Iterable[int] = (), *, count: int = 0, detail: str = "") -> None:
-        """Count one occurrence of ``kind`` per line, or ``count`` ones that belong to no line.
+        """Count one occurrence of ``kind`` per line, or ``count`` occurrences without a line.
 
-        ``detail`` says more about it, such as the name of an unknown group; the first few are kept.
+        ``detail`` is added to the sentence, such as the name of an unknown group; the first few are kept.
         """
         if kind not in TREATMENTS:
             raise KeyError(kind)
@@ -59,9 +59,9 @@ class Notes:
         if detail and detail not in details and len(details) < SHOWN_LINES:
             details.append(detail)
 
-    def copy(self) -> Notes:
-        """An independent copy: a run adds its own notes to those of the trace."""
-        other = Notes()
+    def copy(self) -> TraceNotes:
+        """Return an independent copy: a run adds notes to those of the trace."""
+        other = TraceNotes()
         other._counts = dict(self._counts)
         other._lines = {kind: list(lines) for kind, lines in self._lines.items()}
         other._details = {kind: list(details) for kind, details in self._details.items()}
@@ -71,11 +71,11 @@ class Notes:
         return bool(self._counts)
 
     def count(self, kind: str) -> int:
-        """How often ``kind`` occurred."""
+        """Return the number of occurrences of ``kind``."""
         return self._counts.get(kind, 0)
 
     def as_data(self) -> list[dict[str, object]]:
-        """For ``summary.json``: a list of kind, count, treatment, lines and details, in the order above."""
+        """Return the notes for ``summary.json``: kind, count, treatment, lines and details, in the order above."""
         return [
             {
                 "kind": kind,
@@ -89,7 +89,7 @@ class Notes:
         ]
 
     def sentences(self) -> list[str]:
-        """For people: ``3 × run time above time limit: run cut at the limit (lines 7, 9, 12)``."""
+        """Return sentences such as ``3 × run time above time limit: run cut at the limit (lines 7, 9, 12)``."""
         result = []
         for kind, treatment in TREATMENTS.items():
             if kind not in self._counts:

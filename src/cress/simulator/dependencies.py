@@ -1,7 +1,7 @@
-"""Jobs that come after others: which wait, and what becomes of them when those before them are over.
+"""Dependencies between the jobs of a workload: which jobs wait, and the effects of each job's end on those after it.
 
 The conditions mean what they mean in a live cluster: ``lifecycle.conditions`` decides. A job that was cut at its time
-limit has failed; one that no node could hold, or that no group took, counts as cancelled.
+limit has failed; one that fits no node, or was refused, counts as cancelled.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from cress.model.job import Condition
 from cress.model.records import JobState
 from cress.simulator.workload import After, Ints, Workload
 
-# Jobs that come after each other in a circle are named, as many as this.
+# Jobs of a cycle that a message names.
 NAMED = 6
 
 Pairs: TypeAlias = tuple[Ints, Ints]
 
 
 def pairs(after: After) -> Pairs:
-    """All dependencies as two columns of positions: the first one, and who comes after it."""
+    """Return all dependencies as two columns of positions: the predecessor, and the job after it."""
     found = [(first, i) for i, each in enumerate(after) for first, _ in each]
     table = np.array(found, dtype=np.int64).reshape(-1, 2)
     return table[:, 0], table[:, 1]
 
 
 def in_order(after: After, ids: Sequence[str]) -> list[int]:
-    """All positions, each behind those that its job comes after; ``InputError`` if some come after themselves."""
+    """Return all positions in an order in which the jobs can run; ``InputError`` if dependencies form a cycle."""
     left = [len(each) for each in after]
     behind: list[list[int]] = [[] for _ in after]
     for i, each in enumerate(after):
@@ -52,12 +52,12 @@ def in_order(after: After, ids: Sequence[str]) -> list[int]:
             stuck = next(first for first, _ in after[stuck] if left[first])
         circle = [ids[i] for i in (*path[path.index(stuck) :], stuck)]
         names = " → ".join(circle[:NAMED]) + (" → …" if len(circle) > NAMED else "")
-        raise InputError(f"these jobs come after each other: {names}", hint="an order in which they can run")
+        raise InputError(f"these jobs wait for each other: {names}", hint="dependencies without a cycle")
     return found
 
 
-class Order:
-    """Who waits for whom, while a workload runs; ``jobs`` are the positions that are submitted, with id position + 1."""
+class Dependencies:
+    """The open dependencies while a workload runs; ``jobs`` are the positions that are submitted, with id position + 1."""
 
     def __init__(self, workload: Workload, jobs: Iterable[int]) -> None:
         after = workload.after or ()
@@ -65,13 +65,13 @@ class Order:
         self._killed: list[bool] = workload.killed.tolist()
         self._unmet: dict[int, list[tuple[int, Condition]]] = {}
         self._behind: dict[int, list[int]] = {}
-        # Those that are over; who is never submitted is so from the beginning.
+        # Final states; a job that is never submitted counts as cancelled.
         submitted = set(jobs)
         self._over = {i: JobState.CANCELLED for i in range(len(after)) if i not in submitted}
         self.cancelled: set[int] = set()
 
     def submitted(self, position: int) -> int | None:
-        """A job is submitted: the id of the job that it waits for first; it may be ``cancelled`` at once."""
+        """Submit a job; return the id of the first job that it waits for. The job may be ``cancelled`` at once."""
         for first, condition in self._after[position]:
             state = self._over.get(first)
             if state is None:
@@ -85,11 +85,11 @@ class Order:
         return unmet[0][0] + 1 if unmet else None
 
     def ended(self, position: int) -> list[Event]:
-        """All tasks of a job ran to their ends: the events for those that come after it."""
+        """End a job whose tasks all ran to their ends; return the events of the jobs after it."""
         return self._settle(position, JobState.FAILED if self._killed[position] else JobState.SUCCEEDED)
 
     def dropped(self, position: int) -> list[Event]:
-        """A job was cancelled when it was submitted: what the core hears."""
+        """Cancel a job that was just submitted; return the events of the jobs after it."""
         return self._settle(position, JobState.CANCELLED)
 
     def _settle(self, position: int, state: JobState) -> list[Event]:
