@@ -168,6 +168,12 @@ def test_a_drained_node_takes_nothing_and_is_empty_at_the_deadline_until_it_is_o
     assert result.analysis.summary["attempts_stopped"] == 1
 
 
+def test_a_stopped_task_has_the_grace_of_its_job(tmp_path: Path) -> None:
+    cluster = NODES + "drains:\n  - {node: n-1, from: 20s}\n"
+    result = simulated(tmp_path, "job,submit,run,cpu,stop_grace\na,0,100,4,12s\n", cluster, suffix="csv")
+    assert attempts(result) == [("a", 0, "n-1", 0, 32, "stopped"), ("a", 0, "n-2", 32, 132, "finished")]
+
+
 def test_a_task_that_ends_before_the_deadline_is_not_stopped(tmp_path: Path) -> None:
     cluster = NODES + "drains:\n  - {node: n-1, from: 20s, deadline: 1h}\n"
     result = simulated(tmp_path, "job,submit,run,cpu\na,0,100,4\nb,30,10,4\n", cluster, suffix="csv")
