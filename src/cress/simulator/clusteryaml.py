@@ -175,7 +175,9 @@ def _neighbours(builder: Builder, document: Any) -> None:
             builder.neighbours.append((plain_text(pair[0]), plain_text(pair[1])))
         else:
             line = line_of(document, "neighbours")
-            builder.wrong(InputError("is not a list of pairs", hint="[[r1, r2], [r2, r3]]", line=line, field="neighbours"))
+            builder.wrong(
+                InputError("is not a list of pairs", hint="[[r1, r2], [r2, r3]]", line=line, field="neighbours")
+            )
             return
 
 
