@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cress.center import eventlog
+from cress.center import event_log as eventlog
 from cress.center.engine import Engine
-from cress.center.eventlog import EventLog, files, prune, read
+from cress.center.event_log import EventLog, files, prune, read
 from cress.center.settings import Settings
 from cress.lifecycle.inputs import Submit
 from cress.lifecycle.machine import Machine

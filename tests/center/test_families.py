@@ -9,8 +9,8 @@ import jsonschema_rs
 import pytest
 
 from cress.center import apply as applying
-from cress.center.accept import read_jobs
 from cress.center.members import place_of
+from cress.center.validation import read_jobs
 from cress.lifecycle.inputs import Cancel
 from cress.model.errors import NotAccepted
 from tests.center.inside import Inside, inside

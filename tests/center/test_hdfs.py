@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from cress.center import hdfs
-from cress.center.hdfs import Hdfs, UnlocatedError
-from cress.center.namenodes import Namenodes, myself
-from cress.center.webhdfs import Places
+from cress.center.data_locations import hdfs
+from cress.center.data_locations.hdfs import Hdfs, UnlocatedError
+from cress.center.data_locations.namenodes import Namenodes, myself
+from cress.center.data_locations.webhdfs import Places
 from cress.model.datanames import parse_data_name
 from cress.model.errors import InputError
 from tests.center.namenode import Block, Namenode

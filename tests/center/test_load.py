@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from cress.center import logs, patience
-from cress.center.patience import PatientProtocol, close_the_slow
+from cress.center import logs
+from cress.center.api import timeouts as patience
+from cress.center.api.timeouts import TimedProtocol, close_overdue
 from cress.center.security import Receive, Scope, Send
 from cress.lifecycle.inputs import NodeLeft
 from cress.protocol.messages import Launches
@@ -131,11 +132,11 @@ def test_who_does_not_finish_a_request_is_cut_off_and_who_does_is_not(
         monkeypatch.setattr(patience, name, 0.2)
 
     async def story() -> None:
-        config = uvicorn.Config(app, http=PatientProtocol, ws="none", lifespan="off", log_config=None)
+        config = uvicorn.Config(app, http=TimedProtocol, ws="none", lifespan="off", log_config=None)
         server = uvicorn.Server(config)
         listening = socket.create_server(("127.0.0.1", 0))
         serving = asyncio.create_task(server.serve(sockets=[listening]))
-        closing = asyncio.create_task(close_the_slow(lambda: server.server_state.connections))
+        closing = asyncio.create_task(close_overdue(lambda: server.server_state.connections))
         reader, writer = await asyncio.open_connection(*listening.getsockname())
         writer.write(said)
         heard = b""

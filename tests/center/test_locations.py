@@ -11,10 +11,10 @@ from typing import Any, Self
 
 import pytest
 
-from cress.center import locations
-from cress.center.hdfs import Hdfs
-from cress.center.locations import Locator
-from cress.center.namenodes import Namenodes
+from cress.center.data_locations import locator as locations
+from cress.center.data_locations.hdfs import Hdfs
+from cress.center.data_locations.locator import Locator
+from cress.center.data_locations.namenodes import Namenodes
 from cress.core.tables.data_locations import Locations
 from cress.lifecycle.inputs import DataFound
 from cress.model.times import HOUR, SECOND

@@ -49,7 +49,7 @@ def test_members_run_by_their_template_until_they_are_history(tmp_path: Path) ->
         await center.mover.work()
         assert [center.store.run(number) for number in (web, template)] == [None, None]
         for number, run in runs.items():
-            past = await engine.past.job(number)
+            past = await engine.history.job(number)
             assert past is not None
             assert past.run == run
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cress.center.local import is_dead, recognise
+from cress.center.local_executors import is_dead, recognise
 from cress.lifecycle.live import LiveNode
 from cress.model.node import Node, Supervisor
 from cress.model.reports import Cause, Started

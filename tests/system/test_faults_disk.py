@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.center.upkeep import check
+from cress.center.store_maintenance import check
 from tests.system.cluster import Cluster, wait_until
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from cress.center.recovery import restored
 from cress.center.settings import Settings
-from cress.center.upkeep import check
+from cress.center.store_maintenance import check
 from cress.store.tools import reading
 from tests.system.cluster import Cluster, wait_until
 from tests.system.streams import Submits

@@ -1,1 +1,1 @@
-"""The center: the shell round core and lifecycle. API, dispatch to executors, the store."""
+"""The center: the programs round core and lifecycle. API, sessions with executors, the store."""

@@ -12,8 +12,8 @@ from enum import Enum
 
 import msgspec
 
-from cress.center.accept import placed
 from cress.center.engine import Engine, NotStored
+from cress.center.validation import placed
 from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle import families
 from cress.lifecycle.inputs import Input, Scale, Submit, Update

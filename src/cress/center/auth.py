@@ -1,4 +1,4 @@
-"""Who calls: one token for the owner of the data directory, made at the first start."""
+"""Authentication: one token for the owner of the data directory, made at the first start."""
 
 from __future__ import annotations
 

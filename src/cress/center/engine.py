@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from cress.center.clock import Clock
 from cress.center.connections import Connections
-from cress.center.eventfeed import EventFeed
-from cress.center.eventlog import EventLog
+from cress.center.event_feed import EventFeed
+from cress.center.event_log import EventLog
 from cress.center.finished import Finished
-from cress.center.past import Past
+from cress.center.history_reader import HistoryReader
 from cress.center.recovery import begin_epoch, load_machine
 from cress.center.settings import Settings
 from cress.center.snapshots import Export
@@ -77,7 +77,7 @@ class Engine:
         self.events = EventFeed(self.loop)
         self.log = EventLog(settings.data / "events", zone=str(settings.zone))
         self.finished = Finished(store)
-        self.past = Past(settings.data, settings.history)
+        self.history = HistoryReader(settings.data, settings.history)
         self._wake = asyncio.Event()
         self._postponed = 0
         self._watchers: dict[int, list[asyncio.Future[None]]] = {}
@@ -112,7 +112,7 @@ class Engine:
 
     async def start(self) -> None:
         """Take the state from the store and begin to work. Raises StoreError and InputError."""
-        self.past.check()
+        self.history.check()
         opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
         await self._in_thread(partial(self._begin, opened))
         self.loop.began(opened)
@@ -141,7 +141,7 @@ class Engine:
                 # Nothing is lost: the log is complete without it.
                 _log.warning("no snapshot at the end: %s", error)
         self._thread.shutdown()
-        self.past.close()
+        self.history.close()
         self.finished.close()
         self.log.close()
         self.store.close()

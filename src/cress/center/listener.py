@@ -14,7 +14,7 @@ from websockets.http11 import Request, Response
 
 from cress.center.connections import Connection
 from cress.center.engine import Engine
-from cress.center.local import Locals, recognise
+from cress.center.local_executors import Locals, recognise
 from cress.center.topology import Topology
 from cress.lifecycle.inputs import SetRacks
 from cress.model.errors import InputError

@@ -1,4 +1,4 @@
-"""What a task wrote: read from the node of its attempt, one attempt after the other."""
+"""Logs of tasks: read from the node of each attempt, one attempt after the other."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Live and finished work as one: the machine's, what is on its way into the store, the store's, the history's.
+"""Lookup of live and finished work: in the machine, the batch that is being committed, the store, the history.
 
-Work moves in that order, and the functions that look at the history wait for it: they look at the others once more
-behind it, so that nothing is out of sight while it moves.
+Work moves in that order. Functions that wait for the store and the history look at the others first, so that nothing is
+out of sight while it moves.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KEPT = (JobType.SERVICE.value, JobType.DATABASE.value)
 
 async def find_job(engine: Engine, number: int) -> AnyJob | None:
     """The job, alive or over."""
-    return recent_job(engine, number) or await engine.past.job(number)
+    return recent_job(engine, number) or await engine.history.job(number)
 
 
 def recent_job(engine: Engine, number: int) -> AnyJob | None:
@@ -100,7 +100,7 @@ async def find_jobs(engine: Engine, filters: Filters, *, limit: int, before: int
     problem = ""
     # Ids grow with time, but the history may have any of them: an old job can outlive many younger ones.
     try:
-        live += await engine.past.jobs(
+        live += await engine.history.jobs(
             limit=limit, before=before, since=filters.since, until=filters.until, family=family, **words
         )
     except StoreError as error:
@@ -175,7 +175,7 @@ async def find_tasks(engine: Engine, number: int, first: int, last: int) -> list
                 finished.setdefault(record.task, {})[record.attempt] = record
 
     take(await engine.finished.attempts(number, first, last))
-    take(await engine.past.attempts(number, first, last))
+    take(await engine.history.attempts(number, first, last))
     job = await find_job(engine, number)
     live: dict[int, LiveAttempt] = {}
     dropped = True

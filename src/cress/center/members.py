@@ -1,4 +1,4 @@
-"""Tasks of services and databases: each is a job of its own, and is asked for as a task of the whole."""
+"""Tasks of services and databases: each is a job, and is asked for as a task of the whole."""
 
 from __future__ import annotations
 

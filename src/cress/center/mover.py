@@ -1,4 +1,4 @@
-"""The mover: takes finished work out of the store into the history, a little at a time, and lets go of what is old."""
+"""The mover: moves finished work from the store into the history, and removes what is too old."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 from functools import partial
 
-from cress.center import eventlog
+from cress.center import event_log as eventlog
 from cress.center.engine import Engine, NotStored
 from cress.center.lookup import group_of
 from cress.lifecycle.live import LiveJob
@@ -70,7 +70,7 @@ class Mover:
             if each.job not in weights:
                 weights[each.job] = await self._weight(each, over)
         runs = await asyncio.to_thread(lambda: [(job, self._run(job)) for job in jobs])
-        await engine.past.add(runs, attempts, weights)
+        await engine.history.add(runs, attempts, weights)
         await engine.tidy(
             Batch(
                 moved_jobs=[job.id for job in jobs],
@@ -94,7 +94,7 @@ class Mover:
         found: LiveJob | JobRecord | None = live or over.get(attempt.job) or engine.uncommitted.jobs.get(attempt.job)
         found = found or await asyncio.to_thread(engine.store.job, attempt.job)
         if found is None:
-            found = await engine.past.job(attempt.job)
+            found = await engine.history.job(attempt.job)
         if found is None:
             return Weight("", 0, 0)
         request = found.job.request if isinstance(found, LiveJob) else found.request
@@ -103,7 +103,7 @@ class Mover:
     async def retain(self) -> None:
         """Remove what is older than the settings say: history, usage, files of the event log."""
         settings, utc = self._engine.settings, self._engine.clock.utc()
-        while await self._engine.past.prune(utc - settings.keep_history, utc - settings.keep_usage):  # noqa: ASYNC110
+        while await self._engine.history.prune(utc - settings.keep_history, utc - settings.keep_usage):  # noqa: ASYNC110
             await asyncio.sleep(PAUSE)
         prune = partial(
             eventlog.prune,

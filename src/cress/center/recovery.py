@@ -1,4 +1,4 @@
-"""From what the store holds to a machine that goes on where the last one was."""
+"""Recovery: from a stored snapshot and log to a machine that goes on where the last one was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The center as a program: opens the data directory, listens, works, and leaves everything tidy."""
+"""The center as a program: opens the data directory, listens, works, and shuts down in order."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ import uvicorn
 import uvloop
 
 from cress.center.api.app import make_app
+from cress.center.api.timeouts import TimedProtocol, allow_files, close_overdue
 from cress.center.auth import ensure_token, owner
-from cress.center.datadir import STORE, Address, DataDirectory
+from cress.center.data_directory import STORE, Address, DataDirectory
+from cress.center.data_locations.hdfs import Hdfs
+from cress.center.data_locations.locator import Locator
+from cress.center.data_locations.namenodes import Namenodes
 from cress.center.engine import Engine
-from cress.center.hdfs import Hdfs
-from cress.center.licencefile import read_licences, set_licences
+from cress.center.licence_file import read_licences, set_licences
 from cress.center.listener import Listener
-from cress.center.locations import Locator
 from cress.center.mover import Mover
-from cress.center.namenodes import Namenodes
-from cress.center.patience import PatientProtocol, allow_files, close_the_slow
 from cress.center.security import LOCAL_NAMES
 from cress.center.settings import Settings
 from cress.center.topology import Topology, read_topology
@@ -99,7 +99,7 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
     server = _Server(
         uvicorn.Config(
             make_app(engine, token=token, user=owner(directory.path), names=names),
-            http=PatientProtocol,
+            http=TimedProtocol,
             ws="websockets-sansio",
             ws_max_size=MOST_MESSAGE,
             ws_per_message_deflate=False,
@@ -130,7 +130,7 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         directory.announce(_address(settings.host, *doors))
         mover = asyncio.create_task(Mover(engine).run(), name="mover")
         locator = asyncio.create_task(Locator(engine, Hdfs(namenodes), settings.data_age).run(), name="locator")
-        patience = asyncio.create_task(close_the_slow(lambda: server.server_state.connections), name="patience")
+        patience = asyncio.create_task(close_overdue(lambda: server.server_state.connections), name="patience")
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait((stopped, serving), return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()

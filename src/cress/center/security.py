@@ -1,4 +1,4 @@
-"""What every request must pass before anything looks at it: Host, token, Content-Type, size. Pure ASGI."""
+"""The guard of the API: Host, token, Content-Type and size of every request. Pure ASGI."""
 
 from __future__ import annotations
 

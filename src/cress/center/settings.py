@@ -1,4 +1,4 @@
-"""What a center is told at its start."""
+"""Settings of a center, given at its start."""
 
 from __future__ import annotations
 

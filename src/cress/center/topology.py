@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from cress.center.yamlfile import document, is_empty, is_kind, read_text
+from cress.center.yaml_file import document, is_empty, is_kind, read_text
 from cress.model.errors import InputError, InputErrors
 from cress.model.units import closest
 

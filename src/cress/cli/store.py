@@ -44,7 +44,7 @@ app = typer.Typer(
 def check(data: Directory = None) -> None:
     """Read everything that is stored, also while the center runs."""
     with _told("check"):
-        from cress.center import upkeep
+        from cress.center import store_maintenance as upkeep
         from cress.client.config import data_directory
 
         path = data_directory(data) / upkeep.STORE
@@ -75,7 +75,7 @@ def backup(
 ) -> None:
     """Copy the store into a file, also while the center runs."""
     with _told("backup"):
-        from cress.center import upkeep
+        from cress.center import store_maintenance as upkeep
         from cress.client.config import data_directory
 
         size = upkeep.backup(data_directory(data) / upkeep.STORE, file)
@@ -89,7 +89,7 @@ def restore(
 ) -> None:
     """Put a backup in the place of the store; no center may run on it."""
     with _told("restore"):
-        from cress.center import upkeep
+        from cress.center import store_maintenance as upkeep
         from cress.client.config import data_directory
 
         place = data_directory(data)
@@ -105,7 +105,7 @@ def restore(
 @contextmanager
 def _told(verb: str) -> Iterator[None]:
     with told(f"store {verb}", "center"):
-        from cress.center.upkeep import StoreError
+        from cress.center.store_maintenance import StoreError
 
         try:
             yield

@@ -122,7 +122,7 @@ def up(
             read_topology(topology)
         licences_of(licence, licences)
         if licences is not None:
-            from cress.center.licencefile import read_licences
+            from cress.center.licence_file import read_licences
 
             read_licences(licences)
         setup = LocalSetup(

@@ -1,1 +1,1 @@
-"""What survives: a log of what the center was told, snapshots, and finished work."""
+"""The store: the log of a cluster, its snapshots, and finished work."""

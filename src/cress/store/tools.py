@@ -1,4 +1,4 @@
-"""What an operator does with a SQLite store: see whether it is whole, copy it while it is used, put a copy in its place."""
+"""Tools for the file of a SQLite store: check it, copy it while it is used, replace it by a copy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_TOLD = 10
 
 
 class Reading:
-    """One moment of a store, which may be written meanwhile; use it in a ``with reading(path)``."""
+    """A store as of one moment, while it may be written; made by ``reading(path)``."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path

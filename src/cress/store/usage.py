@@ -1,4 +1,4 @@
-"""What groups used by the hour, and how an attempt adds to it."""
+"""Usage of groups by the hour, and the share of an attempt in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application: all calls, their errors, and the guard at the door."""
+"""The application: all calls, their errors, and the guard before them."""
 
 from __future__ import annotations
 

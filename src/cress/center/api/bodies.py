@@ -1,4 +1,4 @@
-"""Bodies: read as a whole up to a limit, decoded strictly into structs."""
+"""Bodies of requests: read as a whole up to a limit, decoded strictly into structs."""
 
 from __future__ import annotations
 

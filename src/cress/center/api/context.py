@@ -1,4 +1,4 @@
-"""What every call needs: the engine, and who asks."""
+"""The context of a call: the engine, and the user who calls."""
 
 from __future__ import annotations
 

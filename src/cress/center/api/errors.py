@@ -1,4 +1,4 @@
-"""Every error as an ``ErrorView``: a code for programs, a sentence for people, the mistakes one by one."""
+"""Errors as ``ErrorView``: a code for programs, a sentence for people, the mistakes one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events as a stream (server-sent events): numbered, so that who was cut off goes on where it was."""
+"""Events as a stream (server-sent events), numbered, so that an interrupted reader resumes where it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls about services, databases, cron jobs and dags; and what a job file looks like."""
+"""Calls about services, databases, cron jobs and dags, and the schema of job files."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from cress.center import apply as applying
-from cress.center.accept import jobs_of, read_jobs
 from cress.center.api.bodies import ApplyBody, ScaleBody, SubmitBody, read, reply
 from cress.center.api.context import engine_of, user_of
 from cress.center.api.jobs import digest_of, job_by_id, key_of, known_states, submit_all, submitted
 from cress.center.engine import Engine
 from cress.center.lookup import id_of, spec_of
-from cress.center.show import job_view, run_of
-from cress.center.showfamily import succeeded_steps
+from cress.center.show.families import succeeded_steps
+from cress.center.show.jobs import job_view, run_of
+from cress.center.validation import jobs_of, read_jobs
 from cress.lifecycle.inputs import Scale, Submit
 from cress.model.errors import NotAccepted
 from cress.model.family import Dag

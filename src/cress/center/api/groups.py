@@ -10,7 +10,7 @@ from cress.center.api.bodies import GroupsBody, read, reply
 from cress.center.api.context import engine_of
 from cress.center.engine import Engine
 from cress.center.lookup import group_of
-from cress.center.show import group_view
+from cress.center.show.jobs import group_view
 from cress.core.admission import check_groups
 from cress.lifecycle.inputs import ApplyGroups
 from cress.model.errors import InputError, InputErrors

@@ -11,7 +11,6 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from cress.center.accept import placed, read_jobs
 from cress.center.api.bodies import SignalBody, SubmitBody, read, reply
 from cress.center.api.context import engine_of, user_of
 from cress.center.api.errors import NotFound
@@ -19,7 +18,8 @@ from cress.center.connections import Away
 from cress.center.engine import Engine
 from cress.center.lookup import AnyJob, Filters, find_job, find_jobs, id_of
 from cress.center.members import attempts_of, count_of, task_of, tasks_page
-from cress.center.show import job_view, run_of, task_view, whole_job_view
+from cress.center.show.jobs import job_view, run_of, task_view, whole_job_view
+from cress.center.validation import placed, read_jobs
 from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Cancel, Hold, Submit

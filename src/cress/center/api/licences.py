@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from cress.center.api.bodies import reply
 from cress.center.api.context import engine_of
-from cress.center.showlicences import licences_page
+from cress.center.show.licences import licences_page
 
 router = APIRouter(prefix="/v1")
 

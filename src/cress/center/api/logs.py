@@ -1,4 +1,4 @@
-"""What tasks wrote."""
+"""Calls about the logs of tasks."""
 
 from __future__ import annotations
 

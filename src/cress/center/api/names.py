@@ -1,4 +1,4 @@
-"""The name service: where the running tasks of a job are, once or as a stream of changes."""
+"""The name service: the places of the running tasks of a job, once or as a stream of changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cress.center.api.bodies import reply
 from cress.center.api.context import engine_of
 from cress.center.api.stream import HEARTBEAT, Stream
 from cress.center.engine import Engine
-from cress.center.show import place_view
+from cress.center.show.jobs import place_view
 from cress.lifecycle.names import Place, resolve
 from cress.protocol.views import PlacesChange, PlacesPage, to_json
 

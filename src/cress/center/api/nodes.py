@@ -12,7 +12,7 @@ from cress.center.api.bodies import Body, CordonBody, DrainBody, read, reply
 from cress.center.api.context import engine_of
 from cress.center.api.errors import NotFound
 from cress.center.engine import Engine
-from cress.center.show import is_up, match_views, node_views, resources, used_of, whole_node_view
+from cress.center.show.jobs import is_up, match_views, node_views, resources, used_of, whole_node_view
 from cress.core.diagnostics.match_report import remarks_on
 from cress.lifecycle.inputs import Cordon, Drain, NodeDead
 from cress.lifecycle.live import LiveNode

@@ -1,4 +1,4 @@
-"""Streams of server-sent events: the answer that goes on until its reader has gone."""
+"""Streams of server-sent events: an answer that goes on until its reader has gone."""
 
 from __future__ import annotations
 

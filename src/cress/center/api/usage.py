@@ -1,4 +1,4 @@
-"""What groups used over time."""
+"""Calls about the usage of groups over time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def usage(
     first = int(begin // span) * span
     last = max(first, -int(-end // span) * span)
     page = min(last, first + MOST_HOURS * 3600 // span * span)
-    found = await engine.past.usage(since=first, until=page, group=group)
+    found = await engine.history.usage(since=first, until=page, group=group)
     total: Usage = {}
     for usage in (found, running(engine, group)):
         for (hour, name), used in usage.items():

@@ -51,7 +51,7 @@ _decode = msgspec.msgpack.Decoder(_Saved).decode
 
 
 class Before:
-    """What must be known of a machine before a step, to tell afterwards what was new in it."""
+    """The state of a machine before a step, as far as events compare it with the state after."""
 
     def __init__(self, machine: Machine, inputs: Sequence[Input], now: int) -> None:
         self.starting: set[int] = set()
@@ -89,7 +89,7 @@ class Events:
         return self.last + 1 - len(self._ring)
 
     def save(self) -> bytes:
-        """What ``load`` needs, to be stored with a snapshot."""
+        """Return what ``load`` needs, to be stored with a snapshot."""
         latest = islice(self._ring, max(0, len(self._ring) - SAVED), None)
         return _encode(_Saved(self.last, tuple(latest)))
 
@@ -101,7 +101,7 @@ class Events:
         self._ring.extend(saved.events)
 
     def skip_to(self, last: int) -> None:
-        """Forget what there was, and go on behind number ``last``: those who resume are told of a gap."""
+        """Forget the events and go on behind number ``last``: readers who resume are told of a gap."""
         self.last = last
         self._ring.clear()
 
@@ -134,7 +134,7 @@ def _cordons(machine: Machine) -> dict[str, tuple[bool, str]]:
 
 
 class _Groups:
-    """The groups of jobs behind a step."""
+    """The groups of jobs after a step."""
 
     def __init__(self, machine: Machine, step: Step) -> None:
         self._jobs = machine.core.jobs
@@ -255,7 +255,7 @@ def _of_task(
     code: int | None = None,
     text: str = "",
 ) -> EventView:
-    """What happened to an attempt at ``utc``, in microseconds."""
+    """Return the event of an attempt at ``utc``, in microseconds."""
     return EventView(
         at=utc / SECOND,
         kind=kind,

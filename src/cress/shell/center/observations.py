@@ -1,4 +1,4 @@
-"""Events about what is found out beside nodes and tasks: loads that are too high, licences, data that nobody finds."""
+"""Events about observations: overloaded nodes, licences, data that cannot be located."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from cress.protocol.views import EventView
 
 
 def overloaded(machine: Machine) -> frozenset[str]:
-    """The nodes whose measured load is too high for new tasks."""
+    """Return the nodes whose measured load is too high for new tasks."""
     cluster = machine.core.cluster
     return frozenset(cluster.names[f] for f, what in enumerate(cluster.overloaded) if what is not None)
 
 
 def of_loads(machine: Machine, before: frozenset[str]) -> Iterator[EventView]:
-    """Nodes that are overloaded and were not before, and those that are not any more."""
+    """Yield the nodes whose overload has begun or ended."""
     at, cluster = machine.utc / SECOND, machine.core.cluster
     now = overloaded(machine)
     for name in sorted(now - before):
@@ -28,19 +28,19 @@ def of_loads(machine: Machine, before: frozenset[str]) -> Iterator[EventView]:
 
 
 def problems_of(machine: Machine, data: Iterable[str]) -> dict[str, str]:
-    """Why nothing is known of this data; empty: it is known, or nobody has looked."""
+    """Return why each data cannot be located; empty: it is located, or was not looked for."""
     known = machine.core.relations.locations.problems
     return {each: known.get(each, "") for each in data}
 
 
 def of_data(machine: Machine, before: Mapping[str, str]) -> Iterator[EventView]:
-    """Data that cannot be located. It is looked up again as long as somebody waits for it: told once."""
+    """Yield data that cannot be located; once, though it is looked up again while jobs wait for it."""
     for data, problem in problems_of(machine, before).items():
         if problem and problem != before[data]:
             yield EventView(at=machine.utc / SECOND, kind="data.missing", text=f"{data}: {problem}")
 
 
 def of_licences(machine: Machine, counts: Sequence[tuple[str, int]]) -> EventView:
-    """The licences of the cluster are others now."""
+    """Return the event of a new list of licences."""
     told = ", ".join(f"{name} {count}" for name, count in counts)
     return EventView(at=machine.utc / SECOND, kind="licences.changed", text=told or "none")

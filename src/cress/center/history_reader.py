@@ -1,4 +1,4 @@
-"""Work that is over and has left the store: the history, asked in threads, so that nothing waits for a slow database."""
+"""The history of finished work, asked in threads, so that the event loop waits for no slow database."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _T = TypeVar("_T")
 _decode_run = msgspec.msgpack.Decoder(Run).decode
 
 
-class PastJob(JobRecord, frozen=True, kw_only=True):
+class HistoryJob(JobRecord, frozen=True, kw_only=True):
     """A job of the history, and how it was run."""
 
     run: Run | None
 
 
-class Past:
+class HistoryReader:
     """The history of a center: opened when it is first needed, since most of its work comes without."""
 
     def __init__(self, data: Path, url: str = "") -> None:
@@ -67,7 +67,7 @@ class Past:
         if self._history is not None:
             self._history.close()
 
-    async def job(self, id: int) -> PastJob | None:
+    async def job(self, id: int) -> HistoryJob | None:
         """A job, and how it was run. Raises StoreError, as everything here."""
         if self.is_empty:
             return None
@@ -76,7 +76,7 @@ class Past:
 
     async def jobs(
         self, *, limit: int, before: int | None, since: int | None, until: int | None, family: int = 0, **filters: str
-    ) -> list[PastJob]:
+    ) -> list[HistoryJob]:
         """Jobs, newest first; see ``History.jobs``."""
         if self.is_empty:
             return []
@@ -142,5 +142,5 @@ class Past:
         return question(self._history)
 
 
-def _past(record: JobRecord, run: bytes | None) -> PastJob:
-    return PastJob(**msgspec.structs.asdict(record), run=None if run is None else _decode_run(run))
+def _past(record: JobRecord, run: bytes | None) -> HistoryJob:
+    return HistoryJob(**msgspec.structs.asdict(record), run=None if run is None else _decode_run(run))

@@ -1,4 +1,4 @@
-"""The data directory: private to its owner, used by one center at a time, telling where that one listens."""
+"""The data directory: private to its owner, used by one center at a time, with the address of that center."""
 
 from __future__ import annotations
 

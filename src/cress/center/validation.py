@@ -1,4 +1,4 @@
-"""What is submitted, read as a whole: the texts of the constraint language and the moments of clocks too."""
+"""Validation of submitted jobs: the keys, the constraint language, the times of clocks."""
 
 from __future__ import annotations
 

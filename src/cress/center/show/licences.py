@@ -1,4 +1,4 @@
-"""Licences as people see them: how many there are, who has some, who waits for some."""
+"""Views of licences: how many there are, which jobs hold some, which jobs wait for some."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom to ask where data lies: the WebHDFS addresses behind the names that people write (docs/data.md)."""
+"""Name nodes: the WebHDFS addresses behind the names that people write (docs/data.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections of the API with an end to patience: nobody holds one by sending a request byte by byte, or none at all."""
+"""Timeouts of API connections: a client that sends slowly, or nothing at all, is disconnected."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-# Seconds that a new connection may say nothing, that the head of a request may take, and its body. An answer about a
-# slow body (see ``bodies``) comes before its connection ends.
+# Seconds for the first byte of a connection, for the head of a request, and for its body. An answer about a slow body
+# (see ``bodies``) comes before its connection ends.
 SILENT, HEAD, BODY = 75.0, 10.0, 65.0
 # The address, the headers and what is around them.
 MOST_HEAD = 64 * 2**10
@@ -20,22 +20,22 @@ SPARE_FILES = 512
 LOOK_EVERY = 1.0
 
 
-class PatientProtocol(HttpToolsProtocol):
-    """One connection. ``due`` is when it is closed unless something happens, on the loop's clock; ``None``: never."""
+class TimedProtocol(HttpToolsProtocol):
+    """A connection that is closed when ``due`` has passed, on the loop's clock (None: never)."""
 
     due: float | None = None
     most = MOST_CONNECTIONS
     _head = -1  # bytes so far, -1 outside of a head
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client is there."""
+        """Begin a connection."""
         super().connection_made(transport)
         self.due = self.loop.time() + SILENT
         if len(self.connections) > self.most:
             transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes of a request, or of several."""
+        """Take bytes of a request, or of several."""
         super().data_received(data)
         if self._head >= 0:
             self._head += len(data)
@@ -43,37 +43,37 @@ class PatientProtocol(HttpToolsProtocol):
                 self.send_400_response("The head of the request is too large.")
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Take the first byte of a request."""
         super().on_message_begin()
         self._head = 0
         self.due = self.loop.time() + HEAD
 
     def on_headers_complete(self) -> None:
-        """The head is there."""
+        """Note the end of a head."""
         self._head = -1
         self.due = self.loop.time() + BODY
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """The body is there too; from now on the client waits, or is idle between two requests."""
+        """Note the end of a body; from now on the client waits, or is idle between two requests."""
         self.due = None
         super().on_message_complete()
 
 
-async def close_the_slow(connections: Callable[[], Iterable[Any]]) -> None:
-    """Close connections whose time is over, again and again."""
+async def close_overdue(connections: Callable[[], Iterable[Any]]) -> None:
+    """Close connections that are overdue, every second."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(LOOK_EVERY)
         now = loop.time()
-        for each in [each for each in connections() if isinstance(each, PatientProtocol)]:
+        for each in [each for each in connections() if isinstance(each, TimedProtocol)]:
             if each.due is not None and each.due <= now:
                 each.transport.close()
 
 
 def allow_files() -> None:
-    """Take as many descriptors as this process may have, and no more connections than they suffice for."""
+    """Raise the limit on descriptors as far as allowed, and limit the connections to it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if hard != resource.RLIM_INFINITY:
-        PatientProtocol.most = max(64, min(MOST_CONNECTIONS, hard - SPARE_FILES))
+        TimedProtocol.most = max(64, min(MOST_CONNECTIONS, hard - SPARE_FILES))

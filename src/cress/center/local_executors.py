@@ -1,7 +1,7 @@
-"""Executors on the center's own machine: no term holds for them, the center looks whether anything of them is left.
+"""Executors on the center's own machine: instead of keeping terms, the center looks for their processes.
 
-What can be looked at is what the center saw when the executor joined: the same run of the machine, the same space of
-process ids, a supervisor whose environment may be read. Whoever cannot be looked at so keeps terms like any other.
+The center can look at an executor that joined in the same run of the machine and the same space of process ids, and
+whose supervisor's environment it may read. Any other executor keeps terms.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Finds out where the data lies that live jobs name, and keeps that fresh while a job waits for it."""
+"""The locator: finds out where the data of live jobs lies, and keeps that fresh while a job waits for it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 
+from cress.center.data_locations.hdfs import Hdfs, UnlocatedError
+from cress.center.data_locations.webhdfs import Places
 from cress.center.engine import Engine
-from cress.center.hdfs import Hdfs, UnlocatedError
-from cress.center.webhdfs import Places
 from cress.core.tables.data_locations import DataOf, Locations, is_local
 from cress.lifecycle.inputs import LocateData
 from cress.model.datanames import parse_data_name

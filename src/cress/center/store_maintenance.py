@@ -1,4 +1,4 @@
-"""What is done with the store of a center that has no API for it: checked as a whole, and put back from a backup."""
+"""Maintenance of a store without a running center: check it, back it up, restore a backup."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from cress.center.datadir import STORE, DataDirectory
+from cress.center.data_directory import STORE, DataDirectory
 from cress.center.recovery import restored, version_note
 from cress.center.settings import Settings
 from cress.lifecycle.family import Family
@@ -32,7 +32,7 @@ _decode_run = msgspec.msgpack.Decoder(Run).decode
 
 
 class Checked(msgspec.Struct, kw_only=True):
-    """What a store holds, and in ``problems`` what is wrong with it, each a sentence."""
+    """The contents of a store in numbers; ``problems`` are sentences."""
 
     size: int = 0
     snapshot: int = 0
@@ -46,7 +46,7 @@ class Checked(msgspec.Struct, kw_only=True):
 
 
 class Replaced(msgspec.Struct, kw_only=True):
-    """What a restore put in place, and the folder into which it moved what was there (``None``: nothing was)."""
+    """The result of a restore; ``kept`` is the folder with the store that was replaced (None: there was none)."""
 
     jobs: int
     attempts: int
@@ -55,7 +55,7 @@ class Replaced(msgspec.Struct, kw_only=True):
 
 
 class _Numbers(msgspec.Struct):
-    """What is given away once and never again."""
+    """Numbers that are used once and never again."""
 
     job: int
     attempt: int
@@ -153,7 +153,7 @@ def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) 
 
 
 def _given_away(path: Path) -> _Numbers | None:
-    """The numbers that the store in place has come to; ``None``: it cannot be trusted to know."""
+    """Return the numbers that the store in place has reached; None: it is damaged."""
     try:
         with reading(path) as store:
             if store.damage():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cress.center.yamlfile import document, is_empty, is_kind, read_text
+from cress.center.yaml_file import document, is_empty, is_kind, read_text
 from cress.lifecycle.inputs import SetLicences
 from cress.model.errors import InputError, InputErrors
 from cress.model.jobfile.licences import Licences, amount, named

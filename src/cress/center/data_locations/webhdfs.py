@@ -1,4 +1,4 @@
-"""What WebHDFS answers, and the shares of data that follow from it (hadoop.apache.org, WebHDFS REST API)."""
+"""Answers of WebHDFS, and the shares of data that follow from them (hadoop.apache.org, WebHDFS REST API)."""
 
 from __future__ import annotations
 

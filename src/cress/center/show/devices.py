@@ -1,4 +1,4 @@
-"""Devices, and the measured load of nodes, in the form in which the API shows them."""
+"""Views of devices and of the measured load of nodes."""
 
 from __future__ import annotations
 

@@ -16,8 +16,16 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from cress.center.namenodes import Gateway, Namenodes
-from cress.center.webhdfs import BlockLocations, FileStatus, FileStatuses, Places, RemoteError, blocks_of, shares
+from cress.center.data_locations.namenodes import Gateway, Namenodes
+from cress.center.data_locations.webhdfs import (
+    BlockLocations,
+    FileStatus,
+    FileStatuses,
+    Places,
+    RemoteError,
+    blocks_of,
+    shares,
+)
 from cress.model.datanames import WEBHDFS, DataName
 
 # Bytes of one answer: a file of 10 TB has 80,000 blocks.

@@ -1,4 +1,4 @@
-"""Jobs, tasks, nodes and groups in the form in which the API shows them."""
+"""Views of jobs, tasks, nodes and groups."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from decimal import Decimal
 import msgspec
 
 from cress.center.engine import Engine
+from cress.center.history_reader import HistoryJob
 from cress.center.lookup import AnyJob, Task, id_of, state_of
-from cress.center.past import PastJob
-from cress.center.showdevices import device_views, held, held_then, load_view, overload
-from cress.center.showfamily import (
+from cress.center.show.devices import device_views, held, held_then, load_view, overload
+from cress.center.show.families import (
     counts_of,
     cron_view,
     dag_view,
@@ -165,7 +165,7 @@ def _job(engine: Engine, job: JobRecord, run: Run | None) -> JobView:
 
 def run_of(engine: Engine, job: AnyJob) -> Run | None:
     """How a job was run; ``None`` if that is not known any more."""
-    return job.run if isinstance(job, PastJob) else engine.run(id_of(job))
+    return job.run if isinstance(job, HistoryJob) else engine.run(id_of(job))
 
 
 def task_view(task: Task, run: Run | None, member: int | None = None) -> TaskView:

@@ -1,4 +1,4 @@
-"""Services, databases, cron jobs and dags in the form in which the API shows them."""
+"""Views of services, databases, cron jobs and dags."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import msgspec
 
 from cress.center.engine import Engine
+from cress.center.history_reader import HistoryJob
 from cress.center.lookup import AnyJob, Filters, find_job, find_jobs, id_of, members_of, recent_job, spec_of, state_of
-from cress.center.past import PastJob
 from cress.lifecycle import families
 from cress.lifecycle.family import Clockwork, Family, Kept, Progress
 from cress.lifecycle.live import LiveAttempt, LiveJob
@@ -157,7 +157,7 @@ async def whole_dag_view(engine: Engine, job: AnyJob) -> DagView:
     steps = sorted((each for each in found.jobs if not isinstance(each, Family)), key=id_of)
     plan = job.job.plan if isinstance(job, Family) else None
     there = {spec_of(each).name.removeprefix(f"{spec.name}.") for each in steps}
-    run = job.run if isinstance(job, PastJob) else engine.run(number)
+    run = job.run if isinstance(job, HistoryJob) else engine.run(number)
     written = _conditions(engine, run, f"{spec.name}.")
     # Of one that is resumed, what is not there any more was done before.
     after = {name: {key: word for key, word in each.items() if key in there} for name, each in written.items()}

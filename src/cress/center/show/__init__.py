@@ -1,0 +1,1 @@
+"""Views: what the API shows of jobs, nodes and groups."""
