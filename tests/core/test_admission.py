@@ -49,13 +49,13 @@ REFUSED: dict[str, tuple[Event, str]] = {
     "a node that is there": (NodeAdded(Node(name="n1", capacity=(1, 0, 0, 0, 0, 0, 0))), "registered already"),
     "the loss of an unknown node": (NodeLost("n9"), "no node 'n9'"),
     "a cordon for an unknown node": (NodeCordoned("n9", True), "no node 'n9'"),
-    "a group name with a blank": (applied(name="a b"), "no name of a group"),
+    "a group name with a blank": (applied(name="a b"), "is not a name of a group"),
     "a quota of nothing": (applied(quota=Quota(scalar=0)), "quota of 0"),
     "a quota of several dimensions counted in cores": (applied(quota=Quota(amounts=(("cpu", 1),))), "dimensions"),
     "a user without weight": (applied(user_weights=(("ann", 0),)), "weight below 1"),
     "victims by urgency": (applied(preemptive=PreemptivePolicy.LOWEST_URGENCY_FIRST), "deadlines"),
     "a group with live jobs that goes": (GroupsApplied((Group(name="h", quota=Quota(scalar=1)),)), "live jobs"),
-    "something else": ("hello", "no event"),  # type: ignore[dict-item]
+    "something else": ("hello", "is not an event"),  # type: ignore[dict-item]
 }
 
 
