@@ -85,7 +85,7 @@ def remarks_on(core: Books, requirement: str, rank: str) -> tuple[str, ...]:
 
 def tried_out(core: Books, requirement: str, rank: str) -> list[Fit]:
     """What each node that is there says; clauses with an f(x) count as hard, names of jobs are of the default group."""
-    constraints = Constraints(parse_requirement(requirement), parse_rank(rank), (), 0, 0)
+    constraints = Constraints(parse_requirement(requirement), parse_rank(rank))
     cluster = core.cluster
     match = Match(core.matching.context, constraints.wants(0, group=DEFAULT_GROUP))
     first = match.first_from_nothing().tolist()

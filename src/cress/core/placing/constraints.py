@@ -6,7 +6,7 @@ cluster they give its ``Wants``: what is matched, and what people are shown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 
 from cress.core.tables.licences import Amounts, times
@@ -49,69 +49,40 @@ class Wants:
 
     def __hash__(self) -> int:
         if not self._hash:
-            parts = (
-                self.hard,
-                self.terms,
-                self.ports,
-                self.per_node,
-                self.per_rack,
-                self.owner,
-                self.group,
-                self.parts,
-                self.apart,
-                self.licences,
-                self.members,
-            )
-            object.__setattr__(self, "_hash", hash(parts))
+            object.__setattr__(self, "_hash", hash(tuple(getattr(self, name) for name in _FIELDS)))
         return self._hash
 
 
+_FIELDS = tuple(each.name for each in fields(Wants) if each.compare)
 NO_WANTS = Wants()
 
 
 class Constraints:
-    """What a job asks for beside amounts. Clauses are numbered as they are written; ``soft`` is a set of them, as bits."""
+    """What a job asks for beside amounts: clauses, a rank, and the ``keys`` of the job that no clause says.
+
+    Clauses are numbered as they are written; ``soft`` is a set of them, as bits.
+    """
 
     __slots__ = (
-        "_made",
-        "_spans",
-        "apart",
-        "by_load",
-        "data",
-        "grouped",
-        "lasting",
-        "licences",
-        "owned",
-        "per_node",
-        "per_rack",
-        "ports",
-        "rank",
-        "requirement",
-    )
+        "_made", "_spans", "by_load", "data", "grouped", "keys", "lasting", "owned", "rank", "requirement",
+    )  # fmt: skip
 
-    def __init__(
-        self, requirement: Requirement, rank: Rank, ports: tuple[int, ...], per_node: int, per_rack: int,
-        *, apart: bool = False, licences: Amounts = (),
-    ) -> None:  # fmt: skip
-        self.apart = apart
-        self.licences = licences
+    def __init__(self, requirement: Requirement, rank: Rank, keys: Wants = NO_WANTS) -> None:
         self.requirement = requirement
         self.rank = rank
-        self.ports = ports
-        self.per_node = per_node
-        self.per_rack = per_rack
+        self.keys = keys
         relaxations = [clause.relaxation for clause in requirement.clauses]
         self.by_load = any(each is not None and each.by_load for each in relaxations)
         kinds = {clause.kind for clause in requirement.clauses}
         kinds.update(term.what.kind for term in rank.terms if isinstance(term.what, Clause))
-        self.owned = bool(apart or per_node or per_rack or Kind.ADJACENT in kinds)
+        self.owned = bool(keys.apart or keys.per_node or keys.per_rack or Kind.ADJACENT in kinds)
         self.grouped = Kind.DEPENDENCY in kinds
         asked = [*requirement.clauses, *(term.what for term in rank.terms if isinstance(term.what, Clause))]
         # The data that is to be near, hard or soft.
         self.data = tuple(dict.fromkeys(str(each.value) for each in asked if each.kind is Kind.DATA))
         # What is hard at every moment.
         hard = tuple(clause for clause in requirement.clauses if clause.relaxation is None)
-        lasting = Wants(hard=hard, ports=ports, per_node=per_node, per_rack=per_rack, licences=licences)
+        lasting = replace(keys, hard=hard, apart=False)
         self.lasting = NO_WANTS if lasting == NO_WANTS else lasting
         # Waiting times at which clauses may change sides.
         self._spans: list[int] = []
@@ -147,7 +118,7 @@ class Constraints:
         """What holds while the clauses ``soft`` are, for ``size`` tasks of the job ``owner`` of ``group`` at once."""
         owner = owner if self.owned else NOBODY
         group = group if self.grouped else ""
-        size = size if self.licences else 1
+        size = size if self.keys.licences else 1
         made = self._made.get((soft, group, size)) if owner == NOBODY else None
         if made is not None:
             return made
@@ -160,9 +131,9 @@ class Constraints:
                 terms.append(Term(clause.relaxation.weight, what))
             else:
                 hard.append(clause.hard())
-        made = Wants(
-            tuple(hard), tuple(terms), self.ports, self.per_node, self.per_rack, owner, group, apart=self.apart,
-            licences=times(self.licences, size),
+        made = replace(
+            self.keys, hard=tuple(hard), terms=tuple(terms), owner=owner, group=group,
+            licences=times(self.keys.licences, size),
         )  # fmt: skip
         if made == NO_WANTS:
             made = NO_WANTS
@@ -172,16 +143,23 @@ class Constraints:
 
 
 @lru_cache(maxsize=4096)
-def _read(
-    requirement: str, rank: str, ports: tuple[int, ...], per_node: int, per_rack: int, *, apart: bool, licences: Amounts
-) -> Constraints:
-    return Constraints(
-        parse_requirement(requirement), parse_rank(rank), ports, per_node, per_rack, apart=apart, licences=licences
+def _read(requirement: str, rank: str, keys: Wants) -> Constraints:
+    return Constraints(parse_requirement(requirement), parse_rank(rank), keys)
+
+
+def _keys_of(job: Job) -> Wants:
+    """Return what the keys of the job ask for without a clause."""
+    return Wants(
+        ports=tuple(number for _, number in job.ports),
+        per_node=job.max_per_node,
+        per_rack=job.max_per_rack,
+        apart=job.counted_as != job.id,
+        licences=job.licences,
     )
 
 
 def asks_for_more(job: Job) -> bool:
-    """Whether the job asks for anything beside amounts."""
+    """Return whether the job asks for anything beside amounts."""
     return bool(
         job.requirement
         or job.rank
@@ -194,14 +172,8 @@ def asks_for_more(job: Job) -> bool:
 
 
 def constraints_of(job: Job) -> Constraints | None:
-    """What the job asks for beside amounts; ``None`` if nothing. Raises ``InputError`` for texts that say nothing."""
-    if not asks_for_more(job):
-        return None
-    ports = tuple(number for _, number in job.ports)
-    apart = job.counted_as != job.id
-    return _read(
-        job.requirement, job.rank, ports, job.max_per_node, job.max_per_rack, apart=apart, licences=job.licences
-    )
+    """Return what the job asks for beside amounts; ``None`` if nothing. Raises ``InputError`` for texts that say nothing."""
+    return _read(job.requirement, job.rank, _keys_of(job)) if asks_for_more(job) else None
 
 
 def data_of(constraints: Constraints | None) -> tuple[str, ...]:
