@@ -190,7 +190,7 @@ class Checker:
         return trouble(
             self.text,
             at,
-            f"{word} is a clause of its own: it cannot be a part of another condition",
+            f"{word} must be a separate clause: it cannot be part of another condition",
             hint or f"{EXAMPLES[word]} joined to the rest by &&",
         )
 
