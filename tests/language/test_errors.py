@@ -43,13 +43,13 @@ GOLDEN = {
     "(a = b) > (c = d)": "at character 2, `a = b) > (c = d)`: "
     "a truth value is neither more nor less than another: (a = b) > (c = d) (= or !=)",
     "CPU-IdleCPU > 2": "at character 1, `CPU-IdleCPU > 2`: CPU-IdleCPU is read as one name (a minus has a space on each side)",
-    "Port = 80 || SSD": "at character 1, `Port = 80 || SSD`: Port is a clause of its own: it cannot be a part of another "
+    "Port = 80 || SSD": "at character 1, `Port = 80 || SSD`: Port must be a separate clause: it cannot be part of another "
     "condition (Port = 80 joined to the rest by &&)",
-    "! (ExclusiveDisk = True)": "at character 4, `ExclusiveDisk = True)`: ExclusiveDisk is a clause of its own: it cannot be "
-    "a part of another condition (ExclusiveDisk = True joined to the rest by &&)",
-    "(Resource = <1>) = True": "at character 2, `Resource = <1>) = True`: Resource is a clause of its own: it cannot be "
-    "a part of another condition (Resource = <1,2G> joined to the rest by &&)",
-    "SSD || Nodes in (a)": "at character 8, `Nodes in (a)`: Nodes is a clause of its own: it cannot be a part of another "
+    "! (ExclusiveDisk = True)": "at character 4, `ExclusiveDisk = True)`: ExclusiveDisk must be a separate clause: it cannot be "
+    "part of another condition (ExclusiveDisk = True joined to the rest by &&)",
+    "(Resource = <1>) = True": "at character 2, `Resource = <1>) = True`: Resource must be a separate clause: it cannot be "
+    "part of another condition (Resource = <1,2G> joined to the rest by &&)",
+    "SSD || Nodes in (a)": "at character 8, `Nodes in (a)`: Nodes must be a separate clause: it cannot be part of another "
     "condition (Name in (…) or Address in (…) may stand anywhere)",
     "ExclusiveDisk": "at character 1, `ExclusiveDisk`: ExclusiveDisk alone says nothing (ExclusiveDisk = True)",
     "Port >= 80": "at character 1, `Port >= 80`: Port >= 80 is not how Port is asked (Port = 80)",
@@ -96,7 +96,7 @@ RANKS = {
     "(between a billionth and a billion)",
     "SSD && f(x) = True": "at character 8, `f(x) = True`: f(x) stands behind the whole clause that it relaxes "
     "(clause && f(x) = (Waittime > 15s), not inside ||, ! or an f(x))",
-    "2 × (Port = 80) × 3": "at character 6, `Port = 80) × 3`: Port is a clause of its own: it cannot be a part of another "
+    "2 × (Port = 80) × 3": "at character 6, `Port = 80) × 3`: Port must be a separate clause: it cannot be part of another "
     "condition (Port = 80 joined to the rest by &&)",
 }
 
