@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.result import Result
 from cress.lifecycle.effects import Step
-from cress.lifecycle.family import Clockwork
 from cress.lifecycle.inputs import Input, NodeJoined, Reported, Restarted, Scale, Submit, Update
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.names import resolve
+from cress.lifecycle.name_service import resolve
+from cress.lifecycle.tables.family_rows import Clockwork
 from cress.model.family import Cron, FamilySpec, Service
 from cress.model.job import Job, JobType
 from cress.model.node import Node

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from cress.center.local_executors import is_dead, recognise
-from cress.lifecycle.live import LiveNode
+from cress.lifecycle.tables.rows import LiveNode
 from cress.model.node import Node, Supervisor
 from cress.model.reports import Cause, Started
 from cress.protocol.messages import VERSION, Beat, Hello, Refused, Stops, Term, Welcome

@@ -13,10 +13,11 @@ from cress.core.tables import devices, measured_load
 from cress.core.tables.cluster import Cluster
 from cress.core.tables.data_locations import Locations, Places
 from cress.core.tables.licences import Licences
-from cress.lifecycle import crons, databases, dependencies
 from cress.lifecycle.effects import Launch
-from cress.lifecycle.family import Clockwork, Family, Kept
+from cress.lifecycle.families import crons, databases
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.submits import dependencies
+from cress.lifecycle.tables.family_rows import Clockwork, Family, Kept
 from cress.model.node import Allocated
 from cress.shell.executor.agent import Agent, Phase
 from cress.shell.executor.agent_effects import Effect

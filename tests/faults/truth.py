@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from cress.lifecycle.conditions import holds
 from cress.lifecycle.effects import Launch, Step
-from cress.lifecycle.family import Clockwork, Family
-from cress.lifecycle.live import LiveJob
+from cress.lifecycle.jobs.conditions import holds
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.nodes import DEAD, SILENT
+from cress.lifecycle.node_membership import DEAD, SILENT
+from cress.lifecycle.tables.family_rows import Clockwork, Family
+from cress.lifecycle.tables.rows import LiveJob
 from cress.model.events import Outcome
 from cress.model.family import Cron, Database, Overlap
 from cress.model.job import Condition, JobType

@@ -6,8 +6,8 @@ from typing import Any
 
 from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import Input, Reported, Scale, Update
-from cress.lifecycle.live import LiveAttempt, LiveJob
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.errors import InputError
 from cress.model.family import Database, Service
 from cress.model.job import Job, JobType

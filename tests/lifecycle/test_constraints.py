@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cress.lifecycle.inputs import Cancel, Hold, Input, NodeDead, NodeJoined, Submit
-from cress.lifecycle.names import resolve
+from cress.lifecycle.name_service import resolve
 from cress.model.job import Job
 from cress.model.node import Node
 from tests.lifecycle.builders import World, job, node

@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from cress.lifecycle import crons
 from cress.lifecycle.effects import Step
-from cress.lifecycle.family import Clockwork
+from cress.lifecycle.families import crons
 from cress.lifecycle.inputs import Hold, Input, Submit, Update
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.tables.family_rows import Clockwork
 from cress.model.family import Cron, Missed, Overlap
 from cress.model.job import Job, JobType
 from cress.model.records import JobState

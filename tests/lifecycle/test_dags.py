@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from cress.lifecycle.family import Progress
 from cress.lifecycle.inputs import Submit, Update
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.tables.family_rows import Progress
 from cress.model.family import Dag
 from cress.model.job import Condition, Job, JobType
 from cress.model.records import JobState

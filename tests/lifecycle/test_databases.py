@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cress.lifecycle.databases import bound
+from cress.lifecycle.families.databases import bound
 from cress.lifecycle.inputs import Cordon, Drain, NodeDead, Restarted, Scale
 from cress.model.events import Outcome
 from cress.model.job import JobType

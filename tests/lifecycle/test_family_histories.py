@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cress.lifecycle.family import Family, Kept
 from cress.lifecycle.inputs import Hold, Input, NodeDead, NodeJoined, NodeLeft, Reported, Restarted, Scale, Update
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.tables.family_rows import Family, Kept
 from cress.model.family import Service
 from cress.model.job import Job
 from cress.model.options import Options

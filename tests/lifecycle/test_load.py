@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cress.lifecycle.inputs import LoadReported, NodeJoined, NodeLeft, Restarted
-from cress.lifecycle.load import differs, is_news, sane
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.nodes.load_reports import differs, is_news, sane
 from cress.model.node import Load
 from cress.model.options import Options
 from tests.lifecycle.builders import World, job, launched, node

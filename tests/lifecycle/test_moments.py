@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cress.lifecycle.moments import check, last_before, next_after
+from cress.lifecycle.families.moments import check, last_before, next_after
 from cress.model.errors import InputError
 from cress.model.times import MINUTE
 

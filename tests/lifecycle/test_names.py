@@ -6,7 +6,7 @@ from typing import Any
 
 from cress.lifecycle.inputs import ApplyGroups, Drain, NodeDead, NodeJoined
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.names import Place, resolve
+from cress.lifecycle.name_service import Place, resolve
 from cress.model.job import Job
 from cress.model.node import Allocated, Device, Node
 from cress.model.vectors import parse_vector

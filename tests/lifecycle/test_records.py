@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cress.lifecycle.facts import CoreFact, UnknownFactError, packed, unpacked
-from cress.lifecycle.family import Clockwork, Family, Kept
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import Reported
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import MAJOR, MINOR, Record, decode_record, encode_record
 from cress.lifecycle.replay import replay
 from cress.lifecycle.tables.changes import RowChanges, apply, collect
+from cress.lifecycle.tables.family_rows import Clockwork, Family, Kept
 from cress.lifecycle.tables.tables import Tables
 from cress.model.decisions import Preempt, Start
 from cress.model.events import JobHeld, Outcome, TaskEnded

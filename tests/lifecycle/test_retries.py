@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cress.lifecycle.inputs import ApplyGroups, Restarted
-from cress.lifecycle.outcomes import backoff
+from cress.lifecycle.jobs.outcomes import backoff
 from cress.model.events import Outcome
 from cress.model.options import Options
 from cress.model.records import JobState

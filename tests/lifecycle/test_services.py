@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cress.lifecycle.inputs import ApplyGroups, Cordon, Drain, NodeDead, Scale, Submit
-from cress.lifecycle.names import resolve
+from cress.lifecycle.name_service import resolve
 from cress.model.events import Outcome
 from cress.model.family import Service
 from cress.model.job import Job

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from cress.lifecycle.effects import Launch, Step
 from cress.lifecycle.inputs import Input, NodeDead, NodeJoined, NodeLeft, Reported, Restarted, Submit
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.nodes import DEAD, SILENT
-from cress.lifecycle.terms import Terms
+from cress.lifecycle.node_membership import DEAD, SILENT
+from cress.lifecycle.tables.terms import Terms
 from cress.model.events import Outcome
 from cress.model.job import OnPartition
 from cress.model.node import Device, Local, Supervisor

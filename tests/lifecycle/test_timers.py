@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.lifecycle.timers import Timers
+from cress.lifecycle.tables.timers import Timers
 
 _WORDS = st.lists(
     st.tuples(st.sampled_from(["set", "drop", "take", "restore"]), st.integers(0, 4), st.integers(0, 50)), max_size=400

@@ -15,7 +15,7 @@ import msgspec
 from cress.center.engine import Engine, NotStored
 from cress.center.validation import placed
 from cress.core.diagnostics.unresolved_names import remarks
-from cress.lifecycle import families
+from cress.lifecycle.families import families
 from cress.lifecycle.inputs import Input, Scale, Submit, Update
 from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.model.family import Service

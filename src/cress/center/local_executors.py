@@ -15,7 +15,7 @@ from pathlib import Path
 from cress.center.clock import boot_id
 from cress.center.engine import Engine
 from cress.lifecycle.inputs import NodeDead
-from cress.lifecycle.live import LiveNode
+from cress.lifecycle.tables.rows import LiveNode
 from cress.model.node import Local, Supervisor
 from cress.model.times import SECOND
 from cress.protocol.messages import Hello

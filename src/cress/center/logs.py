@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from cress.center.connections import Away
 from cress.center.engine import Engine
 from cress.center.lookup import Task, find_job, find_tasks
-from cress.lifecycle.live import LiveJob
+from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import NotAccepted
 from cress.protocol.logs import Part, Shown, frame
 from cress.protocol.messages import LogData

@@ -13,8 +13,8 @@ from typing import TypeAlias
 import msgspec
 
 from cress.center.engine import Engine
-from cress.lifecycle.family import Family
-from cress.lifecycle.live import LiveAttempt, LiveJob
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.events import Outcome
 from cress.model.family import Dag
 from cress.model.group import DEFAULT_GROUP

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cress.center.engine import Engine
 from cress.center.lookup import AnyJob, Filters, Task, find_jobs, find_tasks, id_of, members_of, page_of_tasks, tasks_of
-from cress.lifecycle.family import Family
-from cress.lifecycle.live import LiveAttempt, LiveJob
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.job import JobType
 from cress.model.records import JobRecord
 

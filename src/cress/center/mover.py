@@ -9,7 +9,7 @@ from functools import partial
 from cress.center import event_log as eventlog
 from cress.center.engine import Engine, NotStored
 from cress.center.lookup import group_of
-from cress.lifecycle.live import LiveJob
+from cress.lifecycle.tables.rows import LiveJob
 from cress.model.records import AttemptRecord, JobRecord
 from cress.shell.center.runs import decode_run, encode_run, run_of
 from cress.store.base import Batch, StoreError

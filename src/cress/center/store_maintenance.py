@@ -9,9 +9,9 @@ import msgspec
 from cress.center.data_directory import STORE, DataDirectory
 from cress.center.recovery import restored, version_note
 from cress.center.settings import Settings
-from cress.lifecycle.family import Family
-from cress.lifecycle.live import LiveJob
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
 from cress.model.family import Dag
 from cress.model.run import Run

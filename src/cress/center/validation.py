@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from cress.core.placing.submitted_constraints import constrained
-from cress.lifecycle import moments
+from cress.lifecycle.families import moments
 from cress.model.errors import InputError, InputErrors
 from cress.model.family import Cron, Service
 from cress.model.job import Job

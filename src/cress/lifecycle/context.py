@@ -9,12 +9,12 @@ import msgspec
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.effects import Step
 from cress.lifecycle.facts import CoreFact
-from cress.lifecycle.family import Family, key_of, needs_name
-from cress.lifecycle.live import LiveAttempt, LiveJob
-from cress.lifecycle.stand import Standing
+from cress.lifecycle.tables.family_rows import Family, key_of, needs_name
+from cress.lifecycle.tables.replica_index import Standing
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.tables import General, Tables
-from cress.lifecycle.terms import Terms
-from cress.lifecycle.timers import Timers
+from cress.lifecycle.tables.terms import Terms
+from cress.lifecycle.tables.timers import Timers
 from cress.model.events import Event
 from cress.model.records import JobRecord, JobState
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.dependencies import behind
-from cress.lifecycle.keeping import families
-from cress.lifecycle.live import LiveJob
-from cress.lifecycle.timers import DRAIN, REST
+from cress.lifecycle.families.family_invariants import families
+from cress.lifecycle.submits.dependencies import behind
+from cress.lifecycle.tables.rows import LiveJob
+from cress.lifecycle.tables.timers import DRAIN, REST
 
 
 def broken_invariants(context: Context) -> list[str]:

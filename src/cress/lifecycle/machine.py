@@ -12,13 +12,13 @@ from datetime import UTC, tzinfo
 import msgspec
 
 from cress.core.scheduler import Scheduler
-from cress.lifecycle import cordons, dependencies, families, nodes, outside, ports, snapshot, submits, updates
-from cress.lifecycle.attempts import reported
+from cress.lifecycle import node_membership, snapshot
+from cress.lifecycle.attempts.reports import reported
 from cress.lifecycle.configure import configured
 from cress.lifecycle.context import Context, Unsettled
 from cress.lifecycle.effects import Halt, Step
 from cress.lifecycle.facts import Configured, Facts, told_of
-from cress.lifecycle.family import Family
+from cress.lifecycle.families import families
 from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
@@ -42,12 +42,15 @@ from cress.lifecycle.inputs import (
     Update,
 )
 from cress.lifecycle.invariants import broken_invariants
-from cress.lifecycle.live import LiveAttempt, LiveJob
-from cress.lifecycle.reasons import reason
-from cress.lifecycle.standing import mark
+from cress.lifecycle.jobs.reasons import reason
+from cress.lifecycle.jobs.replica_status import mark
+from cress.lifecycle.nodes import cordons, node_observations, ports
+from cress.lifecycle.submits import dependencies, submits, updates
 from cress.lifecycle.tables.changes import collect
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.tables import Tables, place
-from cress.lifecycle.timers import DRAIN, REST
+from cress.lifecycle.tables.timers import DRAIN, REST
 from cress.model.decisions import Preempt, Start, Stop
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import ClockSet, GroupsApplied, RacksSet
@@ -104,7 +107,7 @@ class Machine(Context):
                 out.replies.append(error)
             self._settle()
         for name in self.terms.run_out(now):
-            nodes.lose(self, name, nodes.SILENT, kept=False)
+            node_membership.lose(self, name, node_membership.SILENT, kept=False)
         for kind, name in self.timers.take(now):
             (cordons if kind in (REST, DRAIN) else families).due(self, kind, name)
         self._settle()
@@ -155,9 +158,9 @@ class Machine(Context):
             case Scale():
                 updates.scale(self, each)
             case NodeJoined() | NodeLeft() | NodeDead() | Ports():
-                nodes.take(self, each)
+                node_membership.take(self, each)
             case LoadReported() | LocateData() | DataFound() | SetLicences():
-                outside.take(self, each)
+                node_observations.take(self, each)
             case SetRacks():
                 self.general.neighbours = each.neighbours
                 self.observe(RacksSet(each.neighbours))
@@ -208,7 +211,7 @@ class Machine(Context):
         if restarted.options is not None and restarted.options != before:
             self._configure(restarted.options)
         self.general.epoch = restarted.epoch
-        nodes.all_away(self)
+        node_membership.all_away(self)
         away = [name for name, node in self.nodes.items() if node.terms]
         self.terms.restarted(away, self.now, before, self.core.options)
 

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from cress.core.scheduler import Scheduler
-from cress.lifecycle.family import Family
-from cress.lifecycle.live import LiveAttempt, LiveJob, LiveNode
 from cress.lifecycle.record import MAJOR, MINOR
 from cress.lifecycle.tables.answers import Answer
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob, LiveNode
 from cress.lifecycle.tables.tables import General, Tables
-from cress.lifecycle.timers import Key
+from cress.lifecycle.tables.timers import Key
 from cress.model.records import JobState
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cress.lifecycle.conditions import holds
+from cress.lifecycle.jobs.conditions import holds
 from cress.model.errors import InputError
 from cress.model.events import Event, JobAfter, JobCancelled
 from cress.model.job import Condition

@@ -21,9 +21,9 @@ from cress.center.members import attempts_of, count_of, task_of, tasks_page
 from cress.center.show.jobs import job_view, run_of, task_view, whole_job_view
 from cress.center.validation import placed, read_jobs
 from cress.core.diagnostics.unresolved_names import remarks
-from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Cancel, Hold, Submit
-from cress.lifecycle.live import LiveJob
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Dag
 from cress.model.job import Job, JobType

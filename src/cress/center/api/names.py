@@ -11,7 +11,7 @@ from cress.center.api.context import engine_of
 from cress.center.api.stream import HEARTBEAT, Stream
 from cress.center.engine import Engine
 from cress.center.show.jobs import place_view
-from cress.lifecycle.names import Place, resolve
+from cress.lifecycle.name_service import Place, resolve
 from cress.protocol.views import PlacesChange, PlacesPage, to_json
 
 # Seconds between two looks for one reader: thousands of tasks that start together are a few messages.

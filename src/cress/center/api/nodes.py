@@ -15,7 +15,7 @@ from cress.center.engine import Engine
 from cress.center.show.jobs import is_up, match_views, node_views, resources, used_of, whole_node_view
 from cress.core.diagnostics.match_report import remarks_on
 from cress.lifecycle.inputs import Cordon, Drain, NodeDead
-from cress.lifecycle.live import LiveNode
+from cress.lifecycle.tables.rows import LiveNode
 from cress.model.errors import InputError
 from cress.model.times import SECOND, seconds
 from cress.model.units import one_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cress.core.scheduler import Scheduler
-from cress.lifecycle.live import LiveAttempt, LiveNode
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.tables.rows import LiveAttempt, LiveNode
 from cress.model.devices import WHOLE, devices_of, read_back
 from cress.model.node import DISK_KIND, Allocated, Device, Load
 from cress.model.resources import DISK_DIMENSIONS, Dimensions

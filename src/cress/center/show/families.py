@@ -10,10 +10,10 @@ import msgspec
 from cress.center.engine import Engine
 from cress.center.history_reader import HistoryJob
 from cress.center.lookup import AnyJob, Filters, find_job, find_jobs, id_of, members_of, recent_job, spec_of, state_of
-from cress.lifecycle import families
-from cress.lifecycle.family import Clockwork, Family, Kept, Progress
-from cress.lifecycle.live import LiveAttempt, LiveJob
-from cress.lifecycle.moments import next_after
+from cress.lifecycle.families import families
+from cress.lifecycle.families.moments import next_after
+from cress.lifecycle.tables.family_rows import Clockwork, Family, Kept, Progress
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.errors import InputError
 from cress.model.family import Cron, Dag, Service
 from cress.model.jobfile.submit import parse_jobs

@@ -22,11 +22,11 @@ from cress.center.show.families import (
 )
 from cress.core.jobs import GroupState
 from cress.core.scheduler import Scheduler
-from cress.lifecycle import families
-from cress.lifecycle.family import Family
-from cress.lifecycle.jobs import record_of
-from cress.lifecycle.live import AWAY, LiveAttempt, LiveNode
-from cress.lifecycle.names import Place, ports_of
+from cress.lifecycle.families import families
+from cress.lifecycle.jobs.jobs import record_of
+from cress.lifecycle.name_service import Place, ports_of
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import AWAY, LiveAttempt, LiveNode
 from cress.model.errors import InputError
 from cress.model.groups.quota_text import SCALE, format_resource_quota
 from cress.model.job import JobType

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from cress.lifecycle.family import Family
-from cress.lifecycle.live import LiveAttempt, LiveJob, LiveNode
 from cress.lifecycle.tables.answers import Answer
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob, LiveNode
+from cress.lifecycle.tables.timers import Key
 from cress.lifecycle.tables.tracked import Journal, Row, Table
-from cress.lifecycle.timers import Key
 from cress.model.decisions import Start
 from cress.model.records import JobState
 

@@ -1,6 +1,6 @@
 """Values of the keys of services, databases and cron jobs.
 
-Cron expressions and time zones are texts here; ``lifecycle.moments`` knows what they may be.
+Cron expressions and time zones are texts here; ``lifecycle.families.moments`` knows what they may be.
 """
 
 from __future__ import annotations

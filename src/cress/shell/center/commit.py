@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import msgspec
 
 from cress.lifecycle.effects import Step
-from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Input, Update
-from cress.lifecycle.live import LiveJob
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import encode_record, record_of
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveJob
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.run import Run
 from cress.model.times import SECOND

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from cress.lifecycle.effects import Halt, Launch
-from cress.lifecycle.live import LiveNode
+from cress.lifecycle.tables.rows import LiveNode
 from cress.model.run import Run
 from cress.protocol import messages
 from cress.protocol.messages import Gang, Launches, Stop, Stops

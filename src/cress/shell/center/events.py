@@ -27,8 +27,8 @@ from cress.lifecycle.inputs import (
     SetLicences,
     Submit,
 )
-from cress.lifecycle.live import LiveAttempt
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.tables.rows import LiveAttempt
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import JobType
 from cress.model.records import AttemptRecord

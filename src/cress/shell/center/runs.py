@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from cress.lifecycle.effects import Step
-from cress.lifecycle.family import Family
 from cress.lifecycle.inputs import Input, Submit, Update
-from cress.lifecycle.live import LiveJob
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
 from cress.model.family import Database, Service
 from cress.model.records import JobRecord

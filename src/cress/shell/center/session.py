@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from cress.lifecycle.inputs import DataFound, Input, LoadReported, NodeJoined, NodeLeft, Ports, Reported
-from cress.lifecycle.load import is_news, sane
+from cress.lifecycle.nodes.load_reports import is_news, sane
 from cress.model.errors import InputError, NotAccepted
 from cress.model.node import Load, Local, Node
 from cress.model.reports import Ended, Report

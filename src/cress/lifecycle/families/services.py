@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from cress.lifecycle import jobs, kept, readiness, rolling, standing
 from cress.lifecycle.context import Context
-from cress.lifecycle.family import Family
-from cress.lifecycle.live import LiveJob
-from cress.lifecycle.members import timer_name
-from cress.lifecycle.moments import check as check_moments
-from cress.lifecycle.moments import last_before, next_after
-from cress.lifecycle.timers import COUNT
+from cress.lifecycle.families import readiness, replicas, rolling_updates
+from cress.lifecycle.families.moments import check as check_moments
+from cress.lifecycle.families.moments import last_before, next_after
+from cress.lifecycle.jobs import jobs, replica_status
+from cress.lifecycle.jobs.members import timer_name
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveJob
+from cress.lifecycle.tables.timers import COUNT
 from cress.model.errors import InputError
 from cress.model.family import Service
 from cress.model.job import Job
@@ -26,7 +27,7 @@ _TOO_MANY = "fewer tasks are wanted"
 
 def check(context: Context, job: Job) -> None:
     """Raise ``InputError`` if the plan makes no sense."""
-    kept.check(job)
+    replicas.check(job)
     plan = job.plan
     assert isinstance(plan, Service)
     if plan.max_unavailable < 1:
@@ -42,7 +43,7 @@ def check(context: Context, job: Job) -> None:
 
 def begin(context: Context, family: Family) -> None:
     """It was accepted, and nothing that it comes after is open."""
-    kept.state_of(family)
+    replicas.state_of(family)
     _count(context, family)
 
 
@@ -52,16 +53,16 @@ def member_over(context: Context, family: Family, member: LiveJob, record: JobRe
 
 def tend(context: Context, family: Family) -> None:
     """As many members as are wanted, no more; and on with an update."""
-    changed = standing.take(context, family)
+    changed = replica_status.take(context, family)
     for index in reversed(changed):
         if index >= family.job.tasks and index in family.members:
             jobs.cancel(context, family.members[index], _TOO_MANY)
     for index in changed:
         if index < family.job.tasks and index not in family.members:
-            kept.make(context, family, index)
+            replicas.make(context, family, index)
             if index not in family.members:
-                standing.again(context, family, index)
-    rolling.advance(context, family, changed)
+                replica_status.again(context, family, index)
+    rolling_updates.advance(context, family, changed)
 
 
 def due(context: Context, family: Family, kind: str, index: int) -> None:
@@ -74,13 +75,13 @@ def due(context: Context, family: Family, kind: str, index: int) -> None:
 
 def updated(context: Context, family: Family, before: Job) -> None:
     """It is to be otherwise from now on."""
-    rolling.begin(family)
+    rolling_updates.begin(family)
     _count(context, family)
 
 
 def wall_stepped(context: Context, family: Family) -> None:
     """The wall clock was set: the next moment of the timetable is due at another time, has passed, or is another one."""
-    if 0 < kept.state_of(family).moment <= context.utc:
+    if 0 < replicas.state_of(family).moment <= context.utc:
         _count(context, family)
         context.unsettled.touched[family.job.id] = None
     else:
@@ -89,14 +90,14 @@ def wall_stepped(context: Context, family: Family) -> None:
 
 def why(context: Context, family: Family, now: int) -> str:
     """Why the first task waits; else what an update waits for."""
-    return kept.why(context, family, now) or rolling.why(context, family)
+    return replicas.why(context, family, now) or rolling_updates.why(context, family)
 
 
 def _count(context: Context, family: Family) -> None:
     """The count that the timetable says for this moment, if it says any."""
     plan = family.job.plan
     assert isinstance(plan, Service)
-    state = kept.state_of(family)
+    state = replicas.state_of(family)
     at = context.utc + 1
     if 0 < state.moment <= context.utc + EARLY:
         at = max(at, state.moment + 1)
@@ -111,7 +112,7 @@ def _count(context: Context, family: Family) -> None:
 
 def _look_ahead(context: Context, family: Family, after: int | None = None) -> None:
     """Wait for the next moment of the timetable."""
-    plan, state, name = family.job.plan, kept.state_of(family), timer_name(family)
+    plan, state, name = family.job.plan, replicas.state_of(family), timer_name(family)
     assert isinstance(plan, Service)
     after = context.utc if after is None else after
     moments = [next_after(expression, plan.zone, after) for expression, _ in plan.timetable]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from cress.lifecycle import kept, members, rolling
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt
-from cress.lifecycle.family import Family
-from cress.lifecycle.live import LiveAttempt, LiveJob
-from cress.lifecycle.members import timer_name
-from cress.lifecycle.timers import READY, UNFIT
+from cress.lifecycle.families import replicas, rolling_updates
+from cress.lifecycle.jobs import members
+from cress.lifecycle.jobs.members import timer_name
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
+from cress.lifecycle.tables.timers import READY, UNFIT
 from cress.model.reports import Checked
 from cress.model.units import format_duration
 
@@ -16,13 +17,13 @@ from cress.model.units import format_duration
 def started(context: Context, attempt: LiveAttempt, job: LiveJob) -> None:
     """The program of a member runs."""
     family = context.families[job.job.family]
-    state, name = kept.state_of(family), timer_name(family, job.index)
+    state, name = replicas.state_of(family), timer_name(family, job.index)
     family.started = family.started or attempt.started
     members.touch(context, job)
     if job.ending or attempt.halted or job.kept is None:
         return
     if state.proven.get(job.index) != job.template:
-        context.timers.set(UNFIT, name, context.now + kept.plan_of(family).update_timeout)
+        context.timers.set(UNFIT, name, context.now + replicas.plan_of(family).update_timeout)
     if not job.kept.checked:
         context.timers.set(READY, name, context.now + job.kept.ready_after)
         if not job.kept.ready_after:
@@ -38,7 +39,7 @@ def checked(context: Context, attempt: LiveAttempt, report: Checked) -> None:
     family = context.families[job.job.family]
     attempt.unwell = report.why
     if not report.alive and not attempt.halted and not job.ending:
-        attempt.halted = kept.UNHEALTHY
+        attempt.halted = replicas.UNHEALTHY
         context.out.halts.append(Halt(attempt.id, attempt.job, attempt.node))
     if not job.kept.checked:
         pass  # ready by time alone
@@ -53,27 +54,27 @@ def checked(context: Context, attempt: LiveAttempt, report: Checked) -> None:
 def due(context: Context, family: Family, kind: str, index: int) -> None:
     """It is ready by now; or should be."""
     member = context.jobs.get(family.members.get(index, 0))
-    attempt = kept.attempt_of(member) if member is not None else None
+    attempt = replicas.attempt_of(member) if member is not None else None
     if member is None or attempt is None or member.ending or attempt.halted:
         return
     members.touch(context, member)
     if kind == READY:
         _ready(context, family, member, attempt)
     elif kind == UNFIT and attempt.ready_at is None:
-        timeout = format_duration(kept.plan_of(family).update_timeout)
+        timeout = format_duration(replicas.plan_of(family).update_timeout)
         why = f": {attempt.unwell}" if attempt.unwell else ""
-        rolling.unfit(context, family, member, f"was not ready {timeout} after its start{why}")
+        rolling_updates.unfit(context, family, member, f"was not ready {timeout} after its start{why}")
 
 
 def _ready(context: Context, family: Family, job: LiveJob, attempt: LiveAttempt) -> None:
     if attempt.ready_at is None:
         attempt.ready_at = context.now
-    kept.state_of(family).proven[job.index] = job.template
+    replicas.state_of(family).proven[job.index] = job.template
     context.timers.drop(UNFIT, timer_name(family, job.index))
 
 
 def _calm_down(context: Context, family: Family, job: LiveJob, attempt: LiveAttempt) -> None:
     """It is not ready any more: whether it was for long is not known at its end."""
-    failures = kept.state_of(family).failures
-    if job.index in failures and kept.is_calm(context, job, attempt, failures[job.index]):
+    failures = replicas.state_of(family).failures
+    if job.index in failures and replicas.is_calm(context, job, attempt, failures[job.index]):
         del failures[job.index]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.family import Family, Kept
-from cress.lifecycle.live import LiveJob
-from cress.lifecycle.stand import Stand, Standing
+from cress.lifecycle.tables.family_rows import Family, Kept
+from cress.lifecycle.tables.replica_index import Stand, Standing
+from cress.lifecycle.tables.rows import LiveJob
 
 
 def standing(context: Context, family: Family) -> Standing:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Launch
-from cress.lifecycle.live import LiveAttempt, LiveJob, LiveNode
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob, LiveNode
 from cress.model.events import PortsSeen
 from cress.model.run import Host
 

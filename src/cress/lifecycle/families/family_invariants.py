@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.family import Family, Kept
-from cress.lifecycle.standing import stand_of
+from cress.lifecycle.jobs.replica_status import stand_of
+from cress.lifecycle.tables.family_rows import Family, Kept
 from cress.model.family import Database, Service
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from cress.lifecycle import crons, dags, databases, jobs, members, services
 from cress.lifecycle.context import Context
-from cress.lifecycle.family import Family, Kept, key_of, needs_name
+from cress.lifecycle.families import crons, dags, databases, services
 from cress.lifecycle.inputs import Cancel, Hold
-from cress.lifecycle.live import LiveJob
-from cress.lifecycle.reasons import comes_after
-from cress.lifecycle.timers import OF_FAMILIES, OF_TASKS
+from cress.lifecycle.jobs import jobs, members
+from cress.lifecycle.jobs.reasons import comes_after
+from cress.lifecycle.tables.family_rows import Family, Kept, key_of, needs_name
+from cress.lifecycle.tables.rows import LiveJob
+from cress.lifecycle.tables.timers import OF_FAMILIES, OF_TASKS
 from cress.model.errors import NotAccepted
 from cress.model.events import JobHeld
 from cress.model.family import Cron, Dag, Database, FamilySpec, Service

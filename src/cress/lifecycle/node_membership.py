@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from cress.lifecycle import cordons, databases, outside, ports
-from cress.lifecycle.attempts import lost, reported
+from cress.lifecycle.attempts.reports import lost, reported
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt
+from cress.lifecycle.families import databases
 from cress.lifecycle.inputs import NodeDead, NodeJoined, NodeLeft, Ports
-from cress.lifecycle.live import LiveAttempt, LiveNode
-from cress.lifecycle.timers import DRAIN, REST
+from cress.lifecycle.nodes import cordons, node_observations, ports
+from cress.lifecycle.tables.rows import LiveAttempt, LiveNode
+from cress.lifecycle.tables.timers import DRAIN, REST
 from cress.model.devices import devices_of
 from cress.model.errors import NotAccepted
 from cress.model.events import NodeAdded, NodeChanged, NodeLost
@@ -139,6 +140,6 @@ def _away(context: Context, name: str) -> None:
     if node.connected:
         node.away_since = context.now
     node.connected = False
-    outside.forget_load(context, node)
+    node_observations.forget_load(context, node)
     cordons.tell(context, name)
     databases.node_changed(context, name)

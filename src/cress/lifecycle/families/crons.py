@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import msgspec
 
-from cress.lifecycle import jobs, members
 from cress.lifecycle.context import Context
-from cress.lifecycle.family import Clockwork, Family
-from cress.lifecycle.live import LiveJob
-from cress.lifecycle.moments import check as check_moments
-from cress.lifecycle.moments import last_before, next_after
-from cress.lifecycle.timers import MOMENT
-from cress.lifecycle.zones import zone_of
+from cress.lifecycle.families.moments import check as check_moments
+from cress.lifecycle.families.moments import last_before, next_after
+from cress.lifecycle.families.zones import zone_of
+from cress.lifecycle.jobs import jobs, members
+from cress.lifecycle.tables.family_rows import Clockwork, Family
+from cress.lifecycle.tables.rows import LiveJob
+from cress.lifecycle.tables.timers import MOMENT
 from cress.model.errors import InputError
 from cress.model.family import Cron, Missed, Overlap
 from cress.model.groups.timetable import local_time

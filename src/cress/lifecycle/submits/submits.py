@@ -14,13 +14,14 @@ from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.placing.constraints import constraints_of, lasting_wants
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.submitted_constraints import key_for
-from cress.lifecycle import dependencies, families
 from cress.lifecycle.context import Context
-from cress.lifecycle.family import Family
+from cress.lifecycle.families import families
 from cress.lifecycle.inputs import Submit
-from cress.lifecycle.jobs import cancel
-from cress.lifecycle.live import LiveJob
+from cress.lifecycle.jobs.jobs import cancel
+from cress.lifecycle.submits import dependencies
 from cress.lifecycle.tables.answers import Answer
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveJob
 from cress.model.devices import WHOLE
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import JobSubmitted

@@ -9,13 +9,13 @@ the node says that it is its own lack of room, on a disk for one, no job is blam
 
 from __future__ import annotations
 
-from cress.lifecycle import cordons
 from cress.lifecycle.context import Context
-from cress.lifecycle.family import Kept
-from cress.lifecycle.jobs import fail
-from cress.lifecycle.live import LiveAttempt, LiveJob
-from cress.lifecycle.outcomes import backoff
-from cress.lifecycle.timers import REST
+from cress.lifecycle.jobs.jobs import fail
+from cress.lifecycle.jobs.outcomes import backoff
+from cress.lifecycle.nodes import cordons
+from cress.lifecycle.tables.family_rows import Kept
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
+from cress.lifecycle.tables.timers import REST
 
 
 def elsewhere(context: Context, attempt: LiveAttempt) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cress.lifecycle.live import LiveAttempt, LiveJob
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.events import Outcome
 from cress.model.options import Options
 from cress.model.reports import Cause, Ended

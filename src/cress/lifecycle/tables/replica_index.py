@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from enum import Enum
 
-from cress.lifecycle.family import Family
+from cress.lifecycle.tables.family_rows import Family
 
 
 class Stand(Enum):

@@ -11,12 +11,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from cress.lifecycle import jobs, kept, members
 from cress.lifecycle.context import Context
-from cress.lifecycle.family import Family, Kept, Version
-from cress.lifecycle.live import LiveJob
-from cress.lifecycle.stand import Stand, Standing
-from cress.lifecycle.standing import look, standing
+from cress.lifecycle.families import replicas
+from cress.lifecycle.jobs import jobs, members
+from cress.lifecycle.jobs.replica_status import look, standing
+from cress.lifecycle.tables.family_rows import Family, Kept, Version
+from cress.lifecycle.tables.replica_index import Stand, Standing
+from cress.lifecycle.tables.rows import LiveJob
 from cress.model.family import Service
 from cress.model.job import Job
 
@@ -29,7 +30,7 @@ _OLD = (Stand.IDLE, Stand.OLD, Stand.OLD_READY)
 
 def begin(family: Family) -> None:
     """It is to be otherwise from now on."""
-    state = kept.state_of(family)
+    state = replicas.state_of(family)
     family.reason, state.failed, state.updating, state.gained = "", 0, True, ()
 
 
@@ -47,12 +48,12 @@ def _of_tasks(job: Job) -> Job:
 
 def relabel(context: Context, family: Family, before: int) -> None:
     """Its run has a new id and is alike the one ``before``: no new version, its members are of this one."""
-    state, now = kept.state_of(family), family.template
+    state, now = replicas.state_of(family), family.template
     family.version -= 1
     for member in members.of(context, family):
         if member.template == before:
             member.template = now
-            member.kept = kept.plan_of(family)
+            member.kept = replicas.plan_of(family)
     for places in (state.proven, state.ran):
         for index, template in places.items():
             places[index] = now if template == before else template
@@ -62,12 +63,12 @@ def relabel(context: Context, family: Family, before: int) -> None:
 
 def unfit(context: Context, family: Family, member: LiveJob, why: str) -> None:
     """A member of a version was never ready, which is proof against it if there was a better one."""
-    state = kept.state_of(family)
+    state = replicas.state_of(family)
     if member.template != family.template or member.ending:
         return
     if state.good is None or state.good.template == family.template:
         return
-    good, plan = state.good, kept.plan_of(family)
+    good, plan = state.good, replicas.plan_of(family)
     assert isinstance(good.job.plan, type(plan))
     family.reason = f"version {family.version} was taken back, since task {member.index} of it {why}"
     state.failed, state.updating, state.gained = family.template, True, ()
@@ -83,7 +84,7 @@ def advance(context: Context, family: Family, changed: Iterable[int]) -> None:
 
     ``changed`` are the indices of which something is new since the last time.
     """
-    state, wanted = kept.state_of(family), family.job.tasks
+    state, wanted = replicas.state_of(family), family.job.tasks
     look(context, family, changed)
     if not state.updating:
         return
@@ -165,7 +166,7 @@ def _take_highest(context: Context, family: Family, state: Kept) -> None:
 
 
 def _is_done(family: Family, member: LiveJob | None) -> bool:
-    return member is not None and member.template == family.template and kept.is_ready(member)
+    return member is not None and member.template == family.template and replicas.is_ready(member)
 
 
 def _stumbling(context: Context, family: Family, state: Kept) -> list[int]:
@@ -176,7 +177,7 @@ def _stumbling(context: Context, family: Family, state: Kept) -> list[int]:
 
 def why(context: Context, family: Family) -> str:
     """What an update waits for; empty: there is none."""
-    state = kept.state_of(family)
+    state = replicas.state_of(family)
     lives = members.of(context, family)
     left = sum(1 for each in lives if each.template != family.template and each.index < family.job.tasks)
     if not left:

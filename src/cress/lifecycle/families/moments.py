@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from cronsim import CronSim, CronSimError
 
-from cress.lifecycle.zones import zone_of
+from cress.lifecycle.families.zones import zone_of
 from cress.model.errors import InputError
 from cress.model.units import one_of
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from cress.lifecycle import rolling, submits
 from cress.lifecycle.context import Context
-from cress.lifecycle.families import kind_of
-from cress.lifecycle.family import Family
+from cress.lifecycle.families import rolling_updates
+from cress.lifecycle.families.families import kind_of
 from cress.lifecycle.inputs import Scale, Update
+from cress.lifecycle.submits import submits
+from cress.lifecycle.tables.family_rows import Family
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Cron, Dag, Database, Service
 from cress.model.group import DEFAULT_GROUP
@@ -53,8 +54,8 @@ def update(context: Context, word: Update) -> tuple[int, ...]:
     family.job = msgspec.structs.replace(spec, after=before.after, hold=before.hold)
     family.template, family.version = number, family.version + 1
     kind_of(family).updated(context, family, before)
-    if word.same_as == old and isinstance(spec.plan, (Service, Database)) and rolling.is_alike(before, spec):
-        rolling.relabel(context, family, old)
+    if word.same_as == old and isinstance(spec.plan, (Service, Database)) and rolling_updates.is_alike(before, spec):
+        rolling_updates.relabel(context, family, old)
     context.unsettled.touched[word.job] = None
     return (number,)
 

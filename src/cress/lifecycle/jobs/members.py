@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.family import Family
-from cress.lifecycle.live import LiveJob
-from cress.lifecycle.standing import mark
+from cress.lifecycle.jobs.replica_status import mark
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
 from cress.model.events import JobSubmitted
 from cress.model.job import Condition, Job

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from cress.lifecycle import kept, ports, readiness, reasons, starts
+from cress.lifecycle.attempts import start_failures
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt
-from cress.lifecycle.jobs import maybe_over
-from cress.lifecycle.live import LiveAttempt, LiveJob
-from cress.lifecycle.outcomes import Judgement, judge, place_of
+from cress.lifecycle.families import readiness, replica_ends
+from cress.lifecycle.jobs import reasons
+from cress.lifecycle.jobs.jobs import maybe_over
+from cress.lifecycle.jobs.outcomes import Judgement, judge, place_of
+from cress.lifecycle.nodes import ports
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.devices import written
 from cress.model.events import Outcome, TaskEnded
 from cress.model.records import AttemptRecord
@@ -37,7 +40,7 @@ def reported(context: Context, node: str, report: Report) -> None:
 def _runs(context: Context, attempt: LiveAttempt, at: int) -> None:
     job = context.jobs[attempt.job]
     if not attempt.started:
-        starts.succeeded(context, attempt, job)
+        start_failures.succeeded(context, attempt, job)
     first = not attempt.started
     attempt.started = at
     if not job.started:
@@ -57,15 +60,20 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
     job = context.jobs[attempt.job]
     stopping = context.core.attempts[attempt.id].stopping
     if job.kept is not None:
-        judgement = kept.judge(context, job, attempt, report, stopping=stopping)
+        judgement = replica_ends.judge(context, job, attempt, report, stopping=stopping)
     else:
         judgement = judge(
-            job, attempt, report, context.core.options, stopping=stopping, elsewhere=starts.elsewhere(context, attempt)
+            job,
+            attempt,
+            report,
+            context.core.options,
+            stopping=stopping,
+            elsewhere=start_failures.elsewhere(context, attempt),
         )
     context.remove(attempt)
     _count(job, attempt, judgement, report)
     if job.kept is not None:
-        kept.ended(context, attempt, job, judgement, report, stopping=stopping)
+        replica_ends.ended(context, attempt, job, judgement, report, stopping=stopping)
     context.out.attempts.append(
         AttemptRecord(
             attempt=attempt.id,
@@ -78,7 +86,7 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
             started=attempt.started,
             ended=report.at,
             code=report.code,
-            error=report.error or kept.unhealthy(attempt),
+            error=report.error or replica_ends.unhealthy(attempt),
             cpu=report.usage.cpu,
             memory=report.usage.memory,
             ports=attempt.ports,
@@ -89,9 +97,9 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
         ports.taken(context, attempt, report.port)
     context.observe(TaskEnded(attempt.id, judgement.outcome, judgement.again, judgement.after))
     if report.cause is Cause.NOT_STARTED and judgement.outcome is Outcome.FAILED:
-        starts.failed(context, attempt, job, report.error, again=judgement.again)
+        start_failures.failed(context, attempt, job, report.error, again=judgement.again)
     if report.cause is Cause.NODE:
-        starts.no_room(context, attempt, report.error)
+        start_failures.no_room(context, attempt, report.error)
     if judgement.outcome is Outcome.LOST and not judgement.again and job.kept is None:
         job.reason = f"a task of it was lost with its node {attempt.node}; such tasks of it do not run again"
     maybe_over(context, job)

@@ -6,8 +6,8 @@ from cress.core.diagnostics.explain import sentence
 from cress.core.placing.vetoes import Verdict
 from cress.core.tables.measured_load import say_busy
 from cress.lifecycle.context import Context
-from cress.lifecycle.family import Family, Kept
-from cress.lifecycle.live import LiveJob
+from cress.lifecycle.tables.family_rows import Family, Kept
+from cress.lifecycle.tables.rows import LiveJob
 from cress.model.reports import Ended
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
 from cress.model.units import DURATION_LIMIT, format_duration

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from cress.lifecycle import cordons
 from cress.lifecycle.context import Context
 from cress.lifecycle.inputs import DataFound, LoadReported, LocateData, SetLicences
-from cress.lifecycle.live import LiveNode
+from cress.lifecycle.nodes import cordons
+from cress.lifecycle.tables.rows import LiveNode
 from cress.model.events import DataLocated, LicencesSet, LoadSeen, NodeChanged
 
 

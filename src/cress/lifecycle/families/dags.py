@@ -7,8 +7,8 @@ all that only it leads to: a dag is no less a success for that.
 from __future__ import annotations
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.family import Family, Progress
-from cress.lifecycle.live import LiveJob
+from cress.lifecycle.tables.family_rows import Family, Progress
+from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Dag
 from cress.model.job import Condition, Job

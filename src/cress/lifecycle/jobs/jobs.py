@@ -6,8 +6,8 @@ from itertools import islice
 
 from cress.lifecycle.context import Context
 from cress.lifecycle.inputs import Hold
-from cress.lifecycle.live import LiveJob
-from cress.lifecycle.standing import mark
+from cress.lifecycle.jobs.replica_status import mark
+from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import JobCancelled, JobHeld
 from cress.model.group import DEFAULT_GROUP

@@ -6,13 +6,14 @@ the node where the task ran last, with its directory, as long as that is a node 
 
 from __future__ import annotations
 
-from cress.lifecycle import jobs, kept, members, readiness, rolling, standing
 from cress.lifecycle.context import Context
-from cress.lifecycle.family import Family, Kept, Version
-from cress.lifecycle.live import LiveJob
-from cress.lifecycle.members import timer_name
-from cress.lifecycle.reasons import again_in, lasting, reason
-from cress.lifecycle.timers import AGAIN, MOVE
+from cress.lifecycle.families import readiness, replicas, rolling_updates
+from cress.lifecycle.jobs import jobs, members, replica_status
+from cress.lifecycle.jobs.members import timer_name
+from cress.lifecycle.jobs.reasons import again_in, lasting, reason
+from cress.lifecycle.tables.family_rows import Family, Kept, Version
+from cress.lifecycle.tables.rows import LiveJob
+from cress.lifecycle.tables.timers import AGAIN, MOVE
 from cress.model.family import Database
 from cress.model.job import Job
 from cress.model.records import JobRecord
@@ -24,12 +25,12 @@ _MOVES = "its node is gone, it goes elsewhere"
 
 def check(context: Context, job: Job) -> None:
     """Raise ``InputError`` if the plan makes no sense."""
-    kept.check(job)
+    replicas.check(job)
 
 
 def begin(context: Context, family: Family) -> None:
     """It was accepted, and nothing that it comes after is open."""
-    kept.state_of(family)
+    replicas.state_of(family)
 
 
 def member_over(context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
@@ -38,13 +39,13 @@ def member_over(context: Context, family: Family, member: LiveJob, record: JobRe
 
 def tend(context: Context, family: Family) -> None:
     """The next life of each index, in order at first; fewer from the highest; on with an update."""
-    state, wanted = kept.state_of(family), family.job.tasks
+    state, wanted = replicas.state_of(family), family.job.tasks
     highest = max(family.members, default=-1)
     if highest >= wanted:
         jobs.cancel(context, family.members[highest], _TOO_MANY)
     for member in members.of(context, family):
         _free(context, family, state, member)
-    rolling.advance(context, family, standing.take(context, family))
+    rolling_updates.advance(context, family, replica_status.take(context, family))
     for index in range(wanted):
         if index not in family.members and _may_begin(context, family, state, index):
             _make(context, family, state, index)
@@ -58,7 +59,7 @@ def due(context: Context, family: Family, kind: str, index: int) -> None:
 
 def updated(context: Context, family: Family, before: Job) -> None:
     """It is to be otherwise from now on."""
-    rolling.begin(family)
+    rolling_updates.begin(family)
 
 
 def wall_stepped(context: Context, family: Family) -> None:
@@ -67,12 +68,12 @@ def wall_stepped(context: Context, family: Family) -> None:
 
 def why(context: Context, family: Family, now: int) -> str:
     """Why the first task waits, for a node or for another task; what an update waits for; who is not at home any more."""
-    state = kept.state_of(family)
+    state = replicas.state_of(family)
     for index in range(family.job.tasks):
         waits = _waits(context, family, state, index, now)
         if waits:
             return waits
-    return rolling.why(context, family) or next((state.moved[index] for index in sorted(state.moved)), "")
+    return rolling_updates.why(context, family) or next((state.moved[index] for index in sorted(state.moved)), "")
 
 
 def _waits(context: Context, family: Family, state: Kept, index: int, now: int) -> str:
@@ -94,7 +95,7 @@ def _waits(context: Context, family: Family, state: Kept, index: int, now: int) 
 def node_changed(context: Context, name: str) -> None:
     """A node joined, or is away, or is none any more: databases that are bound to it are looked after."""
     for number, family in context.families.items():
-        if isinstance(family.job.plan, Database) and name in kept.state_of(family).nodes.values():
+        if isinstance(family.job.plan, Database) and name in replicas.state_of(family).nodes.values():
             context.unsettled.touched[number] = None
 
 
@@ -104,7 +105,7 @@ def _may_begin(context: Context, family: Family, state: Kept, index: int) -> boo
         return False
     if index in state.ran or not index:
         return True
-    return kept.is_ready(context.jobs.get(family.members.get(index - 1, 0)))
+    return replicas.is_ready(context.jobs.get(family.members.get(index - 1, 0)))
 
 
 def _make(context: Context, family: Family, state: Kept, index: int) -> None:
@@ -117,7 +118,7 @@ def _make(context: Context, family: Family, state: Kept, index: int) -> None:
         del state.nodes[index]
         state.moved[index] = f"task {index} is not bound to node {home} any more, which {gone}; its directory is there"
         home = None
-    kept.make(context, family, index, version, bound(version.job.requirement, home) if home is not None else "")
+    replicas.make(context, family, index, version, bound(version.job.requirement, home) if home is not None else "")
     if index in family.members:
         _free(context, family, state, context.jobs[family.members[index]])
 

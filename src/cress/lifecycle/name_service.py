@@ -9,7 +9,7 @@ import msgspec
 
 from cress.core.tables.dependencies import Key
 from cress.lifecycle.context import Context
-from cress.lifecycle.live import LiveAttempt, LiveJob
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.group import DEFAULT_GROUP
 from cress.model.node import DISK_KIND, Allocated, Node
 

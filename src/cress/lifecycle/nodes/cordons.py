@@ -5,9 +5,9 @@ from __future__ import annotations
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.inputs import Cordon, Drain
-from cress.lifecycle.live import LiveNode
-from cress.lifecycle.standing import mark
-from cress.lifecycle.timers import DRAIN, REST
+from cress.lifecycle.jobs.replica_status import mark
+from cress.lifecycle.tables.rows import LiveNode
+from cress.lifecycle.tables.timers import DRAIN, REST
 from cress.model.errors import InputError
 from cress.model.events import NodeCordoned
 from cress.model.units import one_of

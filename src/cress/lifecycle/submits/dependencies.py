@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cress.lifecycle import families
-from cress.lifecycle.conditions import holds, never
 from cress.lifecycle.context import Context
-from cress.lifecycle.family import Family
-from cress.lifecycle.jobs import cancel
-from cress.lifecycle.live import LiveJob
+from cress.lifecycle.families import families
+from cress.lifecycle.jobs.conditions import holds, never
+from cress.lifecycle.jobs.jobs import cancel
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
 from cress.model.events import JobAfter
 from cress.model.job import Job

@@ -1,0 +1,1 @@
+"""Attempts: what executors report of them, and programs that cannot be started."""

@@ -1,0 +1,1 @@
+"""Families: services, databases, cron jobs and dags."""

@@ -1,0 +1,93 @@
+"""What services and databases have in common: members of one task each, which are started again for ever."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cress.lifecycle.context import Context
+from cress.lifecycle.jobs import members, reasons
+from cress.lifecycle.jobs.outcomes import backoff
+from cress.lifecycle.tables.family_rows import Family, Kept, Version
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
+from cress.model.errors import InputError
+from cress.model.family import Database, Service
+from cress.model.job import Job
+from cress.model.times import MINUTE
+
+UNHEALTHY = "unhealthy"
+
+# A task that was ready for so many times its current wait, and at least so long (µs), has got over its failures.
+CALM, CALM_LEAST = 10, MINUTE
+
+
+def state_of(family: Family) -> Kept:
+    """What a service or database knows; it begins with nothing."""
+    if not isinstance(family.state, Kept):
+        family.state = Kept()
+    return family.state
+
+
+def plan_of(family: Family) -> Service | Database:
+    """The plan of a service or database."""
+    assert isinstance(family.job.plan, Service | Database)
+    return family.job.plan
+
+
+def check(job: Job) -> None:
+    """Raise ``InputError`` if a service or database makes no sense."""
+    if job.gang:
+        raise InputError(f"the tasks of a {job.type.value} are not a gang", hint="leave it out", field="gang")
+    plan = job.plan
+    assert isinstance(plan, Service | Database)
+    for name in ("ready_after", "update_timeout", "move_after"):
+        if getattr(plan, name, 0) < 0:
+            raise InputError(f"{getattr(plan, name)} µs", hint="0 or more", field=name)
+
+
+def make(context: Context, family: Family, index: int, version: Version | None = None, requirement: str = "") -> None:
+    """A new member for an index, of the newest version or of another one; ``requirement``: in place of its own."""
+    version = version or Version(family.template, family.job)
+    state = state_of(family)
+    if state.ran.get(index, version.template) != version.template:
+        state.failures.pop(index, None)
+    state.ran[index] = version.template
+    job = msgspec.structs.replace(
+        version.job,
+        tasks=1,
+        group=family.job.group,
+        requirement=requirement or version.job.requirement,
+        # A life of a database ends with its attempt, however that ends.
+        job_failure=isinstance(family.job.plan, Service),
+    )
+    live = members.make(context, family, job, index, version.template)
+    if live is not None:
+        assert isinstance(version.job.plan, Service | Database)
+        live.kept = version.job.plan
+
+
+def attempt_of(member: LiveJob) -> LiveAttempt | None:
+    """The attempt of a member of one task."""
+    return next(iter(member.attempts.values()), None)
+
+
+def is_ready(member: LiveJob | None) -> bool:
+    """Whether the task of a member is ready, and nobody wants it to stop."""
+    attempt = attempt_of(member) if member is not None and not member.ending else None
+    return attempt is not None and attempt.ready_at is not None and not attempt.halted
+
+
+def why(context: Context, family: Family, now: int) -> str:
+    """Why the first task that waits does."""
+    for index, member in members.alive(context, family).items():
+        waits = reasons.reason(context, member.job.id, now) if index < family.job.tasks else ""
+        if waits:
+            return f"task {index}: {waits}"
+    return ""
+
+
+def is_calm(context: Context, job: LiveJob, attempt: LiveAttempt, failures: int) -> bool:
+    """Whether it was ready for so long that its failures before do not count any more."""
+    if attempt.ready_at is None:
+        return False
+    wait = backoff(job.job.backoff, failures - 1, context.core.options.backoff_most)
+    return context.now - attempt.ready_at >= max(CALM_LEAST, CALM * wait)

@@ -1,0 +1,1 @@
+"""Jobs: their ends, their members' making, and the reasons for which they wait."""

@@ -1,0 +1,1 @@
+"""Submits, updates, and jobs that depend on others."""
