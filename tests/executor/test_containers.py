@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.executor import inside
+from cress.executor.exec import confinement
 from cress.executor.processes import find_attempts, is_alive
 from cress.executor.runtimes.cgroups import Cgroups, device_of
 from cress.executor.runtimes.engines import ENGINES
@@ -263,7 +263,7 @@ def test_containers_that_no_journal_knows_are_removed(client: Client, parent: Su
 def test_the_way_into_a_running_container(client: Client) -> None:
     client.launch(boxed("echo inside > /tmp/mark; exec sleep 1000"), 1)
     pid = client.wait_started(1).pid
-    place = inside.prepare(pid, 1)
+    place = confinement.prepare(pid, 1)
     assert place.pid == pid
     assert any("/cress/" in each for each in place.cgroups)
     until(lambda: Path(f"/proc/{pid}/root/tmp/mark").exists(), "the mark")

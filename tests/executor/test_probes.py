@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.executor.doors import Doors
+from cress.executor.exec.helper_process import HelperProcess
 from cress.executor.probes import MOST_SAID, Target, ask, port_of
 from cress.model.run import Check
 from cress.model.times import SECOND
@@ -24,11 +24,11 @@ def answer(check: Check, port: int = 0, target: Target | None = None) -> str:
     """What a check comes to."""
 
     async def asked() -> str:
-        doors = Doors()
+        helper = HelperProcess()
         try:
-            return await ask(check, port, target or Target(1, os.getpid()), doors)
+            return await ask(check, port, target or Target(1, os.getpid()), helper)
         finally:
-            doors.close()
+            helper.close()
 
     return asyncio.run(asked())
 
@@ -145,7 +145,7 @@ def test_a_command_that_does_not_end_is_killed(task: Target) -> None:
     name = "1000.25"
     said = answer(Check(command=("sh", "-c", f"sleep {name} & sleep {name}"), timeout=2 * SECOND), 0, task)
     assert said == "sh did not end within 2s"
-    # ``Doors.close`` was the end of the doorman: it leaves nothing behind.
+    # ``HelperProcess.close`` was the end of the helper: it leaves nothing behind.
     left = subprocess.run(["pgrep", "-f", f"^sleep {name}"], check=False, capture_output=True).stdout
     deadline = 600
     while left and deadline:

@@ -145,23 +145,23 @@ def test_no_tty_is_no_terminal(shared: Cluster, place: int, terminals: list[Term
     terminal.expect("not a tty")
     assert terminal.ended() == 1
     terminals.append(terminal := Terminal(shared, "exec", place, "-T", "--", "sleep", "1000"))
-    wait_until(lambda: _children_of_doorman(shared), "the command")
+    wait_until(lambda: _children_of_helper(shared), "the command")
     terminal.type("\x03")
     terminal.expect("interrupted, and the command in the task was ended")
     assert terminal.ended() == 130
-    wait_until(lambda: not _children_of_doorman(shared), "the end of the command")
+    wait_until(lambda: not _children_of_helper(shared), "the end of the command")
 
 
-def _children_of_doorman(cluster: Cluster, name: str = "n1") -> list[int]:
+def _children_of_helper(cluster: Cluster, name: str = "n1") -> list[int]:
     """The commands that run in tasks of a node."""
     found = []
-    for doorman in subprocess.run(
-        ["pgrep", "-f", "cress.executor.doorman"], check=False, capture_output=True, text=True
+    for helper in subprocess.run(
+        ["pgrep", "-f", "cress.executor.exec.helper"], check=False, capture_output=True, text=True
     ).stdout.split():
         with contextlib.suppress(OSError):
-            parent = Path(f"/proc/{doorman}/stat").read_text().rpartition(")")[2].split()[1]
+            parent = Path(f"/proc/{helper}/stat").read_text().rpartition(")")[2].split()[1]
             if int(parent) == cluster.executors[name].pid:
-                found += [*map(int, Path(f"/proc/{doorman}/task/{doorman}/children").read_text().split())]
+                found += [*map(int, Path(f"/proc/{helper}/task/{helper}/children").read_text().split())]
     return found
 
 
@@ -223,7 +223,7 @@ def test_many_at_once(shared: Cluster, place: int) -> None:
         assert too_many[-1].why == "100 commands run in tasks of this node already"
         for each in too_many:
             each.close()
-    wait_until(lambda: not _children_of_doorman(shared), "the end of all commands")
+    wait_until(lambda: not _children_of_helper(shared), "the end of all commands")
 
 
 def memory(pid: int) -> int:
@@ -255,7 +255,7 @@ def test_a_slow_reader_makes_the_command_wait(shared: Cluster, place: int, tmp_p
             read = 0
             while read < 5_000_000:
                 read += len(next(parts)[1])
-        wait_until(lambda: not _children_of_doorman(shared), "the end of the command")
+        wait_until(lambda: not _children_of_helper(shared), "the end of the command")
 
 
 def test_the_end_of_the_task_is_the_end_of_its_commands(shared: Cluster) -> None:
@@ -268,7 +268,7 @@ def test_the_end_of_the_task_is_the_end_of_its_commands(shared: Cluster) -> None
             with pytest.raises(Exception, match="the command was ended"):
                 list(parts)
         assert client.job(id, wait=PATIENCE).state == "cancelled"
-    wait_until(lambda: not _children_of_doorman(shared), "the end of the command")
+    wait_until(lambda: not _children_of_helper(shared), "the end of the command")
 
 
 @pytest.mark.parametrize("who", ["agent", "center", "supervisor"])

@@ -23,8 +23,8 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from cress.executor import logs, ports, tidy
 from cress.executor.checks import Checks
-from cress.executor.doors import Doors
-from cress.executor.execs import Execs
+from cress.executor.exec.commands import Execs
+from cress.executor.exec.helper_process import HelperProcess
 from cress.executor.folder import FolderInUseError, Lock, make
 from cress.executor.frames import FrameError
 from cress.executor.link import Link, SupervisorError, Supervisors
@@ -79,8 +79,8 @@ class Program:
         self.supervisors = Supervisors(
             self.directory, settings.name, settings.runtime, settings.writable, settings.log_size, settings.egress
         )
-        self.doors = Doors(str(self.directory / "attempts"))
-        self.checks = Checks(self.directory / "checks", self.doors)
+        self.helper = HelperProcess(str(self.directory / "attempts"))
+        self.checks = Checks(self.directory / "checks", self.helper)
         self.sampler = Sampler(settings.resource, settings.load_every, settings.load_half_life)
         self.facts = NodeFacts(settings, self._say)
         self._said = ""
@@ -107,7 +107,7 @@ class Program:
             await self._close()
             await _cancel(*always, *self._jobs)
             self.checks.close()
-            self.doors.close()
+            self.helper.close()
 
     # --- events and effects ----------------------------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ class Program:
     # --- services of the agent itself --------------------------------------------------------------------------------
 
     def _begin_services(self) -> None:
-        self._execs = Execs(self.doors, lambda attempt: self.agent.first.get(attempt, 0), self._tell)
+        self._execs = Execs(self.helper, lambda attempt: self.agent.first.get(attempt, 0), self._tell)
         self._start(self._session, self._tell_load())
         self._start(self._session, self._tell_checks())
         self._start(self._session, self._watch_facts())

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from cress.executor.doors import Doors
+from cress.executor.exec.helper_process import HelperProcess
 from cress.executor.probes import Target, ask, port_of
 from cress.model.reports import Checked, Started
 from cress.model.run import Check
@@ -47,9 +47,9 @@ _decode = msgspec.msgpack.Decoder(Checking).decode
 class Checks:
     """The checked attempts of an executor, whichever connection to the center there is."""
 
-    def __init__(self, folder: Path, doors: Doors) -> None:
+    def __init__(self, folder: Path, helper: HelperProcess) -> None:
         self._folder = folder
-        self._doors = doors
+        self._helper = helper
         self._ordered: dict[int, Checking] = {}
         self._watched: dict[int, _Watched] = {}
         self._asking = asyncio.Semaphore(MOST_ASKED)
@@ -123,7 +123,7 @@ class Checks:
     async def ask(self, check: Check, port: int, target: Target) -> str:
         """Ask once, when it is its turn."""
         async with self._asking:
-            return await ask(check, port, target, self._doors)
+            return await ask(check, port, target, self._helper)
 
     def _reports(self, attempts: Iterable[int]) -> tuple[Checked, ...]:
         found = (self._watched[attempt].report() for attempt in attempts if attempt in self._watched)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from urllib.parse import quote
 
-from cress.executor.doors import DoorError, Doors
+from cress.executor.exec.helper_process import ExecError, HelperProcess
 from cress.model.run import Check
 from cress.model.times import SECOND
 from cress.model.units import format_duration
@@ -34,12 +34,12 @@ class Target:
             self.addresses.append(address)
 
 
-async def ask(check: Check, port: int, target: Target, doors: Doors) -> str:
+async def ask(check: Check, port: int, target: Target, helper: HelperProcess) -> str:
     """Why the check fails now; empty: it does not."""
     try:
         async with asyncio.timeout(check.timeout / SECOND):
             if check.command:
-                return await _run(check, target, doors)
+                return await _run(check, target, helper)
             why = ""
             # A program may listen at one of them only.
             for place, address in enumerate(target.addresses):
@@ -93,7 +93,7 @@ async def _get(wire: socket.socket, path: str, port: int) -> str:
     return "" if status < 400 else f"{path} on port {port} answers {' '.join(words[1:])[:MOST_SAID].strip()}"
 
 
-async def _run(check: Check, target: Target, doors: Doors) -> str:
+async def _run(check: Check, target: Target, helper: HelperProcess) -> str:
     """Run the command in the task."""
     reading, writing = os.pipe()
     said = bytearray()
@@ -102,19 +102,19 @@ async def _run(check: Check, target: Target, doors: Doors) -> str:
     os.set_blocking(reading, False)
     try:
         try:
-            visit = await doors.enter(target.first, target.attempt, check.command, streams=(null, writing, writing))
+            session = await helper.enter(target.first, target.attempt, check.command, streams=(null, writing, writing))
         finally:
             os.close(null)
             os.close(writing)
         loop.add_reader(reading, _collect, reading, said)
         try:
-            await asyncio.wait({visit.over})
+            await asyncio.wait({session.over})
             _collect(reading, said)
-            code = visit.over.result()
+            code = session.over.result()
         finally:
             loop.remove_reader(reading)
-            doors.kill(visit)
-    except DoorError as error:
+            helper.kill(session)
+    except ExecError as error:
         return str(error)
     finally:
         os.close(reading)

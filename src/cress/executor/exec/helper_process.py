@@ -1,4 +1,4 @@
-"""The agent's end of the way into running tasks: starts the doorman, hands it orders, hears how they end."""
+"""The agent's end of the exec helper: starts it, sends it commands, hears how they end."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from cress.executor.doorway import (
+from cress.executor.exec.packets import (
+    MARK,
     MOST_PACKET,
-    VISIT,
     Enter,
     Kill,
     Left,
-    ToDoorman,
+    ToHelper,
     Trouble,
     decode_left,
     decode_trouble,
@@ -29,13 +29,13 @@ from cress.executor.doorway import (
 
 # Seconds until a full socket is tried again.
 AGAIN = 0.01
-# Seconds that the doorman may take to kill what it has let in, until the agent goes on without it.
+# Seconds that the helper may take to kill what it has let in, until the agent goes on without it.
 LAST = 1.0
 # Seconds that a command may take until it runs.
 PATIENCE = 20.0
 
 
-class DoorError(Exception):
+class ExecError(Exception):
     """A command does not run in the task; the sentence says why, ``code`` is what a shell would say."""
 
     def __init__(self, why: str, code: int) -> None:
@@ -43,8 +43,8 @@ class DoorError(Exception):
         self.code = code
 
 
-class Visit:
-    """A command that runs in a task. ``over`` becomes its exit code, or DoorError when nobody can know it any more."""
+class ExecSession:
+    """A command that runs in a task. ``over`` becomes its exit code, or ExecError when nobody can know it any more."""
 
     def __init__(self, number: int, over: asyncio.Future[int]) -> None:
         self.number = number
@@ -52,14 +52,14 @@ class Visit:
         self.terminal = -1  # the descriptor of our end
 
 
-class Doors:
-    """The doorman of an agent, started when it is needed. ``folder``: that of the attempts; empty: of none."""
+class HelperProcess:
+    """The exec helper of an agent, started when it is needed. ``folder``: that of the attempts; empty: of none."""
 
     def __init__(self, folder: str = "") -> None:
         self._folder = folder
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._visits: dict[int, Visit] = {}
+        self._sessions: dict[int, ExecSession] = {}
         self._next = 1
 
     async def enter(
@@ -71,50 +71,50 @@ class Doors:
         environment: Sequence[tuple[str, str]] = (),
         terminal: tuple[int, int] | None = None,
         streams: Sequence[int] = (),
-    ) -> Visit:
-        """Run a command in the attempt whose first process is ``first``; returns when it runs. Raises DoorError.
+    ) -> ExecSession:
+        """Run a command in the attempt whose first process is ``first``; returns when it runs. Raises ExecError.
 
         ``streams`` are descriptors of its standard input, output and error; with a ``terminal`` (rows, columns) there are
-        none, and the visit has the descriptor of the terminal's other end, which belongs to the caller.
+        none, and the session has the descriptor of the terminal's other end, which belongs to the caller.
         """
-        door = self._door()
+        link = self._link()
         number, self._next = self._next, self._next + 1
         order = Enter(number, first, attempt, tuple(command), tuple(environment), terminal)
         if len(encode(order)) > MOST_PACKET:
-            raise DoorError(f"the command is longer than {MOST_PACKET} bytes", 126)
+            raise ExecError(f"the command is longer than {MOST_PACKET} bytes", 126)
         loop = asyncio.get_running_loop()
         over: asyncio.Future[int] = loop.create_future()
         over.add_done_callback(lambda future: future.cancelled() or future.exception())
-        visit = self._visits[number] = Visit(number, over)
+        session = self._sessions[number] = ExecSession(number, over)
         ours, theirs = socket.socketpair()
         try:
             with ours:
                 ours.setblocking(False)
                 try:
-                    await self._send(door, order, [theirs.fileno(), *streams])
+                    await self._send(link, order, [theirs.fileno(), *streams])
                 finally:
                     theirs.close()
                 async with asyncio.timeout(PATIENCE):
-                    await self._begun(ours, visit)
+                    await self._begun(ours, session)
         except BaseException as error:
-            self.kill(visit)
-            if visit.terminal >= 0:
-                os.close(visit.terminal)
+            self.kill(session)
+            if session.terminal >= 0:
+                os.close(session.terminal)
             if isinstance(error, TimeoutError):
-                raise DoorError("the command did not start in time", 125) from None
+                raise ExecError("the command did not start in time", 125) from None
             if isinstance(error, OSError):
-                raise DoorError("the executor cannot enter tasks at the moment", 125) from None
+                raise ExecError("the executor cannot enter tasks at the moment", 125) from None
             raise
-        return visit
+        return session
 
-    def kill(self, visit: Visit) -> None:
-        """Kill the processes of a visit, if there are any left."""
-        if visit.number in self._visits and self._socket is not None:
-            job = asyncio.ensure_future(self._send(self._socket, Kill(visit.number)))
+    def kill(self, session: ExecSession) -> None:
+        """Kill the processes of a session, if there are any left."""
+        if session.number in self._sessions and self._socket is not None:
+            job = asyncio.ensure_future(self._send(self._socket, Kill(session.number)))
             job.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     def close(self) -> None:
-        """Let the doorman end, and everything that it has let in."""
+        """Let the helper end, and everything that it has let in."""
         if self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket)
             self._socket.close()
@@ -124,13 +124,13 @@ class Doors:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(LAST)
 
-    async def _begun(self, back: socket.socket, visit: Visit) -> None:
+    async def _begun(self, back: socket.socket, session: ExecSession) -> None:
         """Read what the child says until it has become the command."""
         while True:
             await readable(back.fileno())
             data, fds, _, _ = socket.recv_fds(back, MOST_PACKET, 1)
             if fds:
-                visit.terminal = fds[0]
+                session.terminal = fds[0]
                 os.set_inheritable(fds[0], False)
                 os.set_blocking(fds[0], False)
             if not data:
@@ -140,9 +140,9 @@ class Doors:
                 trouble = Trouble("the command could not be started in the task", 125)
                 with contextlib.suppress(msgspec.DecodeError):
                     trouble = decode_trouble(text)
-                raise DoorError(trouble.why, trouble.code)
+                raise ExecError(trouble.why, trouble.code)
 
-    def _door(self) -> socket.socket:
+    def _link(self) -> socket.socket:
         if self._socket is None:
             if self._process is not None:
                 self._process.poll()
@@ -151,7 +151,7 @@ class Doors:
                 # It inherits nothing that is secret: commands can read the environment of their parent.
                 variables = {name: value for name, value in os.environ.items() if not name.startswith("CRESS_")}
                 self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "cress.executor.doorman", str(theirs.fileno()), self._folder],
+                    [sys.executable, "-P", "-m", "cress.executor.exec.helper", str(theirs.fileno()), self._folder],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
@@ -177,15 +177,15 @@ class Doors:
             self._clear_up()
             return
         left: Left = decode_left(data)
-        visit = self._visits.pop(left.visit, None)
-        if visit is not None and not visit.over.done():
-            visit.over.set_result(left.code)
+        session = self._sessions.pop(left.session, None)
+        if session is not None and not session.over.done():
+            session.over.set_result(left.code)
 
     def _clear_up(self) -> None:
-        """Kill what a doorman let in who was killed himself: the kernel has killed his children, and not theirs."""
+        """Kill what a helper let in who was killed himself: the kernel has killed his children, and not theirs."""
         if self._process is None or self._process.poll() is None:
             return
-        mark = b"%s=%d." % (VISIT, self._process.pid)
+        mark = b"%s=%d." % (MARK, self._process.pid)
         for name in os.listdir("/proc"):  # noqa: PTH208
             if name.isdigit():
                 with contextlib.suppress(OSError):
@@ -193,16 +193,18 @@ class Doors:
                         os.kill(int(name), signal.SIGKILL)
 
     def _lost(self) -> None:
-        visits, self._visits = self._visits, {}
-        for visit in visits.values():
-            if not visit.over.done():
-                visit.over.set_exception(DoorError("the executor's doorman is gone, and with it the command", 125))
+        sessions, self._sessions = self._sessions, {}
+        for session in sessions.values():
+            if not session.over.done():
+                session.over.set_exception(
+                    ExecError("the executor's exec helper is gone, and the command with it", 125)
+                )
 
     @staticmethod
-    async def _send(door: socket.socket, order: ToDoorman, fds: Sequence[int] = ()) -> None:
+    async def _send(link: socket.socket, order: ToHelper, fds: Sequence[int] = ()) -> None:
         while True:
             try:
-                socket.send_fds(door, [encode(order)], fds)
+                socket.send_fds(link, [encode(order)], fds)
             except BlockingIOError:
                 await asyncio.sleep(AGAIN)
             else:

@@ -1,4 +1,4 @@
-"""How a process becomes one inside a running task: cgroups, namespaces, root, directory, limits and account of another.
+"""Confinement of a running task, taken over by a process: cgroups, namespaces, root, directory, limits and account.
 
 All of it is read from /proc, so it serves every runtime alike: a plain process has no namespaces of its own, and nothing
 is entered then. ``prepare`` reads and opens; the rest is called in its order in a new child, which has one thread.

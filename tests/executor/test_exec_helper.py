@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from cress.executor import inside
-from cress.executor.doors import DoorError, Doors
+from cress.executor.exec import confinement
+from cress.executor.exec.helper_process import ExecError, HelperProcess
 from cress.executor.runtimes.programs import candidates
 from tests.executor.harness import until
 
@@ -48,29 +48,29 @@ def task(*command: str, says: bool = False, **more: object) -> Iterator[subproce
             process.stdout.close()
 
 
-async def run(doors: Doors, first: int, *command: str, attempt: int = 5) -> tuple[int, str]:
+async def run(helper: HelperProcess, first: int, *command: str, attempt: int = 5) -> tuple[int, str]:
     """The exit code, and what it wrote."""
     reading, writing = os.pipe()
     null = os.open(os.devnull, os.O_RDONLY)
     try:
-        visit = await doors.enter(first, attempt, command, streams=(null, writing, writing))
-    except DoorError:
+        session = await helper.enter(first, attempt, command, streams=(null, writing, writing))
+    except ExecError:
         os.close(reading)
         raise
     finally:
         os.close(null)
         os.close(writing)
     with os.fdopen(reading, encoding="utf-8", errors="replace") as file:
-        return await visit.over, file.read().strip()
+        return await session.over, file.read().strip()
 
 
-def with_doors(story: Callable[[Doors], Awaitable[None]]) -> None:
+def with_helper(story: Callable[[HelperProcess], Awaitable[None]]) -> None:
     async def told() -> None:
-        doors = Doors()
+        helper = HelperProcess()
         try:
-            await story(doors)
+            await story(helper)
         finally:
-            doors.close()
+            helper.close()
 
     asyncio.run(told())
 
@@ -79,10 +79,10 @@ def inside_of(first: int, *command: str) -> str:
     """What a command writes that succeeds inside a task."""
     found: list[tuple[int, str]] = []
 
-    async def story(doors: Doors) -> None:
-        found.append(await run(doors, first, *command))
+    async def story(helper: HelperProcess) -> None:
+        found.append(await run(helper, first, *command))
 
-    with_doors(story)
+    with_helper(story)
     assert found[0][0] == 0, found
     return found[0][1]
 
@@ -99,35 +99,35 @@ CODES = [("exit 7", 7), ("kill -9 $$", 137), ("kill -INT $$", 130), ("true", 0)]
 
 
 def test_codes_are_those_of_shells() -> None:
-    async def story(doors: Doors) -> None:
+    async def story(helper: HelperProcess) -> None:
         for script, code in CODES:
-            assert (await run(doors, process.pid, "sh", "-c", script))[0] == code, script
+            assert (await run(helper, process.pid, "sh", "-c", script))[0] == code, script
         for command, code, why in (
             (["nosuch"], 127, "command not found in the task: nosuch"),
             (["/etc/passwd"], 126, "/etc/passwd cannot be started in the task: permission denied"),
         ):
-            with pytest.raises(DoorError, match=why) as refused:
-                await run(doors, process.pid, *command)
+            with pytest.raises(ExecError, match=why) as refused:
+                await run(helper, process.pid, *command)
             assert refused.value.code == code
 
     with task() as process:
-        with_doors(story)
+        with_helper(story)
 
 
 def test_only_the_task_itself_is_entered() -> None:
     """The number of a process that is gone may be another's by now."""
 
-    async def story(doors: Doors) -> None:
+    async def story(helper: HelperProcess) -> None:
         for first, attempt in ((os.getpid(), 5), (process.pid, 6)):
-            with pytest.raises(DoorError, match="cannot be found on its node"):
-                await run(doors, first, "true", attempt=attempt)
+            with pytest.raises(ExecError, match="cannot be found on its node"):
+                await run(helper, first, "true", attempt=attempt)
         process.kill()
         process.wait()
-        with pytest.raises(DoorError, match="the task"):
-            await run(doors, process.pid, "true")
+        with pytest.raises(ExecError, match="the task"):
+            await run(helper, process.pid, "true")
 
     with task() as process:
-        with_doors(story)
+        with_helper(story)
 
 
 def running(word: str) -> bool:
@@ -139,27 +139,27 @@ def running(word: str) -> bool:
 def test_what_a_command_leaves_behind_is_killed(ends: str) -> None:
     word = f"1000.{os.getpid()}"
 
-    async def story(doors: Doors) -> None:
-        await run(doors, process.pid, "sh", "-c", f"sleep {word} >&- 2>&- & setsid sleep {word} >&- 2>&- & {ends}")
+    async def story(helper: HelperProcess) -> None:
+        await run(helper, process.pid, "sh", "-c", f"sleep {word} >&- 2>&- & setsid sleep {word} >&- 2>&- & {ends}")
         deadline = asyncio.get_running_loop().time() + 60
         while running(word):
             assert asyncio.get_running_loop().time() < deadline
             await asyncio.sleep(0.02)
 
     with task() as process:
-        with_doors(story)
+        with_helper(story)
 
 
-@pytest.mark.parametrize("how", ["agent", "doorman"])
+@pytest.mark.parametrize("how", ["agent", "helper"])
 def test_nothing_is_left_when_somebody_is_killed(how: str) -> None:
     word = f"2000.{os.getpid()}"
     program = f"""
 import asyncio, os, sys
-from cress.executor.doors import Doors
+from cress.executor.exec.helper_process import HelperProcess
 async def main():
-    doors = Doors()
-    visit = await doors.enter(int(sys.argv[1]), 5, ["sh", "-c", "sleep {word} & setsid sleep {word} & sleep {word}"], terminal=(1, 1))
-    print(doors._process.pid, flush=True)
+    helper = HelperProcess()
+    session = await helper.enter(int(sys.argv[1]), 5, ["sh", "-c", "sleep {word} & setsid sleep {word} & sleep {word}"], terminal=(1, 1))
+    print(helper._process.pid, flush=True)
     await asyncio.sleep(1000)
 asyncio.run(main())
 """
@@ -168,57 +168,57 @@ asyncio.run(main())
         subprocess.Popen([sys.executable, "-c", program, str(process.pid)], stdout=subprocess.PIPE, text=True) as agent,
     ):
         assert agent.stdout is not None
-        doorman = int(agent.stdout.readline())
+        helper = int(agent.stdout.readline())
         until(lambda: running(word), "the command")
-        os.kill(agent.pid if how == "agent" else doorman, 9)
+        os.kill(agent.pid if how == "agent" else helper, 9)
         if how == "agent":
             until(lambda: not running(word), "the end of what it left")
-            until(lambda: not Path(f"/proc/{doorman}").exists(), "the end of the doorman")
+            until(lambda: not Path(f"/proc/{helper}").exists(), "the end of the helper")
         else:
             # The kernel kills its children; what these have started the agent finds.
             until(lambda: not running(word), "the end of what it left")
         agent.kill()
 
 
-def test_a_doorman_that_was_killed_is_replaced() -> None:
-    async def story(doors: Doors) -> None:
+def test_a_helper_that_was_killed_is_replaced() -> None:
+    async def story(helper: HelperProcess) -> None:
         reading, writing = os.pipe()
-        visit = await doors.enter(process.pid, 5, ["sleep", "1000"], streams=(reading, writing, writing))
+        session = await helper.enter(process.pid, 5, ["sleep", "1000"], streams=(reading, writing, writing))
         os.close(reading)
         os.close(writing)
-        assert doors._process is not None
-        doors._process.kill()
-        with pytest.raises(DoorError, match="doorman is gone"):
-            await visit.over
-        assert (await run(doors, process.pid, "echo", "again")) == (0, "again")
+        assert helper._process is not None
+        helper._process.kill()
+        with pytest.raises(ExecError, match="exec helper is gone"):
+            await session.over
+        assert (await run(helper, process.pid, "echo", "again")) == (0, "again")
 
     with task() as process:
-        with_doors(story)
+        with_helper(story)
 
 
 def test_many_at_once() -> None:
-    async def story(doors: Doors) -> None:
-        found = await asyncio.gather(*(run(doors, process.pid, "sh", "-c", f"echo {n}; exit {n}") for n in range(50)))
+    async def story(helper: HelperProcess) -> None:
+        found = await asyncio.gather(*(run(helper, process.pid, "sh", "-c", f"echo {n}; exit {n}") for n in range(50)))
         assert found == [(n, str(n)) for n in range(50)]
 
     with task() as process:
-        with_doors(story)
+        with_helper(story)
 
 
 def test_a_terminal_is_the_commands_own() -> None:
-    async def story(doors: Doors) -> None:
+    async def story(helper: HelperProcess) -> None:
         script = "tty > /dev/null && stty size; ps -o tty= -p $$ | grep -q pts && echo mine"
-        visit = await doors.enter(process.pid, 5, ["sh", "-c", script], terminal=(33, 44))
-        assert await visit.over == 0
+        session = await helper.enter(process.pid, 5, ["sh", "-c", script], terminal=(33, 44))
+        assert await session.over == 0
         said = b""
         with contextlib.suppress(OSError):  # nobody has the other end any more
             while True:
-                said += os.read(visit.terminal, 1000)
-        os.close(visit.terminal)
+                said += os.read(session.terminal, 1000)
+        os.close(session.terminal)
         assert said.split() == [b"33", b"44", b"mine"]
 
     with task() as process:
-        with_doors(story)
+        with_helper(story)
 
 
 @ROOT
@@ -236,21 +236,21 @@ def test_nobody_becomes_root_by_entering_a_task_that_runs_a_program_of_root(tmp_
     (tmp_path / "5").mkdir()
     os.chown(tmp_path / "5", 65534, 1234)
 
-    async def story(doors: Doors) -> None:
+    async def story(helper: HelperProcess) -> None:
         for first, code in ((process.pid, 0), (other.pid, 125)):
             if code:
-                with pytest.raises(DoorError, match="as another account than the task's"):
-                    await run(doors, first, "true")
+                with pytest.raises(ExecError, match="as another account than the task's"):
+                    await run(helper, first, "true")
             else:
-                assert await run(doors, first, "id", "-u") == (0, "65534")
-                assert await run(doors, first, "id", "-g") == (0, "1234")
+                assert await run(helper, first, "id", "-u") == (0, "65534")
+                assert await run(helper, first, "id", "-g") == (0, "1234")
 
     async def told() -> None:
-        doors = Doors(str(tmp_path))
+        helper = HelperProcess(str(tmp_path))
         try:
-            await story(doors)
+            await story(helper)
         finally:
-            doors.close()
+            helper.close()
 
     own = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", "echo here; sleep 1000")
     with task(*own, says=True) as process, task("setpriv", "--ruid=65534", "sleep", "1000") as other:
@@ -289,17 +289,17 @@ def test_namespaces_and_root_are_the_tasks(tmp_path: Path) -> None:
 def test_a_command_in_a_task_with_own_pids_can_be_killed_and_has_a_code() -> None:
     word = f"3000.{os.getpid()}"
 
-    async def story(doors: Doors) -> None:
-        assert (await run(doors, first, "sh", "-c", "exit 9"))[0] == 9
-        assert (await run(doors, first, "sh", "-c", "kill -TERM $$"))[0] == 143
-        visit = await doors.enter(first, 5, ["sh", "-c", f"tty; sleep {word} & sleep {word}"], terminal=(1, 1))
+    async def story(helper: HelperProcess) -> None:
+        assert (await run(helper, first, "sh", "-c", "exit 9"))[0] == 9
+        assert (await run(helper, first, "sh", "-c", "kill -TERM $$"))[0] == 143
+        session = await helper.enter(first, 5, ["sh", "-c", f"tty; sleep {word} & sleep {word}"], terminal=(1, 1))
         deadline = asyncio.get_running_loop().time() + 60
         while not running(word):
             assert asyncio.get_running_loop().time() < deadline
             await asyncio.sleep(0.02)
-        doors.kill(visit)
-        assert await visit.over == 137
-        os.close(visit.terminal)
+        helper.kill(session)
+        assert await session.over == 137
+        os.close(session.terminal)
         while running(word):
             assert asyncio.get_running_loop().time() < deadline
             await asyncio.sleep(0.02)
@@ -308,7 +308,7 @@ def test_a_command_in_a_task_with_own_pids_can_be_killed_and_has_a_code() -> Non
         "unshare", "-f", "-p", "-m", "--mount-proc", "sh", "-c", "echo here; exec sleep 1000", says=True
     ) as process:
         (first,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
-        with_doors(story)
+        with_helper(story)
         os.kill(first, 9)
 
 
@@ -338,6 +338,6 @@ def test_where_programs_are_looked_for_is_the_tasks_search_path() -> None:
 
 def test_all_limits_are_taken_over() -> None:
     with task() as process:
-        limits = dict(inside.prepare(process.pid, 5).limits)
+        limits = dict(confinement.prepare(process.pid, 5).limits)
         assert limits[resource.RLIMIT_NOFILE] == resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
         assert len(limits) == 15

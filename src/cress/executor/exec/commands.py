@@ -15,7 +15,7 @@ import termios
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from cress.executor.doors import DoorError, Doors, Visit, readable, set_once
+from cress.executor.exec.helper_process import ExecError, ExecSession, HelperProcess, readable, set_once
 from cress.protocol.messages import EXEC_INPUT, EXEC_OUTPUT, Exec, ExecData, ExecInput, ExecOver, ExecSize, FromAgent
 
 # Commands at a time, checks not counted.
@@ -31,8 +31,8 @@ Send = Callable[[FromAgent], Awaitable[None]]
 class Execs:
     """The commands of one connection to the center. ``first_of``: the first process of a running attempt, 0: none."""
 
-    def __init__(self, doors: Doors, first_of: Callable[[int], int], send: Send) -> None:
-        self._doors = doors
+    def __init__(self, helper: HelperProcess, first_of: Callable[[int], int], send: Send) -> None:
+        self._helper = helper
         self._first_of = first_of
         self._send = send
         self._commands: dict[int, _Command] = {}
@@ -40,7 +40,7 @@ class Execs:
     def obey(self, order: Exec | ExecInput | ExecSize | ExecOver) -> None:
         """Do what the center says; about a command that is over it may say anything."""
         if isinstance(order, Exec):
-            command = self._commands[order.id] = _Command(order, self._doors, self._send)
+            command = self._commands[order.id] = _Command(order, self._helper, self._send)
             full = len(self._commands) > MOST
             command.begin(self._first_of(order.attempt), full=full, gone=self._commands.pop)
             return
@@ -70,9 +70,9 @@ class Execs:
 
 
 class _Command:
-    def __init__(self, order: Exec, doors: Doors, send: Send) -> None:
+    def __init__(self, order: Exec, helper: HelperProcess, send: Send) -> None:
         self.order = order
-        self._doors = doors
+        self._helper = helper
         self._send = send
         self._room = EXEC_OUTPUT
         self._more_room = asyncio.Event()
@@ -81,7 +81,7 @@ class _Command:
         self._input_over = False
         self._more_input = asyncio.Event()
         self._stdin = -1  # our end of the pipe
-        self._visit: Visit | None = None
+        self._session: ExecSession | None = None
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, first: int, *, full: bool, gone: Callable[[int, None], object]) -> None:
@@ -116,41 +116,41 @@ class _Command:
 
     def resize(self, rows: int, columns: int) -> None:
         """Tell the terminal, which tells the command."""
-        if self._visit is not None and self._visit.terminal >= 0:
+        if self._session is not None and self._session.terminal >= 0:
             with contextlib.suppress(OSError):
-                fcntl.ioctl(self._visit.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+                fcntl.ioctl(self._session.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     async def _run(self, first: int, *, full: bool) -> None:
         over = ExecOver(id=self.order.id, why="the command was ended: its task is over, or nobody was there to read")
         try:
             _check(first, full=full)
             await (self._with_terminal(first) if self.order.terminal is not None else self._with_pipes(first))
-            assert self._visit is not None
-            over = ExecOver(id=self.order.id, code=await self._visit.over)
-        except DoorError as error:
+            assert self._session is not None
+            over = ExecOver(id=self.order.id, code=await self._session.over)
+        except ExecError as error:
             over = ExecOver(id=self.order.id, code=error.code, why=str(error))
         except OSError as error:
             over = ExecOver(id=self.order.id, code=125, why=f"the command could not be run: {error.strerror}")
         finally:
             self._close_input()
-            if self._visit is not None and not self._visit.over.done():
-                self._doors.kill(self._visit)
+            if self._session is not None and not self._session.over.done():
+                self._helper.kill(self._session)
                 # Its end is told when its processes are gone, as that of a task.
-                await asyncio.wait({self._visit.over}, timeout=LINGER)
+                await asyncio.wait({self._session.over}, timeout=LINGER)
             # On a connection that is gone nothing arrives, and nobody minds.
             with contextlib.suppress(Exception):
                 await self._send(over)
 
     async def _with_terminal(self, first: int) -> None:
         order = self.order
-        self._visit = await self._doors.enter(
+        self._session = await self._helper.enter(
             first, order.attempt, order.command, environment=order.environment, terminal=order.terminal
         )
-        fd = self._visit.terminal
+        fd = self._session.terminal
         try:
             await self._until_over([self._output(fd, error=False)], self._feed(fd, terminal=True))
         finally:
-            self._visit.terminal = -1
+            self._session.terminal = -1
             os.close(fd)
 
     async def _with_pipes(self, first: int) -> None:
@@ -167,7 +167,7 @@ class _Command:
             os.set_blocking(ours[0], False)
             self._stdin = ours[0]
             try:
-                self._visit = await self._doors.enter(
+                self._session = await self._helper.enter(
                     first, order.attempt, order.command, environment=order.environment, streams=theirs
                 )
             finally:
@@ -183,8 +183,8 @@ class _Command:
         try:
             for each in writing:
                 await each
-            assert self._visit is not None
-            await asyncio.wait({self._visit.over})
+            assert self._session is not None
+            await asyncio.wait({self._session.over})
         finally:
             for each in (feeding, *writing):
                 each.cancel()
@@ -192,7 +192,7 @@ class _Command:
 
     async def _output(self, fd: int, *, error: bool) -> None:
         """Send what the command writes, as far as there is room."""
-        assert self._visit is not None
+        assert self._session is not None
         while True:
             while self._room <= 0:
                 self._more_room.clear()
@@ -212,11 +212,11 @@ class _Command:
 
     async def _more_output(self, fd: int) -> bool:
         """Wait for more output; False: none comes, since the command is over."""
-        assert self._visit is not None
+        assert self._session is not None
         ready = asyncio.ensure_future(readable(fd))
-        either: set[asyncio.Future[Any]] = {ready, self._visit.over}
+        either: set[asyncio.Future[Any]] = {ready, self._session.over}
         try:
-            if not self._visit.over.done():
+            if not self._session.over.done():
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not ready.done():
                 await asyncio.wait({ready}, timeout=LINGER)
@@ -255,9 +255,9 @@ class _Command:
 
 def _check(first: int, *, full: bool) -> None:
     if not first:
-        raise DoorError("the task does not run on its node (any more)", 125)
+        raise ExecError("the task does not run on its node (any more)", 125)
     if full:
-        raise DoorError(f"{MOST} commands run in tasks of this node already", 125)
+        raise ExecError(f"{MOST} commands run in tasks of this node already", 125)
 
 
 async def _write(fd: int, data: bytes) -> None:

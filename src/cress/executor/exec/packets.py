@@ -1,4 +1,7 @@
-"""What agent and doorman say to each other: one message a packet, descriptors with it. See ``doorman``."""
+"""Messages between agent and exec helper: one a packet, descriptors with it. See ``helper``.
+
+Their names and the order of their fields are those of release 0.1, whose agents may start the helper of this one.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ import msgspec
 
 # A packet has to fit into the socket's buffer as a whole: the command and its variables together (bytes).
 MOST_PACKET = 100_000
-# By which variable processes are known that a doorman has let in: ``PID.VISIT``, its own pid first.
-VISIT = b"CRESS_EXEC"
+# The variable that marks the processes of an exec session: the pid of the helper, a dot, the number of the session.
+MARK = b"CRESS_EXEC"
 
 
 class _Packet(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -17,13 +20,13 @@ class _Packet(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Enter(_Packet, frozen=True):
-    """Run a command in the attempt whose first process is ``first``, as visit ``visit``.
+    """Run a command in the attempt whose first process is ``first``, as session ``session``.
 
     With it come descriptors: a socket, on which the child says what went wrong, or, with a ``terminal`` (rows, columns),
     sends its other end; it is closed when the command runs. Without one three more: its standard input, output, error.
     """
 
-    visit: int
+    session: int
     first: int
     attempt: int
     command: tuple[str, ...]
@@ -32,15 +35,15 @@ class Enter(_Packet, frozen=True):
 
 
 class Kill(_Packet, frozen=True):
-    """Kill the processes of a visit."""
+    """Kill the processes of a session."""
 
-    visit: int
+    session: int
 
 
 class Left(_Packet, frozen=True):
-    """A visit is over, with this exit code (128 + n after signal n)."""
+    """A session is over, with this exit code (128 + n after signal n)."""
 
-    visit: int
+    session: int
     code: int
 
 
@@ -51,9 +54,9 @@ class Trouble(msgspec.Struct, frozen=True, array_like=True):
     code: int
 
 
-ToDoorman: TypeAlias = Enter | Kill
+ToHelper: TypeAlias = Enter | Kill
 
 encode = msgspec.msgpack.Encoder().encode
-decode_to_doorman = msgspec.msgpack.Decoder(ToDoorman).decode
+decode_to_helper = msgspec.msgpack.Decoder(ToHelper).decode
 decode_left = msgspec.msgpack.Decoder(Left).decode
 decode_trouble = msgspec.msgpack.Decoder(Trouble).decode

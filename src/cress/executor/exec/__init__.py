@@ -1,0 +1,1 @@
+"""Commands in running tasks (``cress exec``, checks that are commands)."""

@@ -1,0 +1,314 @@
+"""The exec helper: runs commands inside running tasks. ``python -m cress.executor.exec.helper FD [FOLDER]``.
+
+Its agent is at the other end of the descriptor, the attempts are in the folder.
+
+A process of its own, because a child that enters namespaces runs Python until it executes, which only a parent without
+threads can give it. The agent starts it when it is needed first. When the agent is gone, it kills what it has let in and
+ends; when it is killed itself, the kernel kills its children.
+
+An exec session is a command in a task: a child that leads a kernel session, below
+another one if the task has pids of its own. What is left of its process group is killed when the command ends; so is what left the group, by ``CRESS_EXEC``.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import errno
+import fcntl
+import gc
+import os
+import selectors
+import signal
+import socket
+import struct
+import sys
+import termios
+import time
+from types import FrameType
+from typing import NoReturn
+
+import msgspec
+
+from cress.executor import processes
+from cress.executor.exec import confinement
+from cress.executor.exec.packets import MARK, MOST_PACKET, Enter, Kill, Left, Trouble, decode_to_helper, encode
+from cress.executor.runtimes import linux
+from cress.executor.runtimes.programs import become, candidates
+
+# Exit codes of shells.
+NOT_FOUND, NOT_EXECUTABLE, NOT_ENTERED = 127, 126, 125
+# How long what was killed may take to die when the agent is gone, in seconds.
+LAST = 5.0
+# The session and the process that leads its group.
+_TOLD = struct.Struct("=QQ")
+
+
+class Helper:
+    """The loop."""
+
+    def __init__(self, agent: socket.socket, folder: str = "") -> None:
+        self.agent = agent
+        self.folder = folder
+        self.sessions: dict[int, int] = {}  # by our child's pid
+        self.leaders: dict[int, int] = {}  # session → the process that leads its group
+        self.unwanted: set[int] = set()  # to be killed as soon as there is a leader
+        self.reading, self.writing = os.pipe()
+        os.set_blocking(self.reading, False)
+        self.wake, self._woken = socket.socketpair()
+        self.wake.setblocking(False)
+        self._woken.setblocking(False)
+        self.prefix = MARK + b"=%d." % os.getpid()
+        signal.signal(signal.SIGCHLD, _nothing)
+        signal.set_wakeup_fd(self.wake.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+
+    def run(self) -> None:
+        """Work until the agent is gone."""
+        selector = selectors.EpollSelector()
+        for fd in (self.agent.fileno(), self.reading, self._woken.fileno()):
+            selector.register(fd, selectors.EVENT_READ)
+        while True:
+            ready = {key.fd for key, _ in selector.select()}
+            if self._woken.fileno() in ready:
+                with contextlib.suppress(BlockingIOError):
+                    self._woken.recv(4096)
+            self._hear_leaders()
+            if self.agent.fileno() in ready and not self._hear_agent():
+                break
+            try:
+                self._reap()
+            except OSError:
+                break  # the agent takes nothing any more
+        self._end()
+
+    def _hear_agent(self) -> bool:
+        """Do what the agent says; False: it is gone."""
+        try:
+            data, fds, _, _ = socket.recv_fds(self.agent, 2 * MOST_PACKET, 4)
+        except OSError:
+            return False
+        if not data:
+            return False
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        order = decode_to_helper(data)
+        if isinstance(order, Kill):
+            self._kill(order.session)
+            return True
+        try:
+            pid = os.fork()
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.write(fds[0], encode(Trouble(f"no new process could be made: {error.strerror}", NOT_ENTERED)))
+            self.agent.send(encode(Left(order.session, NOT_ENTERED)))
+        else:
+            if pid == 0:
+                self._child(order, fds)
+            self.sessions[pid] = order.session
+        for fd in fds:
+            os.close(fd)
+        return True
+
+    def _hear_leaders(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(self.reading, 100 * _TOLD.size)
+            for session, pid in _TOLD.iter_unpack(data):
+                if session in self.sessions.values():
+                    self.leaders[session] = pid
+                    if session in self.unwanted:
+                        self._kill(session)
+
+    def _kill(self, session: int) -> None:
+        self.unwanted.add(session)
+        leader = self.leaders.get(session)
+        if leader is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(leader, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        """Take in every child that has ended, and kill what their sessions leave behind."""
+        over: list[tuple[int, int]] = []
+        orphans = False
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            session = self.sessions.pop(pid, None)
+            orphans = True
+            if session is None:
+                continue
+            code = os.waitstatus_to_exitcode(status)
+            over.append((session, code if code >= 0 else 128 - code))
+            # A group outlives its leader, whose number nobody else gets meanwhile.
+            self._kill(session)
+            self.leaders.pop(session, None)
+            self.unwanted.discard(session)
+        if orphans:
+            self._kill_orphans()
+        for session, code in over:
+            self.agent.send(encode(Left(session, code)))
+
+    def _kill_orphans(self) -> None:
+        """Kill children that came to us because their parents ended, unless their session goes on."""
+        alive = {b"%s%d" % (self.prefix, session) for session in self.sessions.values()}
+        for pid in processes.children(os.getpid()).difference(self.sessions):
+            with contextlib.suppress(OSError):
+                if not alive or b"%s=%s" % (MARK, confinement.environment(pid).get(MARK, b"")) not in alive:
+                    os.kill(pid, signal.SIGKILL)
+
+    def _end(self) -> None:
+        """Kill everything that was let in, and what it leaves behind."""
+        end = time.monotonic() + LAST
+        while time.monotonic() < end:
+            self._hear_leaders()
+            for session in self.sessions.values():
+                self._kill(session)
+            while True:
+                try:
+                    pid, _ = os.waitpid(-1, os.WNOHANG)
+                except ChildProcessError:
+                    return
+                if pid == 0:
+                    break
+                self.sessions.pop(pid, None)
+            for pid in processes.children(os.getpid()).difference(self.sessions):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.005)
+
+    # --- in the child ----------------------------------------------------------------------------------------------
+
+    def _child(self, order: Enter, fds: list[int]) -> NoReturn:
+        """Become the command, or say why not and end."""
+        back = fds[0]
+        try:
+            for number in (
+                signal.SIGINT,
+                signal.SIGTERM,
+                signal.SIGHUP,
+                signal.SIGCHLD,
+                signal.SIGPIPE,
+                signal.SIGXFSZ,
+            ):
+                signal.signal(number, signal.SIG_DFL)
+            signal.set_wakeup_fd(-1)
+            linux.die_with_parent(signal.SIGKILL)
+            os.setsid()
+            os.write(self.writing, _TOLD.pack(order.session, os.getpid()))
+            place = confinement.prepare(order.first, order.attempt, self.folder)
+            confinement.join_cgroups(place)
+            confinement.enter_namespaces(place)
+            if place.new_pids:
+                self._be_between(order.session, fds)
+            confinement.enter_root(place)
+            if order.terminal is not None:
+                fds = [back, *_terminal(back, order.terminal, place)]
+            confinement.become(place)
+            linux.die_with_parent(signal.SIGKILL)
+            for target, fd in enumerate(fds[1:]):
+                os.dup2(fd, target)
+            _execute(order, place, self.prefix)
+        except confinement.EnterError as error:
+            _tell(back, str(error), NOT_ENTERED)
+        except _NotStarted as error:
+            _tell(back, str(error), error.code)
+        except OSError as error:
+            _tell(back, f"the command could not be started in the task: {error.strerror}", NOT_ENTERED)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the child must not go on as a helper
+            _tell(back, f"the command could not be started in the task: {error!r}", NOT_ENTERED)
+        finally:
+            os._exit(NOT_ENTERED)
+        raise AssertionError
+
+    def _be_between(self, session: int, fds: list[int]) -> None:
+        """Fork into the task's pids; returns in the child. The parent waits for it and ends as it does."""
+        # The leader is to be told before it runs, or a kill in this moment would miss it.
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(writing)
+            os.read(reading, 1)
+            os.close(reading)
+            os.setsid()
+            linux.die_with_parent(signal.SIGKILL)
+            return
+        os.close(reading)
+        os.write(self.writing, _TOLD.pack(session, pid))
+        os.write(writing, b"x")
+        for fd in (*fds, writing):
+            os.close(fd)
+        _, status = os.waitpid(pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        os._exit(code if code >= 0 else 128 - code)
+
+
+class _NotStarted(Exception):
+    def __init__(self, why: str, code: int) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+def _terminal(back: int, size: tuple[int, int], place: confinement.Place) -> tuple[int, int, int]:
+    """A new terminal of the task's own, made ours; its other end is sent to the agent."""
+    try:
+        master, slave = os.openpty()
+    except OSError as error:
+        raise _NotStarted(f"no terminal can be made in the task: {error.strerror}", NOT_ENTERED) from None
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+    with contextlib.suppress(OSError):
+        os.fchown(slave, place.uid, -1)
+    rights = array.array("i", [master])
+    with socket.socket(fileno=os.dup(back)) as way:
+        way.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+    os.close(master)
+    return slave, slave, slave
+
+
+def _execute(order: Enter, place: confinement.Place, prefix: bytes) -> None:
+    variables = dict(place.environment)
+    if order.terminal is None:
+        variables.pop(b"TERM", None)
+    variables |= {os.fsencode(name): os.fsencode(value) for name, value in order.environment}
+    variables[MARK] = prefix.partition(b"=")[2] + b"%d" % order.session
+    arguments = [os.fsencode(part) for part in order.command]
+    worst = become(candidates(arguments[0], variables), arguments, variables)
+    name = order.command[0]
+    if worst == errno.ENOENT:
+        raise _NotStarted(f"command not found in the task: {name}", NOT_FOUND)
+    raise _NotStarted(f"{name} cannot be started in the task: {os.strerror(worst).lower()}", NOT_EXECUTABLE)
+
+
+def _tell(back: int, why: str, code: int) -> None:
+    with contextlib.suppress(OSError):
+        os.write(back, encode(Trouble(why, code)))
+
+
+def _nothing(_number: int, _frame: FrameType | None) -> None:
+    pass
+
+
+def main(arguments: list[str]) -> int:
+    """Run a helper; the exit code."""
+    agent = socket.socket(fileno=int(arguments[0]))
+    agent.setblocking(True)
+    os.set_inheritable(agent.fileno(), False)
+    linux.be_subreaper()
+    helper = Helper(agent, *arguments[1:2])
+    gc.collect()
+    gc.freeze()
+    try:
+        helper.run()
+    except msgspec.DecodeError as error:
+        print(f"the agent sent what is not a message: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
