@@ -30,6 +30,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "books",
         "admission",
         "combined_restarts",
+        "adoption",
         "preemption",
         "ledger",
         "cycle",

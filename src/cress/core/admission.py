@@ -13,6 +13,7 @@ from cress.model.events import (
     ClockSet,
     DataLocated,
     Event,
+    ForeignUse,
     GroupsApplied,
     JobAfter,
     JobCancelled,
@@ -26,6 +27,7 @@ from cress.model.events import (
     NodeLost,
     PortsSeen,
     RacksSet,
+    TaskAdopted,
     TaskEnded,
 )
 from cress.model.group import DEFAULT_GROUP, MAX_GROUP_NAME_LENGTH, Group, PreemptivePolicy, Quota
@@ -50,6 +52,8 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
     asking: list[Job] = []
     # Nodes that come or go by this batch, and whether they are there after it.
     there: dict[str, bool] = {}
+    # Attempts that are adopted by this batch, with their jobs and tasks.
+    adopted: dict[int, tuple[int | None, int]] = {}
     for event in events:
         match event:
             case JobSubmitted():
@@ -66,12 +70,10 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
                         f"node {event.node.name!r} is registered already", hint="node names must be unique"
                     )
                 there[event.node.name] = True
-            case NodeLost() | NodeCordoned() | NodeChanged() | PortsSeen() | LoadSeen():
-                name = event.node.name if isinstance(event, NodeChanged) else event.name
-                if name not in core.cluster.index and name not in there:
-                    raise InputError(f"there is no node {name!r}", hint="a registered node")
-                if isinstance(event, NodeLost):
-                    there[name] = False
+            case TaskAdopted():
+                _check_adopted(event, core, there, jobs, adopted)
+            case NodeLost() | NodeCordoned() | NodeChanged() | PortsSeen() | LoadSeen() | ForeignUse():
+                _check_node_event(event, core, there)
             case GroupsApplied():
                 check_groups(core, event)
                 groups = {group.name for group in event.groups} | {DEFAULT_GROUP}
@@ -93,6 +95,52 @@ def _check_submit(job: Job, core: Books, groups: Container[str], jobs: set[int],
     if job.id in core.jobs or job.id in jobs:
         raise InputError(f"job {job.id} is known already", hint="a new id", field="id")
     jobs.add(job.id)
+
+
+def _check_node_event(
+    event: NodeLost | NodeCordoned | NodeChanged | PortsSeen | LoadSeen | ForeignUse,
+    core: Books,
+    there: dict[str, bool],
+) -> None:
+    """Check an event of a node, and note among those ``there`` that it is lost."""
+    name = event.node.name if isinstance(event, NodeChanged) else event.name
+    if name not in core.cluster.index and name not in there:
+        raise InputError(f"there is no node {name!r}", hint="a registered node")
+    if isinstance(event, NodeChanged):
+        _amounts(event.node.capacity, core.dimensions, f"capacity of node {name}")
+    if isinstance(event, ForeignUse):
+        _amounts(event.amounts, core.dimensions, f"amounts that others use on node {name}")
+    if isinstance(event, NodeLost):
+        there[name] = False
+
+
+def _check_adopted(
+    event: TaskAdopted, core: Books, there: dict[str, bool], jobs: set[int], adopted: dict[int, tuple[int | None, int]]
+) -> None:
+    """Note the attempt among those ``adopted``."""
+    what = f"attempt {event.attempt} on node {event.node}"
+    if not there.get(event.node, _is_there(core, event.node)):
+        raise InputError(f"{what}: there is no such node", hint="a registered node")
+    if (
+        event.attempt < 1
+        or event.attempt in core.attempts
+        or event.attempt in core.strangers
+        or event.attempt in adopted
+    ):
+        raise InputError(f"{what} is known already", hint="a new attempt")
+    _amounts(event.amounts, core.dimensions, what)
+    if event.node in core.cluster.index and event.node not in there:
+        has = {(device.kind, device.id) for device in core.cluster.devices[core.cluster.index[event.node]]}
+        for device in event.devices:
+            if (device.kind, device.id) not in has:
+                raise InputError(f"{what}: the node has no {device.kind} {device.id}", hint="devices of the node")
+    if event.job is not None:
+        job = core.jobs.get(event.job)
+        if job is None and event.job not in jobs:
+            raise InputError(f"{what}: there is no job {event.job}", hint="a job that lives, or a name")
+        if (event.job, event.task) in adopted.values() or (job is not None and not job.may_adopt(event.task)):
+            raise InputError(f"{what}: task {event.task} of job {event.job} does not wait", hint="a task that waits")
+    adopted[event.attempt] = (event.job, event.task)
 
 
 def _is_there(core: Books, name: str) -> bool:

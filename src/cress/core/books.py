@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, tzinfo
-from heapq import heappop
+from heapq import heapify, heappop
 
 from cress.core.future.plans import Plans
 from cress.core.future.reservations import Reservations
 from cress.core.future.timeline import Timeline
 from cress.core.groups.shares import Groups
-from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobState
-from cress.core.kernels.holding import HEAD, NEXT, NONE
+from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobState, Stranger
+from cress.core.kernels.holding import HEAD, NEXT, NONE, USABLE
 from cress.core.placing.balance import Balance
 from cress.core.placing.constraints import NO_WANTS, Constraints, Wants, lasting_wants
 from cress.core.placing.fit import Fit
@@ -59,7 +59,10 @@ class Books:
         self.loads = Loads(self.cluster, options)
         self.attempts: dict[int, Attempt] = {}
         # By the slot of its lease, who holds it.
-        self.holders: list[Attempt | None] = []
+        self.holders: list[Holder | None] = []
+        # Tasks of strangers by their attempts, and what else others use by node.
+        self.strangers: dict[int, Stranger] = {}
+        self.foreign_use: dict[int, Stranger] = {}
         self.running = Running()
         # Attempts that were told to stop and still hold their leases.
         self.leaving: dict[int, Attempt] = {}
@@ -131,7 +134,7 @@ class Books:
 
     # --- leases ------------------------------------------------------------------------------------------------
 
-    def holders_on(self, f: int) -> Iterator[Attempt]:
+    def holders_on(self, f: int) -> Iterator[Holder]:
         """Yield who holds a lease on node ``f``, in the order of the ends of the leases."""
         leases = self.cluster.leases
         slot = int(self.cluster.nodes[f, HEAD])
@@ -141,7 +144,7 @@ class Books:
             slot = int(leases[slot, NEXT])
             yield holder
 
-    def set_holder(self, slot: int, holder: Attempt) -> None:
+    def set_holder(self, slot: int, holder: Holder) -> None:
         """Note who holds the lease in ``slot``."""
         if slot >= len(self.holders):
             self.holders.extend([None] * (len(self.cluster.leases) - len(self.holders)))
@@ -163,6 +166,36 @@ class Books:
         claim.job.group.claims.append(claim)
         add_amounts(claim.job.group.claimed, claim.charge)
         self.fit.want(claim.job.shape)
+
+    def remove_claim(self, claim: ClaimEntry) -> None:
+        """Remove a claim: its unit starts, or it is void."""
+        self.timeline.drop(claim.reservation)
+        self.cluster.loosened += 1
+        self.claims.remove(claim)
+        claim.job.claims.remove(claim)
+        claim.job.group.claims.remove(claim)
+        add_amounts(claim.job.group.claimed, tuple(-amount for amount in claim.charge))
+        self.fit.unwant(claim.job.shape)
+        if claim.job.constraints is not None and not claim.job.queued and not claim.job.claims:
+            self.relaxing.leave(claim.job)
+        self.groups.reorder(claim.job.group)
+
+    def drop_claim(self, claim: ClaimEntry, again: bool) -> None:
+        """Remove a claim whose room is lost; its tasks wait again unless the job is cancelled."""
+        self.remove_claim(claim)
+        if again:
+            for task in claim.tasks:
+                claim.job.put_back(task)
+            if not claim.job.queued and self.can_wait(claim.job):
+                self.enqueue(claim.job)
+
+    def void_claims(self, f: int) -> None:
+        """Drop the claims on node ``f`` if it takes no tasks any more."""
+        if self.cluster.nodes[f, USABLE]:
+            return
+        for claim in list(self.claims):
+            if any(node == f for node, _ in claim.reservation.nodes):
+                self.drop_claim(claim, again=True)
 
     def end_of(self, job: JobState) -> int:
         """The predicted end of a task that starts now: start + time limit; none given = no known end."""
@@ -198,7 +231,7 @@ class Books:
             group = attempt.job.group
             if group.name in wanted:
                 group.attempts[attempt.id] = attempt
-                attempt.charge = group.charge(attempt.job.job.request, self.cluster.capacity_of(attempt.node))
+                attempt.charge = group.charge(attempt.amounts, self.cluster.capacity_of(attempt.node))
                 group.add_used(attempt.job, attempt.charge)
                 if attempt.stopping:
                     add_amounts(group.leaving, attempt.charge)
@@ -255,6 +288,12 @@ class Books:
             self.relaxing.leave(job)
         if not len(job.group.policy):
             self.groups.reorder(job.group)
+
+    def cancel_backoff(self, job: JobState, task: int) -> None:
+        """Forget a task that is to be queued again at a time."""
+        time = job.later.pop(task)
+        self.later.remove((time, job.job.id, task))
+        heapify(self.later)
 
     def _queue_again(self, job: JobState, task: int) -> None:
         """Put a task whose backoff is over into the queue of its job."""

@@ -126,6 +126,14 @@ class JobState:
                 heappush(self.again, skipped)
             self.next_task = task + 1
 
+    def may_adopt(self, task: int) -> bool:
+        """Whether a task that runs already can be this one: it waits, or the job is cancelled and it does not run."""
+        if not 0 <= task < self.job.tasks or any(attempt.task == task for attempt in self.attempts.values()):
+            return False
+        claimed = any(task in claim.tasks for claim in self.claims)
+        waits = task >= self.next_task or task in self.again or task in self.later or task in self.carried
+        return self.cancelled or waits or claimed
+
     def take_out(self, task: int) -> None:
         """A task that was queued again waits here no longer."""
         self.waiting -= 1
@@ -171,7 +179,7 @@ class JobState:
 class Attempt:
     """One try to run a task on one node, inside the lease in ``slot``; ``charge`` is what its group pays for it."""
 
-    __slots__ = ("charge", "id", "job", "node", "ports", "slot", "start", "stopping", "task")
+    __slots__ = ("amounts", "charge", "id", "job", "node", "ports", "slot", "start", "stopping", "task")
 
     def __init__(
         self, id: int, job: JobState, task: int, node: int, slot: int, start: int, charge: tuple[int, ...]
@@ -183,9 +191,29 @@ class Attempt:
         self.slot = slot
         self.start = start
         self.charge = charge
+        # What it asked for; of a task that was adopted, what it was found to have.
+        self.amounts = job.job.request
         # Ports of the node that are its own.
         self.ports: tuple[int, ...] = ()
         self.stopping = False
+
+
+class Stranger:
+    """Somebody else who holds a lease: a task that was found running (``name``), or what others use of a node (id 0)."""
+
+    __slots__ = ("id", "name", "node", "ports", "slot", "start")
+
+    def __init__(self, id: int, name: str, node: int, slot: int, start: int, ports: tuple[int, ...] = ()) -> None:
+        self.id = id
+        self.name = name
+        self.node = node
+        self.slot = slot
+        self.start = start
+        self.ports = ports
+
+
+# Who holds a lease.
+Holder: TypeAlias = Attempt | Stranger
 
 
 class Reservation:

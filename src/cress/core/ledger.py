@@ -11,11 +11,12 @@ from datetime import UTC, tzinfo
 from heapq import heapify, heappush
 from typing import Any, TypeAlias
 
+from cress.core import adoption
 from cress.core.admission import check_events
 from cress.core.books import Books, add_amounts
 from cress.core.combined_restarts import dissolve, join, leave_units
-from cress.core.jobs import Attempt, ClaimEntry, JobState, Reservation
-from cress.core.kernels.holding import END, NONE, USABLE
+from cress.core.jobs import Attempt, ClaimEntry, JobState, Reservation, Stranger
+from cress.core.kernels.holding import END, NONE
 from cress.core.placing import licence_use
 from cress.core.placing.constraints import constraints_of
 from cress.core.tables import devices
@@ -34,6 +35,7 @@ from cress.model.events import (
     ClockSet,
     DataLocated,
     Event,
+    ForeignUse,
     GroupsApplied,
     JobAfter,
     JobCancelled,
@@ -48,6 +50,7 @@ from cress.model.events import (
     Outcome,
     PortsSeen,
     RacksSet,
+    TaskAdopted,
     TaskEnded,
 )
 from cress.model.group import DEFAULT_GROUP
@@ -71,6 +74,8 @@ class Ledger(Books):
             JobHeld: self._held_or_released,
             JobAfter: self._held_or_released,
             TaskEnded: self._task_ended,
+            TaskAdopted: lambda fact: adoption.adopt(self, fact),
+            ForeignUse: lambda fact: adoption.use(self, fact),
             NodeAdded: self._node_added,
             NodeLost: self._node_lost,
             NodeCordoned: self._node_cordoned,
@@ -145,7 +150,7 @@ class Ledger(Books):
         job.cancelled = True
         leave_units(self, job)
         for claim in list(job.claims):
-            self._drop_claim(claim, again=False)
+            self.drop_claim(claim, again=False)
         if job.queued:
             self.dequeue(job)
         job.waiting = 0
@@ -178,7 +183,7 @@ class Ledger(Books):
         elif job.held or job.behind is not None:
             leave_units(self, job)
             for claim in list(job.claims):
-                self._drop_claim(claim, again=True)
+                self.drop_claim(claim, again=True)
             if job.queued:
                 self.dequeue(job)
 
@@ -193,7 +198,10 @@ class Ledger(Books):
         self._nodes_moved = True
         if self.cluster.lost[f]:
             return
-        for attempt in sorted(self.holders_on(f), key=lambda attempt: attempt.id):
+        for attempt in sorted(self.holders_on(f), key=lambda holder: holder.id):
+            if isinstance(attempt, Stranger):
+                adoption.leave(self, attempt)
+                continue
             again = attempt.stopping or attempt.job.job.job_failure
             if again:
                 self.lost.append((attempt.job.job.id, attempt.task, f))
@@ -209,7 +217,12 @@ class Ledger(Books):
         self.void_claims(f)
 
     def _node_changed(self, event: NodeChanged) -> None:
-        self.loads.judge(self.cluster.change_node(event.node))
+        f = self.cluster.index[event.node.name]
+        if self.cluster.change_node(event.node):
+            self._nodes_moved = True
+            if not self.cluster.lost[f]:
+                adoption.check_room(self, f)
+        self.loads.judge(f)
         self.cluster.loosened += 1
 
     def _ports_seen(self, event: PortsSeen) -> None:
@@ -310,7 +323,7 @@ class Ledger(Books):
             self.matching.moved(job, f, 1)
         if claim is not None:
             if not claim.tasks:
-                self._remove_claim(claim)
+                self.remove_claim(claim)
         elif fact.leader is not None:
             if group.key is not None:
                 self.groups.reorder(group)
@@ -331,7 +344,10 @@ class Ledger(Books):
     def _task_ended(self, event: TaskEnded) -> None:
         attempt = self.attempts.get(event.attempt)
         if attempt is None:
-            # Reported twice, or its node was declared lost before.
+            stranger = self.strangers.get(event.attempt)
+            if stranger is not None:
+                adoption.leave(self, stranger)
+            # Else it was reported twice, or its node was declared lost before.
             return
         again, after = event.again, event.after
         # A victim is always queued again, however its end is called; a cancelled job takes nothing back.
@@ -350,12 +366,14 @@ class Ledger(Books):
         del self.attempts[attempt.id]
         del job.attempts[attempt.id]
         del group.attempts[attempt.id]
-        if job.constraints is not None:
+        if attempt.ports:
             self.relations.ports.give_back(attempt.node, attempt.ports)
-            if job.job.licences:
-                licence_use.give_back(self.matching, job.job.licences)
+        if job.job.licences:
+            licence_use.give_back(self.matching, job.job.licences)
         self.leases.release(attempt.slot)
         self.holders[attempt.slot] = None
+        if self.cluster.gone or self.cluster.overdrawn:
+            adoption.released(self, attempt.node)
         if self.live or self.counts:
             self.matching.moved(job, attempt.node, -1)
         group.add_used(job, tuple(-amount for amount in attempt.charge))
@@ -418,36 +436,7 @@ class Ledger(Books):
         return next(claim for claim in job.claims if task in claim.tasks)
 
     def _claim_dropped(self, fact: ClaimDropped) -> None:
-        self._drop_claim(self._claim_of(self.jobs[fact.job], fact.tasks[0]), again=True)
-
-    def _remove_claim(self, claim: ClaimEntry) -> None:
-        self.timeline.drop(claim.reservation)
-        self.cluster.loosened += 1
-        self.claims.remove(claim)
-        claim.job.claims.remove(claim)
-        claim.job.group.claims.remove(claim)
-        add_amounts(claim.job.group.claimed, tuple(-amount for amount in claim.charge))
-        self.fit.unwant(claim.job.shape)
-        if claim.job.constraints is not None and not claim.job.queued and not claim.job.claims:
-            self.relaxing.leave(claim.job)
-        self.groups.reorder(claim.job.group)
-
-    def _drop_claim(self, claim: ClaimEntry, again: bool) -> None:
-        """Remove a claim whose room is lost; its tasks wait again unless the job is cancelled."""
-        self._remove_claim(claim)
-        if again:
-            for task in claim.tasks:
-                claim.job.put_back(task)
-            if not claim.job.queued and self.can_wait(claim.job):
-                self.enqueue(claim.job)
-
-    def void_claims(self, f: int) -> None:
-        """Drop the claims on node ``f`` if it takes no tasks any more."""
-        if self.cluster.nodes[f, USABLE]:
-            return
-        for claim in list(self.claims):
-            if any(node == f for node, _ in claim.reservation.nodes):
-                self._drop_claim(claim, again=True)
+        self.drop_claim(self._claim_of(self.jobs[fact.job], fact.tasks[0]), again=True)
 
     def _unit_formed(self, fact: UnitFormed) -> None:
         join(self, fact)

@@ -78,7 +78,8 @@ class _Search:
             for row in claim.reservation.rows:
                 self.claimed[core.timeline.table[row, B_NODE]] = True
                 self.levels[core.timeline.table[row, B_NODE]] -= core.timeline.table[row, B_AMOUNTS:]
-        core.running.refresh(core.cluster, core.groups, core.attempts)
+        others = [each.slot for each in (*core.strangers.values(), *core.foreign_use.values())]
+        core.running.refresh(core.cluster, core.groups, core.attempts, others)
         self.holders = core.holders
         self.table = core.running.table
         self.spare = self._what_groups_can_spare(groups)
@@ -179,7 +180,7 @@ class _Search:
 
     def _tasks(self, v: int) -> list[Attempt]:
         attempt = self.holders[v]
-        assert attempt is not None, f"no attempt holds lease {v}"
+        assert isinstance(attempt, Attempt), f"no attempt holds lease {v}"
         return list(attempt.job.attempts.values()) if self.victims[v, NUMBER] > 1 else [attempt]
 
     def _free(self, v: int, sign: int) -> None:

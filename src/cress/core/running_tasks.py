@@ -8,7 +8,7 @@ import numpy as np
 
 from cress.core.groups.shares import Groups
 from cress.core.jobs import Attempt
-from cress.core.kernels.victims import ALONE, NEVER_YIELDS, R_CHARGE, R_ID, WHOLE
+from cress.core.kernels.victims import ALONE, NEVER_YIELDS, R_CHARGE, R_ID, R_YIELDS, WHOLE
 from cress.core.tables.arrays import Ints, grown
 from cress.core.tables.cluster import Cluster
 from cress.model.job import JobType
@@ -29,8 +29,8 @@ class Running:
         """Charges or groups of what runs are others now: all rows are written anew when they are needed."""
         self._last = 0
 
-    def refresh(self, cluster: Cluster, groups: Groups, attempts: dict[int, Attempt]) -> None:
-        """Write the rows of attempts that started since the last time."""
+    def refresh(self, cluster: Cluster, groups: Groups, attempts: dict[int, Attempt], others: list[int]) -> None:
+        """Write the rows of attempts that started since the last time, and of the slots that ``others`` hold."""
         measures = max(len(group.quota) for group in groups)
         if self._last == 0 or self.table.shape[1] != R_CHARGE + measures:
             self.table = np.zeros((0, R_CHARGE + measures), np.int64)
@@ -38,6 +38,9 @@ class Running:
         slots = len(cluster.leases)
         if len(self.table) < slots:
             self.table = grown(self.table, slots)
+        if others:
+            self.table[others] = 0
+            self.table[others, R_YIELDS] = NEVER_YIELDS
         place = {name: i for i, name in enumerate(groups.by_name)}
         new = list(takewhile(lambda attempt: attempt.id > self._last, reversed(attempts.values())))
         if not new:
@@ -53,7 +56,7 @@ class Running:
         for m in range(measures):
             rows[:, R_CHARGE + m] = [attempt.charge[m] if m < len(attempt.charge) else 0 for attempt in new]
         self.table[[attempt.slot for attempt in new]] = rows
-        self._last = new[0].id
+        self._last = max(attempt.id for attempt in new)
 
 
 def _how_it_yields(attempt: Attempt) -> int:

@@ -16,8 +16,8 @@ import msgspec
 from cress.core.cycle import Cycle
 from cress.core.future.timeline import ALL
 from cress.core.groups.policies.backfill import BackfillPolicy
-from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobState, Reservation
-from cress.core.kernels.holding import END
+from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobState, Reservation, Stranger
+from cress.core.kernels.holding import AMOUNTS, END
 from cress.core.kernels.timeline import B_END
 from cress.core.placing.constraints import constraints_of
 from cress.core.placing.vetoes import Verdict
@@ -25,7 +25,7 @@ from cress.core.tables.data_locations import Places
 from cress.core.tables.devices import mask_of, widened
 from cress.model.group import Group
 from cress.model.job import Job
-from cress.model.node import Node
+from cress.model.node import Device, Node
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import NEVER
@@ -52,13 +52,19 @@ def export_state(core: Cycle) -> State:
         "loosened": cluster.loosened,
         "wake": core.wake,
         "nodes": [
-            {"node": plain(spec), "cordoned": cluster.cordoned[f], "lost": cluster.lost[f]}
+            {
+                "node": plain(spec),
+                "cordoned": cluster.cordoned[f],
+                "lost": cluster.lost[f],
+                "gone": plain(cluster.gone.get(f, ())),
+            }
             for f, spec in enumerate(cluster.specs)
         ],
         "groups": plain(core.groups.configured),
         "preempted_at": {group.name: group.preempted_at for group in core.groups if group.preempted_at is not None},
         "jobs": [_job(job) for job in core.jobs.values()],
         "attempts": [_attempt(core, attempt) for attempt in core.attempts.values()],
+        "others": [_stranger(core, each) for each in (*core.strangers.values(), *core.foreign_use.values())],
         "claims": [
             {
                 "tasks": list(claim.tasks),
@@ -134,6 +140,10 @@ def restore_state(core: Cycle, state: State) -> None:
     core.lost = [(number, task, f) for number, task, f in state["lost"]]
     for entry in state["attempts"]:
         _restore_attempt(core, entry)
+    for entry in state["others"]:
+        _restore_stranger(core, entry)
+    for f in cluster.overdrawn_nodes():
+        cluster.set_overdrawn(f, True)
     core.loads.restore(state["loads"])
     for job in core.jobs.values():
         if core.can_wait(job):
@@ -181,6 +191,8 @@ def _restore_nodes(core: Cycle, state: State) -> None:
     for entry in state["nodes"]:
         f = cluster.add_node(msgspec.convert(entry["node"], Node))
         cluster.cordon(f, entry["cordoned"])
+        if entry.get("gone"):
+            cluster.set_gone(f, cluster.devices[f], msgspec.convert(entry["gone"], tuple[Device, ...]))
         if entry["lost"]:
             cluster.lose_node(f)
     for data, places, problem in msgspec.convert(state["data"], list[tuple[str, Places | None, str]]):
@@ -192,7 +204,12 @@ def _restore_nodes(core: Cycle, state: State) -> None:
 def _from_3(state: State) -> State:
     """Convert version 3, in which stops that were not handed out yet stood as they would be."""
     outbox = state.pop("outbox")
-    return {**state, "to_stop": [[each["attempt"], state["now"]] for each in outbox], "units_in_doubt": False}
+    return {
+        **state,
+        "others": [],
+        "to_stop": [[each["attempt"], state["now"]] for each in outbox],
+        "units_in_doubt": False,
+    }
 
 
 # By version, what makes the next one of it.
@@ -284,7 +301,7 @@ def _restore_companions(core: Cycle, entry: State) -> None:
 
 
 def _attempt(core: Cycle, attempt: Attempt) -> State:
-    return {
+    entry: State = {
         "id": attempt.id,
         "job": attempt.job.job.id,
         "task": attempt.task,
@@ -296,6 +313,41 @@ def _attempt(core: Cycle, attempt: Attempt) -> State:
         "stopping": attempt.stopping,
         "end": int(core.cluster.leases[attempt.slot, END]),
     }
+    held = _held(core, attempt)
+    if held != list(attempt.job.job.request):
+        # It has disks alone, or was found running with other amounts than its job asks for.
+        entry["held"], entry["amounts"] = held, list(attempt.amounts)
+    return entry
+
+
+def _held(core: Cycle, holder: Holder) -> list[int]:
+    held: list[int] = core.cluster.leases[holder.slot, AMOUNTS : AMOUNTS + core.cluster.k_count].tolist()
+    return held
+
+
+def _stranger(core: Cycle, stranger: Stranger) -> State:
+    return {
+        "id": stranger.id,
+        "name": stranger.name,
+        "node": stranger.node,
+        "start": stranger.start,
+        "ports": list(stranger.ports),
+        "devices": list(mask_of(core.cluster, stranger.slot)),
+        "held": _held(core, stranger),
+        "end": int(core.cluster.leases[stranger.slot, END]),
+    }
+
+
+def _restore_stranger(core: Cycle, entry: State) -> None:
+    f = entry["node"]
+    slot = core.leases.hold_amounts(f, tuple(entry["held"]), entry["end"], *entry["devices"])
+    stranger = Stranger(entry["id"], entry["name"], f, slot, entry["start"], tuple(entry["ports"]))
+    core.relations.ports.take(f, stranger.ports)
+    core.set_holder(slot, stranger)
+    if stranger.id:
+        core.strangers[stranger.id] = stranger
+    else:
+        core.foreign_use[f] = stranger
 
 
 def _restore_attempt(core: Cycle, entry: State) -> None:
@@ -303,11 +355,12 @@ def _restore_attempt(core: Cycle, entry: State) -> None:
     cluster = core.cluster
     mask, alone = entry["devices"]
     f = entry["node"]
-    amounts = widened(cluster, f, job.job.request, mask) if alone else job.job.request
+    asked = tuple(entry.get("amounts", job.job.request))
+    amounts = tuple(entry["held"]) if "held" in entry else widened(cluster, f, asked, mask) if alone else asked
     slot = core.leases.hold_amounts(f, amounts, entry["end"], mask, alone)
     charge = tuple(entry["charge"])
     attempt = Attempt(entry["id"], job, entry["task"], f, slot, entry["start"], charge)
-    attempt.ports = tuple(entry["ports"])
+    attempt.amounts, attempt.ports = asked, tuple(entry["ports"])
     core.relations.ports.take(attempt.node, attempt.ports)
     core.relations.licences.hold(job.job.licences)
     core.attempts[attempt.id] = attempt

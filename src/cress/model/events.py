@@ -9,7 +9,8 @@ import msgspec
 
 from cress.model.group import Group
 from cress.model.job import Job
-from cress.model.node import Load, Node
+from cress.model.node import Allocated, Load, Node
+from cress.model.resources import ResourceVector
 
 
 class Outcome(Enum):
@@ -66,6 +67,33 @@ class TaskEnded(msgspec.Struct, frozen=True, tag=True, gc=False):
     after: int = 0
 
 
+class TaskAdopted(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """A task runs already on ``node``, without a decision of this scheduler; ``attempt`` is unique for ever.
+
+    It is task ``task`` of job ``job``, or a stranger's with a ``name``, which is charged to nobody. It holds ``amounts``,
+    ``devices`` and ``ports`` since ``since`` (µs). ``end`` is when it is expected to end; ``None``: by the time limit of
+    its job, for a stranger never. Its end comes as ``TaskEnded``.
+    """
+
+    attempt: int
+    node: str
+    amounts: ResourceVector
+    job: int | None = None
+    task: int = 0
+    name: str = ""
+    since: int = 0
+    end: int | None = None
+    devices: tuple[Allocated, ...] = ()
+    ports: tuple[int, ...] = ()
+
+
+class ForeignUse(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Amounts of a node that others use, beside tasks; replaces what was said. Charged to nobody."""
+
+    name: str
+    amounts: ResourceVector
+
+
 class NodeAdded(msgspec.Struct, frozen=True, tag=True):
     """A node registered, or one that was lost is back."""
 
@@ -87,7 +115,10 @@ class NodeCordoned(msgspec.Struct, frozen=True, tag=True):
 
 
 class NodeChanged(msgspec.Struct, frozen=True, tag=True):
-    """A registered node has another rack, address, attributes, data or dynamic ports; capacity and devices are the same."""
+    """A registered node is described anew: rack, address, attributes, data, dynamic ports, capacity, devices.
+
+    What runs there goes on. A node that has less than is held there takes no tasks until enough of it has ended.
+    """
 
     node: Node
 
@@ -148,6 +179,8 @@ Event: TypeAlias = (
     | JobHeld
     | JobAfter
     | TaskEnded
+    | TaskAdopted
+    | ForeignUse
     | NodeAdded
     | NodeLost
     | NodeCordoned

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.explain import why_waiting
-from cress.core.jobs import Attempt
+from cress.core.jobs import Attempt, Holder
 from cress.core.kernels.devices import (
     ASKS,
     DISK_AMOUNTS,
@@ -61,16 +61,22 @@ def _capacity(core: Cycle) -> Iterator[str]:
     cluster = core.cluster
     k = cluster.k_count
     held = np.zeros((cluster.node_count, k), np.int64)
-    for attempt in core.attempts.values():
-        held[attempt.node] += cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + k]
+    for holder in _holders(core):
+        held[holder.node] += cluster.leases[holder.slot, AMOUNTS : AMOUNTS + k]
     for f in range(cluster.node_count):
         node = cluster.nodes[f]
-        if np.any(node[FREE : FREE + k] < 0):
-            yield f"node {cluster.names[f]} holds more than it has"
+        # Tasks are found running, and nodes change under them: then the node is closed.
+        if bool(np.any(cluster.left_on(f) < 0)) != (f in cluster.overdrawn):
+            yield f"node {cluster.names[f]} holds more than it has, or is closed as if it did"
         if not np.array_equal(node[FREE : FREE + k] + held[f], node[FREE + k : FREE + 2 * k]):
             yield f"free and held amounts of node {cluster.names[f]} do not add up to its capacity"
     if not np.array_equal(cluster.totals[TOTAL_USED : TOTAL_USED + k], held.sum(axis=0)):
         yield "the cluster's used amounts are not the sum of what is held"
+
+
+def _holders(core: Cycle) -> list[Holder]:
+    """All that hold a lease."""
+    return [*core.attempts.values(), *core.strangers.values(), *core.foreign_use.values()]
 
 
 def _is_request(cluster: Cluster, attempt: Attempt) -> bool:
@@ -80,7 +86,7 @@ def _is_request(cluster: Cluster, attempt: Attempt) -> bool:
     disk = range(DISK_AT, DISK_AT + DISK_AMOUNTS)
     return all(
         held >= asked if alone and k in disk else held == asked
-        for k, (held, asked) in enumerate(zip(lease, attempt.job.job.request, strict=True))
+        for k, (held, asked) in enumerate(zip(lease, attempt.amounts, strict=True))
     )
 
 
@@ -120,13 +126,17 @@ def _leases(core: Cycle) -> Iterator[str]:
             if lease[NODE] != f or lease[PREVIOUS] != before or lease[END] < end:
                 yield f"the lease list of node {cluster.names[f]} is broken at slot {slot}"
             before, end, slot, seen = slot, int(lease[END]), int(lease[NEXT]), seen + 1
-    if seen != len(core.attempts) or seen != core.leases.count:
-        yield f"{seen} leases, {len(core.attempts)} attempts, {core.leases.count} counted"
+    holders = _holders(core)
+    if seen != len(holders) or seen != core.leases.count:
+        yield f"{seen} leases, {len(holders)} hold one, {core.leases.count} counted"
+    for holder in holders:
+        if core.holders[holder.slot] is not holder:
+            yield f"lease {holder.slot} is not held by who has it"
     for attempt in core.attempts.values():
         lease = cluster.leases[attempt.slot]
         if lease[NODE] != attempt.node or not _is_request(cluster, attempt):
             yield f"attempt {attempt.id} does not hold what its task requests"
-    endless = sum(int(cluster.leases[attempt.slot, END]) >= NEVER for attempt in core.attempts.values())
+    endless = sum(int(cluster.leases[attempt.slot, END]) >= NEVER for attempt in holders)
     if endless != core.leases.endless:
         yield f"{endless} leases have no known end, {core.leases.endless} counted"
 
@@ -201,8 +211,11 @@ def _columns(core: Cycle) -> Iterator[str]:
 
 
 def _usage(core: Cycle) -> Iterator[str]:
+    by_group: dict[str, list[Attempt]] = {}
+    for attempt in core.attempts.values():
+        by_group.setdefault(attempt.job.group.name, []).append(attempt)
     for group in core.groups:
-        attempts = [attempt for attempt in core.attempts.values() if attempt.job.group is group]
+        attempts = by_group.get(group.name, [])
         for name, kept, charges in (
             ("uses", group.used, [attempt.charge for attempt in attempts]),
             ("is leaving", group.leaving, [attempt.charge for attempt in attempts if attempt.stopping]),
@@ -254,8 +267,8 @@ def _units(core: Cycle) -> Iterator[str]:
 def _ports(core: Cycle) -> Iterator[str]:
     relations = core.relations
     ports: dict[int, list[int]] = {}
-    for attempt in core.attempts.values():
-        ports.setdefault(attempt.node, []).extend(attempt.ports)
+    for holder in _holders(core):
+        ports.setdefault(holder.node, []).extend(holder.ports)
     for f, name in enumerate(core.cluster.names):
         if sorted(ports.get(f, ())) != list(relations.ports.given(f)):
             yield f"ports {ports.get(f)} of node {name} are in use, {relations.ports.given(f)} were given"
@@ -265,7 +278,7 @@ def _devices(core: Cycle) -> Iterator[str]:
     cluster = core.cluster
     held: dict[tuple[int, str, str], list[tuple[int, ...]]] = {}
     alone: set[tuple[int, str, str]] = set()
-    for attempt in core.attempts.values():
+    for attempt in _holders(core):
         f = attempt.node
         disk = cluster.leases[attempt.slot, AMOUNTS + DISK_AT : AMOUNTS + DISK_AT + DISK_AMOUNTS]
         of = {device.id: device.bandwidth for device in cluster.devices[f] if device.kind == DISK_KIND}
@@ -281,7 +294,10 @@ def _devices(core: Cycle) -> Iterator[str]:
             parts = held.get(key, [])
             has = device.bandwidth if device.kind == DISK_KIND else (WHOLE,)
             expected = tuple(amount - sum(part[i] for part in parts) for i, amount in enumerate(has))
-            if expected != left or users != len(parts) or min(left) < 0 or (key in alone and users > 1):
+            # What is left beside devices that are gone follows from the amounts of whole leases.
+            wrong = f not in cluster.gone and expected != left
+            wrong |= min(left) < 0 and f not in cluster.overdrawn
+            if wrong or users != len(parts) or (key in alone and users > 1):
                 yield f"{device.kind} {device.id} of {name} has {left} left by {users}, not {expected} by {len(parts)}"
 
 
@@ -324,10 +340,10 @@ def _claims(core: Cycle) -> Iterator[str]:
             if not table[row, B_FORCE] or table[row, B_START] >= table[row, B_END]:
                 yield f"the booking of job {claim.job.job.id} is broken"
     coming = cluster.nodes[: cluster.node_count, FREE : FREE + k].copy()
-    for attempt in core.attempts.values():
-        if cluster.leases[attempt.slot, END] < NEVER:
-            coming[attempt.node] += cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + k]
-    for f in np.flatnonzero(np.any(promised > coming, axis=1)).tolist():
+    for holder in _holders(core):
+        if cluster.leases[holder.slot, END] < NEVER:
+            coming[holder.node] += cluster.leases[holder.slot, AMOUNTS : AMOUNTS + k]
+    for f in np.flatnonzero(np.any((promised > coming) & (promised > 0), axis=1)).tolist():
         yield f"claims on node {cluster.names[f]} exceed what will be free there"
 
 

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from cress.core.kernels.balance import WIDTHS
-from cress.core.kernels.devices import ALL, DISK, DISK_AMOUNTS, KIND, LEFT, NOTHING, PARTS, WHOLE, WIDTH, first_device
+from cress.core.kernels.devices import (
+    ALL,
+    DISK,
+    DISK_AMOUNTS,
+    KIND,
+    LEFT,
+    NOTHING,
+    PARTS,
+    WHOLE,
+    WIDTH,
+    first_device,
+    give_devices,
+    mask_at,
+)
 from cress.core.kernels.holding import (
     AMOUNTS,
     BOOKED,
     FIRST_END,
     FREE,
     HEAD,
+    NEXT,
     NODE,
     NONE,
     REQUEST,
@@ -34,6 +47,9 @@ from cress.model.errors import InputError
 from cress.model.node import DISK_KIND, Device, Load, Node
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import NEVER
+
+# In place of the kind of a device that a node has no more, while leases still have it.
+GONE = -3
 
 
 class NodeWatcher:
@@ -84,6 +100,9 @@ class Cluster:
         # What was measured there that is too much for new tasks, for people.
         self.overloaded: list[str | None] = []
         self.lost: list[bool] = []
+        # Nodes that have less than is held there; and devices that nodes have no more, while leases still have them.
+        self.overdrawn: set[int] = set()
+        self.gone: dict[int, tuple[Device, ...]] = {}
         self.node_count = 0
         self.usable_count = 0
         # How often a node was added, lost, cordoned or came back.
@@ -134,19 +153,101 @@ class Cluster:
         self.nodes[f, FREE : FREE + k] = node.capacity
         self.nodes[f, FREE + k : FREE + 2 * k] = node.capacity
         self.totals[TOTAL_USED + k :] += np.array(node.capacity, np.int64)
-        has = int(np.count_nonzero(self.nodes[f, FREE + k + self.dims]))
-        self.columns[2 * self.width, f] = np.float32(1.0 / has) if has else np.float32(0)
+        self._set_share(f)
         self._set_usable(f)
         self.watcher.set_node(f, node)
         return f
 
-    def change_node(self, node: Node) -> int:
-        """A node is described otherwise now; its capacity and what runs on it stay. Returns its index."""
+    def change_node(self, node: Node) -> bool:
+        """Describe a node anew; what is held there stays. Return whether its capacity or devices have changed."""
         f = self.index[node.name]
-        self.specs[f] = msgspec.structs.replace(node, capacity=self.specs[f].capacity)
+        has = devices_of(node, self.dimensions)
+        changed = self.specs[f].capacity != node.capacity or has != devices_of(self.specs[f], self.dimensions)
+        self.specs[f] = node
+        if changed and not self.lost[f]:
+            k = self.k_count
+            more = np.array(node.capacity, np.int64) - self.nodes[f, FREE + k : FREE + 2 * k]
+            self.nodes[f, FREE : FREE + k] += more
+            self.nodes[f, FREE + k : FREE + 2 * k] += more
+            self.totals[TOTAL_USED + k :] += more
+            self._set_share(f)
+            self._lay_out(f, has)
+            self.usable_changes += 1
+            self.refresh(f)
         self.loosened += 1
-        self.watcher.set_node(f, self.specs[f])
-        return f
+        self.watcher.set_node(f, node)
+        return changed
+
+    def _set_share(self, f: int) -> None:
+        """Set 1 / the number of balanced dimensions that node ``f`` has."""
+        has = int(np.count_nonzero(self.nodes[f, FREE + self.k_count + self.dims]))
+        self.columns[2 * self.width, f] = np.float32(1.0 / has) if has else np.float32(0)
+
+    def slots_on(self, f: int) -> list[int]:
+        """The slots of the leases on node ``f``, in the order of their ends."""
+        slots = []
+        slot = int(self.nodes[f, HEAD])
+        while slot != NONE:
+            slots.append(slot)
+            slot = int(self.leases[slot, NEXT])
+        return slots
+
+    def _lay_out(self, f: int, has: tuple[Device, ...]) -> None:
+        """Give node ``f`` these devices while leases have some of those that it had."""
+        slots = self.slots_on(f)
+        before = self.devices[f]
+        column = mask_at(self.k_count)
+        held = [[before[d] for d in range(len(before)) if int(self.leases[slot, column]) >> d & 1] for slot in slots]
+        there = {(device.kind, device.id) for device in has}
+        used = {(device.kind, device.id): device for devices in held for device in devices}
+        gone = tuple(device for key, device in used.items() if key not in there)
+        self.set_gone(f, has, gone)
+        place = {(device.kind, device.id): d for d, device in enumerate(self.devices[f])}
+        for slot, devices in zip(slots, held, strict=True):
+            self.leases[slot, column] = sum(1 << place[device.kind, device.id] for device in devices)
+            if devices:
+                give_devices(slot, self.nodes[f], -1, self.leases, self.k_count)
+
+    def set_gone(self, f: int, has: tuple[Device, ...], gone: tuple[Device, ...]) -> None:
+        """Give node ``f`` these devices, and places for those that are gone: they have nothing, and nobody gets them."""
+        self._set_devices(f, (*has, *gone))
+        begin = first_device(self.k_count)
+        for d in range(len(has), len(has) + len(gone)):
+            at = begin + d * WIDTH
+            self.nodes[f, at + KIND] = GONE
+            self.nodes[f, at + LEFT : at + WIDTH] = 0
+        self.gone.pop(f, None)
+        if gone:
+            self.gone[f] = gone
+
+    def drop_gone(self, f: int) -> None:
+        """Forget devices of node ``f`` that are gone and that no lease has any more."""
+        self._lay_out(f, devices_of(self.specs[f], self.dimensions))
+        self.refresh(f)
+
+    def left_on(self, f: int) -> Ints:
+        """What is free on node ``f``, and what is left of its devices; below 0 where more is held than there is."""
+        k = self.k_count
+        begin = first_device(k)
+        left = [self.nodes[f, at + LEFT : at + LEFT + DISK_AMOUNTS] for at in range(begin, self.nodes.shape[1], WIDTH)]
+        return np.concatenate([self.nodes[f, FREE : FREE + k], *left])
+
+    def overdrawn_nodes(self) -> list[int]:
+        """Return the nodes that have less of something than is held there."""
+        short = np.any(self.nodes[: self.node_count, FREE : FREE + self.k_count] < 0, axis=1)
+        for at in range(first_device(self.k_count), self.nodes.shape[1], WIDTH):
+            short |= np.any(self.nodes[: self.node_count, at + LEFT : at + LEFT + DISK_AMOUNTS] < 0, axis=1)
+        found: list[int] = np.flatnonzero(short).tolist()
+        return found
+
+    def set_overdrawn(self, f: int, overdrawn: bool) -> None:
+        """Note whether node ``f`` has less than is held there: it takes no tasks then."""
+        if overdrawn != (f in self.overdrawn):
+            if overdrawn:
+                self.overdrawn.add(f)
+            else:
+                self.overdrawn.discard(f)
+            self._set_usable(f)
 
     def lose_node(self, f: int) -> None:
         """The node is gone; its leases must have been released before."""
@@ -154,6 +255,8 @@ class Cluster:
         self.totals[TOTAL_USED + k :] -= self.nodes[f, FREE + k : FREE + 2 * k]
         self.nodes[f, FREE : FREE + 2 * k] = 0
         self._set_devices(f, ())
+        self.gone.pop(f, None)
+        self.overdrawn.discard(f)
         self.lost[f] = True
         self._set_usable(f)
         self.watcher.change(f)
@@ -171,7 +274,8 @@ class Cluster:
             self._set_usable(f)
 
     def _set_usable(self, f: int) -> None:
-        usable = int(not self.lost[f] and self.cordoned[f] is None and self.overloaded[f] is None)
+        closed = self.lost[f] or self.cordoned[f] is not None or self.overloaded[f] is not None or f in self.overdrawn
+        usable = int(not closed)
         self.usable_count += usable - int(self.nodes[f, USABLE])
         self.usable_changes += 1
         self.nodes[f, USABLE] = usable

@@ -110,7 +110,9 @@ def widened(cluster: Cluster, f: int, request: ResourceVector, mask: int) -> Res
 def device_use(cluster: Cluster, f: int) -> list[tuple[Device, tuple[int, ...], int]]:
     """The devices of node ``f``: what is left of each (thousandths; of a disk its four amounts), and how many use it."""
     found = []
-    for d, device in enumerate(cluster.devices[f]):
+    # Those that are gone, while leases still have them, come last.
+    there = len(cluster.devices[f]) - len(cluster.gone.get(f, ()))
+    for d, device in enumerate(cluster.devices[f][:there]):
         at = first_device(cluster.k_count) + d * WIDTH
         row = cluster.nodes[f, at : at + WIDTH].tolist()
         left = row[LEFT : LEFT + (DISK_AMOUNTS if device.kind == DISK_KIND else 1)]

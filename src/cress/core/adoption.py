@@ -1,0 +1,140 @@
+"""Facts from outside: tasks that were found running, amounts that others use, nodes that changed under their tasks.
+
+All of them may leave a node with less than is held there. Such a node takes no tasks until enough of it has ended.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cress.core.books import Books
+from cress.core.combined_restarts import leave_units
+from cress.core.jobs import Attempt, JobState, Stranger
+from cress.core.kernels.holding import AMOUNTS, END, FREE
+from cress.core.kernels.timeline import B_AMOUNTS
+from cress.core.placing import licence_use
+from cress.core.tables import devices
+from cress.model.events import ForeignUse, TaskAdopted
+from cress.model.times import NEVER
+
+
+def adopt(core: Books, fact: TaskAdopted) -> None:
+    """Note a task that runs already; its job starts it no more."""
+    f = core.cluster.index[fact.node]
+    mask, alone = devices.mask_for(core.cluster, f, fact.devices)
+    amounts = devices.widened(core.cluster, f, fact.amounts, mask) if alone else fact.amounts
+    job = None if fact.job is None else core.jobs[fact.job]
+    end = fact.end
+    if end is None:
+        end = NEVER if job is None or job.limit >= NEVER else fact.since + job.limit
+    slot = core.leases.hold_amounts(f, amounts, min(end, NEVER), mask, alone)
+    core.relations.ports.take(f, fact.ports)
+    core.matching.touch(f)
+    core.next_attempt = max(core.next_attempt, fact.attempt + 1)
+    core.cluster.loosened += 1
+    if job is None:
+        stranger = Stranger(fact.attempt, fact.name, f, slot, fact.since, fact.ports)
+        core.strangers[fact.attempt] = stranger
+        core.set_holder(slot, stranger)
+    else:
+        _adopt_of(core, fact, job, f, slot)
+    # Its row is not behind those of attempts that started later.
+    core.running.forget()
+    check_room(core, f)
+
+
+def _adopt_of(core: Books, fact: TaskAdopted, job: JobState, f: int, slot: int) -> None:
+    """Enter the attempt of a job that is known."""
+    if not job.cancelled:
+        _take_out(core, job, fact.task)
+    group = job.group
+    charge = group.charge(fact.amounts, core.cluster.specs[f].capacity)
+    attempt = Attempt(fact.attempt, job, fact.task, f, slot, fact.since, charge)
+    attempt.amounts, attempt.ports = fact.amounts, fact.ports
+    core.attempts[attempt.id] = attempt
+    job.attempts[attempt.id] = attempt
+    group.attempts[attempt.id] = attempt
+    core.set_holder(slot, attempt)
+    group.add_used(job, charge)
+    if job.job.licences:
+        licence_use.take(core.matching, job.job.licences, more=True)
+    if core.live or core.counts:
+        core.matching.moved(job, f, 1)
+    if job.cancelled:
+        core.mark_leaving(attempt)
+        core.to_stop[attempt.id] = core.now
+    elif job.queued and not core.can_wait(job):
+        core.dequeue(job)
+    elif job.queued:
+        core.refit(job)
+    core.groups.reorder(group)
+
+
+def _take_out(core: Books, job: JobState, task: int) -> None:
+    """Let a task wait no longer, wherever it does."""
+    if task in job.carried or task in job.companions:
+        leave_units(core, job)
+    for claim in list(job.claims):
+        if task in claim.tasks:
+            core.drop_claim(claim, again=True)
+    if task in job.later:
+        core.cancel_backoff(job, task)
+    else:
+        job.take(task)
+
+
+def use(core: Books, fact: ForeignUse) -> None:
+    """Note what others use of a node, in place of what they used before."""
+    f = core.cluster.index[fact.name]
+    before = core.foreign_use.pop(f, None)
+    if before is not None:
+        core.leases.release(before.slot)
+        core.holders[before.slot] = None
+    if any(fact.amounts) and not core.cluster.lost[f]:
+        slot = core.leases.hold_amounts(f, fact.amounts, NEVER)
+        core.foreign_use[f] = Stranger(0, "", f, slot, core.now)
+        core.set_holder(slot, core.foreign_use[f])
+    core.cluster.loosened += 1
+    check_room(core, f)
+
+
+def leave(core: Books, stranger: Stranger) -> None:
+    """Give back what a stranger held."""
+    if stranger.id:
+        del core.strangers[stranger.id]
+    else:
+        del core.foreign_use[stranger.node]
+    core.relations.ports.give_back(stranger.node, stranger.ports)
+    core.leases.release(stranger.slot)
+    core.holders[stranger.slot] = None
+    released(core, stranger.node)
+
+
+def released(core: Books, f: int) -> None:
+    """Look again at a node that had too little, or devices that are gone, after something on it has ended."""
+    if f in core.cluster.gone:
+        core.cluster.drop_gone(f)
+    if f in core.cluster.overdrawn:
+        check_room(core, f)
+
+
+def check_room(core: Books, f: int) -> None:
+    """Close a node that has less than is held there, or open it again; drop claims that will not find their room."""
+    cluster = core.cluster
+    cluster.set_overdrawn(f, bool(np.any(cluster.left_on(f) < 0)))
+    core.void_claims(f)
+    claims = [claim for claim in core.claims if any(node == f for node, _ in claim.reservation.nodes)]
+    if not claims:
+        return
+    k = cluster.k_count
+    coming = cluster.nodes[f, FREE : FREE + k].copy()
+    for holder in core.holders_on(f):
+        if cluster.leases[holder.slot, END] < NEVER:
+            coming += cluster.leases[holder.slot, AMOUNTS : AMOUNTS + k]
+    for claim in claims:
+        for (node, _), row in zip(claim.reservation.nodes, claim.reservation.rows, strict=True):
+            if node == f:
+                coming -= core.timeline.table[row, B_AMOUNTS:]
+    if np.any(coming < 0):
+        for claim in claims:
+            core.drop_claim(claim, again=True)
