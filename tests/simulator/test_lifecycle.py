@@ -227,6 +227,23 @@ def test_a_table_and_a_file_of_jobs_say_the_same(tmp_path: Path) -> None:
     assert [row[3] for row in attempts(one)] == [600 * i for i in range(1, 6)]
 
 
+def test_the_job_file_of_the_guide_runs(tmp_path: Path) -> None:
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "simulate.md").read_text(encoding="utf-8")
+    text = next(each for each in guide.split("```yaml\n")[1:] if each.startswith("jobs:")).partition("```")[0]
+    cluster = "nodes:\n  - {name: n, count: 4, resource: '<16, 64G>'}\n"
+    result = simulated(tmp_path, text, cluster)
+    assert ends(result) == {"web": "cancelled", "nightly": "cancelled", "load": "finished", "train": "finished"}
+    summary = result.analysis.summary
+    # Only load and train have waiting times, and only the first attempt of load is lost work: four cores for 10 minutes.
+    assert summary["wait_max_s"] == 0
+    assert summary["lost_work_core_h"] == pytest.approx(4 / 6)
+    run.write_result(
+        result, run.plan(Request(trace=str(tmp_path / "jobs.yaml"), out=tmp_path, cluster=tmp_path / "c.yaml"))
+    )
+    rows = (result.directory / "jobs.csv").read_text().splitlines()
+    assert rows[1] == "web,default,,0,0,,cancelled,,,,,3,2,0,3,0"
+
+
 MISTAKES = {
     "a key that is not known": ("jobs:\n  - {name: a, run: 1s, retry: 1}\n", "jobs.yaml:2: jobs[0].retry: "),
     "a key of another type": ("jobs:\n  - name: a\n    run: 1s\n    when: '* * * * *'\n", "jobs.yaml:4: jobs[0].when: belongs to jobs of type cron"),

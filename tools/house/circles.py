@@ -11,7 +11,7 @@ from pathlib import Path
 
 # Rooms without circles. The list grows; at the end it names every room.
 CLEAN_ROOMS = (
-    "center", "cli", "client", "core", "executor", "language", "lifecycle", "model", "portal", "protocol", "shell", "store",
+    "center", "cli", "client", "core", "executor", "language", "lifecycle", "model", "portal", "protocol", "shell", "simulator", "store",
 )  # fmt: skip
 
 # Sub-rooms and files of a room, from the lowest to the highest: each imports only what stands before it, or itself.

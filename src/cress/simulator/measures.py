@@ -38,7 +38,7 @@ MEASURES: dict[str, str] = {
     "jobs_killed": "finished jobs whose run was cut at the time limit",
     "jobs_failed": "jobs with a task that failed for good",
     "tasks_finished": "tasks that ran to their end",
-    "wait_mean_s": "mean wait: first start − submit, over all jobs that started; of a job that comes after others: first "
+    "wait_mean_s": "mean wait: first start − submit, over all jobs that started (no services and cron jobs); of a job that comes after others: first "
     "start − the last end of these",
     "wait_median_s": "median wait",
     "wait_p95_s": "95th percentile of the waits",
@@ -74,7 +74,7 @@ MEASURES: dict[str, str] = {
     "attempts_lost": "attempts that were lost with their node",
     "attempts_stopped": "attempts that were stopped: with their gang, by a drain, or because their job was cancelled",
     "attempts_failed": "attempts that failed",
-    "lost_work_core_h": "core hours of attempts that ended early: preempted, lost, stopped or failed",
+    "lost_work_core_h": "core hours of attempts that were preempted, lost, stopped or failed; not of services",
     "lost_work_share": "lost work / all work, in core hours",
     "events": "submissions and completions handled",
     "decisions": "starts and preemptions decided",
@@ -124,6 +124,15 @@ class Run:
         return np.asarray((self.group_of != NOWHERE) & ~self.rejected & ~self.ended(JobEnd.REFUSED))
 
     @property
+    def families(self) -> Bools:
+        """The services, databases and cron jobs, ``[n]``."""
+        workload = self.workload
+        found = np.array([each.plan is not None for each in workload.templates], dtype=np.bool_)
+        if workload.template_index is None:
+            return np.full(len(workload), found[0])
+        return np.asarray(found[workload.template_index])
+
+    @property
     def cancelled(self) -> Bools:
         """The jobs that were cancelled, ``[n]``."""
         return self.ended(JobEnd.CANCELLED)
@@ -148,7 +157,8 @@ class Run:
 class JobTimes:
     """Per job ``[n]``: first start and last end (``NOT_YET``), attempts, and which finished. Microseconds.
 
-    ``ready`` is when it could start, as ``dags.ready_times`` has it: from then on it waits.
+    ``ready`` is when it could start, as ``dags.ready_times`` has it: from then on it waits. ``waited`` are the jobs that
+    started and have a waiting time: services, databases and cron jobs have none.
     """
 
     ready: Ints
@@ -157,6 +167,7 @@ class JobTimes:
     attempts: Ints
     preempted: Ints
     finished: Bools
+    waited: Bools
     wait: Ints
     slowdown: Floats
 
@@ -237,6 +248,7 @@ def job_times(run: Run) -> JobTimes:
         attempts=tries,
         preempted=preempted,
         finished=finished,
+        waited=np.asarray((start != NOT_YET) & ~run.families),
         wait=wait,
         slowdown=slowdown,
     )
@@ -382,12 +394,12 @@ def _summary(
     dags: Dags | None,
 ) -> dict[str, float]:
     workload, attempts = run.workload, run.attempts
-    started = times.start != NOT_YET
     finished = times.finished
     used = {name: steps.mean(start, end) for name, steps in utilisation.items()}
     core = np.array([request[0] for request in workload.requests], dtype=np.float64)
     work = core[workload.request_index[attempts.job]] / 1000 * (attempts.end - attempts.start) / HOUR
-    lost = float(work[attempts.early].sum())
+    # A service that is stopped has lost nothing.
+    lost = float(work[attempts.early & (workload.run[attempts.job] != NO_LIMIT)].sum())
     whole = float(work.sum())
     # The index is 0 only where no group has demand: that time does not count.
     wanted = Steps(fairness.times, (fairness.values > 0).astype(np.float64)).mean(start, end)
@@ -402,7 +414,7 @@ def _summary(
         "jobs_killed": int((finished & workload.killed).sum()),
         "jobs_failed": int(run.ended(JobEnd.FAILED).sum()),
         "tasks_finished": int(attempts.finished.sum()),
-        **_spread("wait", times.wait[started] / SECOND, "_s"),
+        **_spread("wait", times.wait[times.waited] / SECOND, "_s"),
         **_spread("bounded_slowdown", times.slowdown[finished], ""),
         "turnaround_mean_s": _mean((times.end - workload.submit)[finished] / SECOND),
         "makespan_s": (end - start) / SECOND,
@@ -441,14 +453,13 @@ def _summary(
 def _of_group(run: Run, times: JobTimes, name: str, series: GroupSeries, start: int, end: int) -> dict[str, float]:
     number = run.group_names.index(name)
     mine = run.group_of == number
-    started = mine & (times.start != NOT_YET)
     return {
         "jobs": int(mine.sum()),
         "jobs_finished": int((mine & times.finished).sum()),
         "quota_share": series.quota.mean(start, end),
         "used_share_mean": series.used.mean(start, end),
         "entitled_share_mean": series.entitled.mean(start, end),
-        "wait_mean_s": _mean(times.wait[started] / SECOND),
+        "wait_mean_s": _mean(times.wait[mine & times.waited] / SECOND),
         "bounded_slowdown_mean": _mean(times.slowdown[mine & times.finished]),
         "preemptions": int(times.preempted[mine].sum()),
     }

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cress.simulator.attempts import NOT_YET
 from cress.simulator.measures import Analysis
 from cress.simulator.series import Floats, Ints, Steps, edges
 
@@ -108,7 +107,7 @@ def _mean_utilisation(analysis: Analysis, axis: TimeAxis) -> tuple[list[float], 
 
 def waits(labels: Sequence[str], analyses: Sequence[Analysis]) -> Figure:
     """The distribution of the waiting times: which share of the jobs waited at most that long."""
-    columns = [each.times.wait[each.times.start != NOT_YET] / 1e6 for each in analyses]
+    columns = [each.times.wait[each.times.waited] / 1e6 for each in analyses]
     most = max((float(column.max()) for column in columns if len(column)), default=1.0)
     ticks = [value for value in DURATIONS if value <= most * 3] or [1]
     figure = _distribution(labels, columns, lowest=1.0, hover="%{customdata}: %{y:.1%} of the jobs", durations=True)

@@ -63,7 +63,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
             ("fairness_jain_mean", "fairness (Jain index), mean", "index", "high"),
             ("fairness_jain_min", "fairness, lowest", "index", "high"),
             ("preemptions", "preemptions", "count", ""),
-            ("lost_work_share", "work lost by preemption", "share", "low"),
+            ("lost_work_share", "work lost", "share", "low"),
         ),
     ),
     (
