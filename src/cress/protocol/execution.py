@@ -1,4 +1,4 @@
-"""What client and center say to each other while a command runs in a task: a WebSocket at ``…/tasks/{task}/exec``.
+"""Messages between client and center while a command runs in a task: a WebSocket at ``…/tasks/{task}/exec``.
 
 First the client sends an ``ExecStart``. Then binary messages are data: to the center input as it is; from the center one
 byte, 1 for standard output, 2 for standard error, and what the command wrote. Texts are JSON: ``ExecWord`` to the center,

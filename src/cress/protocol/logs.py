@@ -1,4 +1,4 @@
-"""What tasks wrote, in parts that say where they belong: ``GET /v1/jobs/{id}/logs?framed=true``.
+"""Output of tasks in parts that name their task and stream: ``GET /v1/jobs/{id}/logs?framed=true``.
 
 A frame is a head of 36 bytes, big-endian: attempt, offset, gone, kept (8 bytes each), size (4); then ``size`` bytes.
 Readers who break off go on behind what they have; those without frames (``curl``) get the same bytes, and a line for
@@ -78,7 +78,7 @@ class Shown:
         self._in_line = False
 
     def show(self, part: Part) -> Iterator[Piece]:
-        """What is shown of the next part."""
+        """Return the text to show for the next part."""
         if part.gone:
             line = b"\n" * self._in_line + gone_line(part)
             self._in_line = False

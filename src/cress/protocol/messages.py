@@ -83,7 +83,7 @@ class Beat(Struct, frozen=True):
 
 
 class Reports(Struct, frozen=True):
-    """What happened to attempts since the last message, in order. ``leaving``: nothing starts there any more."""
+    """Reports about attempts since the last message, in order. ``leaving``: nothing starts there any more."""
 
     reports: tuple[Report, ...]
     leaving: bool = False
@@ -96,7 +96,7 @@ class Ports(Struct, frozen=True):
 
 
 class Load(Struct, frozen=True):
-    """What was measured on the node, smoothed; sent when it is noticeably another one than before."""
+    """The measured load of the node, smoothed; sent when it has changed noticeably."""
 
     load: Measured
 
@@ -198,7 +198,7 @@ class Launch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Gang(msgspec.Struct, frozen=True, array_like=True):
-    """Where the tasks of a gang are, in their order."""
+    """The hosts of the tasks of a gang, in their order."""
 
     job: int
     hosts: tuple[Host, ...]

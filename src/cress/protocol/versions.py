@@ -27,7 +27,7 @@ _M = TypeVar("_M")
 
 
 class Step(NamedTuple):
-    """What a major version has changed, by message type: ``newer`` makes messages of the version before messages of it.
+    """The changes of a major version, by message type: ``newer`` converts messages of the version before.
 
     ``older`` does the reverse; ``None``: the version before has nothing for it, and the message is left out. Messages are
     given with their fields as msgpack has them, and may be changed in place. Types that are not named are the same.

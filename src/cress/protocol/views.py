@@ -1,4 +1,4 @@
-"""What the API shows, as JSON: the center writes these, the client reads them.
+"""Views of the API, as JSON: the center writes them, the client reads them.
 
 Times are seconds since the epoch (``None``: not yet), durations seconds, resources a mapping of dimension to text
 (``{"cpu": "2", "memory": "4G"}``).
@@ -168,7 +168,7 @@ class DeviceView(View, frozen=True):
 
 
 class LoadView(View, frozen=True):
-    """What was measured on a node, smoothed: shares of what it has, from 0 to 1, and ``free_memory`` in bytes.
+    """The measured load of a node, smoothed: shares of its capacity, from 0 to 1, and ``free_memory`` in bytes.
 
     ``disk`` is the time that its disks were busy, ``network`` what is sent.
     """
@@ -181,7 +181,7 @@ class LoadView(View, frozen=True):
 
 
 class MatchView(View, frozen=True):
-    """How a node stands to a requirement and a rank.
+    """The match of a node with a requirement and a rank.
 
     ``clause`` is the first that it does not satisfy; ``undefined``: because it has no such attribute, or none that
     can be compared so. ``has`` are the attributes that it asks for, as the node has them. ``score`` is the value of the
@@ -261,7 +261,7 @@ class SubmittedPage(View, frozen=True):
 
 
 class AppliedJob(View, frozen=True):
-    """What became of a job of a file: ``created``, ``updated``, ``scaled`` or ``unchanged``. ``id`` is 0 in a dry run."""
+    """The result for one job of a file: ``created``, ``updated``, ``scaled`` or ``unchanged``. ``id`` is 0 in a dry run."""
 
     id: int
     name: str
@@ -305,7 +305,7 @@ class NodesPage(View, frozen=True):
 
 
 class PlaceView(View, frozen=True):
-    """Where a running task is reached: the name of its node, its rack and address, its ports by name.
+    """The place of a running task: the name of its node, its rack and address, its ports by name.
 
     ``disk`` is the path of the disk that it has, for itself or with others (its id, where that has no path; several are
     separated by ``:``), ``devices`` all that it has.
@@ -332,7 +332,7 @@ class PlacesPage(View, frozen=True):
 
 
 class PlacesChange(View, frozen=True):
-    """What is new about the running tasks of a name: those that are there now, the attempts that are ``gone``.
+    """A change of the places of a name: the tasks that run now, and the attempts that are ``gone``.
 
     The first one of a stream has them ``all``: what was known before counts no more.
     """
@@ -350,7 +350,7 @@ class GroupsPage(View, frozen=True):
 
 
 class Applied(View, frozen=True):
-    """What applying a file of groups changed, or would change: ``diff`` for a person, ``changes`` how many."""
+    """The changes by a file of groups: ``diff`` for a person, ``changes`` is their number."""
 
     diff: str
     changes: int
@@ -399,7 +399,7 @@ class EventView(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
 
 class UsageView(View, frozen=True):
-    """What a group used in one span of time that begins at ``start`` (seconds since the epoch).
+    """The usage of a group in one span of time that begins at ``start`` (seconds since the epoch).
 
     ``core_seconds`` and ``byte_seconds`` are what its attempts held (their request × the time from placing to end),
     ``cpu_seconds`` what they are measured to have computed; ``attempts`` ended in the span, ``succeeded`` of them well.

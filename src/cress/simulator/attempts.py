@@ -17,7 +17,7 @@ NOT_YET = -1
 
 
 class How(IntEnum):
-    """How an attempt ended."""
+    """The way in which an attempt ended."""
 
     FINISHED = 0  # the task ran to its end, or to its time limit
     PREEMPTED = 1
@@ -28,7 +28,7 @@ class How(IntEnum):
 
 
 class JobEnd(IntEnum):
-    """How a job ended."""
+    """The way in which a job ended."""
 
     WAITING = 0  # it did not: some task never ran to its end
     FINISHED = 1  # all tasks ran to their ends, or to their time limits
@@ -55,22 +55,22 @@ class Attempts:
 
     @property
     def early(self) -> Bools:
-        """Whether the attempt ended before its task was done, ``[m]``."""
+        """Return whether the attempt ended before its task was done, ``[m]``."""
         return np.asarray((self.how != How.FINISHED) & (self.how != How.RUNNING))
 
     @property
     def finished(self) -> Bools:
-        """Whether the attempt did its task, ``[m]``."""
+        """Return whether the attempt completed its task, ``[m]``."""
         return np.asarray(self.how == How.FINISHED)
 
     @property
     def preempted(self) -> Bools:
-        """Whether the attempt was preempted, ``[m]``."""
+        """Return whether the attempt was preempted, ``[m]``."""
         return np.asarray(self.how == How.PREEMPTED)
 
     @property
     def lost(self) -> Bools:
-        """Whether the attempt was lost with its node, ``[m]``."""
+        """Return whether the attempt was lost with its node, ``[m]``."""
         return np.asarray(self.how == How.LOST)
 
     def __len__(self) -> int:
@@ -79,7 +79,7 @@ class Attempts:
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """What a run gave: its attempts, the ``JobEnd`` of each job ``[n]``, and the number of events that were handled.
+    """The result of a run: its attempts, the ``JobEnd`` of each job ``[n]``, and the number of events.
 
     ``refusals`` are the reasons of jobs that were not accepted, by position.
     """

@@ -182,7 +182,7 @@ def _neighbours(builder: Builder, document: Any) -> None:
 
 
 def _licences(builder: Builder, document: Any) -> None:
-    """How many there are of each."""
+    """Read the number of each licence."""
     given = document.get("licences")
     if given is None:
         return

@@ -28,7 +28,7 @@ class Dags:
 
     @property
     def finished(self) -> npt.NDArray[np.bool_]:
-        """Whether all steps of it did, ``[d]``."""
+        """Return whether all its steps were completed, ``[d]``."""
         return np.asarray(self.end != NOT_YET)
 
     @property

@@ -59,7 +59,7 @@ class Core(Protocol):
         """When something changes by itself."""
 
     def fits_now(self, request: ResourceVector) -> bool:
-        """Whether one task fits somewhere."""
+        """Return whether one task fits on some node."""
 
     def validate(self) -> list[str]:
         """Broken invariants."""

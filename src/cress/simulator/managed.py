@@ -120,7 +120,7 @@ class ManagedRun:
         return self._history(now)
 
     def _is_stuck(self, more: bool) -> bool:
-        """Whether no job that ends by itself runs and nothing is to come: only the clock could start a waiting job."""
+        """Return whether no job that ends by itself runs and no event is to come: only the clock could start a waiting job."""
         if more or self._timed:
             return False
         return all(self._keeps[self._running.job[position]] for position in self._running.place.values())

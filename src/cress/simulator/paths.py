@@ -94,7 +94,7 @@ class LifecyclePath:
 
 
 def needs_lifecycle(workload: Workload, order: str) -> bool:
-    """Whether the workload goes through the lifecycle; ``InputError`` where that cannot be in this order of events."""
+    """Return whether the workload needs the lifecycle; raise ``InputError`` if that is impossible in this order of events."""
     because = _only_lifecycle(workload)
     if order == ONE_BY_ONE:
         if because:

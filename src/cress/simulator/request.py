@@ -1,4 +1,4 @@
-"""What a simulation is asked for, what it will run, and the result of one policy."""
+"""Structs of a simulation: the request, the prepared run, and the result of one policy."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Running:
         return heap[0][0] if heap else None
 
     def is_valid(self, end: int, attempt: int) -> bool:
-        """Whether this entry of the heap holds: its attempt runs and ends then."""
+        """Return whether this entry of the heap is valid: its attempt runs and ends then."""
         position = self.place.get(attempt)
         return position is not None and self.end[position] == end
 

@@ -123,7 +123,7 @@ class Workload:
         return min(int(self.submit[0]), *changes) if changes else int(self.submit[0])
 
     def select(self, keep: npt.NDArray[np.bool_] | Ints) -> Workload:
-        """The same workload with these jobs only: a mask, or the positions in their new order."""
+        """Return the workload with these jobs only: a mask, or the positions in their new order."""
         positions = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
         return replace(
             self,
@@ -148,7 +148,7 @@ class Workload:
         return self.templates[0 if self.template_index is None else int(self.template_index[position])]
 
     def exact_estimates(self) -> Workload:
-        """The same workload with the run time of every job as its time limit."""
+        """Return the workload with the run time of every job as its time limit."""
         return replace(self, limit=self.run.copy())
 
 

@@ -38,7 +38,7 @@ class Damaged(StoreError):
 
 
 class Batch(msgspec.Struct, kw_only=True):
-    """What is stored together, or not at all.
+    """Rows that are stored together or not at all.
 
     ``records`` go to the end of the log. ``runs`` are how to run a job, by job id; ``templates`` are further runs of a
     family: their id, its id, the run. ``jobs`` and ``attempts`` are finished; ``meta`` replaces by key. ``moved_jobs``

@@ -212,7 +212,7 @@ class History:
         return [_record(AttemptRecord, row) for row in rows]
 
     def usage(self, *, since: int, until: int, group: str = "") -> Usage:
-        """What groups used in the hours that begin from ``since`` on and before ``until`` (seconds since the epoch)."""
+        """Return the usage of groups in the hours that begin from ``since`` on and before ``until`` (seconds since the epoch)."""
         query = sql.select(_usage).where(_usage.c.hour >= since, _usage.c.hour < until)
         if group:
             query = query.where(_usage.c.group == group)
@@ -234,7 +234,7 @@ def _prepare_sqlite(connection: Any, _: object) -> None:
 
 
 def _known(connection: sql.Connection, column: sql.Column[Any], values: Sequence[int]) -> set[int]:
-    """Which of these values are in the column."""
+    """Return those of the values that are in the column."""
     found: set[int] = set()
     for first in range(0, len(values), 500):
         found.update(connection.scalars(sql.select(column).where(column.in_(values[first : first + 500]))))

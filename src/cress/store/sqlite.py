@@ -168,7 +168,7 @@ class SqliteStore:
         return SqliteReader(self.path)
 
     def run(self, job: int) -> bytes | None:
-        """How to run this job, as it was stored."""
+        """Return the run of this job as it was stored."""
         with told(self.path, "cannot be read"):
             row = self._reader.execute("SELECT run FROM runs WHERE job = ?", (job,)).fetchone()
             return None if row is None else opened(row[0], f"how to run job {job}")

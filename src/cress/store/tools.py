@@ -28,18 +28,18 @@ class Reading:
         self._connection = connection
 
     def damage(self) -> list[str]:
-        """What SQLite finds wrong with the file, each a sentence; empty if it is whole."""
+        """Return what SQLite finds wrong with the file, each a sentence; empty if it is intact."""
         with told(self.path, "cannot be read"):
             found = self._connection.execute(f"PRAGMA integrity_check({_MOST_TOLD})").fetchall()
         return [] if found == [("ok",)] else [str(each).replace("\n", " ") for (each,) in found]
 
     def saved(self) -> Saved:
-        """What a center would load, with its checksums looked at."""
+        """Return what a center would load, with its checksums verified."""
         with told(self.path, "cannot be read"):
             return load(self._connection)
 
     def runs(self) -> Iterator[tuple[int, bytes]]:
-        """How to run each job, by id."""
+        """Return the runs of all jobs, by id."""
         with told(self.path, "cannot be read"):
             for job, sealed in self._connection.execute("SELECT job, run FROM runs ORDER BY job"):
                 yield job, opened(sealed, f"how to run job {job}")

@@ -15,7 +15,7 @@ MOST_HOURS = 24 * 366
 
 
 class Weight(NamedTuple):
-    """What an attempt of a job holds: the ``group`` that pays, ``cpu`` in millicores, ``memory`` in bytes."""
+    """The resources that an attempt of a job holds: the ``group`` that pays, ``cpu`` in millicores, ``memory`` in bytes."""
 
     group: str
     cpu: int
@@ -23,7 +23,7 @@ class Weight(NamedTuple):
 
 
 class Used(msgspec.Struct):
-    """What was used in a span of time; the units are those of ``protocol.views.UsageView``."""
+    """The usage in a span of time; the units are those of ``protocol.views.UsageView``."""
 
     core_seconds: float = 0.0
     byte_seconds: float = 0.0

@@ -120,7 +120,7 @@ def write_report(path: Path, workload: Workload, results: Sequence[Result], requ
 
 
 def plotly_script() -> Path:
-    """Where the plotly package keeps plotly.js; importing the package would cost a second."""
+    """Return the path of plotly.js in the plotly package; importing the package would cost a second."""
     spec = find_spec("plotly")
     if spec is None or not spec.submodule_search_locations:
         raise InputError("the report needs more packages", hint="pip install 'cress[sim]'")

@@ -32,12 +32,12 @@ HOW = "cress simulate openb_pod_list_default.csv --cluster openb_node_list_gpu_n
 
 
 def is_nodes(header: Sequence[str]) -> bool:
-    """Whether a table with these columns is the list of nodes."""
+    """Return whether a table with these columns is the list of nodes."""
     return set(NODE_COLUMNS) <= set(header)
 
 
 def is_pods(header: Sequence[str]) -> bool:
-    """Whether a table with these columns is a list of pods."""
+    """Return whether a table with these columns is a list of pods."""
     return set(POD_COLUMNS) <= set(header)
 
 
