@@ -26,6 +26,7 @@ from cress.model.resources import Dimensions
 from cress.model.run import Run
 from cress.model.times import DAY, HOUR
 from cress.shell.center.commit import Limits
+from cress.shell.center.log_entries import unpack
 from cress.store.base import Batch
 from cress.store.sqlite import SqliteStore
 from tests.center.test_engine import run
@@ -47,7 +48,7 @@ class Store(SqliteStore):
         if self.die_before:
             raise Killed
         super().commit(batch, epoch)
-        self.committed += batch.records
+        self.committed += [unpack(entry).record for entry in batch.records]
         if self.die_behind:
             raise Killed
 
@@ -227,7 +228,7 @@ def test_damage_in_the_middle_is_told_with_its_place(tmp_path: Path) -> None:
 
 def test_records_that_are_read_are_those_that_were_written(tmp_path: Path) -> None:
     async def story(_: Engine, store: SqliteStore) -> list[bytes]:
-        return store.load().records
+        return [unpack(entry).record for entry in store.load().records]
 
     run(tmp_path, story)
     records = run(tmp_path, story)

@@ -39,6 +39,7 @@ from cress.shell.center.effects import (
     Wait,
     Warn,
 )
+from cress.shell.center.log_entries import unpack
 from cress.shell.center.session import Sessions
 from cress.store.base import Batch, Damaged, Fenced, Store, StoreError
 
@@ -250,7 +251,7 @@ class Engine:
         """Store a batch, then append its record to the event log. In the thread that commits."""
         self.store.commit(batch, self.epoch)
         for record in batch.records:
-            self.log.append(record)
+            self.log.append(unpack(record).record)
 
     def _begin_snapshot(self, work: Snapshot) -> None:
         """Take the state of this moment; it is stored in the place of the log behind the steps that come in between."""

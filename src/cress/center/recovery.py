@@ -9,14 +9,17 @@ import msgspec
 import cress
 from cress.center.clock import Clock
 from cress.center.settings import Settings
+from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import Restarted
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.record import MAJOR, decode_record, encode_record, inputs_of, record_of
+from cress.lifecycle.record import MAJOR, decode_record, encode_record, has_facts, inputs_of, record_of
 from cress.model.errors import InputError
 from cress.model.option_text import parse_assignments
 from cress.model.options import Options
+from cress.model.resources import Dimensions
 from cress.shell.center.commit import Opened
 from cress.shell.center.events import Before, Events
+from cress.shell.center.log_entries import pack, unpack
 from cress.store.base import Batch, Damaged, Saved, Store, StoreError
 
 
@@ -26,23 +29,25 @@ class _Meta(msgspec.Struct, frozen=True, array_like=True):
 
 
 def load_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
-    """Load, restore, step through the log. Reads only.
+    """Load the state: the snapshot, and the facts of the log behind it. Reads only.
 
-    Raises StoreError when the store cannot be read, or was left by another version.
+    Raises StoreError when the store cannot be read, or was left by a newer release.
     """
     saved = store.load()
-    machine, events = restored(saved, settings)
+    state = restored(saved, settings)
+    machine = state.machine
     clock.resume(saved.meta.get("clock"), max(machine.now, 0))
     return Opened(
         machine=machine,
-        events=events,
-        records=saved.records,
+        events=state.events,
+        records=state.records,
         number=saved.number,
         epoch=saved.epoch,
         cluster=saved.cluster,
         snapshot_size=len(saved.snapshot or b""),
-        log_size=sum(map(len, saved.records)),
-        log_count=len(saved.records),
+        log_size=sum(map(len, state.records)),
+        log_count=len(state.records),
+        stepped=state.stepped,
     )
 
 
@@ -62,81 +67,114 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
     step = opened.machine.step(now, utc, inputs)
     if isinstance(step.replies[0], InputError):
         raise step.replies[0]
-    opened.events.step(opened.machine, inputs, step, before)
+    events = opened.events.derive(opened.machine, inputs, step, before)
+    opened.events.add(events)
     notes = {"clock": clock.save(now, utc), "version": version_note()}
-    if opened.snapshot_size:
+    if opened.snapshot_size and not opened.stepped:
         record = encode_record(record_of(now, utc, inputs, step.facts))
-        store.commit(Batch(records=[record], attempts=step.attempts, jobs=step.jobs, meta=notes), opened.epoch)
+        entry = pack(record, Events.encode(events))
+        store.commit(Batch(records=[entry], attempts=step.attempts, jobs=step.jobs, meta=notes), opened.epoch)
         opened.records = [*opened.records, record]
         opened.number += 1
         opened.log_size += len(record)
         opened.log_count += 1
     else:
-        # The state that the log goes on from must not depend on the settings of the next start.
+        # The state that the log goes on from must not depend on the settings of the next start, nor on what a later
+        # release would make of records without facts.
+        if step.attempts or step.jobs:
+            store.commit(Batch(attempts=step.attempts, jobs=step.jobs), opened.epoch)
         state = opened.machine.export()
         notes["events"] = opened.events.save()
         store.snapshot(state, number=opened.number, meta=notes, epoch=opened.epoch)
-        opened.snapshot_size = len(state)
+        opened.snapshot_size, opened.log_size, opened.log_count = len(state), 0, 0
 
 
 def version_note() -> bytes:
-    """What is kept with the store about who wrote its log."""
+    """Return the note of the release that writes the log."""
     return msgspec.msgpack.encode(_Meta(MAJOR, cress.__version__))
 
 
-def restored(saved: Saved, settings: Settings) -> tuple[Machine, Events]:
-    """The machine that was stored, stepped through its log. Raises StoreError and InputError."""
+class Restored(msgspec.Struct):
+    """A state that was stored. ``records`` and ``stepped`` as in ``Opened``."""
+
+    machine: Machine
+    events: Events
+    records: list[bytes]
+    stepped: bool = False
+
+
+def restored(saved: Saved, settings: Settings) -> Restored:
+    """Return the state that was stored. Raises StoreError and InputError.
+
+    Facts are applied. Records of releases that wrote none are stepped through, by a machine that decides as theirs.
+    """
     events, zone = Events(), settings.zone
     if saved.snapshot is None:
         if saved.records:
             raise StoreError("the store has a log but no snapshot that it goes on from; take a backup back")
-        return Machine(settings.dimensions, Options(), zone), events
-    version = saved.meta.get("version")
-    if version is not None and saved.records:
-        left = msgspec.msgpack.decode(version, type=_Meta)
-        if left.machine > MAJOR:
-            raise StoreError(
-                f"the store was left in the middle of work by cress {left.release}, whose log this version "
-                f"({cress.__version__}) reads otherwise; start and stop it once with cress {left.release}"
-            )
+        return Restored(Machine(settings.dimensions, Options(), zone), events, [])
+    _check_release(saved)
     try:
-        machine = Machine.restore(saved.snapshot, zone)
+        follower = Follower.restore(saved.snapshot, zone)
         events.load(saved.meta.get("events"))
     except (ValueError, LookupError, TypeError, AttributeError, msgspec.MsgspecError) as error:
         raise StoreError(f"the store was left by another version of cress: {_said(error)}") from error
-    _check_dimensions(machine, settings)
+    _check_dimensions(follower.core.dimensions, settings)
+    stepper: Machine | None = None
+    records: list[bytes] = []
+    stepped = False
     for number, data in enumerate(saved.records, 1):
         which = f"record {number} of {len(saved.records)} in the log of the store"
         try:
-            record = decode_record(data)
+            entry = unpack(data)
+            record = decode_record(entry.record)
         except msgspec.MsgspecError as error:
             raise Damaged(f"{which} cannot be read: {error}") from None
         except ValueError as error:
             raise StoreError(f"{which}: {error}") from None
+        records.append(entry.record)
         try:
-            inputs = inputs_of(record)
-            before = Before(machine, inputs, record.now)
-            step = machine.step(record.now, record.utc, inputs)
-            events.step(machine, inputs, step, before)
+            if not has_facts(record):
+                stepper, stepped = stepper or follower.machine(), True
+                inputs = inputs_of(record)
+                before = Before(stepper, inputs, record.now)
+                events.step(stepper, inputs, stepper.step(record.now, record.utc, inputs), before)
+            else:
+                if stepper is not None:
+                    follower, stepper = Follower.restore(stepper.export(), zone), None
+                follower.apply(record)
+                events.replay(entry.events)
         except Exception as error:
             # Its checksum holds, so it is what was written; a backup of the same would fare no better.
             raise StoreError(
                 f"{which} cannot be taken in by cress {cress.__version__}: {_said(error)}; "
                 "start and stop the version of cress that wrote it, once, which leaves no log"
             ) from error
-    return machine, events
+    return Restored(stepper or follower.machine(), events, records, stepped=stepped)
+
+
+def _check_release(saved: Saved) -> None:
+    """Raise StoreError if a newer major version has written the log."""
+    version = saved.meta.get("version")
+    if version is None or not saved.records:
+        return
+    left = msgspec.msgpack.decode(version, type=_Meta)
+    if left.machine > MAJOR:
+        raise StoreError(
+            f"the store was left in the middle of work by cress {left.release}, whose log this version "
+            f"({cress.__version__}) reads otherwise; start and stop it once with cress {left.release}"
+        )
 
 
 def _said(error: Exception) -> str:
     return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
 
 
-def _check_dimensions(machine: Machine, settings: Settings) -> None:
+def _check_dimensions(known: Dimensions, settings: Settings) -> None:
     """Raise InputError if dimensions were asked for that are not in this data directory; it may have more."""
-    asked, stored = settings.dimensions.custom, machine.core.dimensions.custom
-    if not set(asked) <= set(stored):
+    if not set(settings.dimensions.custom) <= set(known.custom):
         raise InputError(
-            f"this data directory has the dimensions {', '.join(machine.core.dimensions.names)}",
+            f"this data directory has the dimensions {', '.join(known.names)}",
             hint="they are declared when it is new",
             field="--dimension",
         )

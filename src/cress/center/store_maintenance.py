@@ -75,7 +75,7 @@ def check(path: Path) -> Checked:
         try:
             saved = store.saved()
             found.snapshot, found.records = len(saved.snapshot or b""), len(saved.records)
-            machine, _ = restored(saved, Settings(data=path.parent))
+            machine = restored(saved, Settings(data=path.parent)).machine
             found.jobs, found.attempts, found.nodes = len(machine.jobs), len(machine.attempts), len(machine.nodes)
             found.problems += machine.validate()
             runs = {job for job, data in store.runs() if _decode_run(data).command}
@@ -125,7 +125,8 @@ def restore(data: Path, file: Path) -> Replaced:
                 raise StoreError(f"{file} is damaged: {problem}")
             saved = source.saved()
             source.copy_to(fresh)
-        machine, events = restored(saved, Settings(data=data))
+        state = restored(saved, Settings(data=data))
+        machine, events = state.machine, state.events
         numbers = _numbers(saved, machine, events)
         numbers = _behind(numbers, given) if given else _far_behind(numbers)
         _renumber(fresh, machine, events, numbers)
@@ -159,10 +160,10 @@ def _given_away(path: Path) -> _Numbers | None:
             if store.damage():
                 return None
             saved = store.saved()
-        machine, events = restored(saved, Settings(data=path.parent))
+        state = restored(saved, Settings(data=path.parent))
     except (StoreError, InputError):
         return None
-    return _numbers(saved, machine, events)
+    return _numbers(saved, state.machine, state.events)
 
 
 def _numbers(saved: Saved, machine: Machine, events: Events) -> _Numbers:

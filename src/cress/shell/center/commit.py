@@ -20,6 +20,7 @@ from cress.lifecycle.tables.rows import LiveJob
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.run import Run
 from cress.model.times import SECOND
+from cress.protocol.views import EventView
 from cress.shell.center.dispatch import orders
 from cress.shell.center.effects import (
     Answer,
@@ -37,6 +38,7 @@ from cress.shell.center.effects import (
     Work,
 )
 from cress.shell.center.events import Before, Events
+from cress.shell.center.log_entries import pack
 from cress.shell.center.runs import Runs, encode_run, new_runs, same_run
 from cress.store.base import Batch
 
@@ -75,8 +77,9 @@ class Call:
 class Opened(msgspec.Struct, kw_only=True):
     """A machine that goes on where the last one was, and how much there was to read.
 
-    ``records`` is the log of the store; ``number`` counts the records of the cluster, up to the last of these.
-    ``cluster`` is the id of the cluster, empty before its first epoch.
+    ``records`` is the log of the store, without events; ``number`` counts the records of the cluster, up to the last of these.
+    ``cluster`` is the id of the cluster, empty before its first epoch. ``stepped``: the log has records without facts,
+    which an older release wrote; they were stepped through, and a snapshot has to take their place.
     """
 
     machine: Machine
@@ -88,6 +91,7 @@ class Opened(msgspec.Struct, kw_only=True):
     snapshot_size: int
     log_size: int
     log_count: int
+    stepped: bool = False
 
 
 class Uncommitted:
@@ -107,7 +111,7 @@ class _Round:
     calls: list[Call]
     inputs: tuple[Input, ...]
     step: Step
-    before: Before
+    events: list[EventView]
     runs: list[Run]
     size: int
 
@@ -231,12 +235,13 @@ class CommitLoop:
         step = self._step(now, utc, inputs)
         runs, templates = new_runs([(call.input, call.runs) for call in calls], step)
         record = encode_record(record_of(now, utc, inputs, step.facts))
-        self._round = _Round(calls, inputs, step, before, runs, len(record))
+        events = self.events.derive(self.machine, inputs, step, before)
+        self._round = _Round(calls, inputs, step, events, runs, len(record))
         self.uncommitted = Uncommitted(step)
         self.runs.uncommitted = {run.job: run for run in runs}
         return Commit(
             Batch(
-                records=[record],
+                records=[pack(record, self.events.encode(events))],
                 runs=[(run.job, encode_run(run)) for run in runs if run.job not in templates],
                 templates=[(run.job, templates[run.job], encode_run(run)) for run in runs if run.job in templates],
                 jobs=step.jobs,
@@ -258,7 +263,7 @@ class CommitLoop:
         self._log_size += done.size
         self._log_count += 1
         effects = self._effects(done.calls, done.inputs, done.step)
-        self.events.step(self.machine, done.inputs, done.step, done.before)
+        self.events.add(done.events)
         for run in done.runs:
             self.runs.keep(run)
         self.runs.uncommitted = {}

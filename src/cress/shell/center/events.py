@@ -48,6 +48,7 @@ class _Saved(msgspec.Struct, frozen=True, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Saved).decode
+_decode_list = msgspec.msgpack.Decoder(list[EventView]).decode
 
 
 class Before:
@@ -107,10 +108,30 @@ class Events:
 
     def step(self, machine: Machine, inputs: Sequence[Input], step: Step, before: Before) -> None:
         """Add the events of a step."""
-        for event in _derived(machine, inputs, step, before):
-            self.last += 1
-            event.number = self.last
-            self._ring.append(event)
+        self.add(self.derive(machine, inputs, step, before))
+
+    def derive(self, machine: Machine, inputs: Sequence[Input], step: Step, before: Before) -> list[EventView]:
+        """Return the events of a step with their numbers, to be added when the step is stored."""
+        events = list(_derived(machine, inputs, step, before))
+        for number, event in enumerate(events, self.last + 1):
+            event.number = number
+        return events
+
+    def add(self, events: Sequence[EventView]) -> None:
+        """Add events that follow the last one."""
+        if events:
+            self.last = events[-1].number
+            self._ring.extend(events)
+
+    @staticmethod
+    def encode(events: Sequence[EventView]) -> bytes:
+        """Return events as they are stored with their step: as many as are kept over a restart."""
+        return _encode(events[-SAVED:]) if events else b""
+
+    def replay(self, stored: bytes) -> None:
+        """Add events that ``encode`` wrote."""
+        if stored:
+            self.add(_decode_list(stored))
 
     def after(self, number: int, most: int) -> list[EventView]:
         """At most ``most`` of the kept events behind ``number``, in order."""

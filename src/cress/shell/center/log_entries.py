@@ -1,0 +1,32 @@
+"""Entries of the store's log: a record, and the events for people that its step led to.
+
+Events follow from a step, not from its facts: without them a center that applies facts would have a gap to show.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+# Begins an entry: msgpack uses this byte for nothing, so no record of an older release begins with it.
+MARK = b"\xc1"
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """A record as bytes, and its events as ``Events.encode`` gives them (empty in logs of older releases)."""
+
+    record: bytes
+    events: bytes = b""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Entry).decode
+
+
+def pack(record: bytes, events: bytes) -> bytes:
+    """Return an entry as it is stored."""
+    return MARK + _encode(Entry(record, events))
+
+
+def unpack(data: bytes) -> Entry:
+    """Return an entry that was stored. Raises ``msgspec.MsgspecError``."""
+    return _decode(memoryview(data)[1:]) if data[:1] == MARK else Entry(data)
