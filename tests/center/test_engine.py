@@ -9,11 +9,15 @@ from typing import TypeVar
 
 import pytest
 
+from cress.center.clock import Clock
 from cress.center.engine import Engine, NotStored
+from cress.center.recovery import load_machine
 from cress.center.settings import Settings
-from cress.lifecycle.inputs import Cancel, Cordon, Submit
+from cress.core.scheduler import Scheduler
+from cress.lifecycle.inputs import Cancel, Cordon, NodeJoined, Submit
 from cress.model.errors import InputError
 from cress.model.job import Job
+from cress.model.node import Node
 from cress.model.run import Run
 from cress.shell.center.commit import Limits
 from cress.store.base import Batch, StoreError
@@ -210,3 +214,27 @@ def test_a_snapshot_is_taken_of_one_moment_and_what_comes_then_stays_in_the_log(
 
     run(tmp_path, story)
     assert run(tmp_path, again) == list(range(1, 9))
+
+
+def test_recovery_applies_facts_and_decides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(name="n1", capacity=(64_000, 2**40, 2**30, 2**30, 2**30, 2**20, 2**20))
+
+    async def story(engine: Engine, _: Flaky) -> tuple[list[int], int]:
+        await engine.submit(NodeJoined(node=node, boot="b"))
+        for _each in range(3):
+            await engine.submit(*_submit())
+        await engine.submit(Cancel(job=2))
+        engine._task = None  # as after kill -9: no snapshot at the end
+        return list(engine.machine.attempts), engine.events.last
+
+    attempts, last = run(tmp_path, story)
+    assert len(attempts) == 3
+    monkeypatch.setattr(Scheduler, "decide", lambda *_: 1 // 0)
+    store = SqliteStore(tmp_path / "cress.db")
+    opened = load_machine(store, Settings(data=tmp_path), Clock())
+    store.close()
+    assert list(opened.machine.attempts) == attempts
+    assert opened.machine.jobs[2].ending
+    assert opened.machine.validate() == []
+    assert opened.events.last == last
+    assert not opened.stepped

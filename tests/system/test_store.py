@@ -39,7 +39,7 @@ def test_a_store_is_checked_and_copied_while_jobs_come_in(own: Cluster) -> None:
             (own.folder / f"b{number}").rename(own.folder / "cress.db")
             assert check(own.folder / "cress.db").problems == []
             with reading(own.folder / "cress.db") as copy:
-                machine, _ = restored(copy.saved(), Settings(data=own.folder))
+                machine = restored(copy.saved(), Settings(data=own.folder)).machine
             assert machine.next_job > max(promised.values())
         submits.wait_for_new()
     done = own.cress("store", "backup", own.folder / "cress.db")
