@@ -98,12 +98,12 @@ def unpacked_struct(kinds: Mapping[str, type[msgspec.Struct]], entry: Sequence[A
 def packed_struct(fact: msgspec.Struct) -> list[Any]:
     """Return the name of a struct and its fields, without those at the end that are as they are by default."""
     kind = type(fact)
-    values = [getattr(fact, name) for name in kind.__struct_fields__]
+    values = [kind.__name__, *msgspec.structs.astuple(fact)]
     for default in _defaults_from_the_end(kind):
         if values[-1] != default:
             break
         values.pop()
-    return [kind.__name__, *values]
+    return values
 
 
 @cache

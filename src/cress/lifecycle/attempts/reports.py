@@ -42,7 +42,8 @@ def _runs(context: Context, attempt: LiveAttempt, at: int) -> None:
     if not attempt.started:
         start_failures.succeeded(context, attempt, job)
     first = not attempt.started
-    attempt.started = at
+    if attempt.started != at:
+        attempt.started = at
     if not job.started:
         job.started = at
     if first and job.kept is not None:
