@@ -84,11 +84,14 @@ class Books:
     # --- time --------------------------------------------------------------------------------------------------
 
     def advance(self, now: int) -> None:
-        """Let the time be ``now``, and let happen what was due by then: quotas, backoffs, relaxations."""
+        """Let the time be ``now``, and let happen what was due by then: quotas, queue keys, backoffs, relaxations."""
         self.check_time(now)
         self.now = now
         if now >= self.groups.next_quota_change:
             self.refresh_quotas_now()
+        for group in self.groups.timed:
+            if group.policy.pass_time(now):
+                self.cluster.loosened += 1
         while self.later and self.later[0][0] <= now:
             _, number, task = heappop(self.later)
             self._queue_again(self.jobs[number], task)

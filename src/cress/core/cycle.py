@@ -526,4 +526,6 @@ class Cycle(Ledger):
         wake = min(
             self.wake, self.groups.next_quota_change, retry, self.relaxing.next() if self.relaxing.times else NEVER
         )
+        for group in self.groups.timed:
+            wake = min(wake, group.policy.next_change())
         return None if wake >= NEVER else wake

@@ -12,8 +12,8 @@ from datetime import tzinfo
 from fractions import Fraction
 from math import lcm
 
-from cress.core.groups.policies import make_policy
-from cress.core.jobs import MILLION, GroupKey, GroupState
+from cress.core.groups.policies import Policy, make_policy
+from cress.core.jobs import MILLION, GroupKey, GroupState, JobState
 from cress.core.placing.fit import Fit
 from cress.core.tables.cluster import Cluster
 from cress.model.group import DEFAULT_GROUP, Group, Quota
@@ -41,6 +41,8 @@ class Groups:
         # Wall clock minus the shell's clock, in microseconds, once known.
         self.wall_offset: int | None = None
         self.next_quota_change = NEVER
+        # Groups whose queue keys change with time.
+        self.timed: list[GroupState] = []
         self.configured: tuple[Group, ...] = ()
 
     def __iter__(self) -> Iterator[GroupState]:
@@ -75,7 +77,9 @@ class Groups:
                 continue
             state = old or GroupState(name)
             options = resolve_options(self.options, spec)
-            state.configure(spec, options, make_policy(spec, options, self.fit))
+            policy: Policy[JobState] = make_policy(spec, options, self.fit)
+            policy.now = now
+            state.configure(spec, options, policy)
             self.by_name[name] = state
             touched.append(state)
         self.by_name = dict(sorted(self.by_name.items()))
@@ -94,6 +98,7 @@ class Groups:
     def refresh_quotas(self, now: int) -> list[GroupState]:
         """Set every quota as it is at this moment; returns the groups whose measures are others now."""
         changed = []
+        self.timed = [group for group in self.by_name.values() if group.policy.timed]
         self.next_quota_change = NEVER
         if self.default_is_implied() and DEFAULT_GROUP in self.by_name:
             self.by_name[DEFAULT_GROUP].set_quota(self._default_quota(), self.dimensions)

@@ -10,6 +10,7 @@ from cress.core.placing.fit import Fit
 from cress.core.tables.arrays import Ints
 from cress.model.group import Group
 from cress.model.options import Options
+from cress.model.times import NEVER
 
 
 class Policy(Generic[J]):
@@ -21,9 +22,14 @@ class Policy(Generic[J]):
     limits_users = False
     # Whether every waiting job has a planned start.
     plans = False
+    # Whether keys change with time; ``key_until`` says when each must be asked again.
+    timed = False
 
     def __init__(self) -> None:
         self.queue: Queue[J] = Queue()
+        # The time for which keys are asked, and the first one at which one of them may change.
+        self.now = 0
+        self._change = NEVER
 
     @classmethod
     def of(cls, group: Group, options: Options, fit: Fit) -> Self:
@@ -38,12 +44,35 @@ class Policy(Generic[J]):
         return iter(self.queue)
 
     def key(self, job: J) -> tuple[int, int]:
-        """The place of a job in the order: it never changes while the job lives, and is unique."""
+        """The place of a job in the order at ``self.now``: unique, and the same until ``key_until``."""
         return (job.submitted, job.job.id)
+
+    def key_until(self, job: J) -> int:
+        """Return the time (µs) at which the key of a job must be asked again; only for policies that are ``timed``."""
+        return NEVER
+
+    def next_change(self) -> int:
+        """Return the earliest time at which a key must be asked again; NEVER while none changes by itself."""
+        return self._change
+
+    def pass_time(self, now: int) -> bool:
+        """Let the time be ``now``; ask for keys again that may have changed. Return whether that was due."""
+        self.now = now
+        if now < self._change:
+            return False
+        self._change = NEVER
+        jobs = list(self)
+        for job in jobs:
+            self.remove(job)
+        for job in jobs:
+            self.add(job)
+        return True
 
     def add(self, job: J) -> None:
         """The job has a waiting task (again)."""
         job.key = self.key(job)
+        if self.timed:
+            self._change = min(self._change, self.key_until(job))
         self.queue.add(job)
 
     def remove(self, job: J) -> None:
