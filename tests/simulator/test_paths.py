@@ -17,7 +17,8 @@ from cress.model.node import Node
 from cress.model.options import Options
 from cress.simulator.attempts import History, How, JobEnd
 from cress.simulator.direct import ONE_BY_ONE, TOGETHER
-from cress.simulator.paths import DirectPath, LifecyclePath, needs_lifecycle
+from cress.simulator.managed import LifecyclePath
+from cress.simulator.paths import DirectPath, needs_lifecycle
 from cress.simulator.tidying import tidy
 from cress.simulator.workload import Cluster, Drain, Outage, Workload, template
 from tests.simulator.builders import SECOND, workload

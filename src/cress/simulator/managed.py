@@ -13,13 +13,29 @@ from heapq import heappop
 import numpy as np
 from msgspec.structs import replace
 
+from cress.core.scheduler import Scheduler
 from cress.lifecycle.effects import Halt, Launch, Step
-from cress.lifecycle.inputs import Cancel, Cordon, Drain, Input, NodeDead, NodeJoined, NodeLeft, Reported, Submit
+from cress.lifecycle.inputs import (
+    ApplyGroups,
+    Cancel,
+    Cordon,
+    Drain,
+    Input,
+    NodeDead,
+    NodeJoined,
+    NodeLeft,
+    Reported,
+    SetLicences,
+    SetRacks,
+    Submit,
+)
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
 from cress.model.events import Outcome
 from cress.model.family import Database, Service
+from cress.model.group import Group
 from cress.model.job import Condition, Job
+from cress.model.options import Options
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.model.reports import Cause, Checked, Ended, Started
 from cress.model.times import NEVER
@@ -313,3 +329,31 @@ class ManagedRun:
         return History(
             attempts=self._running.attempts(now), ends=self._ends, events=self.events, refusals=self._refusals
         )
+
+
+class LifecyclePath:
+    """Jobs, nodes and reports to the machine of a live center."""
+
+    def __init__(self, workload: Workload, groups: tuple[Group, ...], options: Options) -> None:
+        cluster = workload.cluster
+        self._machine = Machine(cluster.dimensions, options, workload.zone)
+        self._workload = workload
+        inputs: list[Input] = [NodeJoined(node=node, boot=BOOT) for node in cluster.nodes]
+        if cluster.neighbours:
+            inputs.append(SetRacks(neighbours=cluster.neighbours))
+        if cluster.licences:
+            inputs.append(SetLicences(counts=cluster.licences))
+        begin = workload.begin
+        step = self._machine.step(begin, workload.utc + begin, [*inputs, ApplyGroups(groups=groups)])
+        for reply in step.replies:
+            if isinstance(reply, InputError):
+                raise reply
+
+    @property
+    def core(self) -> Scheduler:
+        """The scheduler of the machine."""
+        return self._machine.core
+
+    def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> History:
+        """Run the jobs at these positions in these groups."""
+        return ManagedRun(self._workload, self._machine, jobs, groups, check=check, progress=progress).run()

@@ -12,15 +12,12 @@ from __future__ import annotations
 from typing import Protocol
 
 from cress.core.scheduler import Scheduler
-from cress.lifecycle.inputs import ApplyGroups, Input, NodeJoined, SetLicences, SetRacks
-from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
 from cress.model.events import ClockSet, Event, GroupsApplied, LicencesSet, NodeAdded, RacksSet
 from cress.model.group import Group
 from cress.model.options import Options
 from cress.simulator.attempts import History
 from cress.simulator.direct import ONE_BY_ONE, DirectRun, Progress
-from cress.simulator.managed import BOOT, ManagedRun
 from cress.simulator.workload import Workload, template
 
 # Keys that only the lifecycle reads; a template with another value than the default is not plain.
@@ -41,6 +38,9 @@ class Path(Protocol):
 def path_of(workload: Workload, groups: tuple[Group, ...], options: Options, order: str) -> Path:
     """The path that the workload takes in this order of events, ready to run. Raises ``InputError``."""
     if needs_lifecycle(workload, order):
+        # Imported only by workloads that need it.
+        from cress.simulator.managed import LifecyclePath
+
         return LifecyclePath(workload, groups, options)
     return DirectPath(workload, groups, options, order)
 
@@ -63,34 +63,6 @@ class DirectPath:
     def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> History:
         """Run the jobs at these positions in these groups."""
         return DirectRun(self._workload, self.core, jobs, groups, check=check, progress=progress).run(self._order)
-
-
-class LifecyclePath:
-    """Jobs, nodes and reports to the machine of a live center."""
-
-    def __init__(self, workload: Workload, groups: tuple[Group, ...], options: Options) -> None:
-        cluster = workload.cluster
-        self._machine = Machine(cluster.dimensions, options, workload.zone)
-        self._workload = workload
-        inputs: list[Input] = [NodeJoined(node=node, boot=BOOT) for node in cluster.nodes]
-        if cluster.neighbours:
-            inputs.append(SetRacks(neighbours=cluster.neighbours))
-        if cluster.licences:
-            inputs.append(SetLicences(counts=cluster.licences))
-        begin = workload.begin
-        step = self._machine.step(begin, workload.utc + begin, [*inputs, ApplyGroups(groups=groups)])
-        for reply in step.replies:
-            if isinstance(reply, InputError):
-                raise reply
-
-    @property
-    def core(self) -> Scheduler:
-        """The scheduler of the machine."""
-        return self._machine.core
-
-    def run(self, jobs: list[int], groups: list[str], *, check: bool, progress: Progress | None) -> History:
-        """Run the jobs at these positions in these groups."""
-        return ManagedRun(self._workload, self._machine, jobs, groups, check=check, progress=progress).run()
 
 
 def needs_lifecycle(workload: Workload, order: str) -> bool:
