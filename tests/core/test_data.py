@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cress.core.diagnostics.match_report import remarks_on, tried_out
-from cress.core.placing import data_clauses as located_nodes
+from cress.core.diagnostics.match_report import match_nodes, remarks_on
+from cress.core.placing import data_clauses
 from cress.core.scheduler import Scheduler
 from cress.core.tables.data_locations import Locations
 from cress.model.events import DataLocated
@@ -143,7 +143,7 @@ def test_people_see_it_among_what_is_required_and_what_each_node_says() -> None:
     moment = world.core.constraints(world.ids["etl"])
     assert moment is not None
     assert moment.requirement == f'DataLocality = "{LOGS}" && CPU > 1 && Resource = <1>'
-    fits = tried_out(world.core, f'DataLocality = "{LOGS}"', f'2 × (DataLocality = "{LOGS}")')
+    fits = match_nodes(world.core, f'DataLocality = "{LOGS}"', f'2 × (DataLocality = "{LOGS}")')
     assert [(fit.node, fit.satisfied, round(fit.score, 3)) for fit in fits] == [
         ("n1", False, 0), ("n2", True, 0.6), ("n3", False, 0),
     ]  # fmt: skip
@@ -220,12 +220,12 @@ words = st.one_of(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("few", [0, located_nodes.FEW], ids=["by hosts", "by nodes"])
+@pytest.mark.parametrize("few", [0, data_clauses.FEW], ids=["by hosts", "by nodes"])
 def test_tasks_start_only_where_their_data_is_said_to_lie_also_after_a_restore(
     few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Against a plain account of what was said last; every job fits everywhere, so it also starts if it may."""
-    monkeypatch.setattr(located_nodes, "FEW", few)
+    monkeypatch.setattr(data_clauses, "FEW", few)
 
     @settings(max_examples=60)
     @given(st.lists(words, max_size=25))

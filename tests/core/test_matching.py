@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cress.core.diagnostics.match_report import Moment
+from cress.core.diagnostics.match_report import CurrentConstraints
 from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
 from cress.model.errors import InputError
@@ -31,7 +31,7 @@ def lab(name: str) -> JobBuilder:
     return job(name).group("lab")
 
 
-def moment(core: World, name: str) -> Moment:
+def moment(core: World, name: str) -> CurrentConstraints:
     """What holds for a job now."""
     found = core.core.constraints(core.ids[name])
     assert found is not None

@@ -275,5 +275,5 @@ def test_that_nobody_measures_is_said() -> None:
     world = World(nodes=nodes(1, cpu=4)).submit(job("a").requires("NetworkLoad < 50%"))
     world.decide()
     assert world.why("a") == (
-        "no node satisfies NetworkLoad < 50% (1 of 1 nodes do not); nobody measures NetworkLoad of a node"
+        "no node satisfies NetworkLoad < 50% (1 of 1 nodes do not); NetworkLoad is not measured on any node"
     )

@@ -62,7 +62,6 @@ def test_a_sub_room_imports_only_what_stands_before_it(package: Path) -> None:
 
 
 def test_the_check_names_the_files_of_a_circle(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(house, "CLEAN_ROOMS", ("core",))
     monkeypatch.setattr(house, "ORDERED", {"core": ("a", "b")})
     write(package, core__a="import cress.core.b", core__b="import cress.core.a")
     assert list(house.check(package)) == [

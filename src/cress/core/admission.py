@@ -1,4 +1,4 @@
-"""What the core accepts: a batch of events is checked as a whole before the first of them changes anything."""
+"""Admission: a batch of events is checked as a whole before the first of them changes anything."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Books:
         self.jobs: dict[int, JobState] = {}
         self.relations = self.matching.relations
         self.relations.jobs = self.jobs
-        # Both are empty while nobody asks for more than amounts.
+        # Both are empty while no job asks for more than amounts.
         self.live, self.counts = self.matching.live, self.relations.counts
         self.loads = Loads(self.cluster, options)
         self.attempts: dict[int, Attempt] = {}
@@ -205,7 +205,7 @@ class Books:
         return NEVER if job.limit >= NEVER else self.now + job.limit
 
     def charge_of(self, job: JobState, nodes: list[tuple[int, int]]) -> tuple[int, ...]:
-        """What so many tasks of the job on these nodes cost its group."""
+        """Return the charge of so many tasks of the job on these nodes."""
         total = [0] * len(job.group.quota)
         for f, count in nodes:
             for i, amount in enumerate(job.group.charge(job.job.request, self.cluster.specs[f].capacity)):
@@ -252,7 +252,7 @@ class Books:
     # --- queues ------------------------------------------------------------------------------------------------
 
     def can_wait(self, job: JobState) -> bool:
-        """Whether a unit of the job may be offered: a gang only when nothing of it runs any more."""
+        """Return whether a unit of the job may be offered: a gang only when nothing of it runs any more."""
         if not job.waiting or job.held or job.behind is not None or job.full:
             return False
         return not (job.job.gang and (job.attempts or job.claims or job.later))
@@ -392,9 +392,9 @@ class Books:
         return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims or job.later or job.carried)
 
     def never_fits(self, job: Job) -> bool:
-        """Whether no node that is there could ever hold a task of ``job``, or not all nodes together its gang.
+        """Return whether no present node could ever hold a task of ``job``, or not all nodes together its gang.
 
-        What clauses that never relax say of what nodes are counts; who runs where does not.
+        Clauses that never relax count as far as they are about the nodes; tasks that run do not.
         """
         wants = lasting_wants(job)
         if not self.fit.ever_fits(job.request, wants):
@@ -402,7 +402,7 @@ class Books:
         return job.gang and not self.fit.holds_when_empty(job.request, job.tasks, wants)
 
     def fits_now(self, request: tuple[int, ...]) -> bool:
-        """Whether one task of ``request`` fits into what is free on some node."""
+        """Return whether one task of ``request`` fits into what is free on some node."""
         return self.fit.fits_now(request)
 
 

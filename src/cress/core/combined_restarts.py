@@ -1,7 +1,7 @@
 """Combined restart (source E §3.2 (3), §3.4 step 4): tasks that a node failure interrupted start again together.
 
 A lost task of a job that others depend on, its *leader*, takes along the tasks of its dependants that were on the node.
-They are its ``companions``, out of their own queues, and wait as one unit with it: the amounts are added, the clauses
+They are its ``companions``, taken out of their queues, and wait as one unit with it: the amounts are added, the clauses
 joined, the rank is the leader's. Each starts as an attempt of its own job.
 """
 

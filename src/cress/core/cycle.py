@@ -185,11 +185,11 @@ class Cycle(Ledger):
         return False
 
     def _must_wait(self, group: GroupState) -> bool:
-        """Whether a unit ahead must not be delayed, but nobody knows by what: only groups below their quota go on."""
+        """Return whether a unit ahead without a known start blocks the group: then only groups below their quota go on."""
         return not self._quota_only and not group.below_quota and self.reservations.unknown_below_quota(group)
 
     def _heeded(self, group: GroupState, ahead: Ahead, now: int) -> list[JobState]:
-        """Whose reservations count: everyone's ahead; with ``quota_only`` the group's own, and drained nodes."""
+        """Return the jobs whose reservations count: all ahead; with ``quota_only`` those of the group, and drained nodes."""
         if not self._quota_only:
             return ahead.jobs
         return [job for job in ahead.jobs if job.group is group or drain_due(job, now)]
@@ -246,7 +246,7 @@ class Cycle(Ledger):
             self.leases.return_slot(slot, end)
             return False
         if job.companions and job.unit():
-            # The node was chosen for the unit; each member has a lease of its own.
+            # The node was chosen for the unit; each member has its own lease.
             self.leases.release(slot)
             self._start_unit(job, f)
         else:
@@ -369,7 +369,7 @@ class Cycle(Ledger):
         return True
 
     def within_limit(self, job: JobState) -> bool:
-        """Whether the user of the job may start one more unit of it.
+        """Return whether the user of the job may start one more unit of it.
 
         With the accounting ``dominant`` the unit is counted as on the largest node; on a small one it costs more.
         """
@@ -427,11 +427,11 @@ class Cycle(Ledger):
             self._do(Preempt(each.id, each.job.job.id, each.task, names[each.node], grace, job.job.id))
 
     def _grace_of(self, victim: Attempt) -> int:
-        """How long a victim may go on after its signal: what its job says, at most what its group does."""
+        """Return how long a victim may go on after its signal: the grace of its job, at most that of its group."""
         return min(victim.job.job.stop_grace, victim.job.group.options.grace)
 
     def _within_round(self, number: int) -> bool:
-        """Whether that many more victims may be under way: a share of the running tasks, or one unit's alone."""
+        """Return whether that many more victims may be under way: a share of the running tasks, or one unit's alone."""
         under_way = sum(not attempt.job.cancelled for attempt in self.leaving.values())
         return not under_way or under_way + number <= self.options.max_per_round * len(self.attempts)
 
@@ -465,14 +465,14 @@ class Cycle(Ledger):
         return False
 
     def _may_start(self, claim: ClaimEntry) -> bool:
-        """Whether the room of a claim is its own: its victims are gone, or no other claim is on its nodes."""
+        """Return whether no other claim competes for the room: its victims are gone, or no other claim is on its nodes."""
         if not any(victim in self.leaving for victim in claim.victims):
             return True
         nodes = {f for f, _ in claim.reservation.nodes}
         return not any(f in nodes for other in self.claims if other is not claim for f, _ in other.reservation.nodes)
 
     def _lost_its_devices(self, claim: ClaimEntry) -> bool:
-        """Whether the victims are gone, and others got devices that they had: bookings keep amounts only."""
+        """Return whether the victims are gone and other tasks got their devices: bookings keep amounts only."""
         return (
             devices.cares(self.cluster, claim.job.shape.ask)
             and not any(victim in self.leaving for victim in claim.victims)
@@ -482,7 +482,7 @@ class Cycle(Ledger):
         )
 
     def _is_void(self, claim: ClaimEntry) -> bool:
-        """Whether the victims are gone, and a clause keeps the unit off one of its nodes."""
+        """Return whether the victims are gone, and a clause keeps the unit off one of its nodes."""
         return (
             claim.job.constraints is not None
             and not any(victim in self.leaving for victim in claim.victims)

@@ -28,7 +28,7 @@ class JobState:
     """A job with tasks that wait or run. An array is one object, whatever its length, until its tasks start.
 
     Tasks that never started are ``next_task`` … ``tasks - 1``; ``again`` is a heap of those queued again, ``later`` the
-    tasks that are queued again at a time (µs). Neither ``held`` jobs nor those ``behind`` another one are offered.
+    tasks that are queued again at a time (µs). Jobs that are ``held`` or ``behind`` another job are not offered.
     ``since`` is when the job last got a task into its queue; ``submitted`` fixes its place in the order.
     ``constraints`` are what it asks for beside amounts; of its clauses those in ``soft`` (bits) are soft at the moment,
     until one changes sides by itself at ``relaxes_at``. ``companions`` are, by a task in ``again``, tasks of other jobs that
@@ -95,7 +95,7 @@ class JobState:
         self.companions: dict[int, list[tuple[JobState, int]]] = {}
         self.carried: dict[int, JobState] = {}
         self.cancelled = False
-        # The number of passes that had been run when it was queued: until the next one nobody has looked at it.
+        # The number of passes that had been run when it was queued: it was not looked at before the next one.
         self.arrived = 0
         self.drain: list[tuple[int, int]] = []
         self.held_since: int | None = None
@@ -141,11 +141,11 @@ class JobState:
         heapify(self.again)
 
     def unit(self) -> list[tuple[JobState, int]]:
-        """What starts together with the next task."""
+        """Return the tasks of other jobs that start together with the next task."""
         return self.companions.get(self.again[0], []) if self.companions and self.again else []
 
     def asked(self) -> list[Constraints]:
-        """What its next unit asks for beside amounts, member by member."""
+        """Return the constraints of its next unit, member by member."""
         members = (self, *(job for job, _ in self.unit()))
         return [member.constraints for member in members if member.constraints is not None]
 
@@ -161,7 +161,7 @@ class JobState:
 
     @property
     def startable(self) -> int:
-        """How many of its waiting tasks may start now."""
+        """The number of its waiting tasks that may start now."""
         return min(self.waiting, max(0, self.most - self._busy())) if self.most else self.waiting
 
     def _busy(self) -> int:
@@ -193,7 +193,7 @@ class Attempt:
         self.charge = charge
         # What it asked for; of a task that was adopted, what it was found to have.
         self.amounts = job.job.request
-        # Ports of the node that are its own.
+        # The ports of the node that it has.
         self.ports: tuple[int, ...] = ()
         self.stopping = False
 
@@ -366,7 +366,7 @@ class GroupState:
         return (ratio, -self.spec.weight, -self.quota[0], self.name)
 
     def charge(self, request: ResourceVector, capacity: ResourceVector) -> tuple[int, ...]:
-        """What one task of ``request`` on a node of ``capacity`` costs the group, in its measures."""
+        """Return the charge of one task of ``request`` on a node of ``capacity``, in the measures of the group."""
         if self.dims:
             return tuple(request[k] for k in self.dims)
         if self.options.accounting == "cpu":
@@ -384,7 +384,7 @@ class GroupState:
         self.policy.charged(job, charge)
 
     def set_quota(self, quota: Quota, dimensions: Dimensions) -> bool:
-        """Take this quota; returns whether the measures are others now, so that used amounts must be redone."""
+        """Take over a quota; returns whether the measures changed, so that used amounts must be counted again."""
         if not quota.amounts:
             self.quota = [max(1, quota.scalar)]
             dims: tuple[int, ...] = ()

@@ -169,7 +169,7 @@ class _Search:
         return Eviction(attempts, [(f, int(placed[f])) for f in nodes.tolist()]) if attempts else None
 
     def _devices_hold(self, nodes: Ints, placed: Ints, taken: npt.NDArray[np.bool_]) -> bool:
-        """Whether the copies placed on these nodes find their devices when those taken are gone."""
+        """Return whether the copies placed on these nodes find their devices when those taken are gone."""
         cluster, shape = self.cluster, self.job.shape
         return not devices.cares(cluster, shape.ask) or all(
             devices_hold(

@@ -17,8 +17,8 @@ from cress.model.job import JobType
 class Running:
     """Rows of attempts that hold a lease; the rows of free slots mean nothing.
 
-    Attempts are numbered as they start, so those that have no row yet are the last ones; whoever ends gives its slot
-    back, and the next one there writes over its row.
+    Attempts are numbered as they start, so those that have no row yet are the last ones; an attempt that ends gives its slot
+    back, and the next one in that slot overwrites its row.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Running:
         self._last = 0
 
     def forget(self) -> None:
-        """Charges or groups of what runs are others now: all rows are written anew when they are needed."""
+        """Forget all rows: charges or groups changed, and the rows are written again when they are needed."""
         self._last = 0
 
     def refresh(self, cluster: Cluster, groups: Groups, attempts: dict[int, Attempt], others: list[int]) -> None:

@@ -12,7 +12,7 @@ from datetime import UTC, tzinfo
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.explain import why_waiting
 from cress.core.diagnostics.invariants import broken_invariants
-from cress.core.diagnostics.match_report import Fit, Moment, moment_of, tried_out
+from cress.core.diagnostics.match_report import CurrentConstraints, NodeMatch, current_constraints, match_nodes
 from cress.core.ledger import Fact
 from cress.core.placing.vetoes import Veto
 from cress.core.state import State, export_state, restored
@@ -46,17 +46,17 @@ class Scheduler(Cycle):
         """Why the next unit of a job waits, as the last ``decide`` left it; ``None`` if nothing of it waits."""
         return why_waiting(self, job_id)
 
-    def constraints(self, job_id: int) -> Moment | None:
-        """What the job requires of nodes and ranks them by at this moment, as text; ``None``: there is no such job."""
+    def constraints(self, job_id: int) -> CurrentConstraints | None:
+        """Return the current requirement and rank of a job as text; ``None``: there is no such job."""
         job = self.jobs.get(job_id)
-        return None if job is None else moment_of(self, job)
+        return None if job is None else current_constraints(self, job)
 
-    def match(self, requirement: str = "", rank: str = "") -> list[Fit]:
-        """What each node that is there says to a requirement and a rank, in the order of nodes; nothing changes.
+    def match(self, requirement: str = "", rank: str = "") -> list[NodeMatch]:
+        """Evaluate a requirement and a rank on each present node, in the order of nodes; nothing changes.
 
         Raises ``InputError`` for texts that say nothing.
         """
-        return tried_out(self, requirement, rank)
+        return match_nodes(self, requirement, rank)
 
     def validate(self) -> list[str]:
         """The invariants that do not hold, each a sentence that begins with its name; empty if all is well."""

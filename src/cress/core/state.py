@@ -1,4 +1,4 @@
-"""Leaving and coming back: the whole state of a scheduler as plain data, from which another one goes on alike.
+"""Export and restore: the whole state of a scheduler as plain data, from which another one makes the same decisions.
 
 What only remembers results (fit rows, bounds, failed tries) is left out: it is worked out again.
 """
@@ -103,7 +103,7 @@ def export_state(core: Cycle) -> State:
     }
 
 
-# What a scheduler only foresees or remembers: another one in the same state may have other values.
+# Foreseen or remembered values: two schedulers in the same state may differ in them.
 _FORESEEN = (
     "cursor", "loosened", "wake", "reservations", "plans", "memory", "lost", "units_in_doubt",
 )  # fmt: skip
@@ -412,7 +412,7 @@ def _restore_reservation(core: Cycle, entry: State, view: int = ALL) -> Reservat
 
 
 def _memory(core: Cycle, group: GroupState) -> State:
-    """What the group's last tries came to: a copy must not try again what the original would not."""
+    """Return the results of the group's last tries, so that a copy does not retry what the original would not."""
     failed, victims, policy = group.failed, group.no_victims, group.policy
     offered = group.offered
     state: State = {

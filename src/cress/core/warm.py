@@ -33,7 +33,7 @@ _RANKS = ("", "IdleCPU", "", 'CPU + 2 × (Rack = "r1")')
 
 
 def warm_up(dimensions: Dimensions, options: Options) -> None:
-    """Call every kernel that a scheduler with these dimensions and options may need, on a cluster of its own.
+    """Call every kernel that a scheduler with these dimensions and options may need, on a made-up cluster.
 
     Both orders of looking at nodes (in rotation, all) and every policy occur, whatever the options choose.
     """
@@ -108,7 +108,7 @@ def _play(dimensions: Dimensions, options: Options) -> None:
 
 
 def _devices(core: Scheduler) -> None:
-    """What units of several jobs and whoever asks need; seldom, so the story does not come by it."""
+    """Call the kernel for devices of units of several jobs, which the story does not reach."""
     request = tuple(2048 * (k > 2) for k in range(len(core.dimensions)))
     devices.unit_fits(core.cluster, [(request, ask_of(request, NO_WANTS))], 0, empty=True)
 

@@ -1,4 +1,4 @@
-"""Why a job waits: what filtering left behind, as a veto, and the sentence for it."""
+"""The reason why a job waits, as a veto, and the sentence for it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _veto(
 
 
 def _never(core: Cycle, job: JobState) -> Veto:
-    """What no waiting will cure."""
+    """Return the veto of a job that can never run on this cluster."""
     cluster = core.cluster
     wants = lasting_wants(job.job)
     if not core.fit.ever_fits(job.job.request):
@@ -102,7 +102,7 @@ def _unvisited(core: Cycle, job: JobState) -> Veto:
 
 
 def _gate(core: Cycle, job: JobState) -> Veto | None:
-    """What keeps the job from being offered at all: the balance gate, a user's limit, or a job before it."""
+    """Return the veto of a job that is not offered: the balance gate, a user's limit, or a job before it."""
     group = job.group
     if group.policy.limits_users and not core.within_limit(job):
         return _veto(job, Verdict.USER_LIMIT)
@@ -204,7 +204,7 @@ def sentence(veto: Veto) -> str:
 
 
 def too_few(licences: tuple[Shortage, ...], *, never: bool) -> str:
-    """What is said of licences of which too few are free, or (``never``) are there at all."""
+    """Return the sentence about licences of which too few are free, or (``never``) exist."""
     if never:
         told = (
             f"it needs {each.wanted} of licence {each.name}, and there are {each.total}"
@@ -222,7 +222,7 @@ def too_few(licences: tuple[Shortage, ...], *, never: bool) -> str:
 
 
 def _counts(veto: Veto) -> str:
-    """How many nodes each clause excludes, and how many of the others lack something."""
+    """Return the counts of nodes that clauses exclude, and of the others that lack something."""
     lacking = ", ".join(f"{count} lack {name}" for name, count in veto.lacking)
     named = veto.kind in (Verdict.UNSATISFIED, Verdict.NEVER_SATISFIED)
     if named and len(veto.clauses) == 1:

@@ -1,4 +1,4 @@
-"""What must always hold, one check a line of the list; tests run them after every event."""
+"""Invariants, one check a line of the list; tests run them after every event."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _holders(core: Cycle) -> list[Holder]:
 
 
 def _is_request(cluster: Cluster, attempt: Attempt) -> bool:
-    """Whether a lease is what its task requests; of disks that it has alone it holds all."""
+    """Return whether a lease holds what its task requests; of exclusive disks it holds all."""
     lease = cluster.leases[attempt.slot, AMOUNTS : AMOUNTS + cluster.k_count].tolist()
     alone = mask_of(cluster, attempt.slot)[1]
     disk = range(DISK_AT, DISK_AT + DISK_AMOUNTS)
@@ -186,7 +186,7 @@ def _exclusions(core: Cycle) -> Iterator[str]:
                 yield f"clause {first[f]} excludes node {cluster.names[f]}, kept is {kept[f]}"
     for shape in core.matching.live:
         if not shape.waiting:
-            yield "a shape is kept up to date that nobody waits with"
+            yield "a shape is kept up to date that no job waits with"
 
 
 def _sides(core: Cycle) -> Iterator[str]:
@@ -363,7 +363,7 @@ INVARIANTS: dict[str, Callable[[Cycle], Iterator[str]]] = {
     "a group's used is what it holds": _usage,
     "a task is waiting, claimed or running, once": _tasks,
     "units of several jobs wait with their leaders": _units,
-    "ports are somebody's, once": _ports,
+    "a port belongs to one attempt at most": _ports,
     "devices are what their tasks leave of them": _devices,
     "licences are counted by who has them": _licences,
     "nodes of jobs are counted right": _counts,

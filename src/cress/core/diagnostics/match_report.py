@@ -1,4 +1,4 @@
-"""Constraints as people read them: what a job requires at this moment (source E §3.4), and what nodes say to a text."""
+"""Reports on matches: the current requirement of a job (source E §3.4), and the nodes that satisfy a text."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from cress.model.times import NEVER
 from cress.model.vectors import format_vector
 
 
-class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for a job at this moment; ``until`` is when a clause changes sides by itself (µs), if one does."""
+class CurrentConstraints(msgspec.Struct, frozen=True, kw_only=True):
+    """The constraints of a job at this moment; ``until`` is when a clause changes sides by itself (µs), if one does."""
 
     requirement: str
     rank: str
     until: int | None = None
 
 
-class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node says to a requirement and a rank: ``failing`` is the first clause that it does not satisfy.
+class NodeMatch(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a requirement and a rank on one node: ``failing`` is the first clause that it does not satisfy.
 
     ``undefined``: since it has no such attribute, or none that can be compared so. ``has`` are the attributes that the
     clause asks for, as the node has them, None for none. ``rank`` is how ``score`` is worked out there.
@@ -51,7 +51,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 _ORDER = (Kind.CONDITION, Kind.RESOURCE, Kind.ADJACENT, Kind.PORT, Kind.DISK, Kind.DEPENDENCY)
 
 
-def moment_of(core: Books, job: JobState) -> Moment:
+def current_constraints(core: Books, job: JobState) -> CurrentConstraints:
     """The requirement and the rank of the job's next unit as they are matched now, in E's order.
 
     Names of jobs are the nodes on which they run, if they do. What starts again together has one requirement.
@@ -73,25 +73,25 @@ def moment_of(core: Books, job: JobState) -> Moment:
     if wants.licences:
         requirement.append(f"licences = {said(wants.licences)}")
     until = job.relaxes_at if job.relaxes_at < NEVER else None
-    return Moment(requirement=" && ".join(requirement), rank=str(Rank(wants.terms)), until=until)
+    return CurrentConstraints(requirement=" && ".join(requirement), rank=str(Rank(wants.terms)), until=until)
 
 
 def remarks_on(core: Books, requirement: str, rank: str) -> tuple[str, ...]:
-    """What these texts speak of and is not there, as sentences."""
+    """Return remarks on names in these texts that nothing has."""
     found = dict.fromkeys(missing_in(core, parse_requirement(requirement).clauses, DEFAULT_GROUP))
     found |= dict.fromkeys(missing_in_rank(core, parse_rank(rank)))
     return tuple(map(say, found))
 
 
-def tried_out(core: Books, requirement: str, rank: str) -> list[Fit]:
-    """What each node that is there says; clauses with an f(x) count as hard, names of jobs are of the default group."""
+def match_nodes(core: Books, requirement: str, rank: str) -> list[NodeMatch]:
+    """Evaluate the texts on each present node; clauses with an f(x) count as hard, names of jobs are of the default group."""
     constraints = Constraints(parse_requirement(requirement), parse_rank(rank))
     cluster = core.cluster
     match = Match(core.matching.context, constraints.wants(0, group=DEFAULT_GROUP))
     first = match.first_from_nothing().tolist()
     scores = match.score(np.arange(cluster.node_count)).tolist() if cluster.node_count else []
     return [
-        Fit(
+        NodeMatch(
             node=name,
             satisfied=not first[f],
             failing=match.predicates[first[f] - 1].text if first[f] else "",

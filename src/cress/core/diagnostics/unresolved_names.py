@@ -1,6 +1,6 @@
-"""What constraints speak of and is not there: attributes that no node has, jobs of which no task runs.
+"""Names in constraints of things that do not exist: attributes that no node has, jobs of which no task runs.
 
-Mostly somebody mistyped a name, or left out the quotes round a text.
+Most of them are typing errors, or texts without quotes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def missing_names(context: Context, expressions: Iterable[Expression]) -> tuple[
 
 
 def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Missing, ...]:
-    """What these clauses of a job of ``group`` ask for and is not there."""
+    """Return the names in these clauses of a job of ``group`` that nothing has."""
     clauses = tuple(clauses)
     found = list(
         missing_names(core.matching.context, (each.expression for each in clauses if each.kind is Kind.CONDITION))
@@ -75,7 +75,7 @@ def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Miss
 
 
 def _of_data(core: Books, data: str) -> Iterator[Missing]:
-    """What is not known of this data, or that nobody has it."""
+    """Yield data whose place is unknown, or that no node has."""
     cluster, known = core.cluster, core.relations.locations
     if is_local(data):
         there = any(not cluster.lost[f] for f in known.holders(data))
@@ -96,7 +96,7 @@ def missing_in_rank(core: Books, rank: Rank) -> tuple[Missing, ...]:
 
 
 def remarks(core: Books, job: Job) -> tuple[str, ...]:
-    """What somebody who submits a job should know of its constraints, although it may run (later): likely typing errors."""
+    """Return remarks on the constraints of a submitted job that may run (later): likely typing errors."""
     constraints = constraints_of(job)
     if constraints is None:
         return ()
@@ -118,7 +118,7 @@ def say(missing: Missing) -> str:
         case Absent.TASK:
             return f"no task of {missing.name} runs"
         case Absent.LOAD:
-            return f"nobody measures {missing.name} of a node"
+            return f"{missing.name} is not measured on any node"
         case Absent.DATA:
             return f"no node has {missing.name}"
         case Absent.PLACE if missing.why:

@@ -42,7 +42,7 @@ class Freer:
 
 
 class GroupPlan:
-    """The planned units of one group: per job its reservations, in queue order, seen through a view of its own.
+    """The planned units of one group: per job its reservations, in queue order, seen through its own view.
 
     ``stamp``, ``loosened`` and ``usable`` are the cluster's when everybody was last planned again.
     """
@@ -96,7 +96,7 @@ class Plans:
         gone = self._match_queue(plan, jobs)
         freer = Freer(())
         if plan.loosened != cluster.loosened or gone:
-            # Something ended or left: once, in queue order, whoever can moves earlier.
+            # Something ended or left: once, in queue order, every unit moves earlier that can.
             freer = Freer(gone | self.changed_since(plan))
             plan.freer.clear()
             plan.stamp = cluster.stamp
@@ -130,7 +130,7 @@ class Plans:
         self.by_group[group.name].units[unit.job.job.id].remove(unit)
 
     def forget(self, job: JobState) -> None:
-        """The job wants something else now: its units are planned anew, and what they gave back is there for others."""
+        """The wants of the job changed: drop its plans, so that its units are planned again and other jobs may use the room."""
         plan = self.by_group.get(job.group.name)
         if plan is not None:
             for unit in plan.units.pop(job.job.id, ()):
@@ -172,7 +172,7 @@ class Plans:
     def _better(self, plan: GroupPlan, unit: Reservation, freer: Freer, anew: bool, now: int) -> Reservation:
         """The unit's plan, moved to an earlier start if the nodes that got freer allow one.
 
-        It is made anew if its place is not there any more: a node went, or another group took it.
+        It is planned again if its place is gone: a node was lost, or another group took it.
         """
         job, timeline = unit.job, self.timeline
         stands = bool(unit.rows) and not anew
@@ -200,7 +200,7 @@ class Plans:
         return self._reserve(plan, job, slot or timeline.earliest(job.shape, job.limit, now))
 
     def _moved(self, plan: GroupPlan, unit: Reservation, freer: Freer, now: int) -> Reservation:
-        """The unit's plan made anew: a clause keeps it off one of its nodes."""
+        """Plan the unit again: a clause excludes one of its nodes."""
         self.timeline.drop(unit)
         freer.add(f for f, _ in unit.nodes)
         return self._reserve(plan, unit.job, self.timeline.earliest(unit.job.shape, unit.job.limit, now))

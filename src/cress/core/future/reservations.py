@@ -1,4 +1,4 @@
-"""What is kept for blocked units while later ones go on: reservations, and nodes drained for units without any."""
+"""Reservations of blocked units while later units go on, and nodes drained for units without a reservation."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ class Reservations:
         self.kept.clear()
 
     def unknown_below_quota(self, group: GroupState) -> bool:
-        """Whether a unit ahead has no known start although its group is below its quota.
+        """Return whether a unit ahead has no known start although its group is below its quota.
 
         What would delay such a unit is not known, so only groups below their quota may go on (G, step n). A unit that
         no node is large enough for, or all together for a gang, among those that its clauses allow at the moment,
-        holds up nobody.
+        holds up no other unit.
         """
         return any(
             reservation.in_force
@@ -166,5 +166,5 @@ class Reservations:
 
 
 def drain_due(job: JobState, now: int) -> bool:
-    """Whether a blocked unit has waited long enough for nodes to be kept free for it."""
+    """Return whether a blocked unit has waited long enough for nodes to be drained for it."""
     return now >= job.since + job.group.options.drain_after

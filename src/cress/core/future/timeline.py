@@ -38,7 +38,7 @@ class Slot:
 class Timeline:
     """Bookings on the nodes of one cluster.
 
-    ``view`` chooses which bookings count beside those that count for all: the plan of one group, or nobody's.
+    ``view`` chooses which bookings count beside those that count for all: the plan of one group, or none.
     """
 
     def __init__(self, cluster: Cluster, fit: Fit) -> None:
@@ -197,7 +197,7 @@ class Timeline:
         )  # fmt: skip
 
     def _earliest_by_racks(self, shape: Shape, duration: int, now: int, before: int) -> Slot | None:
-        """The same where racks are counted or compared: at one of the known ends of leases and bookings.
+        """Find the slot of a gang whose racks are counted or compared, at one of the known ends of leases and bookings.
 
         Room grows as leases end, so the first end with enough of it is found by halving. A booking that begins later may
         hide a still earlier start, and leave none at the end of all: then at most ``MOST_TIMES`` ends are looked at.
@@ -237,7 +237,7 @@ class Timeline:
         return None if nodes is None else Slot(t, nodes)
 
     def holds(self, reservation: Reservation, duration: int, now: int) -> bool:
-        """Whether a reservation that is not in force still fits where and when it was made."""
+        """Return whether a reservation that is not in force still fits where and when it was made."""
         cluster = self.cluster
         shape = reservation.job.shape
         request, lack = shape.request_array, cluster.lack[shape.row]

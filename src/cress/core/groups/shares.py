@@ -92,11 +92,11 @@ class Groups:
         return default_group(capacity, there, self.options, dimensions=self.dimensions).quota
 
     def default_is_implied(self) -> bool:
-        """Whether nobody configured the default group: its quota follows the cluster then."""
+        """Return whether the default group is not configured: its quota follows the cluster then."""
         return all(group.name != DEFAULT_GROUP for group in self.configured)
 
     def refresh_quotas(self, now: int) -> list[GroupState]:
-        """Set every quota as it is at this moment; returns the groups whose measures are others now."""
+        """Set every quota as it is at this moment; returns the groups whose measures changed."""
         changed = []
         self.timed = [group for group in self.by_name.values() if group.policy.timed]
         self.next_quota_change = NEVER

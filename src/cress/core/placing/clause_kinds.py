@@ -1,7 +1,7 @@
 """The kinds of clauses that no expression decides: the table of their predicates.
 
-A kind of clause is a file of its own and one line here: in ``CLAUSES``, or in ``EXTRAS`` where it is no clause but a key of
-the job.
+A new kind of clause is one file and one line here: in ``CLAUSES``, or in ``EXTRAS`` if it is not a clause but a key of the
+job.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a job wants of its nodes at a moment: which of its clauses are hard, which only speak for a node (source E §3.3).
+"""Constraints of jobs, and the wants that follow from them at a moment: hard and soft clauses (source E §3.3).
 
-Constraints are read once for all jobs that have the same texts. With the time that a job has waited and the load of the
-cluster they give its ``Wants``: what is matched, and what people are shown.
+Constraints are parsed once for all jobs with the same texts. With the time that a job has waited and the load of the
+cluster they give its ``Wants``, which are matched and shown.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ BY_EXPRESSION = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What holds at this moment: the ``hard`` clauses in their order, and the ``terms`` that a node's score is the sum of.
+    """The constraints of this moment: the ``hard`` clauses in their order, and the ``terms`` whose sum is the score of a node.
 
     ``ports`` are the numbers that a task asks for, 0 for a dynamic one; at most ``per_node`` and ``per_rack`` tasks of
     the job run together (0: any number). ``owner`` is the id of the job where the outcome depends on its own tasks,
     ``group`` the name of its group where names of other jobs are meant within it. ``parts`` are the wants of the members
-    of a unit of several jobs, in which ``hard`` has been joined from theirs, ``members`` their requests. ``apart``: before anything else, nodes with
+    of a unit of several jobs, in which ``hard`` has been joined from theirs, ``members`` their requests. ``apart``:
+    before anything else, nodes with
     fewer tasks of the owner are better. ``licences`` are those that all tasks of the unit take together.
     """
 
@@ -58,7 +59,7 @@ NO_WANTS = Wants()
 
 
 class Constraints:
-    """What a job asks for beside amounts: clauses, a rank, and the ``keys`` of the job that no clause says.
+    """The constraints of a job beside its amounts: clauses, a rank, and ``keys``, what keys of the job ask for without a clause.
 
     Clauses are numbered as they are written; ``soft`` is a set of them, as bits.
     """
@@ -115,7 +116,7 @@ class Constraints:
         return soonest
 
     def wants(self, soft: int, owner: int = NOBODY, group: str = "", size: int = 1) -> Wants:
-        """What holds while the clauses ``soft`` are, for ``size`` tasks of the job ``owner`` of ``group`` at once."""
+        """Return the wants while the clauses ``soft`` are soft, for ``size`` tasks of the job ``owner`` of ``group`` at once."""
         owner = owner if self.owned else NOBODY
         group = group if self.grouped else ""
         size = size if self.keys.licences else 1
@@ -177,7 +178,7 @@ def constraints_of(job: Job) -> Constraints | None:
 
 
 def data_of(constraints: Constraints | None) -> tuple[str, ...]:
-    """The data that somebody with these constraints wants to be near."""
+    """Return the data that a job with these constraints wants to be near."""
     return () if constraints is None else constraints.data
 
 
@@ -191,7 +192,7 @@ def check_constraints(requirement: str, rank: str) -> None:
 
 
 def lasting_wants(job: Job) -> Wants:
-    """What the job asks of nodes at every moment, whatever else relaxes."""
+    """Return the wants of the job that hold at every moment: clauses that never relax."""
     constraints = constraints_of(job)
     if constraints is None:
         return NO_WANTS

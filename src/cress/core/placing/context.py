@@ -21,7 +21,7 @@ class Context:
 
     @property
     def columns(self) -> Columns:
-        """The attributes of the nodes, kept from the first time that somebody asks for them."""
+        """The attributes of the nodes, kept from the first use on."""
         if self._columns is None:
             self._columns = Columns(self.cluster.dimensions, FREE)
             for f, node in enumerate(self.cluster.specs):

@@ -16,7 +16,7 @@ _BASE = len(BASE_DIMENSIONS)
 
 
 def disks_wanted(wants: Wants) -> tuple[int, int]:
-    """How many disks a task must have alone, and how many it would like."""
+    """Return the number of disks that a task must have alone, and the number that it prefers to have alone."""
     must = sum(_number(clause) for clause in wants.hard if clause.kind is Kind.DISK)
     likes = (term.what for term in wants.terms if term.weight > 0 and isinstance(term.what, Clause))
     return must, next((_number(clause) for clause in likes if clause.kind is Kind.DISK), 0)
@@ -29,7 +29,7 @@ def _number(clause: Clause) -> int:
 
 @lru_cache(maxsize=4096)
 def _alone(request: ResourceVector, must: int, likes: int) -> tuple[int, ...]:
-    """What one task asks: the columns of ``ask``."""
+    """Return the columns of ``ask`` for one task."""
     disk = request[DISK_AT : DISK_AT + DISK_AMOUNTS]
     count = must or likes
     shared = (0,) * DISK_AMOUNTS if must else disk
@@ -40,7 +40,7 @@ def _alone(request: ResourceVector, must: int, likes: int) -> tuple[int, ...]:
 
 
 def ask_of(request: ResourceVector, wants: Wants, size: int = 1) -> Ints:
-    """What ``size`` tasks that start together ask of devices, each, as the kernels want it.
+    """Return the device request of each of ``size`` tasks that start together, as kernels take it.
 
     A unit of several jobs is asked by ``UnitDevices`` instead.
     """
@@ -48,6 +48,6 @@ def ask_of(request: ResourceVector, wants: Wants, size: int = 1) -> Ints:
         return np.zeros(PARTS + len(request), np.int64)
     must, likes = disks_wanted(wants)
     if size > 1 and any(request[DISK_AT : DISK_AT + DISK_AMOUNTS]):
-        # Whoever of a gang got a disk alone for the asking could leave the others without a share.
+        # A task of a gang that got a whole disk by preference could leave the others without a share.
         likes = 0
     return np.array(_alone(request, must, likes), np.int64)

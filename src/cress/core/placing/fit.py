@@ -78,7 +78,7 @@ class Fit:
         if shape.row == NONE:
             self.give_row(shape)
         elif shape.match is not None and shape.waiting == 1:
-            # Nobody kept it up to date meanwhile.
+            # It was not kept up to date meanwhile.
             self._fill(shape)
 
     def unwant(self, shape: Shape) -> None:
@@ -134,7 +134,7 @@ class Fit:
         return out
 
     def excludes_any(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
-        """Whether a clause keeps the shape off one of these nodes at the moment."""
+        """Return whether a clause keeps the shape off one of these nodes at the moment."""
         return any(self.cluster.lack[shape.row, f] & EXCLUDED for f, _ in nodes)
 
     def caps(self, shape: Shape) -> Ints:
@@ -145,7 +145,7 @@ class Fit:
         )
 
     def caps_now(self, shape: Shape) -> Ints:
-        """The same at this moment, with the devices that are free."""
+        """Return these caps at this moment, with the devices that are free."""
         caps = NO_CAPS if shape.match is None else shape.match.caps()
         return self._capped(caps, shape, empty=False) if devices.cares(self.cluster, shape.ask) else caps
 
@@ -166,7 +166,7 @@ class Fit:
             if oldest.wants is NO_WANTS:
                 self.cluster.loosened += 1
             self._drop_row(oldest)
-            # Whoever remembered something of the old shape by its row must forget it.
+            # What is remembered of the old shape by its row must be forgotten.
             self.reused += 1
             return r
         if self.cluster.row_count == len(self.cluster.rows):
@@ -207,7 +207,7 @@ class Fit:
         holding.count_lack(shape.row, self.cluster.rows, self.cluster.usable_count, counts)
 
     def ever_fits(self, request: ResourceVector, wants: Wants = NO_WANTS) -> bool:
-        """Whether some node that is there, cordoned or not, is large enough when empty and all that ``wants`` asks of it."""
+        """Return whether some present node, cordoned or not, is large enough when empty and satisfies ``wants``."""
         return bool(np.any(self._large(request, wants) & self._matching.ever(wants)))
 
     def _large(self, request: ResourceVector, wants: Wants) -> Bools:
@@ -230,7 +230,7 @@ class Fit:
         return np.minimum(copies, caps[: self.cluster.node_count]) if len(caps) else copies
 
     def within_reach(self, shape: Shape) -> bool:
-        """Whether ends of tasks could let the shape fit: clauses leave it nodes that are large enough when empty.
+        """Return whether ends of tasks could let the shape fit: clauses leave it nodes that are large enough when empty.
 
         What is excluded stays so until something loosens; a node that would do is looked at first.
         """
@@ -250,7 +250,7 @@ class Fit:
         return f != NONE
 
     def could_ever_fit(self, shape: Shape) -> bool:
-        """Whether nodes that no clause excludes at the moment would be large enough for a unit if they were empty."""
+        """Return whether nodes that no clause excludes at the moment would be large enough for a unit if they were empty."""
         return self._would_do(shape, clauses=True) != NONE
 
     def _is_large(self, f: int, shape: Shape) -> bool:
@@ -268,7 +268,7 @@ class Fit:
         return int(np.argmax(copies > 0)) if holds else NONE
 
     def copies_free(self, shape: Shape) -> int:
-        """How many copies of ``shape`` fit into what is free on the usable nodes that no clause excludes."""
+        """Return the number of copies of ``shape`` that fit on the usable nodes that no clause excludes."""
         may = self.cluster.usable() & ~self.excluded(shape)
         free = self.cluster.nodes[: self.cluster.node_count, FREE : FREE + self.cluster.k_count][may]
         asked = shape.request_array > 0
@@ -282,7 +282,7 @@ class Fit:
         return int(copies.sum())
 
     def has_room(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
-        """Whether so many copies of ``shape`` fit into what is free on each of these nodes, and no clause excludes one."""
+        """Return whether so many copies of ``shape`` fit into what is free on each of these nodes, and no clause excludes one."""
         caps = self.caps_now(shape)
         return all(
             self.cluster.nodes[f, USABLE]
@@ -293,7 +293,7 @@ class Fit:
         )
 
     def holds_when_empty(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> bool:
-        """Whether the nodes that are there, and are as ``wants`` asks, hold ``size`` copies together when they are empty."""
+        """Return whether the present nodes that satisfy ``wants`` hold ``size`` copies together when they are empty."""
         copies = self._copies_when_empty(np.array(request, np.int64), ask_of(request, wants), size)
         if wants is not NO_WANTS:
             copies[~self._matching.ever(wants)] = 0
@@ -302,7 +302,7 @@ class Fit:
         return holds_together(self.relations.racks, copies, wants, size)
 
     def fits_now(self, request: ResourceVector) -> bool:
-        """Whether one copy of ``request`` fits into what is free on some usable node."""
+        """Return whether one copy of ``request`` fits into what is free on some usable node."""
         shape = self.shapes.get(_key(request, 1, NO_WANTS))
         if shape is not None and shape.row != NONE:
             return self.fitting(shape) > 0

@@ -1,4 +1,4 @@
-"""Room for a gang whose tasks are counted per node and per rack: which nodes are open, whatever was chosen before.
+"""Room for gangs whose tasks are counted per node and per rack: the nodes that are open, whatever was chosen before.
 
 Nodes lie in racks, racks in the cluster, and each has a number of copies that it takes: such nested bounds let tasks be
 placed one after the other, each on any open node, and all of them find a place. For a copy on an open node takes one from
@@ -33,7 +33,7 @@ class Room:
 
     @property
     def total(self) -> int:
-        """How many copies find a place."""
+        """The number of copies that find a place."""
         return sum(self.left)
 
     def keep(self, racks: Iterable[int]) -> None:
@@ -42,7 +42,7 @@ class Room:
         self.left = [each if r in kept else 0 for r, each in enumerate(self.left)]
 
     def is_open(self, f: int) -> bool:
-        """Whether node ``f`` takes one more copy."""
+        """Return whether node ``f`` takes one more copy."""
         return bool(self.copies[f] > 0) and self.left[self.racks.rack_of(f)] > 0
 
     def closed(self) -> npt.NDArray[np.bool_]:
@@ -88,7 +88,7 @@ def room_for(
 
 
 def by_racks(shape: Shape) -> bool:
-    """Whether room on nodes is not all that a gang needs: its racks are counted, or must be near each other."""
+    """Return whether the racks of a gang are counted, or must be near each other."""
     return shape.size > 1 and bool(shape.wants.per_rack or is_adjacent(shape.wants))
 
 
@@ -130,7 +130,7 @@ def caps_by_racks(relations: Relations, shape: Shape, room: Ints) -> Iterator[In
 
 
 def holds_together(racks: Racks, copies: Ints, wants: Wants, size: int) -> bool:
-    """Whether a gang of ``size`` finds room in ``copies`` per node, in racks that are near each other if they must be."""
+    """Return whether a gang of ``size`` finds room in ``copies`` per node, in racks that are near each other if they must be."""
     if not (wants.per_rack or is_adjacent(wants)):
         return int(copies.sum()) >= size
     return room_for(racks, np.minimum(copies, size), size, wants.per_rack, adjacent=is_adjacent(wants)) is not None

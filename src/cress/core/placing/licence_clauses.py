@@ -1,7 +1,7 @@
-"""What licences keep off the nodes: a unit that wants more of one than are free goes nowhere.
+"""Licences as a predicate: a unit that wants more of a licence than are free fits on no node.
 
-It is passed over, as somebody who waits for another job is: no end of a task makes room for it, and nobody is preempted.
-Shapes that want a licence are asked again when enough of it come free, or too few are left.
+It is passed over, as a job that waits for another job is: no task is preempted for it. Shapes that want a licence are
+evaluated again when enough of it are free, or too few are left.
 """
 
 from __future__ import annotations

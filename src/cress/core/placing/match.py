@@ -23,7 +23,7 @@ LAST_PLACE = 31
 
 
 def predicates(context: Context, wants: Wants) -> list[Predicate]:
-    """What keeps a task with these wants off nodes."""
+    """Return the predicates that keep a task with these wants off nodes."""
     made = [predicate(context, clause, wants) for clause in wants.hard]
     for extra in EXTRAS:
         made += extra(context, wants)
@@ -38,7 +38,7 @@ def predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
 
 
 class Match:
-    """What is known of one shape: its predicates, the first static one that excludes each node, the scores of nodes.
+    """The match of one shape: its predicates, the first static one that excludes each node, the scores of nodes.
 
     ``first`` (int8, per node) has 1 + the place of that predicate, 0 for none. ``scores`` (float32, per node) are the
     sums of the terms; ``at`` is how far in the log of changes they are right.

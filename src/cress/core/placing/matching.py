@@ -32,7 +32,7 @@ REMEMBERED = 2**24
 class Matching(NodeWatcher):
     """The matches of the shapes of one cluster, and the attributes of its nodes.
 
-    ``live`` are the shapes with wants that somebody waits with: only their rows are kept up to date.
+    ``live`` are the shapes with wants that some job waits with: only their rows are kept up to date.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -69,14 +69,14 @@ class Matching(NodeWatcher):
         self.touch(f)
 
     def change(self, f: int) -> None:
-        """What node ``f`` is, or whether it is there, changed."""
+        """Note that the description or the presence of node ``f`` changed."""
         self.facts += 1
         if self.live:
             self._changed[f] = None
             self.touch(f)
 
     def facts_changed(self) -> None:
-        """What could ever be is asked anew, of all nodes."""
+        """Forget which nodes could ever satisfy which wants."""
         self.facts += 1
 
     def touch(self, f: int) -> None:
@@ -85,7 +85,7 @@ class Matching(NodeWatcher):
             self._log.append(f)
 
     def redo(self, shape: Shape) -> None:
-        """What excludes a shape, or suits it, may have changed on any node: a relation to other jobs did."""
+        """Evaluate a shape again on all nodes at the next ``flush``: its relation to other jobs changed."""
         self._stale[shape] = None
 
     def redo_racks(self) -> None:
@@ -195,7 +195,7 @@ class Matching(NodeWatcher):
         return shape.match.first_excluding(self._all(shape.match), True)
 
     def drop(self, shape: Shape) -> None:
-        """Nobody waits with the shape any more."""
+        """Stop keeping a shape up to date: no job waits with it."""
         del self.live[shape]
         self._following.pop(shape, None)
         self._watch_no_more(shape)
@@ -231,7 +231,7 @@ class Matching(NodeWatcher):
     # --- questions -------------------------------------------------------------------------------------------
 
     def ever(self, wants: Wants) -> Bools:
-        """Per node, whether what nodes are lets somebody who wants that onto it; what runs where is left out."""
+        """Return per node whether it could ever satisfy these wants, whatever runs there."""
         n = self.cluster.node_count
         if wants is NO_WANTS:
             return np.ones(n, np.bool_)
@@ -247,22 +247,22 @@ class Matching(NodeWatcher):
         return may
 
     def caps_when_empty(self, wants: Wants) -> Ints:
-        """Per node, how many tasks of a gang that wants that may start there together if nothing ran; empty: any number."""
+        """Return per node how many tasks of a gang with these wants may start there if it is empty; empty array: any number."""
         return least(each.caps_when_empty() for each in predicates(self.context, wants))
 
     def alone(self, shape: Shape, places: Ints) -> tuple[tuple[str, int], ...]:
-        """Per predicate that excludes some of these nodes by itself, its text and how many."""
+        """Return, per predicate that excludes some of these nodes, its text and how many it excludes."""
         assert shape.match is not None
         asked = (each for each in shape.match.predicates if each.of_nodes)
         counts = ((each.text, int(np.count_nonzero(each.excludes(places)))) for each in asked)
         return tuple((text, count) for text, count in counts if count)
 
     def never(self, wants: Wants, places: Ints) -> tuple[tuple[str, int], ...]:
-        """The same of what keeps somebody who wants that off nodes whatever runs where."""
+        """Like ``alone``, for clauses that can never hold on these nodes, whatever runs where."""
         asked = (each for each in predicates(self.context, wants) if each.of_nodes)
         counts = ((each.text, int(np.count_nonzero(each.never(places)))) for each in asked)
         return tuple((text, count) for text, count in counts if count)
 
     def binding(self, wants: Wants) -> tuple[str, ...]:
-        """What of these wants must hold of all tasks of a gang together: how they are spread, and that they are near."""
+        """Return the constraints that bind all tasks of a gang together: spread and adjacency."""
         return tuple(each.text for each in predicates(self.context, wants) if each.binds)

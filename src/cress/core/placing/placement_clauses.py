@@ -41,7 +41,7 @@ class Placed(Predicate):
 
 
 class FixedPort(Placed):
-    """Nobody has or hears the port."""
+    """The port is free."""
 
     binds = True
 
@@ -94,7 +94,7 @@ class DynamicPorts(Placed):
 
 
 class WholeDisks(Placed):
-    """So many disks are there that nobody uses."""
+    """The node has so many unused disks."""
 
     def __init__(self, context: Context, number: int, text: str) -> None:
         super().__init__(context.relations, text)
@@ -262,7 +262,7 @@ def racks_in_use(relations: Relations, owners: Iterable[int]) -> list[int]:
 
 
 def parts_of(wants: Wants) -> tuple[Wants, ...]:
-    """What the members of a unit want, each by itself."""
+    """Return the wants of the members of a unit, one by one."""
     return wants.parts or (wants,)
 
 
@@ -273,7 +273,7 @@ def _with(clause: Clause, wants: Wants) -> list[Wants]:
 
 
 def port_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:  # noqa: ARG001
-    """``Port = …``: nobody has the port."""
+    """``Port = …``: where the port is free."""
     return FixedPort(context.relations, _number(clause))
 
 
@@ -329,12 +329,12 @@ def all_ports(wants: Wants) -> tuple[int, ...]:
 
 
 def is_adjacent(wants: Wants) -> bool:
-    """Whether tasks must be near each other."""
+    """Return whether tasks must be near each other."""
     return any(clause.kind is Kind.ADJACENT for clause in wants.hard)
 
 
 def would_be_adjacent(wants: Wants) -> bool:
-    """Whether tasks would like to be near each other."""
+    """Return whether tasks prefer to be near each other."""
     kinds = (term.what.kind for term in wants.terms if isinstance(term.what, Clause) and term.weight > 0)
     return Kind.ADJACENT in kinds
 
@@ -345,7 +345,7 @@ def near_whom(relations: Relations, wants: Wants) -> list[int]:
 
 
 def relation_of(job: Job, constraints: Constraints | None, group: str) -> Relation:
-    """What a job of this group is called and depends on, whether the clause is hard, soft or may change sides."""
+    """Return the name of a job of this group and its dependencies, from hard and from soft clauses."""
     if constraints is None:
         return Relation(Key(group, job.name), ())
     asked = list(constraints.requirement.clauses)

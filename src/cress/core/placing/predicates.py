@@ -1,4 +1,4 @@
-"""Predicates: what keeps a shape off nodes, one class for each kind of hard clause."""
+"""Predicates of hard clauses: conditions that keep a shape off nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cress.language.program import Program
 
 
 class Predicate:
-    """One thing that keeps a shape off nodes, as the matcher asks it; ``text`` is what people read.
+    """A condition that keeps a shape off nodes; ``text`` is its form for people.
 
     A ``dynamic`` one follows what runs where; the others only what nodes are.
     """
@@ -47,7 +47,7 @@ class Predicate:
         return self.text
 
     def undefined(self, f: int) -> bool:
-        """Whether it excludes node ``f`` since nothing can be said of it there."""
+        """Return whether it excludes node ``f`` because its value is undefined there."""
         return False
 
     def caps(self) -> Ints | None:
@@ -55,7 +55,7 @@ class Predicate:
         return None
 
     def caps_when_empty(self) -> Ints | None:
-        """The same if nothing ran anywhere."""
+        """Return these caps for empty nodes."""
         return None
 
 

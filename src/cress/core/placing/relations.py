@@ -38,7 +38,7 @@ class Placed(Protocol):
 
 
 class LiveJob(Protocol):
-    """What relations read of a job."""
+    """The parts of a job that relations read."""
 
     @property
     def job(self) -> Job:
@@ -50,7 +50,7 @@ class LiveJob(Protocol):
 
     @property
     def constraints(self) -> Constraints | None:
-        """What it asks for beside amounts."""
+        """Its constraints beside amounts."""
 
     @property
     def attempts(self) -> Mapping[int, Placed]:
@@ -102,7 +102,7 @@ class Relations:
     # --- nodes ---------------------------------------------------------------------------------------------
 
     def set_node(self, f: int, node: Node) -> bool:
-        """Node ``f`` is there, or is another one now; returns whether it stands in another rack than before."""
+        """Add node ``f``, or take over its new description; returns whether its rack changed."""
         moved = f < self.node_count and self.racks.names[self.racks.rack_of(f)] != node.rack
         self.racks.put(f, node.rack)
         self.ports.set_range(f, node.ports)
@@ -157,7 +157,7 @@ class Relations:
         return found
 
     def counted(self, whose: Whose) -> dict[int, int]:
-        """The same, counted now."""
+        """Count these nodes now."""
         found: dict[int, int] = {}
         for job in self._jobs_of(whose):
             for attempt in job.attempts.values():
@@ -178,7 +178,7 @@ class Relations:
                 return []
 
     def _anybody(self, whose: Whose) -> bool:
-        """Whether there are any such jobs: a service may have very many."""
+        """Return whether there are such jobs, without listing them: a service may have very many."""
         match whose:
             case Own(number):
                 return number in self.jobs or number in self._families

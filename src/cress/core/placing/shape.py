@@ -13,7 +13,7 @@ from cress.model.resources import ResourceVector
 
 
 class Shape:
-    """What makes tasks alike to the matcher: the request, how many start together, what they want of nodes.
+    """A shape: the request, the number of tasks that start together, and their wants.
 
     ``row`` is its place in the fit table while it has one; ``waiting`` counts the queued jobs that have it. ``match`` is
     what is known of its clauses, ``None`` if it wants nothing but amounts; ``reach`` is what ``within_reach`` found.

@@ -1,4 +1,4 @@
-"""Why a unit was not placed: data, from which ``explain.py`` makes the sentences."""
+"""Vetoes: the reasons why units are not placed, as data; ``explain.py`` makes sentences of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from cress.core.tables.measured_load import NOBODY_BUSY, Busy
 
 
 class Verdict(Enum):
-    """What a pass came to for a group, and the kind of a veto."""
+    """The result of a pass for a group, and the kind of a veto."""
 
     PLACED = "placed"
-    HELD = "held"  # somebody holds the job
+    HELD = "held"  # the job is held
     FULL = "full"  # as many tasks of the job run as may at once
     AFTER = "after"  # a job that comes before it is not over
     BACKOFF = "backoff"  # its failed task is tried again at a time
@@ -40,21 +40,21 @@ class Verdict(Enum):
 
 
 class Absent(Enum):
-    """What is not there."""
+    """The kinds of things that constraints name and that do not exist."""
 
     ATTRIBUTE = "attribute"  # no node has it
     TEXT = "text"  # the same, and the name stands where a text may be meant
     JOB = "job"  # no live job is called so
     TASK = "task"  # there is such a job, and no task of it runs
-    LOAD = "load"  # nobody measures it
+    LOAD = "load"  # it is not measured
     DATA = "data"  # no node has it
     PLACE = "place"  # where the data lies was not found out, for a reason or not yet
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """A name of something that is not there, as it was written, and the name of something there that looks like it.
+    """A name in a constraint of something that does not exist, as it was written; ``near`` is a similar name that exists.
 
-    ``why`` it is not known, if anybody said so.
+    ``why`` is the reason, if it is known.
     """
 
     kind: Absent
@@ -68,10 +68,11 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
 
     ``never``: no node of this cluster could run it, ever. ``lacking``: per dimension that is short, the number of
     usable nodes that have too little of it free, of ``nodes`` usable ones; nodes that a clause excludes do not count.
-    ``clauses``: per clause that excludes some of them, its text and how many it excludes alone. ``behind``: the job that it waits for
-    or must not delay. ``until``: the time at which the reason ends by itself (or a clause relaxes), or the reserved or
-    planned start. ``licences``: those of which too few are free, or are there at all. ``missing``: what the clauses speak of and is not there. ``bound``: what of a gang must hold of all its
-    tasks together. ``overloaded``: nodes that may be all right otherwise.
+    ``clauses``: per clause that excludes some of them, its text and how many it excludes alone. ``behind``: the job
+    that it waits for or must not delay. ``until``: the time at which the reason ends by itself (or a clause relaxes),
+    or the reserved or planned start. ``licences``: those of which too few are free, or are there at all. ``missing``:
+    names in the clauses of things that do not exist. ``bound``: constraints that bind all tasks of a gang together.
+    ``overloaded``: nodes that are left out for their load alone.
     """
 
     kind: Verdict

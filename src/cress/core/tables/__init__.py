@@ -1,1 +1,1 @@
-"""What the core knows, as tables: nodes, leases, devices, ports, racks, licences, data, measured load."""
+"""Tables of the core: nodes, leases, devices, ports, racks, licences, data, measured load."""

@@ -62,10 +62,10 @@ class NodeWatcher:
         """The measured load of node ``f`` changed; ``None``: it is no longer measured."""
 
     def change(self, f: int) -> None:
-        """What node ``f`` is, or whether it is there, changed."""
+        """Note that the description or the presence of node ``f`` changed."""
 
     def touch(self, f: int) -> None:
-        """What is free on node ``f``, or what runs there, changed."""
+        """Note that free amounts or tasks on node ``f`` changed."""
 
 
 class Cluster:
@@ -327,7 +327,7 @@ class Cluster:
         self.lack[:, self.node_count :] = UNUSABLE
 
     def capacity(self) -> ResourceVector:
-        """What the nodes that are there offer together."""
+        """Return the total capacity of the nodes that are not lost."""
         return tuple(int(x) for x in self.totals[TOTAL_USED + self.k_count :])
 
     def largest_capacity(self) -> ResourceVector:
@@ -336,15 +336,15 @@ class Cluster:
         return tuple(int(x) for x in self.nodes[: max(1, self.node_count), FREE + k : FREE + 2 * k].max(axis=0))
 
     def used(self) -> ResourceVector:
-        """What is held on all nodes together."""
+        """Return the total of what leases hold."""
         return tuple(int(x) for x in self.totals[TOTAL_USED : TOTAL_USED + self.k_count])
 
     def free(self, f: int) -> ResourceVector:
-        """What is free on node ``f``."""
+        """Return the free amounts of node ``f``."""
         return tuple(int(x) for x in self.nodes[f, FREE : FREE + self.k_count])
 
     def capacity_of(self, f: int) -> ResourceVector:
-        """What node ``f`` offers (zeros while it is lost)."""
+        """Return the capacity of node ``f`` (zeros while it is lost)."""
         return tuple(int(x) for x in self.nodes[f, FREE + self.k_count : FREE + 2 * self.k_count])
 
     @property
@@ -354,7 +354,7 @@ class Cluster:
 
     @property
     def starved_rows(self) -> int:
-        """How many rows in use fit nowhere."""
+        """The number of rows in use that fit on no node."""
         return int(self.totals[TOTAL_STARVED])
 
     @property
@@ -377,7 +377,7 @@ class Cluster:
         return copies
 
     def is_large(self, f: int, request: Ints) -> bool:
-        """Whether node ``f`` holds ``request`` when empty."""
+        """Return whether node ``f`` holds ``request`` when empty."""
         return bool(np.all(self.nodes[f, FREE + self.k_count : FREE + 2 * self.k_count] >= request))
 
     def large(self, request: ResourceVector) -> Bools:
@@ -393,6 +393,6 @@ class Cluster:
         return usable
 
     def fits_now(self, request: ResourceVector) -> bool:
-        """Whether one copy of ``request`` fits into what is free on some usable node, its devices aside."""
+        """Return whether one copy of ``request`` fits into what is free on some usable node, its devices aside."""
         free = self.nodes[: self.node_count, FREE : FREE + self.k_count]
         return bool(np.any(self.usable() & np.all(free >= np.array(request, np.int64), axis=1)))

@@ -26,7 +26,7 @@ class DataOf(NamedTuple):
 
 
 def is_local(data: str) -> bool:
-    """Whether it is a path of nodes, which they know themselves; of all other data events tell."""
+    """Return whether it is a path on nodes, which nodes report themselves; other data is located by events."""
     return data.startswith("/")
 
 
@@ -36,7 +36,7 @@ def host(name: str) -> Host:
 
 
 class Locations:
-    """What is known of data, by its name: hosts and their shares in thousandths, or why nothing is known.
+    """Locations of data by its name: hosts and their shares in thousandths, or the reason why they are unknown.
 
     ``wanted`` counts the live jobs that name it, in whatever clause.
     """
@@ -47,7 +47,7 @@ class Locations:
         # The places again, by host as it is compared.
         self.shares: dict[str, dict[Host, int]] = {}
         self.wanted: dict[str, int] = {}
-        # Grows with every new name and every one that is gone, so that whoever looks things up knows to look.
+        # Grows with every name that is added or removed, so that the resolver knows when to look again.
         self.stamp = 0
         # Of each node its names as hosts, and the nodes of each such name; the same of paths.
         self.names: dict[int, tuple[Host, ...]] = {}
@@ -73,7 +73,7 @@ class Locations:
                 del self.wanted[each]
 
     def told(self, data: str, places: Places | None, problem: str) -> None:
-        """What is known of it from now on."""
+        """Replace the locations of this data, or the reason why they are unknown."""
         self.places.pop(data, None)
         self.shares.pop(data, None)
         self.problems.pop(data, None)
@@ -90,7 +90,7 @@ class Locations:
         return {f for each in within(path) for f in self._holders.get(each, ())}
 
     def export(self) -> list[tuple[str, Places | None, str]]:
-        """What events said, for ``told``."""
+        """Return the located data as arguments of ``told``."""
         problems = [(data, None, problem) for data, problem in self.problems.items()]
         return [*((data, places, "") for data, places in self.places.items()), *problems]
 

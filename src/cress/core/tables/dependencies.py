@@ -1,4 +1,4 @@
-"""Which live jobs depend on which, by name (JobDependency, source E §3.2): within the group, or as ``group/name``.
+"""Dependencies between live jobs by name (JobDependency, source E §3.2): within the group, or as ``group/name``.
 
 A name stands for all live jobs that have it, and may be that of a job which is not there yet.
 """
@@ -12,21 +12,21 @@ from cress.model.errors import InputError
 
 
 class Key(NamedTuple):
-    """What a dependency names."""
+    """The group and the name of the jobs that a dependency means."""
 
     group: str
     name: str
 
 
 class Relation(NamedTuple):
-    """A job as dependencies see it: its key (no name: nobody can depend on it), and what it depends on."""
+    """A job as dependencies see it: its key (without a name no job can depend on it), and the keys that it depends on."""
 
     key: Key
     on: tuple[Key, ...]
 
 
 def key_of(text: str, group: str) -> Key:
-    """What ``text`` means in a job of ``group``: a name of its group, or ``group/name``."""
+    """Return the key that ``text`` means in a job of ``group``: a name of its group, or ``group/name``."""
     first, slash, rest = text.partition("/")
     return Key(first, rest) if slash else Key(group, text)
 
@@ -34,14 +34,14 @@ def key_of(text: str, group: str) -> Key:
 class Dependencies:
     """The relations of live jobs, by their ids.
 
-    Names are counted from the first time that somebody asks for one: ``live`` has the jobs of that moment, and from
-    then on (``followed``) every job is added, with its name alone if it depends on nobody.
+    Names are indexed from the first time that one is looked up: ``live`` has the jobs of that moment, and from
+    then on (``followed``) every job is added, with its name alone if it depends on no job.
     """
 
     def __init__(self, live: Callable[[], Iterable[tuple[int, Key]]]) -> None:
         self.followed = False
         self._live = live
-        # Only of jobs that depend on somebody.
+        # Only of jobs with dependencies.
         self._relations: dict[int, Relation] = {}
         self._named: dict[Key, dict[int, None]] = {}
         self._behind: dict[Key, dict[int, None]] = {}
@@ -68,7 +68,7 @@ class Dependencies:
         return sorted(self._named.get(key, ())) if key.name else []
 
     def is_named(self, key: Key) -> bool:
-        """Whether a live job has that name."""
+        """Return whether a live job has that name."""
         self._follow()
         return bool(key.name) and key in self._named
 

@@ -38,12 +38,12 @@ def in_turn(asks: Sequence[Ints]) -> list[int]:
 
 
 def any_devices(cluster: Cluster) -> bool:
-    """Whether a node knows devices one by one."""
+    """Return whether a node knows devices one by one."""
     return bool(cluster.nodes.shape[1] > first_device(cluster.k_count))
 
 
 def cares(cluster: Cluster, ask: Ints) -> bool:
-    """Whether devices limit where copies of what asks this go."""
+    """Return whether devices limit where copies of what asks this go."""
     return bool(ask[ASKS]) and any_devices(cluster)
 
 
@@ -56,14 +56,14 @@ def copies(cluster: Cluster, ask: Ints, *, empty: bool) -> Ints:
 
 
 def copies_on(cluster: Cluster, ask: Ints, f: int, *, empty: bool = False) -> int:
-    """The same of one node."""
+    """Return the number of such copies on node ``f``."""
     if not ask[ASKS] or not any_devices(cluster):
         return MANY
     return int(device_copies(cluster.nodes[f], ask, cluster.k_count, empty))
 
 
 def disks_on(cluster: Cluster, places: Ints, *, free: bool) -> Ints:
-    """How many disks each of these nodes has, or how many of them nobody uses."""
+    """Return the number of disks of each of these nodes, or of their unused disks."""
     out = np.zeros(len(places), np.int64)
     if any_devices(cluster):
         count_disks(cluster.nodes, places, cluster.k_count, free, out)
@@ -121,7 +121,7 @@ def device_use(cluster: Cluster, f: int) -> list[tuple[Device, tuple[int, ...], 
 
 
 def unit_fits(cluster: Cluster, members: Sequence[tuple[ResourceVector, Ints]], f: int, *, empty: bool) -> bool:
-    """Whether all members of a unit, each with its request and what it asks, find their devices on node ``f`` together."""
+    """Return whether all members of a unit, each with its request and what it asks, find their devices on node ``f`` together."""
     k = cluster.k_count
     node = cluster.nodes[f].copy()
     if empty:

@@ -9,7 +9,7 @@ Amounts: TypeAlias = tuple[tuple[str, int], ...]
 
 
 class Licence(NamedTuple):
-    """The tasks that have some of a licence, for who watches what becomes of it."""
+    """A licence, as a thing that shapes watch: its free number may change their match."""
 
     licence: str
 
@@ -24,9 +24,9 @@ class Shortage(NamedTuple):
 
 
 class Licences:
-    """How many there are of each, and how many tasks have.
+    """The number of each licence that exists, and the number that tasks hold.
 
-    There may be fewer than tasks have, since nothing is stopped when somebody says that there are fewer.
+    Tasks may hold more than exist: no task is stopped when the number is lowered.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Licences:
         self.taken: dict[str, int] = {}
 
     def free(self, name: str) -> int:
-        """How many nobody has; below zero where tasks have more than there are."""
+        """Return the free number; below zero where tasks hold more than exist."""
         return self.counts.get(name, 0) - self.taken.get(name, 0)
 
     def short(self, wanted: Amounts) -> tuple[Shortage, ...]:
@@ -42,7 +42,7 @@ class Licences:
         return tuple(self._shortage(name, number) for name, number in wanted if number > self.free(name))
 
     def never(self, wanted: Amounts) -> tuple[Shortage, ...]:
-        """Those of which there are too few even if nobody had any."""
+        """Return the licences of which too few exist, even if no task held any."""
         return tuple(self._shortage(name, number) for name, number in wanted if number > self.counts.get(name, 0))
 
     def _shortage(self, name: str, wanted: int) -> Shortage:
@@ -59,12 +59,12 @@ class Licences:
 
 
 def times(amounts: Amounts, copies: int) -> Amounts:
-    """What so many tasks take together."""
+    """Return the amounts that so many tasks take together."""
     return amounts if copies == 1 else tuple((name, number * copies) for name, number in amounts)
 
 
 def added(amounts: Iterable[Amounts]) -> Amounts:
-    """What different tasks take together, by name."""
+    """Return the sum of the amounts of different tasks, by name."""
     total: dict[str, int] = {}
     for name, number in (each for one in amounts for each in one):
         total[name] = total.get(name, 0) + number

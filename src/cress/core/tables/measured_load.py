@@ -1,9 +1,10 @@
-"""Measured load: what nodes said last, and which of them are too busy for new tasks (algorithms §7, step 3).
+"""Measured load: the last measurement of each node, and the nodes too busy for new tasks (algorithms §7, step 3).
 
 A node is overloaded when its processors are busy for more than ``overload_cpu`` of the time, or less memory than
-``overload_memory`` is free, and its tasks do not explain that: who was promised the whole node may use it, and its node is
-full and not overloaded, so that reservations and preemption go on there. A node that is overloaded comes back at other
-thresholds than those at which it went.
+``overload_memory`` is free, and its tasks do not explain that: tasks that were promised the whole node may use it; such
+a node is
+full and not overloaded, so that reservations and preemption go on there. The thresholds at which a node stops being
+overloaded differ from those at which it becomes so.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from cress.model.options import Options
 from cress.model.resources import Measure
 from cress.model.units import AMOUNT_LIMIT, format_amount
 
-# In thousandths: how much more than what tasks were promised is no inaccuracy, and how far below its limit cpu comes back.
+# In thousandths: the tolerance above what tasks were promised, and the distance below the limit at which cpu comes back.
 BESIDE, BACK = 100, 100
-# Of ``overload_memory``, a part of which the same holds.
+# The part of ``overload_memory`` that is the tolerance for memory.
 PART = 4
 # Overloaded nodes that an explanation names.
 MOST_TOLD = 3
@@ -28,14 +29,14 @@ _MIB = 2**20
 
 
 class Promised(NamedTuple):
-    """What tasks on a node were promised of its machine: thousandths of the processors, and bytes that are left of memory."""
+    """The part of a machine that its tasks were promised: thousandths of the processors, and the memory that is left (bytes)."""
 
     cpu: int
     memory_left: int
 
 
 class Over(NamedTuple):
-    """What of a node is too busy."""
+    """The measures of a node that are too high."""
 
     cpu: bool = False
     memory: bool = False
@@ -45,7 +46,7 @@ NOT = Over()
 
 
 def judged(load: Load, promised: Promised, before: Over, options: Options) -> Over:
-    """What is too busy of a node with this load, of which ``before`` was."""
+    """Return the measures that are too high at this load; ``before`` are those that were."""
     limit = round(1000 * options.overload_cpu)
     cpu = limit > 0 and load.cpu > (
         max(limit - BACK, promised.cpu) if before.cpu else max(limit, promised.cpu + BESIDE)
@@ -69,8 +70,8 @@ def _machine(node: Node) -> tuple[int, int]:
     )
 
 
-def told(load: Load, over: Over) -> str:
-    """What is too much, for people: ``cpu 97%, 312M of memory free``."""
+def measures_text(load: Load, over: Over) -> str:
+    """Return the measures that are too high as text: ``cpu 97%, 312M of memory free``."""
     free = format_amount(min(load.free_memory, AMOUNT_LIMIT - 1) // _MIB * _MIB, Measure.BYTES)
     parts = [f"cpu {load.cpu / 10:.0f}%"] * over.cpu + [f"{free} of memory free"] * over.memory
     return ", ".join(parts)
@@ -87,7 +88,7 @@ NOBODY_BUSY = Busy(0, ())
 
 
 def say_busy(nodes: Busy) -> tuple[str, ...]:
-    """What is said of them, nothing if there are none."""
+    """Return the sentence about them; empty if there are none."""
     if not nodes.number:
         return ()
     if nodes.number == 1:
@@ -112,7 +113,7 @@ class Loads:
         self.over: dict[int, Over] = {}
 
     def see(self, event: LoadSeen) -> int:
-        """The measured load of a node is another one now; returns its index."""
+        """Take over the measured load of a node; returns its index."""
         f = self._cluster.index[event.name]
         if event.load is None or self._cluster.lost[f]:
             self.forget(f)
@@ -123,25 +124,25 @@ class Loads:
         return f
 
     def forget(self, f: int) -> None:
-        """Nobody measures the node any more."""
+        """Forget the load of a node that is no longer measured."""
         if self.seen.pop(f, None) is not None:
             self._cluster.watcher.set_load(f, None)
             self._set(f, NOT)
 
     def judge(self, f: int) -> None:
-        """Look again whether a node is overloaded: its load, or the node, is another one."""
+        """Decide again whether a node is overloaded, after its load or its description changed."""
         load = self.seen.get(f)
         if load is not None:
             self._set(f, self.over_with(f, load))
 
     def over_with(self, f: int, load: Load) -> Over:
-        """What of node ``f`` would be too busy if this were its load."""
+        """Return the measures of node ``f`` that would be too high at this load."""
         if not self._cluster.specs[f].judged:
             return NOT
         return judged(load, self.promised_on(f), self.over.get(f, NOT), self._options)
 
     def promised_on(self, f: int) -> Promised:
-        """What the tasks on node ``f`` were promised of its machine, of which the node may offer only a part."""
+        """Return the part of the machine that tasks on node ``f`` were promised; the node may offer only a part of it."""
         nodes, k = self._cluster.nodes, self._cluster.k_count
         cpu, memory = self._cluster.dimensions.index["cpu"], self._cluster.dimensions.index["memory"]
         free, most = nodes[f, FREE : FREE + k], nodes[f, FREE + k : FREE + 2 * k]
@@ -156,7 +157,7 @@ class Loads:
         else:
             self.over[f] = over
         load = self.seen.get(f)
-        self._cluster.set_overload(f, told(load, over) if load is not None and over != NOT else None)
+        self._cluster.set_overload(f, measures_text(load, over) if load is not None and over != NOT else None)
 
     def overloaded_nodes(self) -> list[int]:
         """The nodes that take no new tasks for nothing but their load."""
@@ -180,7 +181,7 @@ class Loads:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """What ``export`` wrote, once the tasks are there; with other options every node is judged as if for the first time."""
+        """Restore what ``export`` wrote, after the tasks; with other options every node is judged as if for the first time."""
         alike = state["by"] == [self._options.overload_cpu, self._options.overload_memory]
         for f, cpu, memory, network, disk, free, over_cpu, over_memory in state["nodes"]:
             load = self.seen[f] = Load(cpu, memory, network, disk, free)

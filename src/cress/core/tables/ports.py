@@ -1,7 +1,7 @@
 """Ports of the nodes: which were given to attempts, and on which strangers listen.
 
 A fixed port is never given twice on a node, whether the other use is fixed, dynamic or a stranger's. A dynamic one is
-the lowest of the node's range that nobody has.
+the lowest free one of the node's range.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Ports:
     def __init__(self) -> None:
         self._given: dict[int, set[int]] = {}
         self._seen: dict[int, frozenset[int]] = {}
-        # Per node: the first and the last dynamic port, and how many from there to there nobody has.
+        # Per node: the first and the last dynamic port, and the number of free ones from the first to the last.
         self._ranges: npt.NDArray[np.int64] = np.zeros((0, 2), np.int64)
         self._free: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
@@ -61,15 +61,15 @@ class Ports:
     # --- questions -----------------------------------------------------------------------------------------
 
     def is_free(self, f: int, port: int) -> bool:
-        """Whether nobody has or hears this port."""
+        """Return whether the port is free."""
         return port not in self._given.get(f, ()) and port not in self._seen.get(f, ())
 
     def taken(self, places: npt.NDArray[np.int64], port: int) -> npt.NDArray[np.bool_]:
-        """Per node of ``places``, whether somebody has or hears this port."""
+        """Return per node of ``places`` whether the port is in use."""
         return np.array([not self.is_free(f, port) for f in places.tolist()], np.bool_)
 
     def dynamic(self, places: npt.NDArray[np.int64], but: Sequence[int] = ()) -> npt.NDArray[np.int64]:
-        """Per node of ``places``, how many dynamic ports nobody has, without those in ``but``."""
+        """Return per node of ``places`` the number of free dynamic ports, without those in ``but``."""
         free = self._free[places]
         for port in dict.fromkeys(but):
             inside = (self._ranges[places, 0] <= port) & (port <= self._ranges[places, 1])
@@ -77,7 +77,7 @@ class Ports:
         return free
 
     def dynamic_when_empty(self, places: npt.NDArray[np.int64], but: Sequence[int] = ()) -> npt.NDArray[np.int64]:
-        """The same if nobody had any port."""
+        """Return that number for nodes on which no port is in use."""
         first, last = self._ranges[places, 0], self._ranges[places, 1]
         free: npt.NDArray[np.int64] = np.maximum(0, last - first + 1)
         for port in dict.fromkeys(but):

@@ -66,7 +66,7 @@ class Racks:
         return int(self.of[f])
 
     def near(self, a: int, b: int) -> bool:
-        """Whether two racks are one, or neighbours."""
+        """Return whether two racks are one, or neighbours."""
         return b in self._near[a]
 
     def near_all(self, used: Iterable[int]) -> set[int]:

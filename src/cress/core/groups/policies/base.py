@@ -87,7 +87,7 @@ class Policy(Generic[J]):
         return self.queue.head()
 
     def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
-        """What else is offered when ``head`` does not fit; only for policies with ``offers_more``.
+        """Yield the jobs that are offered when ``head`` does not fit; only for policies with ``offers_more``.
 
         ``memo`` tells apart situations in which what failed before may fit; as long as it stays the same, a job
         that was offered and not placed need not come again. With ``None`` everything is offered.
@@ -100,11 +100,11 @@ class Policy(Generic[J]):
         return [] if head is None else [head]
 
     def looks_at(self, job: J) -> bool:
-        """Whether the job may be offered at all."""
+        """Return whether the job may be offered at all."""
         return job is self.head()
 
     def set_quota(self, quota: list[int]) -> None:
-        """What the group is guaranteed, in its measures."""
+        """Take over the quota of the group, in its measures."""
 
     def count_lacking(self, fit: Fit, counts: Ints) -> None:
         """Add to ``counts``, per dimension, the offered jobs for which no node has enough of it."""
@@ -116,8 +116,8 @@ class Policy(Generic[J]):
         """The user of ``job`` holds that much more, or less."""
 
     def forget_charges(self) -> None:
-        """Users are charged anew."""
+        """Forget what users are charged; it is charged again."""
 
     def may_use_more(self, job: J, charge: tuple[int, ...], quota: list[int]) -> bool:
-        """Whether the policy's own limit lets the user of ``job`` start one more unit."""
+        """Return whether the policy's own limit lets the user of ``job`` start one more unit."""
         return True

@@ -11,7 +11,7 @@ from cress.model.job import Job
 
 
 class QueuedJob(Protocol):
-    """What policies read of a job; ``key`` is its place in the order, which they set."""
+    """The parts of a job that policies read; ``key`` is its place in the order, which they set."""
 
     key: tuple[int, int]
     job: Job
