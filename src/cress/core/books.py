@@ -21,8 +21,8 @@ from cress.core.placing.fit import Fit
 from cress.core.placing.matching import Matching
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.shape import Shape
-from cress.core.relaxation import Relaxing
-from cress.core.running_tasks import Running
+from cress.core.relaxation import Relaxation
+from cress.core.running_tasks import RunningTasks
 from cress.core.tables.cluster import Cluster
 from cress.core.tables.leases import Leases
 from cress.core.tables.measured_load import Loads
@@ -63,7 +63,7 @@ class Books:
         # Tasks of strangers by their attempts, and what else others use by node.
         self.strangers: dict[int, Stranger] = {}
         self.foreign_use: dict[int, Stranger] = {}
-        self.running = Running()
+        self.running = RunningTasks()
         # Attempts that were told to stop and still hold their leases.
         self.leaving: dict[int, Attempt] = {}
         # Of these, those for which ``decide`` has not proposed a stop yet, and when it became due.
@@ -78,7 +78,7 @@ class Books:
         # Whether nodes or licences changed since it was last looked whether units can still start.
         self.units_in_doubt = False
         self.wake = NEVER
-        self.relaxing = Relaxing()
+        self.relaxing = Relaxation()
         self._by_cpu = options.accounting == "cpu"
 
     # --- time --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Jobs whose clauses change sides: the times at which waiting turns them, and those that follow the load (E §3.3)."""
+"""Relaxation: the times at which clauses of waiting jobs turn soft or hard, by waiting or by the load (E §3.3)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cress.model.times import NEVER
 MOST_STALE = 64
 
 
-class Relaxing:
-    """Which waiting jobs have to be looked at, and when. An entry counts as long as it is the job's ``relaxes_at``."""
+class Relaxation:
+    """The waiting jobs to look at, and when. An entry counts as long as it equals ``relaxes_at`` of the job."""
 
     def __init__(self) -> None:
         # A heap of times and jobs.
@@ -26,7 +26,7 @@ class Relaxing:
         self._follows: dict[int, tuple[Constraints, ...]] = {}
 
     def note(self, job: JobState, now: int) -> None:
-        """The job waits since ``job.since``, with the clauses ``job.soft`` of this moment."""
+        """Note when the clauses of a waiting job change next."""
         asked = job.asked()
         if not asked:
             self.leave(job)
@@ -51,7 +51,7 @@ class Relaxing:
             self._seen.pop(each, None)
 
     def leave(self, job: JobState) -> None:
-        """Nothing of the job waits for a place any more."""
+        """Forget a job that no longer waits."""
         job.relaxes_at = NEVER
         self._by_time.pop(job.job.id, None)
         self._forget(job.job.id)
@@ -65,7 +65,7 @@ class Relaxing:
                 self._seen.pop(constraints, None)
 
     def follow(self, load: float, look_at: Callable[[JobState], None]) -> None:
-        """Have those jobs looked at for which the load crossed a limit since the last time."""
+        """Call ``look_at`` for the jobs for which the load crossed a limit since the last time."""
         for constraints, jobs in list(self.by_load.items()):
             soft = constraints.soft_by_load(load)
             if self._seen.get(constraints) != soft:

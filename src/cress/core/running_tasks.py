@@ -14,7 +14,7 @@ from cress.core.tables.cluster import Cluster
 from cress.model.job import JobType
 
 
-class Running:
+class RunningTasks:
     """Rows of attempts that hold a lease; the rows of free slots mean nothing.
 
     Attempts are numbered as they start, so those that have no row yet are the last ones; an attempt that ends gives its slot
