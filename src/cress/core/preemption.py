@@ -1,4 +1,4 @@
-"""Preemption between groups (source G, steps i to k): who yields to a unit of a group below its quota.
+"""Preemption between groups (source G, steps i to k): the choice of victims for a unit of a group below its quota.
 
 Per candidate node: take victims in order until the unit fits, then give back in reverse what is not needed; the
 node with the cheapest set wins. What the victims free is kept for the unit by a *claim*.

@@ -11,7 +11,7 @@ from cress.core.jobs import JobState
 from cress.core.kernels.holding import USABLE
 from cress.core.placing.constraints import BY_EXPRESSION, Constraints
 from cress.core.placing.match import Match, predicate
-from cress.core.tables.licences import said
+from cress.core.tables.licences import amounts_text
 from cress.language.clauses import Clause, Kind, Rank
 from cress.language.names import amount_of
 from cress.language.parser import parse_rank, parse_requirement
@@ -71,7 +71,7 @@ def current_constraints(core: Books, job: JobState) -> CurrentConstraints:
     if wants.per_rack:
         requirement.append(f"max_per_rack = {wants.per_rack}")
     if wants.licences:
-        requirement.append(f"licences = {said(wants.licences)}")
+        requirement.append(f"licences = {amounts_text(wants.licences)}")
     until = job.relaxes_at if job.relaxes_at < NEVER else None
     return CurrentConstraints(requirement=" && ".join(requirement), rank=str(Rank(wants.terms)), until=until)
 

@@ -101,15 +101,15 @@ class Plans:
             plan.freer.clear()
             plan.stamp = cluster.stamp
             plan.loosened = cluster.loosened
-        anew = plan.usable != cluster.usable_changes
+        replan = plan.usable != cluster.usable_changes
         plan.usable = cluster.usable_changes
         for job in jobs:
             units = plan.units.setdefault(job.job.id, [])
             for i, unit in enumerate(units):
                 if job.constraints is not None and self.fit.excludes_any(job.shape, unit.nodes):
                     units[i] = self._moved(plan, unit, freer, now)
-                elif anew or freer:
-                    units[i] = self._better(plan, unit, freer, anew, now)
+                elif replan or freer:
+                    units[i] = self._better(plan, unit, freer, replan, now)
             wanted = 1 if job.job.gang else min(job.startable, MOST_TASKS)
             while len(units) < wanted:
                 units.append(self._reserve(plan, job, self.timeline.earliest(job.shape, job.limit, now)))
@@ -169,13 +169,13 @@ class Plans:
                 del plan.units[number]
         return freer
 
-    def _better(self, plan: GroupPlan, unit: Reservation, freer: Freer, anew: bool, now: int) -> Reservation:
+    def _better(self, plan: GroupPlan, unit: Reservation, freer: Freer, replan: bool, now: int) -> Reservation:
         """The unit's plan, moved to an earlier start if the nodes that got freer allow one.
 
         It is planned again if its place is gone: a node was lost, or another group took it.
         """
         job, timeline = unit.job, self.timeline
-        stands = bool(unit.rows) and not anew
+        stands = bool(unit.rows) and not replan
         single = job.shape.size == 1
         if stands and single and unit.nodes[0][0] not in freer:
             # Its own booking is elsewhere: it need not be set aside to ask.

@@ -1,4 +1,4 @@
-"""Constraints as they were submitted: texts of several keys of a job file become one requirement and one rank."""
+"""Submitted constraints: texts of several keys of a job file become one requirement and one rank."""
 
 from __future__ import annotations
 

@@ -71,6 +71,6 @@ def added(amounts: Iterable[Amounts]) -> Amounts:
     return tuple(sorted(total.items()))
 
 
-def said(amounts: Amounts) -> str:
+def amounts_text(amounts: Amounts) -> str:
     """As people write it: ``matlab=2, ansys=1``."""
     return ", ".join(f"{name}={number}" for name, number in amounts)

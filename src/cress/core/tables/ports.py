@@ -1,6 +1,6 @@
-"""Ports of the nodes: which were given to attempts, and on which strangers listen.
+"""Ports of nodes: those given to attempts, and those on which other programs listen.
 
-A fixed port is never given twice on a node, whether the other use is fixed, dynamic or a stranger's. A dynamic one is
+A fixed port is never given twice on a node, whether the other use is fixed, dynamic or another program's. A dynamic one is
 the lowest free one of the node's range.
 """
 

@@ -1,4 +1,4 @@
-"""Racks, which of them are neighbours, and the racks that a gang with adjacent tasks goes to (source E §2.3).
+"""Racks, their neighbours, and the choice of racks for gangs with adjacent tasks (source E §2.3).
 
 Two racks are *near* if they are one or neighbours. Nodes that name no rack share one. Racks are numbered as they are
 first named, and stay known.

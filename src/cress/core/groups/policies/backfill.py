@@ -1,4 +1,4 @@
-"""BackFill: FIFO, and what fits beside the reservation of the head may start now.
+"""BackFill: FIFO, and units that fit beside the reservation of the head may start now.
 
 EASY reserves for the head only; conservative plans a start for every waiting job (``plans.py``).
 """
