@@ -127,7 +127,7 @@ class JobState:
             self.next_task = task + 1
 
     def may_adopt(self, task: int) -> bool:
-        """Whether a task that runs already can be this one: it waits, or the job is cancelled and it does not run."""
+        """True if a task that runs already can be this one: it waits, or the job is cancelled and it does not run."""
         if not 0 <= task < self.job.tasks or any(attempt.task == task for attempt in self.attempts.values()):
             return False
         claimed = any(task in claim.tasks for claim in self.claims)
@@ -156,7 +156,7 @@ class JobState:
 
     @property
     def full(self) -> bool:
-        """Whether as many tasks of it run, or are about to, as may at once."""
+        """True if as many tasks of it run, or are about to, as may at once."""
         return bool(self.most) and self._busy() >= self.most
 
     @property
@@ -169,7 +169,7 @@ class JobState:
 
     @property
     def over(self) -> bool:
-        """Whether nothing of the job waits or runs any more."""
+        """True if nothing of the job waits or runs any more."""
         return not (self.waiting or self.attempts or self.claims or self.later or self.carried)
 
     def __repr__(self) -> str:
@@ -308,14 +308,14 @@ class GroupState:
 
     @property
     def below_quota(self) -> bool:
-        """Whether used / quota < 1 everywhere."""
+        """True if used / quota < 1 everywhere."""
         if len(self.quota) == 1:
             return self.used[0] < self.quota[0]
         return all(used < quota for used, quota in zip(self.used, self.quota, strict=True))
 
     @property
     def above_quota(self) -> bool:
-        """Whether used / quota > 1 somewhere."""
+        """True if used / quota > 1 somewhere."""
         if len(self.quota) == 1:
             return self.used[0] > self.quota[0]
         return any(used > quota for used, quota in zip(self.used, self.quota, strict=True))

@@ -43,7 +43,7 @@ class Scheduler(Cycle):
     # --- explanations and state ------------------------------------------------------------------------------
 
     def veto(self, job_id: int) -> Veto | None:
-        """Why the next unit of a job waits, as the last ``decide`` left it; ``None`` if nothing of it waits."""
+        """Return why the next unit of a job waits, as the last ``decide`` left it; ``None`` if nothing of it waits."""
         return why_waiting(self, job_id)
 
     def constraints(self, job_id: int) -> CurrentConstraints | None:

@@ -114,7 +114,7 @@ def _gate(core: Cycle, job: JobState) -> Veto | None:
 
 
 def _placement(core: Cycle, job: JobState) -> Veto:
-    """Why no node was taken."""
+    """Return why no node was taken."""
     cluster = core.cluster
     nodes = cluster.usable_count
     planned = core.plans.planned_start(job)

@@ -101,7 +101,7 @@ class Timeline:
 
     @property
     def any_booked(self) -> bool:
-        """Whether some booking that counts for all is in force."""
+        """True if some booking that counts for all is in force."""
         return bool(self._force_on)
 
     @property

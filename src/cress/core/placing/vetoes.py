@@ -64,7 +64,7 @@ class Missing(msgspec.Struct, frozen=True):
 
 
 class Veto(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a job waits.
+    """The reason why a job waits.
 
     ``never``: no node of this cluster could run it, ever. ``lacking``: per dimension that is short, the number of
     usable nodes that have too little of it free, of ``nodes`` usable ones; nodes that a clause excludes do not count.

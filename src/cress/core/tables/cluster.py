@@ -226,7 +226,7 @@ class Cluster:
         self.refresh(f)
 
     def left_on(self, f: int) -> Ints:
-        """What is free on node ``f``, and what is left of its devices; below 0 where more is held than there is."""
+        """Return the free amounts on node ``f``, and what is left of its devices; below 0 where more is held than there is."""
         k = self.k_count
         begin = first_device(k)
         left = [self.nodes[f, at + LEFT : at + LEFT + DISK_AMOUNTS] for at in range(begin, self.nodes.shape[1], WIDTH)]
@@ -349,7 +349,7 @@ class Cluster:
 
     @property
     def starved(self) -> bool:
-        """Whether some shape with a row fits nowhere at the moment."""
+        """True if some shape with a row fits nowhere at the moment."""
         return self.totals.item(TOTAL_STARVED) > 0
 
     @property

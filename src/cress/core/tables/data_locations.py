@@ -1,4 +1,4 @@
-"""Where data lies that clauses name (algorithms §8, DataLocality): on nodes, as they say; elsewhere, as events said last."""
+"""Locations of data that clauses name (algorithms §8, DataLocality): nodes report paths, events locate the rest."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def allocated(cluster: Cluster, slot: int, f: int) -> tuple[Allocated, ...]:
 
 
 def mask_of(cluster: Cluster, slot: int) -> tuple[int, int]:
-    """Which devices a lease has, as bits in their order, and whether (1) it has its disks alone."""
+    """Return the devices of a lease as bits in their order, and whether (1) it has its disks alone."""
     at = mask_at(cluster.k_count)
     return int(cluster.leases[slot, at]), int(cluster.leases[slot, at + 1])
 

@@ -72,7 +72,7 @@ class Queue(Generic[J]):
         return i
 
     def position(self, job: J) -> int:
-        """Where the job stands."""
+        """Return the position of the job."""
         return bisect_left(self._keys, job.key)
 
     def _close_gaps(self) -> None:
