@@ -20,6 +20,7 @@ from benchmarks import (
     openb,
     python,
     reconcile,
+    records,
     simulator,
     snapshots,
 )
@@ -33,6 +34,7 @@ PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "containers": containers.results,
     "python": python.results,
     "reconcile": reconcile.results,
+    "records": records.results,
     "simulator": simulator.results,
     "generated": generated.results,
     "bottleneck": bottleneck.results,
