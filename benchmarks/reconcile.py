@@ -29,7 +29,7 @@ NODES, TASKS = 10_000, 100_000
 # Executors of one step: those whose messages have come while the step before was under way.
 BATCH = 20
 DIMENSIONS = Dimensions()
-CAPACITY = DIMENSIONS.vector(cpu=16_000, memory=64 << 30, network=10**9, disk_read=10**8)
+CAPACITY = DIMENSIONS.vector(cpu=128_000, memory=256 << 30, network=10**9, disk_read=10**8)
 REQUEST = DIMENSIONS.vector(cpu=1_000, memory=1 << 30)
 ATTRIBUTES: dict[str, Value] = {
     "OS": "debian", "OSKernel": "6.1.0-13-amd64", "OSVersion": "12", "Glibc": "2.36", "GCC": "12.2", "Python": "3.11.2",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from benchmarks.reconcile import ATTRIBUTES, DIMENSIONS, REQUEST, UTC, node
+from benchmarks.reconcile import ATTRIBUTES, DIMENSIONS, UTC, node
 from benchmarks.result import Result
 from cress.lifecycle.inputs import Input, NodeJoined, Reported, Submit
 from cress.lifecycle.machine import Machine
@@ -15,6 +15,8 @@ from cress.model.reports import Cause, Ended, Report, Started, Usage
 from cress.model.times import MINUTE, SECOND
 
 NODES, ROUNDS = 100, 20
+# 16 of them fill a node.
+REQUEST = DIMENSIONS.vector(cpu=8_000, memory=8 << 30)
 
 
 class _Log:
@@ -46,7 +48,6 @@ def sizes() -> tuple[float, float, float]:
         for attempt in machine.attempts.values():
             by_node.setdefault(attempt.node, []).append(attempt.id)
         begun = UTC + log.now
-        # An executor tells of one end at a time, mostly; of a start in the course of the second after it.
         for name, attempts in by_node.items():
             reports: list[Report] = [Started(attempt=attempt, at=begun, pid=4_000) for attempt in attempts]
             whole += log.step([Reported(node=name, reports=tuple(reports))])
@@ -65,7 +66,7 @@ def sizes() -> tuple[float, float, float]:
 
 
 def results() -> Iterator[Result]:
-    """The figures of an array of tasks that take a whole core each, on nodes of 16."""
+    """The figures of an array of tasks of which 16 fill a node."""
     at_once, course, whole = sizes()
     yield Result("log: bytes a start, when an array begins", at_once, "bytes", 64)
     yield Result("log: bytes an end and the start in its place", course, "bytes")
