@@ -20,6 +20,7 @@ from cress.lifecycle.inputs import (
 )
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import MAJOR, decode_record, encode_record, inputs_of, record_of
+from cress.lifecycle.replay import stepped
 from cress.model.events import Outcome
 from cress.model.node import Device
 from cress.model.options import Options
@@ -220,18 +221,32 @@ def test_two_executors_cannot_have_one_name() -> None:
     assert "node n1 is connected already" in world.refuse(NodeJoined(node=node("n1"), boot="b1"))
 
 
-def test_a_node_may_come_back_larger_once_nothing_runs_on_it() -> None:
-    world = World()
+def test_a_node_comes_back_larger_while_a_task_runs_there() -> None:
+    world = World(followed=True)
     world.join("n1", cpus=2)
-    world.submit(job())
+    world.submit(job(), job(cpus=2))
     world.report("n1", started(1))
     world.leave("n1")
-    larger = NodeJoined(node=node("n1", 8), boot="b1", reports=(started(1),))
-    assert "offers other resources than before" in world.refuse(larger)
-    step = world.join("n1", cpus=8, reports=(ended(1),))
-    assert [each.state for each in step.jobs] == [JobState.SUCCEEDED]
-    world.submit(job(cpus=8))
-    assert len(world.last.launches) == 1
+    step = world.join("n1", cpus=3, reports=(started(1),))
+    assert launched(step) == [(2, 0, "n1")]
+    assert list(world.machine.attempts) == [1, 2]
+
+
+def test_a_node_that_comes_back_with_less_than_its_tasks_hold_gets_new_ones_when_enough_have_ended() -> None:
+    world = World(followed=True)
+    world.join("n1", cpus=4)
+    world.submit(job(4))
+    world.run_all()
+    world.leave("n1")
+    world.submit(job(3))
+    shrunk = world.join("n1", cpus=2, reports=tuple(started(number) for number in (1, 2, 3, 4)))
+    assert launched(shrunk) == []
+    assert world.machine.nodes["n1"].node == node("n1", 2)
+    assert world.machine.reason(2) == "no node takes tasks at the moment; n1: its tasks hold more than it offers"
+    world.machine = Machine.restore(world.machine.export())
+    assert launched(world.report("n1", ended(1), ended(2))) == []
+    assert launched(world.report("n1", ended(3))) == [(2, 0, "n1")]
+    assert launched(world.report("n1", ended(4))) == [(2, 1, "n1")]
 
 
 DISK = Device(kind="disk", id="sda", path="/data/disk1", bandwidth=(100, 50, 0, 0))
@@ -244,20 +259,33 @@ OTHER_DEVICES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", OTHER_DEVICES)
-def test_a_node_may_come_back_with_other_devices_once_nothing_runs_on_it(case: str) -> None:
-    world = World()
+def test_a_node_comes_back_with_other_devices_while_a_task_has_them(case: str) -> None:
+    world = World(followed=True)
     before = replace(node("n1"), capacity=parse_vector("<4, 8G, 0, 100:50>", DIMENSIONS), devices=(DISK,))
     now = replace(before, **OTHER_DEVICES[case])
     world.step(NodeJoined(node=before, boot="b1"))
-    (number,) = world.submit(job())
+    (number,) = world.submit(replace(job(), request=parse_vector("<1, 1G, 0, 50:50>", DIMENSIONS)))
     world.report("n1", started(1))
     world.leave("n1")
-    assert "offers other devices than before while tasks run on it" in world.refuse(
-        NodeJoined(node=now, boot="b1", reports=(started(1),))
-    )
-    world.step(NodeJoined(node=now, boot="b1", reports=(ended(1),)))
+    world.step(NodeJoined(node=now, boot="b1", reports=(started(1),)))
     assert world.machine.nodes["n1"].node == now
+    assert launched(world.last) == []
+    world.report("n1", ended(1))
     assert world.over[number].state is JobState.SUCCEEDED
+    assert world.machine.core.cluster.specs[0] == now
+
+
+def test_a_log_without_facts_is_stepped_through_by_the_rule_that_held_when_it_was_written() -> None:
+    world = World()
+    world.join("n1", cpus=2)
+    world.submit(job())
+    world.leave("n1")
+    larger = (NodeJoined(node=node("n1", 8), boot="b1", reports=(started(1),)),)
+    record = record_of(world.now + 1, UTC_AT_START, larger, Facts())
+    stepped(world.machine, replace(record, version=(5, 0)))
+    assert not world.machine.nodes["n1"].connected
+    stepped(world.machine, record)
+    assert world.machine.nodes["n1"].node == node("n1", 8)
     world.submit(job())
     assert len(world.last.launches) == 1
 

@@ -9,6 +9,7 @@ import msgspec
 import cress
 from cress.center.clock import Clock
 from cress.center.settings import Settings
+from cress.lifecycle import replay
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import Restarted
 from cress.lifecycle.machine import Machine
@@ -138,7 +139,7 @@ def restored(saved: Saved, settings: Settings) -> Restored:
                 stepper, stepped = stepper or follower.machine(), True
                 inputs = inputs_of(record)
                 before = Before(stepper, inputs, record.now)
-                events.step(stepper, inputs, stepper.step(record.now, record.utc, inputs), before)
+                events.step(stepper, inputs, replay.stepped(stepper, record), before)
             else:
                 if stepper is not None:
                     follower, stepper = Follower.restore(stepper.export(), zone), None

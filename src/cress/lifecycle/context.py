@@ -46,6 +46,8 @@ class Context:
         self.utc = 0
         # Whether deciding was cut short.
         self.more = False
+        # Whether the step is one of a log without facts, which must be decided as it was.
+        self.as_version_5 = False
         self.out = Step()
         self.unsettled = Unsettled()
         # What the scheduler was told and decided in this step.

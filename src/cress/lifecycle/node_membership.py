@@ -14,6 +14,7 @@ from cress.model.devices import devices_of
 from cress.model.errors import NotAccepted
 from cress.model.events import NodeAdded, NodeChanged, NodeLost
 from cress.model.job import OnPartition
+from cress.model.node import Node
 
 UNKNOWN_THERE = "its executor does not know it any more"
 SILENT = "its node was not heard of for longer than a term"
@@ -52,7 +53,7 @@ def joined(context: Context, word: NodeJoined) -> None:
         reported(context, name, report)
     _repair(context, mine, {report.attempt for report in word.reports})
     if known.node != word.node:
-        _change(context, known, word)
+        _change(context, known, word.node)
     ports.seen(context, known, word.ports)
 
 
@@ -71,27 +72,29 @@ def _repair(context: Context, mine: list[LiveAttempt], told: set[int]) -> None:
             context.out.halts.append(Halt(attempt.id, attempt.job, attempt.node, attempt.grace))
 
 
-def _change(context: Context, known: LiveNode, word: NodeJoined) -> None:
-    """A node came back as another one. With other resources or devices that is possible only while nothing runs on it."""
-    name, before, now = word.node.name, known.node, word.node
-    dimensions = context.core.dimensions
-    # A label may say how many disks there are.
-    same_devices = devices_of(before, dimensions) == devices_of(now, dimensions)
-    if before.capacity == now.capacity and same_devices:
-        known.node = word.node
-        context.observe(NodeChanged(word.node))
+def _change(context: Context, known: LiveNode, node: Node) -> None:
+    """Describe a node anew; what runs on it goes on. One with less than its tasks hold gets no new ones until enough end."""
+    if context.as_version_5:
+        _change_as_version_5(context, known, node)
+        return
+    known.node = node
+    context.observe(NodeChanged(node))
+
+
+def _change_as_version_5(context: Context, known: LiveNode, node: Node) -> None:
+    """Decide as the releases whose logs have no facts: other resources or devices are refused while tasks run."""
+    name, before, dimensions = node.name, known.node, context.core.dimensions
+    if before.capacity == node.capacity and devices_of(before, dimensions) == devices_of(node, dimensions):
+        known.node = node
+        context.observe(NodeChanged(node))
         return
     if context.on_node(name):
         known.connected = False
         cordons.tell(context, name)
-        what = "resources" if before.capacity != now.capacity else "devices"
-        raise NotAccepted(
-            f"node {name} offers other {what} than before while tasks run on it",
-            hint="what it offered before, until they have ended",
-        )
-    known.node, known.ports, known.load = word.node, (), None
+        raise NotAccepted(f"node {name} offers other resources or devices than before while tasks run on it")
+    known.node, known.ports, known.load = node, (), None
     context.observe(NodeLost(name))
-    context.observe(NodeAdded(word.node))
+    context.observe(NodeAdded(node))
 
 
 def left(context: Context, word: NodeLeft) -> None:

@@ -60,8 +60,11 @@ def replay(machine: Machine, records: Iterable[Record]) -> Difference | None:
 
 
 def stepped(machine: Machine, record: Record) -> Step:
-    """Step a machine through the inputs of a record."""
-    return machine.step(record.now, record.utc, inputs_of(record))
+    """Step a machine through the inputs of a record, by the rules of the release that wrote it."""
+    machine.as_version_5 = not has_facts(record)
+    step = machine.step(record.now, record.utc, inputs_of(record))
+    machine.as_version_5 = False
+    return step
 
 
 def _plain(value: Any) -> Any:

@@ -77,8 +77,10 @@ def comes_after(context: Context, job: LiveJob | Family) -> str:
 
 
 def _first_closed(context: Context) -> str:
-    """What keeps tasks off the first node that is connected."""
+    """Return why the first node that is connected and closed takes no tasks."""
+    cluster = context.core.cluster
     for name, node in context.nodes.items():
-        if node.connected and node.why:
-            return f"; {name}: {node.why}"
+        why = node.why or ("its tasks hold more than it offers" if cluster.index[name] in cluster.overdrawn else "")
+        if node.connected and why:
+            return f"; {name}: {why}"
     return ""
