@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cress.lifecycle.tables.deadlines import Deadlines
+from cress.lifecycle.tables.terms import Terms
 from cress.lifecycle.tables.timers import Timers
 
 _WORDS = st.lists(
@@ -36,7 +40,26 @@ def test_the_earliest_comes_first_whatever_was_set_anew_or_dropped(words: list[t
 
 
 def test_times_that_were_set_anew_are_not_kept() -> None:
-    timers = Timers()
+    deadlines = Deadlines[str]()
     for time in range(10_000):
-        timers.set("rest", "n1", time)
-    assert len(timers._order) < 200
+        deadlines.set("n1", time)
+    assert len(deadlines._order) < 200
+
+
+def test_terms_run_out_as_if_all_were_looked_at() -> None:
+    random = Random(3)
+    terms, plain, now = Terms(), dict[str, int](), 0
+    for _ in range(3_000):
+        now += random.randrange(5)
+        name = f"n{random.randrange(6)}"
+        if random.random() < 0.6:
+            terms.left(name, now, now + random.randrange(40), 3)
+            plain[name] = max(terms.granted[name] + 3, plain.get(name, 0))
+        else:
+            terms.joined(name)
+            plain.pop(name, None)
+        due = [each for at, each in sorted((at, each) for each, at in plain.items()) if at <= now]
+        assert terms.run_out(now) == due
+        for each in due:
+            del plain[each]
+        assert terms.next() == min(plain.values(), default=None)

@@ -9,7 +9,7 @@ import msgspec
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.effects import Step
 from cress.lifecycle.facts import CoreFact
-from cress.lifecycle.tables.family_rows import Family, key_of, needs_name
+from cress.lifecycle.tables.family_rows import Family, Kept, key_of, needs_name
 from cress.lifecycle.tables.replica_index import Standing
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.tables import General, Tables
@@ -36,7 +36,8 @@ class Context:
 
     Times: ``now`` is the shell's clock, which never goes back; ``utc`` the wall clock, only shown and handed to quota
     timetables; both in microseconds. Indices: ``attempts_on`` by node; ``behind`` the jobs that come after a job that is
-    alive; ``named`` the families that are alive by group and name; ``standings`` the state of the tasks of services.
+    alive; ``named`` the families that are alive by group and name; ``standings`` the state of the tasks of services;
+    ``homes``, by node, the databases with a task that is bound to it (and some that have none there any more).
     """
 
     def __init__(self, tables: Tables, core: Scheduler) -> None:
@@ -64,6 +65,7 @@ class Context:
         self.behind: dict[int, list[int]] = {}
         self.named: dict[tuple[str, str], int] = {}
         self.standings: dict[int, Standing] = {}
+        self.homes: dict[str, set[int]] = {}
 
     @property
     def general(self) -> General:
@@ -127,6 +129,10 @@ class Context:
             for first, _ in each.unmet:
                 self.behind.setdefault(first, []).append(each.job.id)
         self.named = self.by_name()
+        for number, family in self.families.items():
+            if isinstance(family.state, Kept):
+                for name in family.state.nodes.values():
+                    self.homes.setdefault(name, set()).add(number)
 
     def by_name(self) -> dict[tuple[str, str], int]:
         """Return the ids of services, databases and cron jobs that are alive, by group and name, where they have one."""

@@ -93,10 +93,16 @@ def _waits(context: Context, family: Family, state: Kept, index: int, now: int) 
 
 
 def node_changed(context: Context, name: str) -> None:
-    """A node joined, or is away, or is none any more: databases that are bound to it are looked after."""
-    for number, family in context.families.items():
-        if isinstance(family.job.plan, Database) and name in replicas.state_of(family).nodes.values():
+    """Look after the databases with a task that is bound to a node that joined, is away, or left the cluster."""
+    there = context.homes.get(name)
+    if not there:
+        return
+    for number in sorted(there):
+        family = context.families.get(number)
+        if family is not None and name in replicas.state_of(family).nodes.values():
             context.unsettled.touched[number] = None
+        else:
+            there.discard(number)
 
 
 def _may_begin(context: Context, family: Family, state: Kept, index: int) -> bool:

@@ -180,6 +180,9 @@ def _over(context: Context, family: Family) -> None:
     record = record_of(family, context.utc)
     del context.families[number]
     context.standings.pop(number, None)
+    if isinstance(family.state, Kept):
+        for name in family.state.nodes.values():
+            context.homes[name].discard(number)
     drop_timers(context, family)
     context.out.jobs.append(record)
     context.unsettled.over.append((number, record.state))

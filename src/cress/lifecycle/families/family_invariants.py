@@ -37,6 +37,10 @@ def _derived(context: Context) -> Iterator[str]:
     """What is kept up beside the state, and follows from it."""
     if context.named != context.by_name():
         yield "families: they are not known by their names"
+    for number, family in context.families.items():
+        for name in family.state.nodes.values() if isinstance(family.state, Kept) else ():
+            if number not in context.homes.get(name, ()):
+                yield f"databases: {number} is bound to node {name}, and not entered there"
     for number, found in context.standings.items():
         for index, stand in found.of.items():
             if index not in found.changed and stand is not stand_of(context, context.families[number], index):

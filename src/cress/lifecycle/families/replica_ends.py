@@ -68,6 +68,7 @@ def ended(
     if isinstance(job.kept, Database):
         if attempt.started or report.cause is Cause.UNKNOWN:
             state.nodes[index] = attempt.node
+            context.homes.setdefault(attempt.node, set()).add(family.job.id)
             state.moved.pop(index, None)
         if judgement.after and not job.ending:
             context.timers.set(AGAIN, name, context.now + judgement.after)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cress.lifecycle.tables.deadlines import Deadlines
 from cress.model.options import Options
 
 
@@ -22,7 +23,7 @@ class Terms:
 
     def __init__(self, granted: dict[str, int] | None = None, lost_at: dict[str, int] | None = None) -> None:
         self.granted = {} if granted is None else granted
-        self.lost_at = {} if lost_at is None else lost_at
+        self._lost_at = Deadlines(lost_at)
 
     def restarted(self, names: Iterable[str], now: int, before: Options, options: Options) -> None:
         """Nobody knows what was granted to these: at most a term, by the options that held until now."""
@@ -35,24 +36,24 @@ class Terms:
         A connection that was gone before it was granted anything does not shorten what an earlier one was.
         """
         end = self.granted[name] = max(now, granted, self.granted.get(name, 0))
-        self.lost_at[name] = max(end + margin, self.lost_at.get(name, 0))
+        self._lost_at.set(name, max(end + margin, self._lost_at.times.get(name, 0)))
 
     def joined(self, name: str) -> None:
         """The node is back."""
-        self.lost_at.pop(name, None)
+        self._lost_at.drop(name)
 
     def forget(self, name: str) -> None:
         """Nothing runs there any more."""
         self.granted.pop(name, None)
-        self.lost_at.pop(name, None)
+        self._lost_at.drop(name)
 
     def run_out(self, now: int) -> list[str]:
         """The nodes whose tasks are lost by now; each is named once, the longest away first."""
-        over = sorted((at, name) for name, at in self.lost_at.items() if at <= now)
-        for _, name in over:
+        names = self._lost_at.take(now)
+        for name in names:
             self.forget(name)
-        return [name for _, name in over]
+        return names
 
     def next(self) -> int | None:
         """When ``run_out`` has a name next."""
-        return min(self.lost_at.values(), default=None)
+        return self._lost_at.next()

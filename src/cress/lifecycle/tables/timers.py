@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
 from typing import TypeAlias
+
+from cress.lifecycle.tables.deadlines import Deadlines
 
 # What is to happen, and to which node; or family, as ``members.timer_name`` has it.
 Key: TypeAlias = tuple[str, str]
@@ -21,45 +22,28 @@ OF_FAMILIES, OF_TASKS = (COUNT, MOMENT), (READY, UNFIT, AGAIN, MOVE)
 
 
 class Timers:
-    """At most one time (µs, the machine's clock) for each key."""
+    """At most one time (µs, the machine's clock) for each kind of event and name."""
 
     def __init__(self, times: dict[Key, int] | None = None) -> None:
-        self.times = {} if times is None else times
-        # Every time of ``times``, and some that do not hold any more: these are dropped when they come to its top.
-        self._order: list[tuple[int, Key]] = [(time, key) for key, time in self.times.items()]
-        heapify(self._order)
+        self._deadlines = Deadlines(times)
+        self.times = self._deadlines.times
 
     def set(self, kind: str, name: str, time: int) -> None:
-        """Let it be due at ``time``, and at no other one."""
-        key = (kind, name)
-        if self.times.get(key) == time:
-            return
-        self.times[key] = time
-        heappush(self._order, (time, key))
-        if len(self._order) > 2 * len(self.times) + 64:
-            self._order = [(time, key) for key, time in self.times.items()]
-            heapify(self._order)
+        """Let it be due at ``time``, and at no other time."""
+        self._deadlines.set((kind, name), time)
 
     def drop(self, kind: str, name: str) -> None:
-        """It is not to happen any more."""
-        self.times.pop((kind, name), None)
+        """Remove the timer, if there is one."""
+        self._deadlines.drop((kind, name))
 
     def get(self, kind: str, name: str) -> int | None:
-        """When it is due, if ever."""
+        """Return when it is due, ``None`` if it is not."""
         return self.times.get((kind, name))
 
     def next(self) -> int | None:
-        """The earliest time."""
-        order = self._order
-        while order and self.times.get(order[0][1]) != order[0][0]:
-            heappop(order)
-        return order[0][0] if order else None
+        """Return the earliest time."""
+        return self._deadlines.next()
 
     def take(self, now: int) -> list[Key]:
-        """What is due at ``now``, in the order of its times, and no timer any more."""
-        due = []
-        while (time := self.next()) is not None and time <= now:
-            _, key = heappop(self._order)
-            del self.times[key]
-            due.append(key)
-        return due
+        """Remove and return the timers that are due at ``now``, in the order of their times."""
+        return self._deadlines.take(now)
