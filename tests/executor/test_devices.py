@@ -16,7 +16,7 @@ from cress.executor import processes
 from cress.executor.environment import variables
 from cress.executor.runtimes.base import Spawn
 from cress.executor.runtimes.engines import ENGINES
-from cress.executor.scratch import Scratch
+from cress.executor.scratch_folders import ScratchFolders
 from cress.model.node import Allocated, Device
 from cress.model.reports import Cause
 from cress.model.run import File, Run
@@ -255,13 +255,13 @@ def test_a_folder_belongs_to_the_account_of_its_task(tmp_path: Path, parent: Sup
 # --- folders, without a supervisor -----------------------------------------------------------------------------------
 
 
-def scratch_on(place: Path) -> tuple[Scratch, NodeDevices, Path]:
+def scratch_on(place: Path) -> tuple[ScratchFolders, NodeDevices, Path]:
     """The folders of attempts on one disk, and where they are."""
     node_devices = NodeDevices("k", (disk(place),))
-    return Scratch(print), node_devices, Path(node_devices.base(disk(place)))
+    return ScratchFolders(print), node_devices, Path(node_devices.base(disk(place)))
 
 
-def removed(scratch: Scratch) -> None:
+def removed(scratch: ScratchFolders) -> None:
     """Remove what is to go, and wait for the children that do it."""
     before = processes.children(os.getpid())
     scratch.remove()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cress.executor import ownlog, stage_failure
-from cress.executor.tidy import tidy
+from cress.executor import attempt_log, stage_failure
+from cress.executor.log_cleanup import remove_old_output
 from cress.model.job import JobType
 from cress.model.reports import Cause
 from cress.model.run import File
@@ -70,19 +70,19 @@ def test_a_folder_that_is_somebody_elses_already_is_not_used(
 def test_a_log_is_a_file_of_the_owner_of_its_folder(home: Path) -> None:
     log = home / "stdout"
     log.write_text("x")
-    os.close(ownlog.open_log(str(log), os.O_RDONLY))
+    os.close(attempt_log.open_log(str(log), os.O_RDONLY))
     os.chown(home, NOBODY, NOBODY)
     with pytest.raises(OSError, match="no file any more"):  # moved there, from where its owner could not read it
-        ownlog.open_log(str(log), os.O_RDONLY)
+        attempt_log.open_log(str(log), os.O_RDONLY)
     log.unlink()
     os.mkfifo(log)
     os.chown(log, NOBODY, NOBODY)
     with pytest.raises(OSError, match="no file any more"):
-        ownlog.open_log(str(log), os.O_RDONLY)
+        attempt_log.open_log(str(log), os.O_RDONLY)
     log.unlink()
     log.symlink_to("/etc/passwd")
     with pytest.raises(OSError, match="symbolic links"):
-        ownlog.open_log(str(log), os.O_RDONLY)
+        attempt_log.open_log(str(log), os.O_RDONLY)
 
 
 def test_a_directory_that_became_a_link_is_not_entered_for_outputs(client: Client, home: Path) -> None:
@@ -164,5 +164,5 @@ def test_what_cannot_be_removed_is_not_tried_by_its_path(home: Path, monkeypatch
         unlink(name, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "unlink", race)
-    tidy(home / "attempts", (), age=1, size=0, now=10**9, is_full=lambda _: False)
+    remove_old_output(home / "attempts", (), age=1, size=0, now=10**9, is_full=lambda _: False)
     assert (precious / "x").exists()

@@ -18,10 +18,10 @@ from cress.executor.load import (
     NETWORK,
     POINT,
     Counted,
+    LoadReporter,
     Machine,
     Sample,
     Sampler,
-    Teller,
     between,
     differs,
     disks,
@@ -190,23 +190,23 @@ def test_this_machine_is_sampled() -> None:
 
 
 def test_it_tells_what_is_noticeable_and_the_rest_now_and_then() -> None:
-    teller = Teller()
+    reporter = LoadReporter()
     first = Load(cpu=500, free_memory=2**33)
-    assert not teller.news(None, 0.0)
-    assert teller.news(first, 0.0)
-    assert not teller.news(Load(cpu=500 + POINT - 1, free_memory=2**33 + BYTES - 1), 1.0)
-    assert teller.news(Load(cpu=500 + POINT, free_memory=2**33), 2.0)
-    assert teller.news(Load(cpu=500 + POINT, free_memory=2**33 - BYTES), 3.0)
-    assert not teller.news(Load(cpu=500 + POINT, free_memory=2**33 - BYTES), 3.0 + AGAIN - 0.1)
-    assert teller.news(Load(cpu=500 + POINT, free_memory=2**33 - BYTES), 3.0 + AGAIN)
-    assert Teller().news(first, 0.0), "every center anew"
+    assert not reporter.is_due(None, 0.0)
+    assert reporter.is_due(first, 0.0)
+    assert not reporter.is_due(Load(cpu=500 + POINT - 1, free_memory=2**33 + BYTES - 1), 1.0)
+    assert reporter.is_due(Load(cpu=500 + POINT, free_memory=2**33), 2.0)
+    assert reporter.is_due(Load(cpu=500 + POINT, free_memory=2**33 - BYTES), 3.0)
+    assert not reporter.is_due(Load(cpu=500 + POINT, free_memory=2**33 - BYTES), 3.0 + AGAIN - 0.1)
+    assert reporter.is_due(Load(cpu=500 + POINT, free_memory=2**33 - BYTES), 3.0 + AGAIN)
+    assert LoadReporter().is_due(first, 0.0), "every center anew"
 
 
 @given(st.lists(st.builds(Load, *[st.integers(0, 1000)] * 4, st.integers(0, 2**36)), min_size=1))
 def test_what_was_told_is_never_far_from_what_is(story: list[Load]) -> None:
-    teller, told = Teller(), story[0]
+    reporter, told = LoadReporter(), story[0]
     for at, load in enumerate(story):
-        if teller.news(load, at / 10):
+        if reporter.is_due(load, at / 10):
             told = load
         assert not differs(told, load)
 

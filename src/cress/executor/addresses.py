@@ -77,7 +77,7 @@ def name_of(address: str) -> str:
     return unquote(path.rstrip("/").rpartition("/")[2])
 
 
-class Ground:
+class FileRoot:
     """Where a task has its files: ``base``, its directory, and the ``walls`` that nothing leads out of (``None``: none)."""
 
     def __init__(self, base: Path, walls: tuple[Path, ...] | None = None) -> None:

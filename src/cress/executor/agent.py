@@ -21,14 +21,14 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
-from cress.executor import logs, ports, tidy
+from cress.executor import log_cleanup, logs, ports
 from cress.executor.checks import Checks
 from cress.executor.exec.commands import Execs
 from cress.executor.exec.helper_process import HelperProcess
 from cress.executor.folder import FolderInUseError, Lock, make
 from cress.executor.frames import FrameError
 from cress.executor.link import Link, SupervisorError, Supervisors
-from cress.executor.load import Sampler, Teller
+from cress.executor.load import LoadReporter, Sampler
 from cress.executor.node_facts import NodeFacts
 from cress.executor.settings import Settings
 from cress.model.reports import Ended, Report, Started
@@ -270,10 +270,10 @@ class Program:
 
     async def _tell_load(self) -> None:
         """Tell the center how busy the machine is: at first, and when that has noticeably changed."""
-        teller = Teller()
+        reporter = LoadReporter()
         while True:
             load = self.sampler.load
-            if teller.news(load, time.monotonic()):
+            if reporter.is_due(load, time.monotonic()):
                 assert load is not None
                 await self._tell(Load(load=load))
             await self.sampler.fresh()
@@ -334,12 +334,14 @@ class Program:
             if self.agent.phase is not Phase.REGISTERED:
                 continue
             with contextlib.suppress(OSError):
-                if time.monotonic() < due and not await asyncio.to_thread(tidy.nearly_full, folder):
+                if time.monotonic() < due and not await asyncio.to_thread(log_cleanup.nearly_full, folder):
                     continue
                 due = time.monotonic() + TIDY_EVERY
                 busy = self.agent.live | self.agent.unconfirmed
                 age, size = self.settings.keep_logs, self.settings.keep_logs_size
-                await asyncio.to_thread(partial(tidy.tidy, folder, busy, age=age, size=size, now=time.time()))
+                await asyncio.to_thread(
+                    partial(log_cleanup.remove_old_output, folder, busy, age=age, size=size, now=time.time())
+                )
 
     # --- leaving -----------------------------------------------------------------------------------------------------
 

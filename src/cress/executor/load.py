@@ -241,14 +241,14 @@ class Sampler:
         return found
 
 
-class Teller:
+class LoadReporter:
     """What one center has been told."""
 
     def __init__(self) -> None:
         self._told: Load | None = None
         self._at = 0.0
 
-    def news(self, load: Load | None, now: float) -> bool:
+    def is_due(self, load: Load | None, now: float) -> bool:
         """Whether it is to be told this load at ``now`` (seconds); then it counts as told."""
         if load is None or (self._told is not None and not differs(self._told, load) and now < self._at + AGAIN):
             return False

@@ -18,10 +18,10 @@ from pathlib import Path
 import msgspec
 
 from cress.executor.addresses import Failed, shown, with_variables
-from cress.executor.bounds import first_kept
-from cress.executor.carrier import step_down
-from cress.executor.ownlog import open_log
+from cress.executor.attempt_log import open_log
+from cress.executor.log_limits import first_kept
 from cress.executor.runtimes.base import Spawn
+from cress.executor.task_identity import step_down
 from cress.model.run import File
 from cress.shell.executor.starting import StartError
 

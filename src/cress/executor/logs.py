@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from cress.executor.bounds import first_kept
-from cress.executor.ownlog import open_log
+from cress.executor.attempt_log import open_log
+from cress.executor.log_limits import first_kept
 from cress.protocol.messages import LogData, ReadLog
 
 STREAMS = ("stdout", "stderr")

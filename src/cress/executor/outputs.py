@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from cress.executor.addresses import Failed, Ground, local_path, protocol
+from cress.executor.addresses import Failed, FileRoot, local_path, protocol
 
 
-class Leaving(NamedTuple):
+class OutputFile(NamedTuple):
     """A file, the name that its job knows it by, and the address where it goes."""
 
     name: str
@@ -21,22 +21,22 @@ class Leaving(NamedTuple):
     address: str
 
 
-def leavings(path: str, address: str, ground: Ground) -> list[Leaving]:
+def find_outputs(path: str, address: str, root: FileRoot) -> list[OutputFile]:
     """What ``path`` means: a file, a folder with all that is in it, or a pattern; never nothing. Raises Failed.
 
     One file goes to the address itself, or below it if that ends with a slash or is a folder of the node. What is in a
     folder, and what a pattern finds, goes below it: by its path from the folder, or from the first part with a star on.
     """
-    place = ground.place(path)
+    place = root.place(path)
     if place.is_dir():
         found = [
-            Leaving(f"{path.rstrip('/')}/{each}", place / each, _below(address, each)) for each in _files_in(place)
+            OutputFile(f"{path.rstrip('/')}/{each}", place / each, _below(address, each)) for each in _files_in(place)
         ]
         if not found:
             raise Failed("there is no file in this folder")
     elif glob.has_magic(path) and not place.exists():
-        start, names = _matching(path, ground)
-        found = [Leaving(name, start / name, _below(address, name)) for name in names]
+        start, names = _matching(path, root)
+        found = [OutputFile(name, start / name, _below(address, name)) for name in names]
         if not found:
             raise Failed("the program left nothing of this name")
     else:
@@ -46,16 +46,16 @@ def leavings(path: str, address: str, ground: Ground) -> list[Leaving]:
             raise Failed("it is neither a file nor a folder")
         local = local_path(address)
         into = address.endswith("/") or (local is not None and local.is_dir())
-        found = [Leaving(path, place, _below(address, place.name) if into else address)]
+        found = [OutputFile(path, place, _below(address, place.name) if into else address)]
     for each in found:
-        ground.check(each.file)
+        root.check(each.file)
     return found
 
 
-def _matching(pattern: str, ground: Ground) -> tuple[Path, list[str]]:
+def _matching(pattern: str, root: FileRoot) -> tuple[Path, list[str]]:
     """The folder where a pattern begins, and the files that it finds there, by their paths from it."""
     fixed = _fixed(pattern)
-    start = ground.place(fixed) if fixed else ground.base
+    start = root.place(fixed) if fixed else root.base
     rest = pattern[len(fixed) :].lstrip("/")
     names: dict[str, None] = {}
     for name in sorted(glob.glob(rest, root_dir=start, recursive=True)):  # noqa: PTH207 - relative to a folder

@@ -21,13 +21,13 @@ from types import FrameType
 import msgspec
 
 from cress.executor import stage_failure
-from cress.executor.addresses import Ground
-from cress.executor.carrier import step_down
+from cress.executor.addresses import FileRoot
 from cress.executor.runtimes import linux
 from cress.executor.runtimes.accounts import account_of
 from cress.executor.runtimes.base import Runtime, announced
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import RUNS, Orders, take
+from cress.executor.task_identity import step_down
 from cress.model.reports import Cause
 from cress.shell.executor.starting import StageFailure, StartError
 
@@ -216,13 +216,13 @@ class Stage:
                 self._enter_own(make=kind is Cause.FILES)
             except OSError as error:
                 return StageFailure(kind, f"the directory of the attempt cannot be entered: {error.strerror}").encode()
-        ground = Ground(Path() if own else Path(self.run.directory), walls)
+        root = FileRoot(Path() if own else Path(self.run.directory), walls)
         told = step_down(self.what, self.orders.node)
         # Only now, and not before a change of account: the kernel would forget it.
         linux.die_with_parent(signal.SIGKILL)
         if not own:
             os.chdir(self.run.directory)
-        wrong = (transfer.bring if kind is Cause.FILES else transfer.save)(files, ground, told)
+        wrong = (transfer.bring if kind is Cause.FILES else transfer.save)(files, root, told)
         return b"done" if wrong is None else wrong.encode()
 
     def _enter_own(self, *, make: bool) -> None:

@@ -126,7 +126,7 @@ class Program:
             return 0.0
         if self.processes.clearing:
             return CLEARING
-        dues = [due for due in (self.loop.next_due(), self.processes.bounds.due) if due is not None]
+        dues = [due for due in (self.loop.next_due(), self.processes.log_limits.due) if due is not None]
         if not dues:
             # Nothing is due; only the agent or a signal can bring something.
             return LONGEST_SLEEP

@@ -13,9 +13,9 @@ import selectors
 import time
 from collections.abc import Callable, Sequence
 
-from cress.executor import bounds, ports, processes, stage_failure, state
-from cress.executor.bounds import Bounds
+from cress.executor import log_limits, ports, processes, stage_failure, state
 from cress.executor.folder import Folder
+from cress.executor.log_limits import LogLimits
 from cress.executor.logcopy import Copies
 from cress.executor.runtimes import choose
 from cress.executor.runtimes.accounts import account_of
@@ -24,7 +24,7 @@ from cress.executor.runtimes.container import ContainerRuntime
 from cress.executor.runtimes.engines import ENGINES, Engine
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import StagedRuntime
-from cress.executor.scratch import Scratch
+from cress.executor.scratch_folders import ScratchFolders
 from cress.executor.settings import LOG_SIZE
 from cress.model.node import Device
 from cress.model.reports import Cause, Ended, Report, Usage
@@ -72,10 +72,10 @@ class TaskProcesses:
         self.clearing: set[int] = set()
         self.attempts = os.fsencode(folder.attempts)
         self.log_size = log_size
-        self.scratch = Scratch(say)
+        self.scratch = ScratchFolders(say)
         self.copies = Copies(folder.path, name, say)
-        self.bounds = Bounds(self.attempts, say)
-        if not bounds.able(folder.attempts):
+        self.log_limits = LogLimits(self.attempts, say)
+        if not log_limits.can_punch_holes(folder.attempts):
             self.unlimited += (
                 "logs are not bounded: the file system of the executor's directory makes no holes in files",
             )
@@ -146,7 +146,7 @@ class TaskProcesses:
                 self.manager.lost(attempt)
             else:
                 task = self.manager.adopt(attempt, pid, there)
-                self.bounds.began(attempt, task.intent.log_size or self.log_size, self.manager.now)
+                self.log_limits.began(attempt, task.intent.log_size or self.log_size, self.manager.now)
         self.say(f"{len(self.manager.tasks)} attempts of an earlier supervisor taken up")
 
     def _kill_strays(self, known: set[int]) -> None:
@@ -196,7 +196,7 @@ class TaskProcesses:
         if task.run.log_copy:
             self.copies.order(what)
         pid, fd = self._runtime(task.run).spawn(what)
-        self.bounds.began(task.attempt, task.intent.log_size or self.log_size, self.manager.now)
+        self.log_limits.began(task.attempt, task.intent.log_size or self.log_size, self.manager.now)
         self.by_pid[pid] = task
         self.spawning[pid] = (fd, task, bytearray())
         return pid
@@ -294,7 +294,7 @@ class TaskProcesses:
     def ended(self, report: Report) -> None:
         """Free what belongs to an attempt that is over."""
         if isinstance(report, Ended):
-            self.bounds.over(report.attempt, self.manager.now)
+            self.log_limits.over(report.attempt, self.manager.now)
             self.copies.over(report.attempt)
             self.scratch.over(report.attempt)
 
@@ -303,7 +303,7 @@ class TaskProcesses:
         for pid in list(self.spawning):
             self._settle(pid)
         self.clear()
-        self.bounds.look(self.manager.now)
+        self.log_limits.look(self.manager.now)
         self.scratch.remove()
 
     def close(self) -> None:

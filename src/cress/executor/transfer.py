@@ -22,8 +22,8 @@ import aiohttp
 import fsspec
 from fsspec.registry import known_implementations
 
-from cress.executor.addresses import Failed, Ground, is_http, local_path, name_of, protocol, shown, with_variables
-from cress.executor.outputs import Leaving, leavings
+from cress.executor.addresses import Failed, FileRoot, is_http, local_path, name_of, protocol, shown, with_variables
+from cress.executor.outputs import OutputFile, find_outputs
 from cress.executor.runtimes.accounts import own_name
 from cress.executor.unpack import merge, unpack
 from cress.model.reports import Cause
@@ -67,34 +67,34 @@ def load(files: Iterable[File]) -> None:
     "".encode("idna")
 
 
-def bring(files: Sequence[File], ground: Ground, variables: Mapping[str, str]) -> StageFailure | None:
+def bring(files: Sequence[File], root: FileRoot, variables: Mapping[str, str]) -> StageFailure | None:
     """Bring all the files; what went wrong."""
 
     def one(file: File) -> None:
         source = with_variables(file.source, variables)
         path = with_variables(file.path, variables)
-        _bring(source, path + name_of(source) if path.endswith("/") and not file.unpack else path, file, ground)
+        _bring(source, path + name_of(source) if path.endswith("/") and not file.unpack else path, file, root)
 
     return _all(files, one, lambda file: f"{file.path} could not be brought from {shown(file.source)}", Cause.FILES)
 
 
-def save(outputs: Sequence[File], ground: Ground, variables: Mapping[str, str]) -> StageFailure | None:
+def save(outputs: Sequence[File], root: FileRoot, variables: Mapping[str, str]) -> StageFailure | None:
     """Save all the outputs; what went wrong."""
 
     def one(file: File) -> None:
         address, path = with_variables(file.source, variables), with_variables(file.path, variables)
-        for leaving in leavings(path, address, ground):
+        for output in find_outputs(path, address, root):
             try:
-                _again(lambda leaving=leaving: _save(leaving), leaving.address)  # type: ignore[misc]
+                _again(lambda output=output: _save(output), output.address)  # type: ignore[misc]
             except Failed as error:
-                raise Failed(f"{leaving.name}: {error}" if leaving.name != path else str(error)) from None
+                raise Failed(f"{output.name}: {error}" if output.name != path else str(error)) from None
 
     return _all(outputs, one, lambda file: f"{file.path} could not be saved to {shown(file.source)}", Cause.OUTPUTS)
 
 
 def copy_file(file: Path, address: str) -> None:
     """Save one file at an address; raises Failed."""
-    _again(lambda: _save(Leaving(file.name, file, address)), address)
+    _again(lambda: _save(OutputFile(file.name, file, address)), address)
 
 
 def _all(
@@ -122,9 +122,9 @@ def _all(
 # --- one file ---------------------------------------------------------------------------------------------------------
 
 
-def _bring(source: str, path: str, file: File, ground: Ground) -> None:
-    place = ground.place(path)
-    ground.check(place)
+def _bring(source: str, path: str, file: File, root: FileRoot) -> None:
+    place = root.place(path)
+    root.check(place)
     new = place.parent / f".{place.name[:100]}.{threading.get_ident():x}.new"
     folder = new.with_suffix(".folder")
     try:
@@ -176,19 +176,19 @@ def _fetch(source: str, new: Path) -> None:
         raise ConnectionError(f"{new.stat().st_size} bytes came instead of {size}")
 
 
-def _save(leaving: Leaving) -> None:
+def _save(output: OutputFile) -> None:
     """One try to put a file to its address."""
-    local = local_path(leaving.address)
+    local = local_path(output.address)
     if local is not None:
-        _save_here(leaving.file, local)
-    elif is_http(leaving.address):
-        asyncio.run(_put(leaving.file, leaving.address))
+        _save_here(output.file, local)
+    elif is_http(output.address):
+        asyncio.run(_put(output.file, output.address))
     else:
-        fs, there = _filesystem(leaving.address)
+        fs, there = _filesystem(output.address)
         parent = there.rpartition("/")[0]
         if parent:
             fs.makedirs(parent, exist_ok=True)
-        fs.put_file(str(leaving.file), there)
+        fs.put_file(str(output.file), there)
 
 
 def _save_here(file: Path, place: Path) -> None:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from cress.executor.ownlog import open_log
+from cress.executor.attempt_log import open_log
 from cress.model.times import MILLISECOND, SECOND
 
 STREAMS = (b"/stdout", b"/stderr")
@@ -40,7 +40,7 @@ class _Log:
         self.pause = FIRST
 
 
-class Bounds:
+class LogLimits:
     """The logs in a folder of attempts. Times are microseconds of any clock that goes on."""
 
     def __init__(self, folder: bytes, say: Callable[[str], None]) -> None:
@@ -48,12 +48,12 @@ class Bounds:
         self._say = say
         self._logs: dict[int, _Log] = {}
         self._dues: list[tuple[int, int]] = []  # when a log is looked at, its attempt
-        self.able = True
+        self.can_punch = True
 
     @property
     def due(self) -> int | None:
         """When to look next."""
-        return self._dues[0][0] if self._dues and self.able else None
+        return self._dues[0][0] if self._dues and self.can_punch else None
 
     def began(self, attempt: int, limit: int, now: int) -> None:
         """The attempt writes from now on, and ``limit`` bytes are kept of each of its streams."""
@@ -63,12 +63,12 @@ class Bounds:
     def over(self, attempt: int, now: int) -> None:
         """The attempt writes nothing any more."""
         log = self._logs.pop(attempt, None)
-        if log is not None and self.able:
+        if log is not None and self.can_punch:
             self._look(attempt, log, now)
 
     def look(self, now: int) -> None:
         """Make the holes that are due."""
-        while self.able and self._dues and self._dues[0][0] <= now:
+        while self.can_punch and self._dues and self._dues[0][0] <= now:
             _, attempt = heapq.heappop(self._dues)
             log = self._logs.get(attempt)
             if log is not None:
@@ -88,7 +88,7 @@ class Bounds:
                 continue
             except OSError as error:
                 if error.errno in _UNABLE:
-                    self.able = False
+                    self.can_punch = False
                     self._say(
                         f"logs are not bounded: the file system of {os.fsdecode(self._folder)} makes no holes in files"
                     )
@@ -122,7 +122,7 @@ def keep_last(path: bytes, limit: int) -> int:
         os.close(fd)
 
 
-def able(folder: Path) -> bool:
+def can_punch_holes(folder: Path) -> bool:
     """Whether the file system of a folder makes holes in files."""
     trial = folder / ".holes"
     try:

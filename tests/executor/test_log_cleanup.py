@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.executor.tidy import nearly_full, tidy
+from cress.executor.log_cleanup import nearly_full, remove_old_output
 from tests.executor.centers import Center
 from tests.executor.harness import shell, until
 from tests.executor.test_agent import Start, above, start  # noqa: F401 – fixtures
@@ -40,14 +40,14 @@ def never(_: Path) -> bool:
 def test_what_is_old_goes(tmp_path: Path) -> None:
     for attempt, age in ((1, 900), (2, 500), (3, 100)):
         write(tmp_path, attempt, age)
-    assert tidy(tmp_path, (), age=600, size=10**9, now=NOW, is_full=never) == [1]
+    assert remove_old_output(tmp_path, (), age=600, size=10**9, now=NOW, is_full=never) == [1]
     assert left(tmp_path) == [2, 3]
 
 
 def test_beyond_the_size_the_oldest_go(tmp_path: Path) -> None:
     for attempt, age in ((5, 300), (1, 200), (3, 100)):
         write(tmp_path, attempt, age, MB)
-    assert tidy(tmp_path, (), age=10**9, size=2 * MB + MB // 2, now=NOW, is_full=never) == [5]
+    assert remove_old_output(tmp_path, (), age=10**9, size=2 * MB + MB // 2, now=NOW, is_full=never) == [5]
     assert left(tmp_path) == [1, 3]
 
 
@@ -55,7 +55,7 @@ def test_on_a_full_disk_the_oldest_go_until_there_is_room(tmp_path: Path) -> Non
     for attempt, age in ((1, 300), (2, 200), (3, 100)):
         write(tmp_path, attempt, age)
     full: Callable[[Path], bool] = lambda folder: len(left(folder)) > 1  # noqa: E731 – it stands for a disk
-    assert tidy(tmp_path, (), age=10**9, size=10**9, now=NOW, is_full=full) == [1, 2]
+    assert remove_old_output(tmp_path, (), age=10**9, size=10**9, now=NOW, is_full=full) == [1, 2]
     assert left(tmp_path) == [3]
 
 
@@ -64,7 +64,7 @@ def test_what_runs_is_unconfirmed_or_new_stays(tmp_path: Path) -> None:
         write(tmp_path, attempt, age, MB)
     (tmp_path / "7").write_text("no folder")
     (tmp_path / "notes").mkdir()
-    assert tidy(tmp_path, {1, 2}, age=0, size=0, now=NOW, is_full=lambda _: True) == []
+    assert remove_old_output(tmp_path, {1, 2}, age=0, size=0, now=NOW, is_full=lambda _: True) == []
     assert len(list(tmp_path.iterdir())) == 6
 
 
@@ -74,12 +74,12 @@ def test_what_a_task_has_locked_goes_too(tmp_path: Path) -> None:
     (tmp_path / "1" / "link").symlink_to("/")
     os.utime(tmp_path / "1", (NOW - 900, NOW - 900))
     os.utime(tmp_path / "1" / "link", (NOW - 900, NOW - 900), follow_symlinks=False)
-    tidy(tmp_path, (), age=1, size=0, now=NOW, is_full=never)
+    remove_old_output(tmp_path, (), age=1, size=0, now=NOW, is_full=never)
     assert left(tmp_path) == []
 
 
 def test_without_any_output_there_is_nothing_to_do(tmp_path: Path) -> None:
-    assert tidy(tmp_path / "none", (), age=0, size=0, now=NOW, is_full=never) == []
+    assert remove_old_output(tmp_path / "none", (), age=0, size=0, now=NOW, is_full=never) == []
     assert not nearly_full(Path("/dev/shm"))
 
 

@@ -30,7 +30,7 @@ def nearly_full(folder: Path) -> bool:
     return usage.free < LEAST_FREE * usage.total
 
 
-def tidy(
+def remove_old_output(
     folder: Path,
     busy: Collection[int],
     *,
@@ -50,7 +50,7 @@ def tidy(
         if each.attempt in busy or now - each.written < YOUNG:
             continue
         if now - each.written > age or total > size or is_full(folder):
-            shutil.rmtree(each.path, onerror=in_spite)
+            shutil.rmtree(each.path, onerror=force_remove)
             total -= each.size
             gone.append(each.attempt)
     return gone
@@ -84,7 +84,7 @@ def _measured(path: Path) -> tuple[float, int]:
     return written, size
 
 
-def in_spite(function: Callable[..., Any], path: str, _: object) -> None:
+def force_remove(function: Callable[..., Any], path: str, _: object) -> None:
     """A task may have forbidden its own folders to be changed; what cannot be removed even so is tried again later.
 
     Nothing is forbidden to root, and paths are not to be trusted: other processes of the task's account may be turning

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cress.executor import logs
-from cress.executor.bounds import STEP, Bounds, able, first_kept, keep_last
+from cress.executor.log_limits import STEP, LogLimits, can_punch_holes, first_kept, keep_last
 from cress.model.reports import Cause
 from cress.model.times import SECOND
 from cress.protocol.messages import LogData, ReadLog
@@ -22,7 +22,7 @@ MB = 2**20
 
 @pytest.fixture(autouse=True)
 def holes(tmp_path: Path) -> None:
-    if not able(tmp_path):
+    if not can_punch_holes(tmp_path):
         pytest.skip(f"the file system of {tmp_path} makes no holes in files: that logs are bounded was not shown")
 
 
@@ -115,10 +115,10 @@ def test_what_a_task_puts_in_the_place_of_its_log_is_left_alone(tmp_path: Path, 
     else:
         log.mkdir()
     said: list[str] = []
-    bounds = Bounds(os.fsencode(tmp_path), said.append)
-    bounds.began(5, 1, 0)
-    bounds.look(10 * SECOND)
-    bounds.over(5, 20 * SECOND)
+    limits = LogLimits(os.fsencode(tmp_path), said.append)
+    limits.began(5, 1, 0)
+    limits.look(10 * SECOND)
+    limits.over(5, 20 * SECOND)
     assert precious.read_bytes() == b"x" * MB
     assert said == []
 
@@ -128,29 +128,29 @@ def test_logs_that_do_not_grow_are_looked_at_seldom(tmp_path: Path) -> None:
         (tmp_path / str(attempt)).mkdir()
     quiet, busy = tmp_path / "5/stdout", tmp_path / "6/stdout"
     quiet.write_bytes(b"x")
-    bounds = Bounds(os.fsencode(tmp_path), print)
-    bounds.began(5, MB, 0)
+    limits = LogLimits(os.fsencode(tmp_path), print)
+    limits.began(5, MB, 0)
     now, looks = 0, 0
     while now < 60 * SECOND:
-        assert bounds.due is not None
-        now = bounds.due
-        bounds.look(now)
+        assert limits.due is not None
+        now = limits.due
+        limits.look(now)
         looks += 1
     assert looks < 30, "every few seconds"
     busy.write_bytes(b"x" * 8 * MB)
-    bounds.began(6, MB, now)
+    limits.began(6, MB, now)
     for _ in range(40):
-        assert bounds.due is not None
-        now = bounds.due
-        bounds.look(now)
+        assert limits.due is not None
+        now = limits.due
+        limits.look(now)
         with busy.open("ab") as file:
             file.write(b"x" * MB)
         assert on_disk(busy) < 10 * MB
     assert now < 90 * SECOND
-    bounds.over(5, now)
-    bounds.over(6, now)
-    bounds.look(now + 10 * SECOND)
-    assert bounds.due is None, "nobody writes"
+    limits.over(5, now)
+    limits.over(6, now)
+    limits.look(now + 10 * SECOND)
+    assert limits.due is None, "nobody writes"
     assert on_disk(busy) <= MB + 2 * STEP
     assert on_disk(quiet) <= 4096
 
@@ -181,16 +181,16 @@ def test_without_holes_it_is_said_once(tmp_path: Path) -> None:
     if mounted.returncode:
         pytest.skip(f"mount does not work here ({mounted.stderr.strip()}): what is said without holes was not shown")
     try:
-        assert not able(place)
+        assert not can_punch_holes(place)
         said: list[str] = []
-        bounds = Bounds(os.fsencode(place), said.append)
+        limits = LogLimits(os.fsencode(place), said.append)
         for attempt in (5, 6):
             (place / str(attempt)).mkdir()
             (place / f"{attempt}/stdout").write_bytes(b"x" * MB)
-            bounds.began(attempt, 1, 0)
-        bounds.look(SECOND)
+            limits.began(attempt, 1, 0)
+        limits.look(SECOND)
         assert said == [f"logs are not bounded: the file system of {place} makes no holes in files"]
-        assert bounds.due is None
+        assert limits.due is None
         assert (place / "6/stdout").read_bytes() == b"x" * MB
     finally:
         subprocess.run(["umount", "-l", str(place)], check=True)

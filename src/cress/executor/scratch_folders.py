@@ -19,7 +19,7 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from cress.executor import tidy
+from cress.executor import log_cleanup
 from cress.executor.runtimes import linux
 from cress.model.node import DISK_KIND, Device
 from cress.shell.executor.node_devices import AttemptDevices, NodeDevices
@@ -28,7 +28,7 @@ from cress.shell.executor.starting import StartError
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
-class Scratch:
+class ScratchFolders:
     """The folders that attempts of this executor have on its disks."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -189,7 +189,7 @@ def _remove(folders: Sequence[str]) -> None:
                     os.fchdir(place)
                 _unmount(f"{os.getcwd()}/{name}")  # noqa: PTH109
                 if stat.S_ISDIR(os.lstat(name).st_mode):
-                    shutil.rmtree(name, onerror=tidy.in_spite)
+                    shutil.rmtree(name, onerror=log_cleanup.force_remove)
                 else:
                     os.unlink(name)  # noqa: PTH108
     finally:
