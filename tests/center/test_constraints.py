@@ -153,7 +153,7 @@ def test_a_task_that_does_not_run_again_after_its_node_has_failed_and_says_why(c
         executor.ended(2)
         over = eventually(lambda: (found := center.get(f"/v1/jobs/{id}"))["ended"] and found)
         assert (over["state"], over["tasks"]["failed"], over["tasks"]["succeeded"]) == ("failed", 1, 1)
-        assert over["reason"] == "a task of it was lost with its node n1; such tasks of it do not run again"
+        assert over["reason"] == "a task was lost with node n1; tasks of this job are not restarted"
 
 
 def test_events_tell_of_what_starts_again_together(center: Center) -> None:

@@ -55,7 +55,7 @@ SERVICE = ServiceView(
     version=3,
     updated=2,
     updating=True,
-    waits="an update is under way, 2 of 4 tasks are left, it waits for task 1 to be ready",
+    waits="update in progress: 2 of 4 tasks left, waiting for task 1 to be ready",
     next=NOW + 7200,
     next_tasks=10,
 )
@@ -66,7 +66,7 @@ def test_a_service_says_its_version_what_is_ready_and_what_an_update_waits_for()
     assert texts(families.facts_of(of_service, NOW)) == [
         ("Ready", "3 of 4 tasks"),
         ("Version", "3 (2 of 4 tasks)"),
-        ("Update", "an update is under way, 2 of 4 tasks are left, it waits for task 1 to be ready"),
+        ("Update", "update in progress: 2 of 4 tasks left, waiting for task 1 to be ready"),
         ("Timetable", "10 tasks from 1970-01-12 15:46 on, in 2h00m"),
     ]
     told = texts(job.about(of_service, NOW))
@@ -85,10 +85,10 @@ def test_a_service_says_its_version_what_is_ready_and_what_an_update_waits_for()
 
 
 def test_a_version_that_was_taken_back() -> None:
-    why = "version 2 was taken back, since task 0 of it failed 3 times"
+    why = "version 2 was rolled back: task 0 failed 3 times"
     service = ServiceView(wanted=1, ready=1, version=3, updated=1, returned=True, returned_because=why)
     told = dict(texts(families.facts_of(view("service", TaskCounts(total=1, running=1), service=service), NOW)))
-    assert told == {"Ready": "1 of 1 task", "Version": "3", "Taken back": why}
+    assert told == {"Ready": "1 of 1 task", "Version": "3", "Rolled back": why}
 
 
 def test_tasks_of_a_service() -> None:

@@ -101,7 +101,7 @@ def test_what_broke_together_starts_again_together_and_says_so_meanwhile() -> No
 
 def test_a_job_that_does_not_run_again_takes_nobody_along() -> None:
     world = broken(job_failure=False)
-    assert world.over[1].reason == "a task of it was lost with its node n1; such tasks of it do not run again"
+    assert world.over[1].reason == "a task was lost with node n1; tasks of this job are not restarted"
     world.join("n2")
     assert not world.machine.attempts
     assert world.machine.reason(2).startswith("no node satisfies JobDependency = ")

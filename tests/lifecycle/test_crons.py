@@ -361,7 +361,7 @@ def test_what_never_comes_again_waits_for_nothing() -> None:
     world = Wall(start="9999-12-31 23:30")
     (number,) = world.submit(cron("0 0 1 1 *"))
     assert world.machine.next_wakeup() is None
-    assert _why(world, number) == "0 0 1 1 * does not come again"
+    assert _why(world, number) == "0 0 1 1 * never fires again"
 
 
 def test_a_run_can_be_released_by_itself() -> None:

@@ -197,7 +197,7 @@ def test_two_dags_in_one_submit_keep_to_their_own_steps() -> None:
 @pytest.mark.parametrize(
     ("jobs", "said"),
     [
-        (dag("a: b", "b: a"), "jobs[1].after: these jobs come after each other: etl.a → etl.b → etl.a"),
+        (dag("a: b", "b: a"), "jobs[1].after: these jobs depend on each other: etl.a → etl.b → etl.a"),
         (dag(), "a dag without steps (at least one)"),
         (dag("a", "b")[:-1], "jobs[0].steps: 1 jobs for 2 steps"),
         (dag("a", "a"), "jobs[0].steps: two steps have the name 'a'"),

@@ -52,7 +52,7 @@ def test_the_next_life_is_another_member_on_the_same_node(
     assert (record.outcome, record.final) == (outcome, True)
     if wait:
         how = "" if code is None else f" (exit code {code})"
-        assert site.machine.reason(number) == f"task 1: it ended{how} and is started again in 10s"
+        assert site.machine.reason(number) == f"task 1: it ended{how} and is restarted in 10s"
     assert waits_for_restart(site, number, 1) == pytest.approx(wait, abs=0.1)
     assert site.members(number)[1].job.id != before
     assert site.nodes(number)[1] == home
@@ -78,12 +78,15 @@ def test_it_waits_for_its_node_and_moves_when_that_was_away_for_too_long() -> No
     site.step(NodeDead(name=home))
     site.sleep(MINUTE)
     assert site.nodes(number).keys() == {1}
-    assert site.machine.reason(number) == f"task 0 waits for its node {home}, which is away; it goes elsewhere in 4m"
+    assert (
+        site.machine.reason(number)
+        == f"task 0 waits for its node {home}, which is away; it moves to another node in 4m"
+    )
     site.sleep(5 * MINUTE)
     (other,) = {"n1", "n2"} - {home}
     assert site.nodes(number) == {0: other, 1: other}
     assert site.machine.reason(number) == (
-        f"task 0 is not bound to node {home} any more, which was away for 5m; its directory is there"
+        f"task 0 has left node {home}, which was away for 5m; its directory is still there"
     )
     site.join(home)
     site.die(number, 0, cause=Cause.UNKNOWN)
@@ -114,7 +117,7 @@ def test_a_node_that_is_none_of_the_cluster_any_more_is_not_waited_for() -> None
     site.step(NodeDead(name=home, forget=True))
     site.obey()
     assert site.nodes(number)[0] != home
-    assert "is not a node of the cluster any more" in site.machine.reason(number)
+    assert "was removed from the cluster" in site.machine.reason(number)
 
 
 def test_a_task_that_may_still_run_is_not_replaced() -> None:

@@ -43,7 +43,7 @@ def asks(resource: str, **more: Any) -> Job:
         (
             "<1, 1G, gpu=1.5>",
             (
-                "resource: gpu=1.5 is more than one and no whole number, and each gpu of the nodes stands alone"
+                "resource: gpu=1.5 is neither a whole number nor less than one, and each gpu is a device of its own"
                 " (less than one, or whole ones: gpu=1, gpu=2)"
             ),
         ),

@@ -81,7 +81,7 @@ class Cluster:
         """Who was taken out by an update."""
         family = self.machine.families.get(number)
         job = self.machine.jobs.get(member) or self.world.over.get(member)
-        if family is None or job is None or job.reason != "a new version takes its place":
+        if family is None or job is None or job.reason != "replaced by a new version":
             return
         (self.taken if had else self.freed).setdefault(number, set()).add(index)
 

@@ -111,7 +111,7 @@ def test_an_update_while_a_bad_one_is_taken_back_goes_on_from_what_was_good() ->
         site.sleep(5 * SECOND)
     family = site.machine.families[number]
     assert (family.template, bad in site.versions(number)) == (good, False)
-    assert "was taken back" in family.reason
+    assert "was rolled back" in family.reason
     third = site.update(number, service(2, checked=True, backoff=SECOND, priority=2))
     assert not site.machine.families[number].reason
     for _ in range(3):
@@ -156,7 +156,7 @@ def test_a_database_on_a_node_that_is_drained_waits_for_it_and_moves_when_it_is_
     site.step(NodeDead(name=home, forget=True))
     site.obey()
     assert site.nodes(number) == {0: other}
-    assert f"not bound to node {home} any more" in site.machine.reason(number)
+    assert f"has left node {home}" in site.machine.reason(number)
 
 
 def test_a_job_behind_a_service_waits_until_that_is_cancelled() -> None:

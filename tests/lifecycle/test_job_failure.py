@@ -10,7 +10,7 @@ from cress.model.records import JobState
 from cress.model.reports import Cause
 from tests.lifecycle.builders import World, ended, job, launched
 
-LOST = "a task of it was lost with its node n1; such tasks of it do not run again"
+LOST = "a task was lost with node n1; tasks of this job are not restarted"
 
 
 def running(**more: object) -> tuple[World, int]:

@@ -67,7 +67,7 @@ def test_a_taken_port_is_tried_elsewhere_as_often_as_it_takes_and_blames_nobody(
         assert [(each.outcome, each.final) for each in step.attempts] == [(Outcome.FAILED, False)]
         assert step.attempts[0].error == "port 8080 is in use on this node"
         assert not world.machine.nodes["n1"].closed
-        assert "tried again" in world.machine.reason(number)
+        assert "retried" in world.machine.reason(number)
         world.step(after=SECOND)
         assert launched(world.last) == [(number, 0, "n1")]
     assert world.seen() == [("n1", (8080,))], "until its node says otherwise"

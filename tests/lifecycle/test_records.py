@@ -157,7 +157,7 @@ def rows_of(follower: Follower) -> dict[str, list[Any]]:
 def test_what_cannot_be_passed_over_is_refused_with_a_sentence() -> None:
     stored = msgspec.msgpack.decode(encode_record(two_records()[-1]))
     stored[4].append(["Loan", 1, 2])
-    with pytest.raises(UnknownFactError, match="a fact 'Loan' is unknown to this release: start the newer one"):
+    with pytest.raises(UnknownFactError, match="this release does not know the fact 'Loan': start the newer release"):
         decode_record(msgspec.msgpack.encode(stored))
     stored[0] = [MAJOR + 1, 0]
     with pytest.raises(ValueError, match=f"a record of version {MAJOR + 1} cannot be read, this release reads"):

@@ -97,8 +97,8 @@ def test_a_job_of_which_a_task_waits_for_its_time_says_so() -> None:
     world.join("n1")
     (number,) = world.submit(job(retries=1, backoff=90 * SECOND))
     world.report("n1", ended(1, 1))
-    assert world.machine.reason(number) == "a task of it failed and is tried again in 1m30s"
-    assert world.machine.reason(number, world.now + 80 * SECOND) == "a task of it failed and is tried again in 10s"
+    assert world.machine.reason(number) == "a task failed and is retried in 1m30s"
+    assert world.machine.reason(number, world.now + 80 * SECOND) == "a task failed and is retried in 10s"
 
 
 def test_a_gang_with_a_failed_task_starts_again_as_a_whole() -> None:

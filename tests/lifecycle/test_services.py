@@ -75,7 +75,7 @@ def test_a_service_never_gives_up_and_says_when_it_tries_again() -> None:
         site.die(number, 0, None, Cause.NOT_STARTED, "no such file")
         waits_for_restart(site, number)
     site.die(number, 0, 1)
-    assert site.machine.reason(number) == "task 0: it ended (exit code 1) and is started again in 1m"
+    assert site.machine.reason(number) == "task 0: it ended (exit code 1) and is restarted in 1m"
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_a_task_is_failed_after_three_tries_and_the_record_says_why() -> None:
             world.wake()
     (record,) = world.cannot_start(3).jobs
     assert (record.state, record.failed, record.started) == (JobState.FAILED, 1, 0)
-    assert record.reason == "a program of it could not be started: no such file"
+    assert record.reason == "its program could not be started: no such file"
 
 
 def test_without_another_node_a_typo_is_told_at_once_and_the_node_goes_on() -> None:
@@ -114,7 +114,7 @@ def test_a_resting_node_starts_as_soon_as_something_started_there() -> None:
     world.cannot_start(1)
     (other,) = world.submit(job(cpus=2))
     assert not world.last.launches
-    assert world.machine.nodes["n1"].why.startswith("it rests for a moment, since a program could not be started")
+    assert world.machine.nodes["n1"].why.startswith("resting after a failed start")
     assert other in [launch.job for launch in world.report("n1", started(2)).launches]
 
 
@@ -136,7 +136,7 @@ def test_a_node_whose_failures_start_elsewhere_is_closed_until_somebody_looks() 
         assert attempt.node == "good"
         world.report("good", started(attempt.id), ended(attempt.id))
     assert world.machine.nodes["bad"].why == (
-        f"3 programs that could not be started here ran elsewhere, the last one of job {number}"
+        f"3 programs could not be started here and ran on other nodes, the last of job {number}"
     )
     world.step(after=3 * HOUR)
     assert world.machine.nodes["bad"].closed
@@ -203,7 +203,7 @@ def test_a_typo_in_a_large_array_marches_over_no_cluster() -> None:
         world.report(node, ended(attempt, None, Cause.NOT_STARTED, ran=False))
     (record,) = world.last.jobs
     assert (record.state, record.failed, record.cancelled) == (JobState.FAILED, 1_000_000, 0)
-    assert record.reason == "a program of it could not be started: no such file"
+    assert record.reason == "its program could not be started: no such file"
 
 
 def test_a_job_of_which_one_program_ran_is_not_failed_as_a_whole() -> None:

@@ -61,9 +61,7 @@ def test_those_that_are_not_ready_go_first() -> None:
     site.check(number, 3, ready=False)
     site.update(number, service(5, checked=True, priority=1))
     assert site.machine.families[number].state.out == (3,)  # type: ignore[union-attr]
-    assert (
-        site.machine.reason(number) == "an update is under way, 4 of 5 tasks are left, it waits for task 3 to be ready"
-    )
+    assert site.machine.reason(number) == "update in progress: 4 of 5 tasks left, waiting for task 3 to be ready"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +112,7 @@ def test_a_version_that_is_not_ready_in_time_is_taken_back(keep: type) -> None:
     assert family.job.priority == 0
     assert family.job.plan.update_timeout == MINUTE  # type: ignore[union-attr]
     assert site.machine.reason(number) == (
-        f"version 2 was taken back, since task {out} of it was not ready 1m after its start: 503 Service Unavailable"
+        f"version 2 was rolled back: task {out} was not ready 1m after its start: 503 Service Unavailable"
     )
 
 
@@ -145,7 +143,7 @@ def test_a_version_that_fails_three_times_is_taken_back(
     assert site.versions(number) == [number] * 2
     assert site.up(number) == [0, 1]
     assert site.machine.families[number].reason == (
-        f"version 2 was taken back, since task {out} of it failed 3 times before it was ever ready{why}"
+        f"version 2 was rolled back: task {out} failed 3 times before it was ever ready{why}"
     )
 
 
@@ -259,7 +257,7 @@ def test_an_update_that_can_never_run_is_refused() -> None:
     assert "larger than every node" in site.refuse(Update(job=number, spec=service(2, cpus=9)))
     assert "not a gang" in site.refuse(Update(job=number, spec=service(2, gang=True)))
     assert "it cannot become a database" in site.refuse(Update(job=number, spec=database(2, "web")))
-    assert "changes neither" in site.refuse(Update(job=number, spec=service(2, group="default", name="x")))
+    assert "cannot change name or group" in site.refuse(Update(job=number, spec=service(2, group="default", name="x")))
     assert site.machine.families[number].version == 1
     site.cancel(number)
     assert "is ending" in site.refuse(Update(job=number, spec=service(2)))

@@ -86,7 +86,7 @@ def test_a_service_is_applied_scaled_updated_taken_back_and_cancelled(own: Clust
         told = facts(own, "shop")
         assert told["Ready"] == "2 of 2 tasks"
         assert told["Version"] == "3"
-        assert told["Taken back"].startswith("version 2 was taken back, since task ")
+        assert told["Rolled back"].startswith("version 2 was rolled back: task ")
         assert told["Command"] == "/bin/sh -c 'exec sleep 1000'"
 
         rows = [line.split() for line in said(own.cress("job", "shop"))[-2:]]

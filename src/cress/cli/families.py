@@ -67,7 +67,7 @@ def _service(service: ServiceView, now: float) -> list[tuple[str, Cell]]:
         ("Ready", f"{service.ready} of {count(service.wanted, 'task')}"),
         ("Version", version),
         ("Update", service.waits if service.updating else ""),
-        ("Taken back", service.returned_because if service.returned else ""),
+        ("Rolled back", service.returned_because if service.returned else ""),
         ("Timetable", following),
     ]
 

@@ -91,7 +91,7 @@ def unpacked_struct(kinds: Mapping[str, type[msgspec.Struct]], entry: Sequence[A
     name, *values = entry
     kind = kinds.get(name)
     if kind is None:
-        raise UnknownFactError(f"a fact {name!r} is unknown to this release: start the newer one that wrote it")
+        raise UnknownFactError(f"this release does not know the fact {name!r}: start the newer release that wrote it")
     return msgspec.convert(dict(zip(kind.__struct_fields__, values, strict=False)), kind)
 
 

@@ -182,7 +182,7 @@ class Machine(Context):
             if name not in kept and moves.get(name) not in kept:
                 raise NotAccepted(
                     f"group {name} has the {family.job.type.value} {family.job.name or family.job.id}",
-                    hint=f"say where the jobs of {name} go",
+                    hint=f"name the group that takes over the jobs of {name}",
                 )
         self._check_names(kept, moves)
         self.observe(GroupsApplied(applied.groups, applied.moves))
@@ -200,7 +200,7 @@ class Machine(Context):
             into = group if group in kept else moves[group]
             if (into, name) in there:
                 raise NotAccepted(
-                    f"groups {there[into, name]} and {group} both have a {name}, of which one group has one",
+                    f"groups {there[into, name]} and {group} both have a {name}; names are unique within a group",
                     hint="cancel one of them, or move it elsewhere",
                     field="moves",
                 )

@@ -16,7 +16,7 @@ from cress.model.events import NodeAdded, NodeChanged, NodeLost
 from cress.model.job import OnPartition
 from cress.model.node import Node
 
-UNKNOWN_THERE = "its executor does not know it any more"
+UNKNOWN_THERE = "its executor has no record of it"
 SILENT = "its node was not heard of for longer than a term"
 DEAD = "its node is dead"
 

@@ -102,7 +102,7 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
     if report.cause is Cause.NODE:
         start_failures.no_room(context, attempt, report.error)
     if judgement.outcome is Outcome.LOST and not judgement.again and job.kept is None:
-        job.reason = f"a task of it was lost with its node {attempt.node}; such tasks of it do not run again"
+        job.reason = f"a task was lost with node {attempt.node}; tasks of this job are not restarted"
     maybe_over(context, job)
 
 

@@ -45,9 +45,9 @@ def failed(context: Context, attempt: LiveAttempt, job: LiveJob, error: str, *, 
     if again:
         if attempt.node not in job.suspects:
             job.suspects = (*job.suspects, attempt.node)
-        _rest(context, attempt.node, f"it rests for a moment, since a program could not be started: {error}")
+        _rest(context, attempt.node, f"resting after a failed start: {error}")
         cordons.tell(context, attempt.node)
-    reason = f"a program of it could not be started: {error or 'nobody said why'}"
+    reason = f"its program could not be started: {error or 'no reason was reported'}"
     if not again:
         job.reason = reason
     if job.started or job.kept is not None:
@@ -73,7 +73,7 @@ def _blame(context: Context, name: str, job: LiveJob) -> None:
         node.failed_jobs = (*node.failed_jobs, job.job.id)
     if node.failures >= context.core.options.start_failures and len(node.failed_jobs) > 1:
         node.rest = (
-            f"{node.failures} programs that could not be started here ran elsewhere, the last one of job {job.job.id}"
+            f"{node.failures} programs could not be started here and ran on other nodes, the last of job {job.job.id}"
         )
         context.timers.drop(REST, name)
         cordons.tell(context, name)
@@ -81,7 +81,7 @@ def _blame(context: Context, name: str, job: LiveJob) -> None:
 
 def no_room(context: Context, attempt: LiveAttempt, error: str) -> None:
     """A node had no room for an attempt: it rests, longer each time, and is never closed for that."""
-    _rest(context, attempt.node, f"it rests for a moment, since it could not start a program: {error}")
+    _rest(context, attempt.node, f"resting: the node could not start a program: {error}")
     cordons.tell(context, attempt.node)
 
 

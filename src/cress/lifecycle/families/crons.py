@@ -114,7 +114,7 @@ def why(context: Context, family: Family, now: int) -> str:
     if not isinstance(clock, Clockwork):
         return ""
     if not clock.next:
-        return f"{plan.when} does not come again"
+        return f"{plan.when} never fires again"
     return f"its next run is due at {local_time(clock.next, zone_of(plan.zone)):%Y-%m-%d %H:%M %Z}"
 
 

@@ -19,8 +19,8 @@ from cress.model.job import Job
 from cress.model.records import JobRecord
 from cress.model.units import format_duration
 
-_TOO_MANY = "fewer tasks are wanted"
-_MOVES = "its node is gone, it goes elsewhere"
+_TOO_MANY = "scaled down"
+_MOVES = "its node is gone; it moves to another node"
 
 
 def check(context: Context, job: Job) -> None:
@@ -86,7 +86,7 @@ def _waits(context: Context, family: Family, state: Kept, index: int, now: int) 
     node = context.nodes.get(home) if home is not None else None
     if node is not None and not node.connected and not context.jobs[number].attempts:
         due = context.timers.get(MOVE, timer_name(family, index))
-        moves = f"; it goes elsewhere in {lasting(due - now)}" if due is not None else ""
+        moves = f"; it moves to another node in {lasting(due - now)}" if due is not None else ""
         return f"task {index} waits for its node {home}, which is away{moves}"
     waits = reason(context, number, now)
     return f"task {index}: {waits}" if waits else ""
@@ -122,7 +122,7 @@ def _make(context: Context, family: Family, state: Kept, index: int) -> None:
     home = state.nodes.get(index)
     if home is not None and (gone := _gone(context, family, home)):
         del state.nodes[index]
-        state.moved[index] = f"task {index} is not bound to node {home} any more, which {gone}; its directory is there"
+        state.moved[index] = f"task {index} has left node {home}, which {gone}; its directory is still there"
         home = None
     replicas.make(context, family, index, version, bound(version.job.requirement, home) if home is not None else "")
     if index in family.members:
@@ -154,7 +154,7 @@ def _gone(context: Context, family: Family, name: str) -> str:
     """Why a node is not waited for any more; empty if it is."""
     node = context.nodes.get(name)
     if node is None:
-        return "is not a node of the cluster any more"
+        return "was removed from the cluster"
     wait = _plan(family).move_after
     if node.away_since is not None and node.away_since + wait <= context.now:
         return f"was away for {format_duration(wait)}"

@@ -93,7 +93,7 @@ def take(context: Context, word: Cancel | Hold) -> None:
                 number = job.job.family
                 raise NotAccepted(
                     f"job {word.job} is task {job.index} of {job.job.type.value} {number}",
-                    hint=f"`cress {'hold' if word.held else 'release'} {number}` is about all of it",
+                    hint=f"`cress {'hold' if word.held else 'release'} {number}` applies to all of it",
                 )
             jobs.hold(context, word)
 

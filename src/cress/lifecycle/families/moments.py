@@ -116,7 +116,7 @@ def _fields(expression: str) -> str:
                     hint=f"{values}; lists, ranges and steps of them, or *",
                 )
     if not _is_read(text) or _first(text, _LONG_AGO) is None:
-        raise InputError(f"the days of {expression!r} never come", hint="a day that some of its months have")
+        raise InputError(f"{expression!r} never fires", hint="a day that one of its months has")
     return text
 
 

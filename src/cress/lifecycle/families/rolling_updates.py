@@ -24,7 +24,7 @@ from cress.model.job import Job
 # So many failures in a row before a task was ever ready are enough: it is the version, not chance.
 UNFIT_FAILURES = 3
 
-_REPLACED = "a new version takes its place"
+_REPLACED = "replaced by a new version"
 _OLD = (Stand.IDLE, Stand.OLD, Stand.OLD_READY)
 
 
@@ -70,7 +70,7 @@ def unfit(context: Context, family: Family, member: LiveJob, why: str) -> None:
         return
     good, plan = state.good, replicas.plan_of(family)
     assert isinstance(good.job.plan, type(plan))
-    family.reason = f"version {family.version} was taken back, since task {member.index} of it {why}"
+    family.reason = f"version {family.version} was rolled back: task {member.index} {why}"
     state.failed, state.updating, state.gained = family.template, True, ()
     # How many there are and how they are looked after is no matter of versions.
     plan = msgspec.structs.replace(plan, checked=good.job.plan.checked, ready_after=good.job.plan.ready_after)
@@ -183,7 +183,7 @@ def why(context: Context, family: Family) -> str:
     if not left:
         return ""
     if family.held:
-        return f"{left} tasks of the version before are not replaced, since it is held"
+        return f"{left} tasks of the previous version are not replaced while it is held"
     first = min((*state.out, *state.parked, *_stumbling(context, family, state)), default=None)
-    waits = f", it waits for task {first} to be ready" if first is not None else ""
-    return f"an update is under way, {left} of {family.job.tasks} tasks are left{waits}"
+    waits = f", waiting for task {first} to be ready" if first is not None else ""
+    return f"update in progress: {left} of {family.job.tasks} tasks left{waits}"

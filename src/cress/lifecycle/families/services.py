@@ -22,7 +22,7 @@ from cress.model.times import SECOND
 # A timer may come so much (µs) before its moment: the machine hears of the clocks' difference only when it is larger.
 EARLY = SECOND
 
-_TOO_MANY = "fewer tasks are wanted"
+_TOO_MANY = "scaled down"
 
 
 def check(context: Context, job: Job) -> None:

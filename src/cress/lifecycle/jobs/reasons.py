@@ -31,7 +31,7 @@ def reason(context: Context, number: int, now: int | None = None) -> str:
     if veto.kind is Verdict.BACKOFF and veto.until is not None:
         wait = lasting(veto.until - max(context.now, now or 0))
         if job.kept is None:
-            return f"a task of it failed and is tried again in {wait}"
+            return f"a task failed and is retried in {wait}"
         return again_in(context.families[job.job.family], job.index, wait)
     if not any(node.connected for node in context.nodes.values()):
         return "no executor is connected"
@@ -44,7 +44,7 @@ def reason(context: Context, number: int, now: int | None = None) -> str:
 def again_in(family: Family, index: int, wait: str) -> str:
     """What is said of a task of a service or database that ended."""
     how = family.state.ends.get(index, "") if isinstance(family.state, Kept) else ""
-    return f"it ended{f' ({how})' if how else ''} and is started again in {wait}"
+    return f"it ended{f' ({how})' if how else ''} and is restarted in {wait}"
 
 
 def how(report: Ended) -> str:

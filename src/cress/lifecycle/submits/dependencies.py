@@ -30,7 +30,7 @@ def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) 
     loop = _loop(jobs)
     if loop:
         names = " → ".join(jobs[i].name or f"job {i + 1}" for i in loop)
-        what = "it comes after itself" if len(loop) == 2 else f"these jobs come after each other: {names}"
+        what = "the job depends on itself" if len(loop) == 2 else f"these jobs depend on each other: {names}"
         raise _error(jobs, loop[0], what, "an order in which they can run")
 
 

@@ -195,7 +195,7 @@ def _by_devices(context: Context, job: Job) -> tuple[str, str] | None:
             text = format_amount(amount, Measure.MILLI)
             hint = f"less than one, or whole ones: {name}={amount // WHOLE}, {name}={amount // WHOLE + 1}"
             return (
-                f"{name}={text} is more than one and no whole number, and each {name} of the nodes stands alone",
+                f"{name}={text} is neither a whole number nor less than one, and each {name} is a device of its own",
                 hint,
             )
     if any(job.request[dimensions.index[name]] for name in DISK_DIMENSIONS):

@@ -45,8 +45,8 @@ def update(context: Context, word: Update) -> tuple[int, ...]:
         )
     if (spec.group or DEFAULT_GROUP, spec.name) != (before.group or DEFAULT_GROUP, before.name):
         raise NotAccepted(
-            f"job {word.job} is {before.name} of group {before.group or DEFAULT_GROUP}; an update changes neither",
-            hint="another job for another name",
+            f"job {word.job} is {before.name} of group {before.group or DEFAULT_GROUP}; an update cannot change name or group",
+            hint="submit a new job under the other name",
             field="name",
         )
     submits.check_job(context, spec)
