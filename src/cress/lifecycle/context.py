@@ -1,4 +1,4 @@
-"""What handlers work with: the tables, the scheduler, and what the step under way has come to so far."""
+"""The context of handlers: the tables, the scheduler, and the results of the step under way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cress.model.records import JobRecord, JobState
 
 
 class Unsettled(msgspec.Struct):
-    """What happened in a step and was not followed up yet.
+    """Changes of the step under way that have not been followed up.
 
     ``over`` are jobs that ended and that those behind them have not heard of; ``gone`` members of families that ended;
     ``touched`` families of which something changed.

@@ -1,4 +1,4 @@
-"""What the machine wants done. Carried out only when the step that they come from is durable."""
+"""Effects: orders of the machine to the world outside. Carried out only when the step that they come from is durable."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Halt(msgspec.Struct, frozen=True, gc=False):
 
 
 class Step(msgspec.Struct):
-    """What one step came to.
+    """The result of one step.
 
     ``more``: deciding was cut short, the next step is due at once. ``replies`` has one entry for each input: the ids of
     submitted jobs, ``None``, or the ``InputError`` that refused it (then it changed nothing). ``attempts`` and ``jobs``

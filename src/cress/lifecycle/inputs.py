@@ -1,4 +1,4 @@
-"""What the machine is told. A log of these, with their times, replays to the same state."""
+"""Inputs of the machine. A log of these, with their times, replays to the same state."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class NodeDead(_Input, frozen=True):
 
 
 class Reported(_Input, frozen=True):
-    """What an executor said about attempts."""
+    """Reports of an executor about attempts."""
 
     node: str
     reports: tuple[Report, ...]
@@ -142,7 +142,7 @@ class LoadReported(_Input, frozen=True):
 
 
 class LocateData(_Input, frozen=True):
-    """Where data lies, as in ``DataLocated``."""
+    """The locations of data, as in ``DataLocated``."""
 
     data: str
     places: tuple[tuple[str, int], ...] | None

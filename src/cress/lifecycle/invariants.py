@@ -1,4 +1,4 @@
-"""What must always hold of the context, beside the scheduler's own invariants; tests ask after every step."""
+"""Invariants of the context, beside the scheduler's; tests check them after every step."""
 
 from __future__ import annotations
 

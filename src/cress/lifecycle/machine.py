@@ -1,4 +1,4 @@
-"""The machine: everything that decides what becomes of jobs, as one pure object round the scheduler.
+"""The machine: scheduler and lifecycle as one pure object that decides everything about jobs, tasks and nodes.
 
 ``step`` is told what came in and says what is to be done. The same steps give the same effects and the same state, so a
 snapshot and the log of steps since then are all that has to survive (design note 0003).
@@ -261,12 +261,12 @@ class Machine(Context):
         submits.check(self, jobs, submits.states_of(self, jobs, known))
 
     def reason(self, job: int, now: int | None = None) -> str:
-        """Why tasks of a job wait, as a sentence; empty when none does."""
+        """Return why tasks of a job wait, as a sentence; empty when none does."""
         family = self.families.get(job)
         return reason(self, job, now) if family is None else families.why(self, family, now)
 
     def validate(self) -> list[str]:
-        """What does not hold, each a sentence; empty if all is well."""
+        """Return the broken invariants, each a sentence; empty if all hold."""
         return broken_invariants(self)
 
     # --- leaving and coming back -----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from cress.model.node import DISK_KIND, Allocated, Node
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a task runs, and since when: wall clock, microseconds since the epoch.
+    """The address of a running task, and since when it runs: wall clock, microseconds since the epoch.
 
     ``address`` is the name of the node where that has no other. ``ports`` are names and numbers. ``devices`` are those
     that it has, ``disk`` the path of the disk among them (its id, where that has none; empty: it has none), for itself or with

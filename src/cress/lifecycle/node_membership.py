@@ -22,7 +22,7 @@ DEAD = "its node is dead"
 
 
 def take(context: Context, word: NodeJoined | NodeLeft | NodeDead | Ports) -> None:
-    """Something is said about a node."""
+    """Take in an input about a node."""
     match word:
         case NodeJoined():
             joined(context, word)
@@ -108,7 +108,7 @@ def left(context: Context, word: NodeLeft) -> None:
 
 
 def dead(context: Context, word: NodeDead) -> None:
-    """Nothing of a node is left: what it ran is lost, whatever its jobs say about partitions."""
+    """Declare a node dead: its attempts are lost, whatever their jobs say about partitions."""
     node = cordons.node_of(context, word.name)
     if node.connected:
         raise NotAccepted(

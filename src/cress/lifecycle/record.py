@@ -27,7 +27,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class _Reports(msgspec.Struct, frozen=True, tag="Reports"):
-    """What an executor said about attempts, in few bytes: each report is a list, as facts are."""
+    """Reports of an executor about attempts, in few bytes: each report is a list, as facts are."""
 
     node: str
     reports: list[Any]
@@ -95,7 +95,7 @@ def decode_record(data: bytes) -> Record:
 
 
 def has_facts(record: Record) -> bool:
-    """Whether a record has facts to apply: logs of version 5 are stepped through once (``replay.stepped``)."""
+    """Return whether a record has facts to apply: logs of version 5 are stepped through once (``replay.stepped``)."""
     return record.version[0] > 5
 
 

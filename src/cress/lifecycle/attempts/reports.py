@@ -18,7 +18,7 @@ from cress.model.reports import Cause, Checked, Ended, Report, Started
 
 
 def reported(context: Context, node: str, report: Report) -> None:
-    """An executor said something about an attempt."""
+    """Take in a report of an executor about an attempt."""
     attempt = context.attempts.get(report.attempt)
     if attempt is None or attempt.node != node:
         # A report that comes twice is no news; but what runs unknown to the machine must not go on.
@@ -51,13 +51,13 @@ def _runs(context: Context, attempt: LiveAttempt, at: int) -> None:
 
 
 def lost(context: Context, attempt: LiveAttempt, error: str) -> None:
-    """Nobody will ever report the end of an attempt that is over."""
+    """End an attempt of which no report will come any more."""
     report = Ended(attempt=attempt.id, cause=Cause.UNKNOWN, code=None, started=0, at=context.utc, error=error)
     ended(context, attempt, report)
 
 
 def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
-    """An attempt is over."""
+    """End an attempt: judge it, record it, and tell the scheduler."""
     job = context.jobs[attempt.job]
     stopping = context.core.attempts[attempt.id].stopping
     if job.kept is not None:
@@ -107,13 +107,13 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
 
 
 def _first_failure(job: LiveJob, attempt: LiveAttempt, report: Ended) -> str:
-    """Why the job will have failed: how the first of its tasks did."""
+    """Return the reason of a failed job: the end of its first failed task."""
     how = reasons.how(report)
     return f"task {attempt.task}: {how}" if how and job.job.tasks > 1 else how
 
 
 def _count(job: LiveJob, attempt: LiveAttempt, judgement: Judgement, report: Ended) -> None:
-    """The counts of the job, and what failures of the task must be remembered."""
+    """Update the job's counts, and the failures of the task."""
     outcome, place = judgement.outcome, place_of(job, attempt)
     if outcome is Outcome.PREEMPTED:
         job.preempted += 1

@@ -1,4 +1,4 @@
-"""Programs that cannot be started: is it the node, or the job?
+"""Programs that cannot be started, and the decision between two causes: the node or the job.
 
 The task is tried again while its node rests, so that another node gets it; without another node it is failed at once. A
 program that then runs elsewhere is evidence against the nodes where it did not: one with enough of it, from more than
@@ -19,12 +19,12 @@ from cress.lifecycle.tables.timers import REST
 
 
 def elsewhere(context: Context, attempt: LiveAttempt) -> bool:
-    """Whether another node than that of the attempt takes tasks."""
+    """Return whether a node other than the attempt's takes tasks."""
     return any(name != attempt.node and not node.closed for name, node in context.nodes.items())
 
 
 def succeeded(context: Context, attempt: LiveAttempt, job: LiveJob) -> None:
-    """A program runs: its job is not to blame for failures before, nor is its node; but the others are."""
+    """Note that a program runs: earlier failed starts of its task are the fault of the nodes where they happened."""
     job.unstarted.pop(attempt.task, None)
     node = context.nodes[attempt.node]
     if node.failures or node.rests:
@@ -38,7 +38,7 @@ def succeeded(context: Context, attempt: LiveAttempt, job: LiveJob) -> None:
 
 
 def failed(context: Context, attempt: LiveAttempt, job: LiveJob, error: str, *, again: bool) -> None:
-    """The program of an attempt could not be started; whether its task is tried ``again``."""
+    """Take in a failed start; ``again``: the task is retried."""
     if job.kept is not None and (not again or _given_up(context, job) or not elsewhere(context, attempt)):
         # It is tried for ever: what starts on none of so many nodes must not keep all others off them for ever.
         return
@@ -58,13 +58,13 @@ def failed(context: Context, attempt: LiveAttempt, job: LiveJob, error: str, *, 
 
 
 def _given_up(context: Context, job: LiveJob) -> bool:
-    """Whether a task of a service could not be started so often that it is its own fault."""
+    """Return whether a task of a service failed to start so often that the cause is the task."""
     state = context.families[job.job.family].state
     return isinstance(state, Kept) and state.failures.get(job.index, 0) > context.core.options.start_tries
 
 
 def _blame(context: Context, name: str, job: LiveJob) -> None:
-    """A program that could not be started on this node runs on another one."""
+    """Count evidence against a node: a program that failed to start there runs elsewhere."""
     node = context.nodes.get(name)
     if node is None:
         return
@@ -80,7 +80,7 @@ def _blame(context: Context, name: str, job: LiveJob) -> None:
 
 
 def no_room(context: Context, attempt: LiveAttempt, error: str) -> None:
-    """A node had no room for an attempt: it rests, longer each time, and is never closed for that."""
+    """Rest a node that had no room for an attempt, longer each time; it is never closed for that."""
     _rest(context, attempt.node, f"resting: the node could not start a program: {error}")
     cordons.tell(context, attempt.node)
 

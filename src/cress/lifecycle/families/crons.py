@@ -48,7 +48,7 @@ def check(context: Context, job: Job) -> None:
 
 
 def begin(context: Context, family: Family) -> None:
-    """It was accepted, and nothing that it comes after is open."""
+    """Begin: the family is accepted and has no open dependency."""
     family.state = Clockwork(seen=context.utc)
     _look_ahead(context, family)
 
@@ -58,7 +58,7 @@ def member_over(context: Context, family: Family, member: LiveJob, record: JobRe
 
 
 def tend(context: Context, family: Family) -> None:
-    """It may have been released: a run that is owed is made."""
+    """Make the run that is owed, if the family was released."""
     clock = family.state
     if isinstance(clock, Clockwork) and clock.owed and not family.held:
         owed, clock.owed = clock.owed, 0
@@ -89,7 +89,7 @@ def due(context: Context, family: Family, kind: str, index: int) -> None:
 
 
 def updated(context: Context, family: Family, before: Job) -> None:
-    """It is to be otherwise from now on: its runs go on as they are, the next ones are new."""
+    """Take over an update: present runs go on as they are, later ones follow the new version."""
     old, new = _plan(before), _plan(family.job)
     if isinstance(family.state, Clockwork) and (old.when, old.zone) != (new.when, new.zone):
         family.state.seen = max(family.state.seen, context.utc)
@@ -140,7 +140,7 @@ def _set_timer(context: Context, family: Family, clock: Clockwork) -> None:
 
 
 def _count(plan: Cron, first: int, last: int) -> int:
-    """How many moments there are from ``first`` to ``last``, which are some."""
+    """Return the number of moments from ``first`` to ``last``, both included."""
     count, at = 1, first
     while at < last and count < COUNTED:
         at, count = next_after(plan.when, plan.zone, at) or last, count + 1

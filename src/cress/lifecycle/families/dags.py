@@ -42,7 +42,7 @@ def _check_resumed(context: Context, number: int) -> None:
 
 
 def begin(context: Context, family: Family) -> None:
-    """It was accepted, and nothing that it comes after is open."""
+    """Begin: the family is accepted and has no open dependency."""
     _progress(family)
 
 
@@ -71,7 +71,7 @@ def _step(family: Family, index: int) -> str:
 
 
 def _needless(family: Family, member: LiveJob, progress: Progress) -> bool:
-    """Whether a step did not start for want of a failure that did not happen, or of steps that were not needed."""
+    """Return whether a step is not needed: no failure that it waited for happened, or it follows such steps only."""
     for number, condition in member.job.after:
         index = number - family.job.id - 1  # steps follow their dag
         if condition is Condition.FAILED and progress.ended.get(index) is JobState.SUCCEEDED:
@@ -82,11 +82,11 @@ def _needless(family: Family, member: LiveJob, progress: Progress) -> bool:
 
 
 def tend(context: Context, family: Family) -> None:
-    """Something of it changed: its steps look after themselves."""
+    """Do nothing: the dependencies of the steps bring a dag on."""
 
 
 def due(context: Context, family: Family, kind: str, index: int) -> None:
-    """It has no timers."""
+    """Do nothing: a dag has no timers."""
 
 
 def updated(context: Context, family: Family, before: Job) -> None:
@@ -94,7 +94,7 @@ def updated(context: Context, family: Family, before: Job) -> None:
 
 
 def wall_stepped(context: Context, family: Family) -> None:
-    """It has no moments."""
+    """Do nothing: a dag has no moments."""
 
 
 def why(context: Context, family: Family, now: int) -> str:
@@ -103,7 +103,7 @@ def why(context: Context, family: Family, now: int) -> str:
 
 
 def result(family: Family) -> tuple[JobState, tuple[int, int, int]]:
-    """What a dag that is over came to, and how many steps succeeded, failed and were cancelled (or not needed)."""
+    """Return the state of a dag that is over, with the numbers of steps that succeeded, failed and were cancelled (or not needed)."""
     counts = family.succeeded, family.failed, family.cancelled
     needless = len(family.state.needless) if isinstance(family.state, Progress) else 0
     if family.cancelling:

@@ -29,7 +29,7 @@ def check(context: Context, job: Job) -> None:
 
 
 def begin(context: Context, family: Family) -> None:
-    """It was accepted, and nothing that it comes after is open."""
+    """Begin: the family is accepted and has no open dependency."""
     replicas.state_of(family)
 
 
@@ -58,7 +58,7 @@ def due(context: Context, family: Family, kind: str, index: int) -> None:
 
 
 def updated(context: Context, family: Family, before: Job) -> None:
-    """It is to be otherwise from now on."""
+    """Begin a rolling update."""
     rolling_updates.begin(family)
 
 
@@ -67,7 +67,7 @@ def wall_stepped(context: Context, family: Family) -> None:
 
 
 def why(context: Context, family: Family, now: int) -> str:
-    """Why the first task waits, for a node or for another task; what an update waits for; who is not at home any more."""
+    """Return why the first waiting task waits, else why an update waits, else which task has left its node."""
     state = replicas.state_of(family)
     for index in range(family.job.tasks):
         waits = _waits(context, family, state, index, now)
@@ -106,7 +106,7 @@ def node_changed(context: Context, name: str) -> None:
 
 
 def _may_begin(context: Context, family: Family, state: Kept, index: int) -> bool:
-    """Whether the next life of an index may be made: not while it waits, and the first one after those before it."""
+    """Return whether the next life of an index may be made: not during a backoff, and the first life only after lower indices are ready."""
     if context.timers.get(AGAIN, timer_name(family, index)) is not None:
         return False
     if index in state.ran or not index:
@@ -151,7 +151,7 @@ def _free(context: Context, family: Family, state: Kept, member: LiveJob) -> Non
 
 
 def _gone(context: Context, family: Family, name: str) -> str:
-    """Why a node is not waited for any more; empty if it is."""
+    """Return why the tasks bound to a node wait for it no longer; empty if they wait."""
     node = context.nodes.get(name)
     if node is None:
         return "was removed from the cluster"

@@ -1,4 +1,4 @@
-"""What families have in common: they enter, are held and cancelled, hear of members that are over, and end.
+"""The life of all families: they enter, are held and cancelled, follow the ends of their members, and end.
 
 What differs is in one module for each plan; ``Kind`` says what that must have. They are called between inputs, never in
 the middle of one, and may make members (``members.make``), cancel them (``jobs.cancel``) and set timers.
@@ -25,19 +25,19 @@ from cress.model.records import JobRecord, JobState
 
 
 class Kind(Protocol):
-    """What becomes of the families of one plan."""
+    """The handlers of the families of one type."""
 
     def check(self, context: Context, job: Job) -> None:
         """Raise ``InputError`` if the plan of a job that is submitted, or of an update, makes no sense."""
 
     def begin(self, context: Context, family: Family) -> None:
-        """It was accepted, and nothing that it comes after is open."""
+        """Begin: the family is accepted and has no open dependency."""
 
     def member_over(self, context: Context, family: Family, member: LiveJob, record: JobRecord) -> None:
         """One of its members is over, and is none any more; not asked of a family that is cancelled."""
 
     def tend(self, context: Context, family: Family) -> None:
-        """Something of it changed: bring it on. Asked after everything else here, also when it was released."""
+        """Bring on a family of which something changed; called after everything else here, also after a release."""
 
     def due(self, context: Context, family: Family, kind: str, index: int) -> None:
         """The time of a timer (``kind``, ``timer_name(family, index)``) has come; ``index`` is -1 without one."""
@@ -49,7 +49,7 @@ class Kind(Protocol):
         """The wall clock was set: what waits for a moment of it is due at another time of the machine's clock."""
 
     def why(self, context: Context, family: Family, now: int) -> str:
-        """What it waits for, as a sentence; empty: nothing."""
+        """Return what it waits for, as a sentence; empty: nothing."""
 
 
 _KINDS: dict[type[FamilySpec], Kind] = {Service: services, Database: databases, Cron: crons, Dag: dags}
@@ -105,14 +105,14 @@ def named(context: Context, name: str, group: str) -> Family | None:
 
 
 def enter(context: Context, family: Family) -> None:
-    """It is one of those that are alive."""
+    """Enter a family among those that are alive."""
     context.families[family.job.id] = family
     if needs_name(family.job):
         context.named[key_of(family.job)] = family.job.id
 
 
 def begin(context: Context, family: Family) -> None:
-    """Nothing that it comes after is open."""
+    """Begin a family that has no open dependency."""
     if family.cancelling:
         return
     kind_of(family).begin(context, family)
@@ -120,7 +120,7 @@ def begin(context: Context, family: Family) -> None:
 
 
 def cancel(context: Context, family: Family, reason: str = "") -> None:
-    """It is no longer wanted, with all its members."""
+    """Cancel a family with all its members."""
     if family.cancelling:
         return
     family.cancelling, family.reason = True, reason
@@ -133,7 +133,7 @@ def cancel(context: Context, family: Family, reason: str = "") -> None:
 
 
 def hold(context: Context, family: Family, word: Hold) -> None:
-    """Nothing of it starts any more, or does again; what runs goes on."""
+    """Hold or release a family with its members; what runs goes on."""
     if family.cancelling:
         raise NotAccepted(f"job {word.job} is ending", hint="only jobs that wait or run can be held or released")
     family.held, family.held_by = word.held, word.by if word.held else ""
@@ -164,7 +164,7 @@ def member_over(context: Context, member: LiveJob, record: JobRecord) -> None:
 
 
 def tend(context: Context, number: int) -> None:
-    """Something of a family changed."""
+    """Bring on a family of which something changed."""
     family = context.families.get(number)
     if family is None:
         return
@@ -190,7 +190,7 @@ def _over(context: Context, family: Family) -> None:
 
 
 def record_of(family: Family, utc: int) -> JobRecord:
-    """What is kept of a family that is over at ``utc``; of one that is not yet, how it would be.
+    """Return the record of a family that is over at ``utc``; of one that is alive, as if it were over.
 
     The counts of a dag are of its steps; the tasks of all others were cancelled in the end.
     """
@@ -225,7 +225,7 @@ def record_of(family: Family, utc: int) -> JobRecord:
 
 
 def why(context: Context, family: Family, now: int | None = None) -> str:
-    """What a family waits for, or what else is to be said of it; empty: nothing."""
+    """Return why a family waits, or another remark on its state; may be empty."""
     if family.cancelling:
         return ""
     if family.unmet:
@@ -254,7 +254,7 @@ def wall_stepped(context: Context, by: int) -> None:
 
 
 def drop_timers(context: Context, family: Family) -> None:
-    """Nothing of it is due any more."""
+    """Drop all timers of a family."""
     for kind in OF_FAMILIES:
         context.timers.drop(kind, members.timer_name(family))
     known = family.state.ran if isinstance(family.state, Kept) else {}

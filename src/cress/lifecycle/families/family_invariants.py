@@ -1,4 +1,4 @@
-"""What must always hold of families and their members; a part of the machine's invariants."""
+"""Invariants of families and their members; a part of the machine's invariants."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def families(context: Context) -> Iterator[str]:
 
 
 def _derived(context: Context) -> Iterator[str]:
-    """What is kept up beside the state, and follows from it."""
+    """Check the indices, which follow from the state."""
     if context.named != context.by_name():
         yield "families: they are not known by their names"
     for number, family in context.families.items():

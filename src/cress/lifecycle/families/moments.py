@@ -86,7 +86,7 @@ def last_before(expression: str, zone: str, utc: int) -> int | None:
 
 
 def follows_time(fields: str) -> bool:
-    """Whether an expression comes whenever clocks show it, and not at fixed times of a day."""
+    """Return whether an expression fires whenever clocks show it, and not at fixed times of a day."""
     minutes, hours, *_ = fields.split()
     return minutes.startswith("*") or hours.startswith("*")
 

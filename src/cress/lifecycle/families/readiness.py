@@ -52,7 +52,7 @@ def checked(context: Context, attempt: LiveAttempt, report: Checked) -> None:
 
 
 def due(context: Context, family: Family, kind: str, index: int) -> None:
-    """It is ready by now; or should be."""
+    """Take in a timer: a task without a check is ready now; one of a new version should be."""
     member = context.jobs.get(family.members.get(index, 0))
     attempt = replicas.attempt_of(member) if member is not None else None
     if member is None or attempt is None or member.ending or attempt.halted:
@@ -74,7 +74,7 @@ def _ready(context: Context, family: Family, job: LiveJob, attempt: LiveAttempt)
 
 
 def _calm_down(context: Context, family: Family, job: LiveJob, attempt: LiveAttempt) -> None:
-    """It is not ready any more: whether it was for long is not known at its end."""
+    """Forget failures when a task stops being ready after long enough: at its end that is not known."""
     failures = replicas.state_of(family).failures
     if job.index in failures and replicas.is_calm(context, job, attempt, failures[job.index]):
         del failures[job.index]

@@ -18,7 +18,7 @@ _LOST = (Cause.UNKNOWN, Cause.SHUTDOWN, Cause.TERM, Cause.NODE)
 
 
 def judge(context: Context, job: LiveJob, attempt: LiveAttempt, report: Ended, *, stopping: bool) -> Judgement:
-    """What the end of an attempt means. A life of a database is never tried again: the next one is another member."""
+    """Judge the end of an attempt. A life of a database is never tried again: the next one is another member."""
     exited = report.cause is Cause.EXITED and report.code == 0
     if job.ending:
         return Judgement(Outcome.SUCCEEDED if exited else Outcome.CANCELLED)
@@ -35,21 +35,21 @@ def judge(context: Context, job: LiveJob, attempt: LiveAttempt, report: Ended, *
 
 
 def _fails(attempt: LiveAttempt, report: Ended, *, stopping: bool) -> bool:
-    """Whether an end is the doing of the program, also if it ended as if all was done."""
+    """Return whether an end is the program's failure; exit code 0 is one too."""
     if report.cause in _LOST or report.cause is Cause.PORT:
         return False
     return attempt.halted == replicas.UNHEALTHY or not (attempt.halted or stopping or report.cause is Cause.STOPPED)
 
 
 def unhealthy(attempt: LiveAttempt) -> str:
-    """Why an attempt was stopped that its check found not alive; empty for all others."""
+    """Return why a check made the attempt stop; empty if none did."""
     if attempt.halted != replicas.UNHEALTHY:
         return ""
     return f"not alive: {attempt.unwell}" if attempt.unwell else "not alive"
 
 
 def _failures(context: Context, job: LiveJob, attempt: LiveAttempt) -> int:
-    """How often it failed in a row before, unless it was ready for long enough since."""
+    """Return the number of failures in a row before this one; 0 if it was ready for long enough since."""
     failures = replicas.state_of(context.families[job.job.family]).failures.get(job.index, 0)
     return 0 if failures and replicas.is_calm(context, job, attempt, failures) else failures
 

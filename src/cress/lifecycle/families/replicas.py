@@ -1,4 +1,4 @@
-"""What services and databases have in common: members of one task each, which are started again for ever."""
+"""Replicas of services and databases: members of one task each, replaced whenever they end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CALM, CALM_LEAST = 10, MINUTE
 
 
 def state_of(family: Family) -> Kept:
-    """What a service or database knows; it begins with nothing."""
+    """Return the state of a service or database; made empty at first."""
     if not isinstance(family.state, Kept):
         family.state = Kept()
     return family.state
@@ -71,13 +71,13 @@ def attempt_of(member: LiveJob) -> LiveAttempt | None:
 
 
 def is_ready(member: LiveJob | None) -> bool:
-    """Whether the task of a member is ready, and nobody wants it to stop."""
+    """Return whether the task of a member is ready and not stopping."""
     attempt = attempt_of(member) if member is not None and not member.ending else None
     return attempt is not None and attempt.ready_at is not None and not attempt.halted
 
 
 def why(context: Context, family: Family, now: int) -> str:
-    """Why the first task that waits does."""
+    """Return why the first waiting task waits."""
     for index, member in members.alive(context, family).items():
         waits = reasons.reason(context, member.job.id, now) if index < family.job.tasks else ""
         if waits:
@@ -86,7 +86,7 @@ def why(context: Context, family: Family, now: int) -> str:
 
 
 def is_calm(context: Context, job: LiveJob, attempt: LiveAttempt, failures: int) -> bool:
-    """Whether it was ready for so long that its failures before do not count any more."""
+    """Return whether it was ready for so long that earlier failures no longer count."""
     if attempt.ready_at is None:
         return False
     wait = backoff(job.job.backoff, failures - 1, context.core.options.backoff_most)

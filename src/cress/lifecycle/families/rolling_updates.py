@@ -1,4 +1,4 @@
-"""Rolling updates: a new version takes the place of the old one member by member, or is taken back.
+"""Rolling updates: a new version replaces the old one member by member, or is rolled back.
 
 Of a service at most ``max_unavailable`` members are out at once; those that are not ready go first, and those that only wait
 for a node all at once: they have nothing to lose. Of a database it is one, from the highest index down. A member of a new
@@ -29,18 +29,18 @@ _OLD = (Stand.IDLE, Stand.OLD, Stand.OLD_READY)
 
 
 def begin(family: Family) -> None:
-    """It is to be otherwise from now on."""
+    """Begin an update to the family's newest version."""
     state = replicas.state_of(family)
     family.reason, state.failed, state.updating, state.gained = "", 0, True, ()
 
 
 def is_alike(one: Job, other: Job) -> bool:
-    """Whether tasks need not be replaced to be as the other job says; its run is not looked at."""
+    """Return whether tasks of one job can stay under the other; the runs are not compared."""
     return _of_tasks(one) == _of_tasks(other)
 
 
 def _of_tasks(job: Job) -> Job:
-    """What of a job its tasks are made by: neither its count nor how it is looked after."""
+    """Return the part of a job that makes its tasks: not their count, nor how they are watched."""
     assert job.plan is not None
     plan = type(job.plan)(checked=job.plan.checked)  # type: ignore[call-arg, union-attr]
     return msgspec.structs.replace(job, id=0, tasks=1, after=(), hold=False, user="", group="", plan=plan)
@@ -145,7 +145,7 @@ def _take_out(context: Context, family: Family, plan: Service, state: Kept) -> N
 
 
 def _is_idle(state: Kept, member: LiveJob) -> bool:
-    """Whether a member waits for a node, and for nothing else."""
+    """Return whether a member waits for a node, and for nothing else."""
     return not member.attempts and not state.failures.get(member.index)
 
 
@@ -176,7 +176,7 @@ def _stumbling(context: Context, family: Family, state: Kept) -> list[int]:
 
 
 def why(context: Context, family: Family) -> str:
-    """What an update waits for; empty: there is none."""
+    """Return what an update waits for; empty: no update."""
     state = replicas.state_of(family)
     lives = members.of(context, family)
     left = sum(1 for each in lives if each.template != family.template and each.index < family.job.tasks)

@@ -42,7 +42,7 @@ def check(context: Context, job: Job) -> None:
 
 
 def begin(context: Context, family: Family) -> None:
-    """It was accepted, and nothing that it comes after is open."""
+    """Begin: the family is accepted and has no open dependency."""
     replicas.state_of(family)
     _count(context, family)
 
@@ -74,7 +74,7 @@ def due(context: Context, family: Family, kind: str, index: int) -> None:
 
 
 def updated(context: Context, family: Family, before: Job) -> None:
-    """It is to be otherwise from now on."""
+    """Begin a rolling update."""
     rolling_updates.begin(family)
     _count(context, family)
 
@@ -89,7 +89,7 @@ def wall_stepped(context: Context, family: Family) -> None:
 
 
 def why(context: Context, family: Family, now: int) -> str:
-    """Why the first task waits; else what an update waits for."""
+    """Return why the first waiting task waits; else what an update waits for."""
     return replicas.why(context, family, now) or rolling_updates.why(context, family)
 
 

@@ -1,4 +1,4 @@
-"""What people say about jobs that were accepted, and how a job comes to its end."""
+"""Cancel, hold and release of jobs, and the end of a job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REMEMBERED = 10 * SECOND
 
 
 def cancel(context: Context, number: int, reason: str = "") -> None:
-    """A job is no longer wanted; one that is over stays as it is."""
+    """Cancel a job; one that is over stays as it is."""
     job = _job(context, number)
     if job is None or job.cancelling:
         return
@@ -32,7 +32,7 @@ def cancel(context: Context, number: int, reason: str = "") -> None:
 
 
 def fail(context: Context, job: LiveJob, reason: str) -> None:
-    """None of the job's tasks can do any good: all that wait have failed."""
+    """Fail a job as a whole: all waiting tasks count as failed."""
     job.failing, job.reason = True, reason
     job.failed += job.waiting
     _end(context, job)
@@ -49,7 +49,7 @@ def _end(context: Context, job: LiveJob) -> None:
 
 
 def hold(context: Context, word: Hold) -> None:
-    """A job is to wait, or waits no longer."""
+    """Hold or release a job."""
     job = _job(context, word.job)
     if job is None:
         raise NotAccepted(f"job {word.job} is over", hint="only jobs that wait or run can be held or released")
@@ -60,7 +60,7 @@ def hold(context: Context, word: Hold) -> None:
 
 
 def _job(context: Context, number: int) -> LiveJob | None:
-    """The job, ``None`` if it is over; raises ``InputError`` if there never was one."""
+    """Return the job, ``None`` if it is over; raise ``InputError`` if there never was one."""
     job = context.jobs.get(number)
     if job is None and not 0 < number < context.next_job:
         raise InputError(f"there is no job {number}", hint="see `cress jobs`")
@@ -68,7 +68,7 @@ def _job(context: Context, number: int) -> LiveJob | None:
 
 
 def maybe_over(context: Context, job: LiveJob) -> None:
-    """A job of which nothing waits or runs is over: its record is written, and those that come after it hear of it."""
+    """End a job of which nothing waits or runs: write its record, and settle the jobs that depend on it."""
     number = job.job.id
     if job.attempts or job.over < job.job.tasks or number not in context.jobs:
         return
@@ -82,7 +82,7 @@ def maybe_over(context: Context, job: LiveJob) -> None:
 
 
 def remember(context: Context, number: int, state: JobState) -> None:
-    """A job is over, which the shell may not know for a moment."""
+    """Remember the end of a job, which the shell may not know for a moment."""
     for old in list(islice(context.ended, 2)):
         # Two leave for one that comes: they never pile up, and no step has to look at many.
         if context.ended[old][1] + REMEMBERED <= context.now:
@@ -91,7 +91,7 @@ def remember(context: Context, number: int, state: JobState) -> None:
 
 
 def record_of(job: LiveJob, utc: int) -> JobRecord:
-    """What is kept of a job that is over at ``utc``; of one that is not yet, how it would be."""
+    """Return the record of a job that is over at ``utc``; of one that is alive, as if it were over."""
     spec = job.job
     state = JobState.SUCCEEDED
     if job.failed:

@@ -61,7 +61,7 @@ def of(context: Context, family: Family) -> list[LiveJob]:
 
 
 def alive(context: Context, family: Family) -> dict[int, LiveJob]:
-    """The same with their indices. One that ended in the step under way may be in ``family.members`` still."""
+    """Return the members that are alive by their indices. One that ended in the step under way may be in ``family.members`` still."""
     jobs = context.jobs
     return {index: jobs[number] for index, number in sorted(family.members.items()) if number in jobs}
 
@@ -72,6 +72,6 @@ def family_of(context: Context, job: LiveJob) -> Family | None:
 
 
 def touch(context: Context, job: LiveJob) -> None:
-    """Something of a member of a family changed: it is looked after before the step ends."""
+    """Note that a member changed: its family is brought on before the step ends."""
     context.unsettled.touched[job.job.family] = None
     mark(context, job)

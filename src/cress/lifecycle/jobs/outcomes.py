@@ -1,4 +1,4 @@
-"""What an end means for the task: done, failed, or to be run again."""
+"""Judgement of ends: the task is done, has failed, or is retried."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Judgement(NamedTuple):
 def judge(
     job: LiveJob, attempt: LiveAttempt, report: Ended, options: Options, *, stopping: bool, elsewhere: bool
 ) -> Judgement:
-    """What the end of an attempt means; ``stopping``: it was to be told to stop; ``elsewhere``: other nodes take tasks."""
+    """Judge the end of an attempt; ``stopping``: it was to be told to stop; ``elsewhere``: other nodes take tasks."""
     if report.cause is Cause.EXITED and report.code == 0:
         return Judgement(Outcome.SUCCEEDED)
     if job.ending:
@@ -52,7 +52,7 @@ def judge(
 
 
 def place_of(job: LiveJob, attempt: LiveAttempt) -> int:
-    """Where the failures of the attempt's task are counted."""
+    """Return the key under which the failures of the attempt's task are counted."""
     return WHOLE if job.job.gang else attempt.task
 
 

@@ -1,4 +1,4 @@
-"""Why tasks of a job wait, as a sentence for people."""
+"""Reasons why tasks of a job wait, as sentences for people."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s"))
 
 
 def reason(context: Context, number: int, now: int | None = None) -> str:
-    """Why tasks of a job wait; empty when none does. ``now`` (µs, the machine's clock) if it is later than the step."""
+    """Return why tasks of a job wait; empty when none does. ``now`` (µs, the machine's clock) if it is later than the step."""
     job = context.jobs.get(number)
     veto = context.core.veto(number)
     if job is None or veto is None:
@@ -42,13 +42,13 @@ def reason(context: Context, number: int, now: int | None = None) -> str:
 
 
 def again_in(family: Family, index: int, wait: str) -> str:
-    """What is said of a task of a service or database that ended."""
+    """Return the sentence about a task of a service or database that ended."""
     how = family.state.ends.get(index, "") if isinstance(family.state, Kept) else ""
     return f"it ended{f' ({how})' if how else ''} and is restarted in {wait}"
 
 
 def how(report: Ended) -> str:
-    """How an attempt ended, in a few words; empty if nobody knows."""
+    """Return how an attempt ended, in a few words; empty if it is unknown."""
     if report.error or report.code is None:
         return report.error
     return f"exit code {report.code}" if report.code >= 0 else f"signal {-report.code}"

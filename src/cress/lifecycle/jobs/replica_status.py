@@ -1,6 +1,6 @@
-"""How the tasks of a service stand to what is wanted of it, kept up by index: an update never looks at all of them.
+"""The status of the replicas of a service, kept up by index, so that an update never looks at all of them.
 
-Whoever changes something of a member says so by ``mark``. All of it follows from the members: it is made anew after a
+Changes of a member are announced by ``mark``. All of it follows from the members: it is made anew after a
 restore and whenever the version or the count changes, and no part of the machine's state.
 """
 
@@ -15,7 +15,7 @@ from cress.lifecycle.tables.rows import LiveJob
 
 
 def standing(context: Context, family: Family) -> Standing:
-    """How a service stands, as far as it was looked at; made anew if it is to be otherwise than it was."""
+    """Return the status of a service; made anew when its version or count has changed."""
     found = context.standings.get(family.job.id)
     if found is None or (found.template, found.tasks) != (family.template, family.job.tasks):
         found = context.standings[family.job.id] = Standing(family)
@@ -23,7 +23,7 @@ def standing(context: Context, family: Family) -> Standing:
 
 
 def mark(context: Context, job: LiveJob) -> None:
-    """Something of a member is new: its attempt, its failures, whether it is wanted."""
+    """Note that a member changed: its attempt, its failures, or whether it is wanted."""
     found = context.standings.get(job.job.family)
     if found is not None:
         found.changed.add(job.index)
@@ -42,7 +42,7 @@ def again(context: Context, family: Family, index: int) -> None:
 
 
 def look(context: Context, family: Family, indices: Iterable[int]) -> None:
-    """See how these stand now."""
+    """Update the status of these indices."""
     found = standing(context, family)
     for index in indices:
         if index < found.tasks:
@@ -50,7 +50,7 @@ def look(context: Context, family: Family, indices: Iterable[int]) -> None:
 
 
 def stand_of(context: Context, family: Family, index: int) -> Stand:
-    """How an index stands."""
+    """Return the status of an index."""
     member = context.jobs.get(family.members.get(index, 0))
     if member is None or member.ending:
         return Stand.MISSING

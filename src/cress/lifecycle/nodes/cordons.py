@@ -1,4 +1,4 @@
-"""What keeps new tasks off a node: the word of an operator, a rest after failed starts, an executor that is away."""
+"""Reasons that keep new tasks off a node: an operator's cordon, a rest after failed starts, an executor that is away."""
 
 from __future__ import annotations
 

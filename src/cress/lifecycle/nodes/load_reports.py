@@ -1,4 +1,4 @@
-"""Which reports of load the machine is told: those that say something new (design note 0007).
+"""The filter of load reports: the machine is told those that say something new (design note 0007).
 
 Executors report every few seconds, and every input of the machine is logged and replayed. So a report comes in only when
 one of its parts is in another tenth than what the machine knows, and not just beyond the border; or when the node would be
@@ -18,7 +18,7 @@ MOST_BYTES = 2**50 - 1
 
 
 def is_news(context: Context, name: str, load: Load) -> bool:
-    """Whether the machine should be told that this is measured on the node ``name``."""
+    """Return whether the machine should be told this load of the node ``name``."""
     node = context.nodes.get(name)
     if node is None or not node.connected:
         return False
@@ -26,7 +26,7 @@ def is_news(context: Context, name: str, load: Load) -> bool:
 
 
 def differs(known: Load, load: Load) -> bool:
-    """Whether some share is in another tenth, and far enough."""
+    """Return whether some share is in another tenth, and far enough."""
     shares = (
         (known.cpu, load.cpu),
         (known.memory, load.memory),
@@ -43,7 +43,7 @@ def _elsewhere(known: int, now: int) -> bool:
 
 
 def turns(context: Context, name: str, load: Load) -> bool:
-    """Whether the node would be overloaded by this load and is not, or is and would be no more."""
+    """Return whether this load makes the node overloaded, or no longer overloaded."""
     core = context.core
     f = core.cluster.index.get(name)
     return f is not None and core.loads.over_with(f, load) != core.loads.over.get(f, measured_load.NOT)

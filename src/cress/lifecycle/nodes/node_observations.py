@@ -1,4 +1,4 @@
-"""What is found out beside nodes and tasks: measured load, where data lies, how many licences there are."""
+"""Observations: measured load, locations of data, counts of licences."""
 
 from __future__ import annotations
 

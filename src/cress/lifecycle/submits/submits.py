@@ -180,7 +180,7 @@ def check_job(context: Context, job: Job) -> None:
 
 
 def _by_devices(context: Context, job: Job) -> tuple[str, str] | None:
-    """Why no node could ever hold the task although one offers the amounts: it asks of devices what none can give."""
+    """Return the error of a task whose amounts fit a node, but not the node's devices."""
     dimensions = context.core.dimensions
     large = [
         node.node
@@ -204,7 +204,7 @@ def _by_devices(context: Context, job: Job) -> tuple[str, str] | None:
 
 
 def _never(context: Context, job: Job) -> NotAccepted:
-    """Why no node that is there could ever hold a task of the job, or not all of them its gang."""
+    """Return the error of a job of which no registered node could ever hold a task, or all nodes together the gang."""
     core, wants = context.core, lasting_wants(job)
     hint, field = "see `cress nodes` for what the nodes offer", "resource"
     if not core.fit.ever_fits(job.request):

@@ -1,4 +1,4 @@
-"""What may be changed of a family that is alive: how it is, and of how many tasks."""
+"""Updates of families that are alive: a new version, or another task count."""
 
 from __future__ import annotations
 

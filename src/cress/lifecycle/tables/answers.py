@@ -6,7 +6,7 @@ import msgspec
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """What a submit with a key was answered, and when (the machine's clock)."""
+    """The answer to a submit with a key, and its time (the machine's clock)."""
 
     digest: str
     ids: tuple[int, ...]

@@ -13,7 +13,7 @@ from cress.lifecycle.tables.tracked import Mark, Noted, Row, Table
 
 
 class TableChanges(msgspec.Struct, array_like=True):
-    """What was changed in one table, or in one dict of a row; applied in the order of the fields.
+    """The changes of one table, or of one dict of a row; applied in the order of the fields.
 
     ``written`` are keys with new values: a value itself, of a row its fields that are not as they are by default. A key
     that is not there comes last. ``changed`` are rows, with the fields that were written: a value, for a dict its

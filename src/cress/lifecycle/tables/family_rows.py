@@ -21,7 +21,7 @@ class Version(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Kept(Row, tag=True, kw_only=True):
-    """What a service or database knows beside its members; the dicts are by index.
+    """The state of a service or database beside its members; the dicts are by index.
 
     ``good`` is the last version that was ready as a whole, ``failed`` the template of the one that was taken back last;
     ``updating``: the newest was not ready as a whole yet.
@@ -48,7 +48,7 @@ class Kept(Row, tag=True, kw_only=True):
 
 
 class Clockwork(Row, tag=True, kw_only=True):
-    """What a cron job knows. Its moments are wall clock, in µs; 0: none.
+    """The state of a cron job. Its moments are wall clock, in µs; 0: none.
 
     All until ``seen`` are over. ``last`` is the moment of the last run that was made, the job ``last_job``; ``owed`` the
     last one that was missed while it was held. Counts: of ``runs`` that were made, of moments ``skipped`` because a run was
@@ -66,7 +66,7 @@ class Clockwork(Row, tag=True, kw_only=True):
 
 
 class Progress(Row, tag=True, kw_only=True):
-    """What a dag knows: how its steps ended, by index, and which of them were not needed."""
+    """The state of a dag: how its steps ended, by index, and which of them were not needed."""
 
     ended: dict[int, JobState] = msgspec.field(default_factory=dict)
     needless: tuple[int, ...] = ()
@@ -101,7 +101,7 @@ class Family(Row, kw_only=True):
 
 
 def needs_name(job: Job) -> bool:
-    """Whether a job is a family whose name, which it has, is that of no other one in its group."""
+    """Return whether a job is a family with a name, which must be unique in its group."""
     return bool(job.name) and isinstance(job.plan, Service | Database | Cron)
 
 

@@ -12,7 +12,7 @@ from cress.lifecycle.tables.family_rows import Family
 
 
 class Stand(Enum):
-    """How one index stands."""
+    """The status of one index."""
 
     DONE = "done"  # its task is of the newest version, and ready
     NEW = "new"  # of the newest version, not ready yet

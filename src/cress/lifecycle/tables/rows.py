@@ -83,22 +83,22 @@ class LiveJob(Row, kw_only=True):
 
     @property
     def over(self) -> int:
-        """How many tasks will not run any more."""
+        """Number of tasks that will not run any more."""
         return self.succeeded + self.failed + self.cancelled
 
     @property
     def running(self) -> int:
-        """How many tasks have an attempt."""
+        """Number of tasks that have an attempt."""
         return len(self.attempts)
 
     @property
     def waiting(self) -> int:
-        """How many tasks wait for a node, or for their time."""
+        """Number of tasks that wait for a node, or for their time."""
         return self.job.tasks - self.over - len(self.attempts)
 
     @property
     def ending(self) -> bool:
-        """Whether no task of it is started any more."""
+        """Flag: no task of it is started any more."""
         return self.cancelling or self.failing
 
 
@@ -130,12 +130,12 @@ class LiveNode(Row, kw_only=True):
 
     @property
     def closed(self) -> bool:
-        """Whether it takes no new tasks."""
+        """Flag: it takes no new tasks."""
         return self.cordoned or bool(self.rest) or not self.connected
 
     @property
     def why(self) -> str:
-        """Why it takes no new tasks, as far as anybody said; empty if it does."""
+        """Reason why it takes no new tasks; empty if it does, or if no reason was given."""
         if self.cordoned:
             return self.reason
         return self.rest if self.connected else AWAY

@@ -14,7 +14,7 @@ from cress.model.records import JobState
 
 
 class General(Row, kw_only=True):
-    """What there is one of: the next id of a job, the epoch, the clocks' difference (µs), racks that are neighbours."""
+    """The single row of general values: the next id of a job, the epoch, the clocks' difference (µs), racks that are neighbours."""
 
     next_job: int = 1
     epoch: int = 0

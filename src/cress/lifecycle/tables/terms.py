@@ -26,7 +26,10 @@ class Terms:
         self._lost_at = Deadlines(lost_at)
 
     def restarted(self, names: Iterable[str], now: int, before: Options, options: Options) -> None:
-        """Nobody knows what was granted to these: at most a term, by the options that held until now."""
+        """Restart the terms after the center did, which does not know what was granted: at most a term.
+
+        ``before`` are the options that held until now.
+        """
         for name in names:
             self.left(name, now, now + max(before.term, options.term), max(before.term_margin, options.term_margin))
 
@@ -43,7 +46,7 @@ class Terms:
         self._lost_at.drop(name)
 
     def forget(self, name: str) -> None:
-        """Nothing runs there any more."""
+        """Forget the node: nothing runs there any more."""
         self.granted.pop(name, None)
         self._lost_at.drop(name)
 

@@ -23,7 +23,7 @@ Path: TypeAlias = tuple[Any, ...]
 
 
 class Mark(Enum):
-    """What happened to a key of a dict, or to a field of a row, that is not changed in its parts."""
+    """The kind of a change of a whole key of a dict, or of a whole field of a row."""
 
     NEW = "new"  # the key was not there before, and comes last
     ANEW = "anew"  # it was there, was removed, and comes last now
