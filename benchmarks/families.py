@@ -11,7 +11,7 @@ from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import Input, NodeJoined, Reported, Restarted, Scale, Submit, Update
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.name_service import resolve
-from cress.lifecycle.tables.family_rows import Clockwork
+from cress.lifecycle.tables.family_rows import CronState
 from cress.model.family import Cron, FamilySpec, Service
 from cress.model.job import Job, JobType
 from cress.model.node import Node
@@ -181,7 +181,7 @@ def crons(count: int) -> Iterator[Result]:
     cluster.spent.clear()
     spent = timed(lambda: cluster.wake(cluster.now + 600 * SECOND))
     clocks = [family.state for family in cluster.machine.families.values()]
-    made = sum(clock.runs for clock in clocks if isinstance(clock, Clockwork))
+    made = sum(clock.runs for clock in clocks if isinstance(clock, CronState))
     yield Result(f"{count:,} cron jobs: ten minutes of them", spent, "s", note=f"{made} runs")
     cluster.spent.clear()
     for _ in range(SINGLE):

@@ -17,7 +17,7 @@ from cress.lifecycle.effects import Launch
 from cress.lifecycle.families import crons, databases
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.submits import dependencies
-from cress.lifecycle.tables.family_rows import Clockwork, Family, Kept
+from cress.lifecycle.tables.family_rows import CronState, Family, ReplicaState
 from cress.model.node import Allocated
 from cress.shell.executor.agent import Agent, Phase
 from cress.shell.executor.agent_effects import Effect
@@ -105,7 +105,7 @@ def _hasty(tend: Callable[[Machine, Family], None]) -> Callable[[Machine, Family
         for index, number in list(family.members.items()):
             member = machine.jobs.get(number)
             away = member and any(not machine.nodes[each.node].connected for each in member.attempts.values())
-            if member and away and isinstance(family.state, Kept):
+            if member and away and isinstance(family.state, ReplicaState):
                 # It stays a member, in a place that no task has.
                 member.index += PLACES
                 family.members[member.index] = family.members.pop(index)
@@ -131,8 +131,8 @@ def _first(told: Callable[[Locations, str, Places | None, str], None]) -> Callab
     return broken
 
 
-def _twice(run: Callable[[Machine, Family, Clockwork, int], None]) -> Callable[[Machine, Family, Clockwork, int], None]:
-    def broken(machine: Machine, family: Family, clock: Clockwork, moment: int) -> None:
+def _twice(run: Callable[[Machine, Family, CronState, int], None]) -> Callable[[Machine, Family, CronState, int], None]:
+    def broken(machine: Machine, family: Family, clock: CronState, moment: int) -> None:
         run(machine, family, clock, moment)
         run(machine, family, clock, moment)
 

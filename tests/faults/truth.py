@@ -9,7 +9,7 @@ from cress.lifecycle.effects import Launch, Step
 from cress.lifecycle.jobs.conditions import holds
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.node_membership import DEAD, SILENT
-from cress.lifecycle.tables.family_rows import Clockwork, Family
+from cress.lifecycle.tables.family_rows import CronState, Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.events import Outcome
 from cress.model.family import Cron, Database, Overlap
@@ -136,7 +136,7 @@ class Truth:
         """A cron job makes one run for a moment, and never goes back to an earlier one."""
         for number, family in families.items():
             clock = family.state
-            if not isinstance(clock, Clockwork):
+            if not isinstance(clock, CronState):
                 continue
             last, runs, owed = self.moments.get(number, (0, 0, False))
             made, moved = clock.runs - runs, clock.last > last

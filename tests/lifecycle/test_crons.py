@@ -13,7 +13,7 @@ from cress.lifecycle.effects import Step
 from cress.lifecycle.families import crons
 from cress.lifecycle.inputs import Hold, Input, Submit, Update
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.tables.family_rows import Clockwork
+from cress.lifecycle.tables.family_rows import CronState
 from cress.model.family import Cron, Missed, Overlap
 from cress.model.job import Job, JobType
 from cress.model.records import JobState
@@ -73,9 +73,9 @@ class Wall(World):
         end = round(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(self.zone)).timestamp()) * 1_000_000
         self.step(after=end - self.utc)
 
-    def clock(self, number: int) -> Clockwork:
+    def clock(self, number: int) -> CronState:
         state = self.machine.families[number].state
-        assert isinstance(state, Clockwork)
+        assert isinstance(state, CronState)
         return state
 
     def run_of(self, number: int) -> int:
@@ -90,7 +90,7 @@ def short(world: Wall, number: int) -> None:
         world.finish(run)
 
 
-def counts(clock: Clockwork) -> tuple[int, int, int]:
+def counts(clock: CronState) -> tuple[int, int, int]:
     return clock.runs, clock.skipped, clock.missed
 
 

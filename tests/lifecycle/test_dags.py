@@ -9,7 +9,7 @@ import pytest
 
 from cress.lifecycle.inputs import Submit, Update
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.tables.family_rows import Progress
+from cress.lifecycle.tables.family_rows import DagState
 from cress.model.family import Dag
 from cress.model.job import Condition, Job, JobType
 from cress.model.records import JobState
@@ -110,7 +110,7 @@ def test_its_progress_is_known_on_the_way_and_survives() -> None:
     flow.world.finish(flow.ids["load"])
     flow.world.finish(flow.ids["plot"], code=1)
     family = flow.world.machine.families[flow.number]
-    assert family.state == Progress(
+    assert family.state == DagState(
         ended={0: JobState.SUCCEEDED, 2: JobState.FAILED, 3: JobState.CANCELLED}, needless=()
     )
     assert (family.succeeded, family.failed, family.cancelled) == (1, 1, 1)

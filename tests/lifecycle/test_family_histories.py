@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cress.lifecycle.inputs import Hold, Input, NodeDead, NodeJoined, NodeLeft, Reported, Restarted, Scale, Update
 from cress.lifecycle.machine import Machine
-from cress.lifecycle.tables.family_rows import Family, Kept
+from cress.lifecycle.tables.family_rows import Family, ReplicaState
 from cress.model.family import Service
 from cress.model.job import Job
 from cress.model.options import Options
@@ -86,7 +86,7 @@ class Cluster:
         (self.taken if had else self.freed).setdefault(number, set()).add(index)
 
     def _check(self, number: int, family: Family) -> None:
-        if not isinstance(family.state, Kept) or family.cancelling:
+        if not isinstance(family.state, ReplicaState) or family.cancelling:
             return
         up = self.up(family)
         taken, freed = self.taken.get(number, set()), self.freed.get(number, set())
@@ -207,7 +207,7 @@ def history(seed: int, cut: int) -> None:
     for number in numbers:
         family = cluster.machine.families[number]
         state = family.state
-        assert isinstance(state, Kept)
+        assert isinstance(state, ReplicaState)
         if family.template in cluster.bad:
             # A bad version stays only where there was none before it that was good.
             assert state.good is None or not family.job.tasks

@@ -16,7 +16,7 @@ from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import MAJOR, MINOR, Record, decode_record, encode_record
 from cress.lifecycle.replay import replay
 from cress.lifecycle.tables.changes import RowChanges, apply, collect
-from cress.lifecycle.tables.family_rows import Clockwork, Family, Kept
+from cress.lifecycle.tables.family_rows import CronState, Family, ReplicaState
 from cress.lifecycle.tables.tables import Tables
 from cress.model.decisions import Preempt, Start
 from cress.model.events import JobHeld, Outcome, TaskEnded
@@ -64,13 +64,13 @@ def do(tables: Tables, deed: int, key: int, value: int) -> None:
     elif family is None:
         tables.general[0].next_job += value
     elif deed == 5:
-        family.state = Kept(ends={value: "x"}) if value else Clockwork(seen=value)
+        family.state = ReplicaState(ends={value: "x"}) if value else CronState(seen=value)
     elif deed == 6:
         family.members[value] = family.members.pop(key, 7)
     elif deed == 7:
         family.members.pop(value, None)
         family.succeeded += 1
-    elif isinstance(family.state, Kept):
+    elif isinstance(family.state, ReplicaState):
         family.state.out = (*family.state.out, value)
         family.state.failures[key] = value
         if deed == 9:

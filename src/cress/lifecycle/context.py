@@ -9,7 +9,7 @@ import msgspec
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.effects import Step
 from cress.lifecycle.facts import CoreFact
-from cress.lifecycle.tables.family_rows import Family, Kept, key_of, needs_name
+from cress.lifecycle.tables.family_rows import Family, ReplicaState, key_of, needs_name
 from cress.lifecycle.tables.replica_index import Standing
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.tables import General, Tables
@@ -130,7 +130,7 @@ class Context:
                 self.behind.setdefault(first, []).append(each.job.id)
         self.named = self.by_name()
         for number, family in self.families.items():
-            if isinstance(family.state, Kept):
+            if isinstance(family.state, ReplicaState):
                 for name in family.state.nodes.values():
                     self.homes.setdefault(name, set()).add(number)
 

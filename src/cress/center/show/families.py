@@ -12,7 +12,7 @@ from cress.center.history_reader import HistoryJob
 from cress.center.lookup import AnyJob, Filters, find_job, find_jobs, id_of, members_of, recent_job, spec_of, state_of
 from cress.lifecycle.families import families
 from cress.lifecycle.families.moments import next_after
-from cress.lifecycle.tables.family_rows import Clockwork, Family, Kept, Progress
+from cress.lifecycle.tables.family_rows import CronState, DagState, Family, ReplicaState
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.errors import InputError
 from cress.model.family import Cron, Dag, Service
@@ -99,8 +99,8 @@ def service_view(engine: Engine, family: Family) -> ServiceView | None:
         updated=updated,
         updating=updated < len(members),
         waits=why,
-        returned=isinstance(kept, Kept) and bool(kept.failed),
-        returned_because=family.reason if isinstance(kept, Kept) and kept.failed else "",
+        returned=isinstance(kept, ReplicaState) and bool(kept.failed),
+        returned_because=family.reason if isinstance(kept, ReplicaState) and kept.failed else "",
         next=following[0] / SECOND if following else None,
         next_tasks=following[1] if following else None,
     )
@@ -122,7 +122,7 @@ def cron_view(engine: Engine, family: Family) -> CronView | None:
     plan, clock = family.job.plan, family.state
     if not isinstance(plan, Cron):
         return None
-    clock = clock if isinstance(clock, Clockwork) else Clockwork()
+    clock = clock if isinstance(clock, CronState) else CronState()
     last = recent_job(engine, clock.last_job) if clock.last_job else None
     coming: list[float] = []
     at: int | None = clock.next or None
@@ -169,7 +169,7 @@ async def whole_dag_view(engine: Engine, job: AnyJob) -> DagView:
 
 
 def _needless(job: AnyJob) -> frozenset[int]:
-    known = isinstance(job, Family) and isinstance(job.state, Progress)
+    known = isinstance(job, Family) and isinstance(job.state, DagState)
     return frozenset(job.state.needless) if known else frozenset()  # type: ignore[union-attr]  # checked above
 
 

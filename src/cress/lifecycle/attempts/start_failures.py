@@ -13,7 +13,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.jobs.jobs import fail
 from cress.lifecycle.jobs.outcomes import backoff
 from cress.lifecycle.nodes import cordons
-from cress.lifecycle.tables.family_rows import Kept
+from cress.lifecycle.tables.family_rows import ReplicaState
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.timers import REST
 
@@ -60,7 +60,7 @@ def failed(context: Context, attempt: LiveAttempt, job: LiveJob, error: str, *, 
 def _given_up(context: Context, job: LiveJob) -> bool:
     """Return whether a task of a service failed to start so often that the cause is the task."""
     state = context.families[job.job.family].state
-    return isinstance(state, Kept) and state.failures.get(job.index, 0) > context.core.options.start_tries
+    return isinstance(state, ReplicaState) and state.failures.get(job.index, 0) > context.core.options.start_tries
 
 
 def _blame(context: Context, name: str, job: LiveJob) -> None:

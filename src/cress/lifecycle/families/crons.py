@@ -15,7 +15,7 @@ from cress.lifecycle.families.moments import check as check_moments
 from cress.lifecycle.families.moments import last_before, next_after
 from cress.lifecycle.families.zones import zone_of
 from cress.lifecycle.jobs import jobs, members
-from cress.lifecycle.tables.family_rows import Clockwork, Family
+from cress.lifecycle.tables.family_rows import CronState, Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.lifecycle.tables.timers import MOMENT
 from cress.model.errors import InputError
@@ -49,7 +49,7 @@ def check(context: Context, job: Job) -> None:
 
 def begin(context: Context, family: Family) -> None:
     """Begin: the family is accepted and has no open dependency."""
-    family.state = Clockwork(seen=context.utc)
+    family.state = CronState(seen=context.utc)
     _look_ahead(context, family)
 
 
@@ -60,7 +60,7 @@ def member_over(context: Context, family: Family, member: LiveJob, record: JobRe
 def tend(context: Context, family: Family) -> None:
     """Make the run that is owed, if the family was released."""
     clock = family.state
-    if isinstance(clock, Clockwork) and clock.owed and not family.held:
+    if isinstance(clock, CronState) and clock.owed and not family.held:
         owed, clock.owed = clock.owed, 0
         if _plan(family.job).missed is Missed.ONCE:
             _run(context, family, clock, owed)
@@ -69,7 +69,7 @@ def tend(context: Context, family: Family) -> None:
 def due(context: Context, family: Family, kind: str, index: int) -> None:
     """A moment has come, or was passed while no step was made."""
     clock, plan = family.state, _plan(family.job)
-    if not isinstance(clock, Clockwork) or not clock.next:
+    if not isinstance(clock, CronState) or not clock.next:
         return
     if clock.next > context.utc + EARLY:
         _set_timer(context, family, clock)
@@ -91,7 +91,7 @@ def due(context: Context, family: Family, kind: str, index: int) -> None:
 def updated(context: Context, family: Family, before: Job) -> None:
     """Take over an update: present runs go on as they are, later ones follow the new version."""
     old, new = _plan(before), _plan(family.job)
-    if isinstance(family.state, Clockwork) and (old.when, old.zone) != (new.when, new.zone):
+    if isinstance(family.state, CronState) and (old.when, old.zone) != (new.when, new.zone):
         family.state.seen = max(family.state.seen, context.utc)
         _look_ahead(context, family)
 
@@ -99,7 +99,7 @@ def updated(context: Context, family: Family, before: Job) -> None:
 def wall_stepped(context: Context, family: Family) -> None:
     """The wall clock was set: the next moment is due at another time of the machine's clock, or is another one."""
     clock = family.state
-    if not isinstance(clock, Clockwork):
+    if not isinstance(clock, CronState):
         return
     if clock.seen > context.utc + CORRECTION:
         clock.seen = context.utc
@@ -111,7 +111,7 @@ def wall_stepped(context: Context, family: Family) -> None:
 def why(context: Context, family: Family, now: int) -> str:
     """When it runs next."""
     clock, plan = family.state, _plan(family.job)
-    if not isinstance(clock, Clockwork):
+    if not isinstance(clock, CronState):
         return ""
     if not clock.next:
         return f"{plan.when} never fires again"
@@ -126,12 +126,12 @@ def _plan(job: Job) -> Cron:
 def _look_ahead(context: Context, family: Family) -> None:
     """Wait for the first moment that was not seen yet."""
     clock, plan = family.state, _plan(family.job)
-    assert isinstance(clock, Clockwork)
+    assert isinstance(clock, CronState)
     clock.next = next_after(plan.when, plan.zone, clock.seen) or 0
     _set_timer(context, family, clock)
 
 
-def _set_timer(context: Context, family: Family, clock: Clockwork) -> None:
+def _set_timer(context: Context, family: Family, clock: CronState) -> None:
     name = members.timer_name(family)
     if clock.next:
         context.timers.set(MOMENT, name, context.now + max(0, clock.next - context.utc))
@@ -147,7 +147,7 @@ def _count(plan: Cron, first: int, last: int) -> int:
     return count
 
 
-def _run(context: Context, family: Family, clock: Clockwork, moment: int) -> None:
+def _run(context: Context, family: Family, clock: CronState, moment: int) -> None:
     """A run for a moment, unless one that is not over forbids it; one that replaces another waits for its end."""
     overlap = _plan(family.job).overlap
     # Those that ended in this step may not have been taken out yet.

@@ -7,7 +7,7 @@ all that only it leads to: a dag is no less a success for that.
 from __future__ import annotations
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.tables.family_rows import Family, Progress
+from cress.lifecycle.tables.family_rows import DagState, Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Dag
@@ -46,10 +46,10 @@ def begin(context: Context, family: Family) -> None:
     _progress(family)
 
 
-def _progress(family: Family) -> Progress:
+def _progress(family: Family) -> DagState:
     # Steps can be over before their dag begins: those that were cancelled.
-    if not isinstance(family.state, Progress):
-        family.state = Progress()
+    if not isinstance(family.state, DagState):
+        family.state = DagState()
     return family.state
 
 
@@ -70,7 +70,7 @@ def _step(family: Family, index: int) -> str:
     return family.job.plan.steps[index]
 
 
-def _needless(family: Family, member: LiveJob, progress: Progress) -> bool:
+def _needless(family: Family, member: LiveJob, progress: DagState) -> bool:
     """Return whether a step is not needed: no failure that it waited for happened, or it follows such steps only."""
     for number, condition in member.job.after:
         index = number - family.job.id - 1  # steps follow their dag
@@ -105,7 +105,7 @@ def why(context: Context, family: Family, now: int) -> str:
 def result(family: Family) -> tuple[JobState, tuple[int, int, int]]:
     """Return the state of a dag that is over, with the numbers of steps that succeeded, failed and were cancelled (or not needed)."""
     counts = family.succeeded, family.failed, family.cancelled
-    needless = len(family.state.needless) if isinstance(family.state, Progress) else 0
+    needless = len(family.state.needless) if isinstance(family.state, DagState) else 0
     if family.cancelling:
         return JobState.CANCELLED, counts
     if family.failed:

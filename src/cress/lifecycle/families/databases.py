@@ -11,7 +11,7 @@ from cress.lifecycle.families import readiness, replicas, rolling_updates
 from cress.lifecycle.jobs import jobs, members, replica_status
 from cress.lifecycle.jobs.members import timer_name
 from cress.lifecycle.jobs.reasons import again_in, lasting, reason
-from cress.lifecycle.tables.family_rows import Family, Kept, Version
+from cress.lifecycle.tables.family_rows import Family, ReplicaState, Version
 from cress.lifecycle.tables.rows import LiveJob
 from cress.lifecycle.tables.timers import AGAIN, MOVE
 from cress.model.family import Database
@@ -76,7 +76,7 @@ def why(context: Context, family: Family, now: int) -> str:
     return rolling_updates.why(context, family) or next((state.moved[index] for index in sorted(state.moved)), "")
 
 
-def _waits(context: Context, family: Family, state: Kept, index: int, now: int) -> str:
+def _waits(context: Context, family: Family, state: ReplicaState, index: int, now: int) -> str:
     again = context.timers.get(AGAIN, timer_name(family, index))
     if again is not None and index not in family.members:
         return f"task {index}: {again_in(family, index, lasting(again - now))}"
@@ -105,7 +105,7 @@ def node_changed(context: Context, name: str) -> None:
             there.discard(number)
 
 
-def _may_begin(context: Context, family: Family, state: Kept, index: int) -> bool:
+def _may_begin(context: Context, family: Family, state: ReplicaState, index: int) -> bool:
     """Return whether the next life of an index may be made: not during a backoff, and the first life only after lower indices are ready."""
     if context.timers.get(AGAIN, timer_name(family, index)) is not None:
         return False
@@ -114,7 +114,7 @@ def _may_begin(context: Context, family: Family, state: Kept, index: int) -> boo
     return replicas.is_ready(context.jobs.get(family.members.get(index - 1, 0)))
 
 
-def _make(context: Context, family: Family, state: Kept, index: int) -> None:
+def _make(context: Context, family: Family, state: ReplicaState, index: int) -> None:
     version = Version(family.template, family.job)
     if index not in state.out and state.good is not None and state.ran.get(index) == state.good.template:
         # One that an update has not come to yet goes on as it was.
@@ -136,7 +136,7 @@ def bound(requirement: str, node: str) -> str:
     return f"({requirement}) && {here}" if requirement else here
 
 
-def _free(context: Context, family: Family, state: Kept, member: LiveJob) -> None:
+def _free(context: Context, family: Family, state: ReplicaState, member: LiveJob) -> None:
     """A life that waits for a node that does not come back ends, so that the next one is free to go elsewhere."""
     name, home = timer_name(family, member.index), state.nodes.get(member.index)
     context.timers.drop(MOVE, name)

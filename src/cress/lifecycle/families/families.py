@@ -13,7 +13,7 @@ from cress.lifecycle.families import crons, dags, databases, services
 from cress.lifecycle.inputs import Cancel, Hold
 from cress.lifecycle.jobs import jobs, members
 from cress.lifecycle.jobs.reasons import comes_after
-from cress.lifecycle.tables.family_rows import Family, Kept, key_of, needs_name
+from cress.lifecycle.tables.family_rows import Family, ReplicaState, key_of, needs_name
 from cress.lifecycle.tables.rows import LiveJob
 from cress.lifecycle.tables.timers import OF_FAMILIES, OF_TASKS
 from cress.model.errors import NotAccepted
@@ -180,7 +180,7 @@ def _over(context: Context, family: Family) -> None:
     record = record_of(family, context.utc)
     del context.families[number]
     context.standings.pop(number, None)
-    if isinstance(family.state, Kept):
+    if isinstance(family.state, ReplicaState):
         for name in family.state.nodes.values():
             context.homes[name].discard(number)
     drop_timers(context, family)
@@ -257,7 +257,7 @@ def drop_timers(context: Context, family: Family) -> None:
     """Drop all timers of a family."""
     for kind in OF_FAMILIES:
         context.timers.drop(kind, members.timer_name(family))
-    known = family.state.ran if isinstance(family.state, Kept) else {}
+    known = family.state.ran if isinstance(family.state, ReplicaState) else {}
     for index in {*family.members, *known}:
         for kind in OF_TASKS:
             context.timers.drop(kind, members.timer_name(family, index))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cress.lifecycle.context import Context
 from cress.lifecycle.jobs.replica_status import stand_of
-from cress.lifecycle.tables.family_rows import Family, Kept
+from cress.lifecycle.tables.family_rows import Family, ReplicaState
 from cress.model.family import Database, Service
 
 
@@ -38,7 +38,7 @@ def _derived(context: Context) -> Iterator[str]:
     if context.named != context.by_name():
         yield "families: they are not known by their names"
     for number, family in context.families.items():
-        for name in family.state.nodes.values() if isinstance(family.state, Kept) else ():
+        for name in family.state.nodes.values() if isinstance(family.state, ReplicaState) else ():
             if number not in context.homes.get(name, ()):
                 yield f"databases: {number} is bound to node {name}, and not entered there"
     for number, found in context.standings.items():
@@ -51,7 +51,7 @@ def _kept(context: Context, family: Family) -> Iterator[str]:
     number, wanted = family.job.id, family.job.tasks
     if family.unmet:
         return
-    if not isinstance(family.state, Kept):
+    if not isinstance(family.state, ReplicaState):
         yield f"services: {number} has begun and knows nothing"
         return
     lives = {index: context.jobs[each] for index, each in family.members.items() if each in context.jobs}

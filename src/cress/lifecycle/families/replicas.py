@@ -7,7 +7,7 @@ import msgspec
 from cress.lifecycle.context import Context
 from cress.lifecycle.jobs import members, reasons
 from cress.lifecycle.jobs.outcomes import backoff
-from cress.lifecycle.tables.family_rows import Family, Kept, Version
+from cress.lifecycle.tables.family_rows import Family, ReplicaState, Version
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.errors import InputError
 from cress.model.family import Database, Service
@@ -20,10 +20,10 @@ UNHEALTHY = "unhealthy"
 CALM, CALM_LEAST = 10, MINUTE
 
 
-def state_of(family: Family) -> Kept:
+def state_of(family: Family) -> ReplicaState:
     """Return the state of a service or database; made empty at first."""
-    if not isinstance(family.state, Kept):
-        family.state = Kept()
+    if not isinstance(family.state, ReplicaState):
+        family.state = ReplicaState()
     return family.state
 
 

@@ -15,7 +15,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.families import replicas
 from cress.lifecycle.jobs import jobs, members
 from cress.lifecycle.jobs.replica_status import look, standing
-from cress.lifecycle.tables.family_rows import Family, Kept, Version
+from cress.lifecycle.tables.family_rows import Family, ReplicaState, Version
 from cress.lifecycle.tables.replica_index import Stand, Standing
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.family import Service
@@ -120,7 +120,7 @@ def _replace(context: Context, family: Family, index: int) -> None:
     look(context, family, (index,))
 
 
-def _take_out(context: Context, family: Family, plan: Service, state: Kept) -> None:
+def _take_out(context: Context, family: Family, plan: Service, state: ReplicaState) -> None:
     # Who was taken out and waits for a node, not only since this step, because one that waited before got its room, is no loss.
     waiting = 0
     if state.gained:
@@ -144,12 +144,12 @@ def _take_out(context: Context, family: Family, plan: Service, state: Kept) -> N
         state.out = (*state.out, *taken)
 
 
-def _is_idle(state: Kept, member: LiveJob) -> bool:
+def _is_idle(state: ReplicaState, member: LiveJob) -> bool:
     """Return whether a member waits for a node, and for nothing else."""
     return not member.attempts and not state.failures.get(member.index)
 
 
-def _take_highest(context: Context, family: Family, state: Kept) -> None:
+def _take_highest(context: Context, family: Family, state: ReplicaState) -> None:
     """The next index of a database, whether it has a member now or waits for its next life."""
     lives = members.alive(context, family)
     for index in reversed(range(family.job.tasks)):
@@ -169,7 +169,7 @@ def _is_done(family: Family, member: LiveJob | None) -> bool:
     return member is not None and member.template == family.template and replicas.is_ready(member)
 
 
-def _stumbling(context: Context, family: Family, state: Kept) -> list[int]:
+def _stumbling(context: Context, family: Family, state: ReplicaState) -> list[int]:
     """Members of the new version that were ready and failed since: more of them would be rash."""
     found = standing(context, family).lists[Stand.STUMBLING]
     return [index for index in found if index not in state.out] if found else []

@@ -6,7 +6,7 @@ from cress.core.diagnostics.explain import sentence
 from cress.core.placing.vetoes import Verdict
 from cress.core.tables.measured_load import say_busy
 from cress.lifecycle.context import Context
-from cress.lifecycle.tables.family_rows import Family, Kept
+from cress.lifecycle.tables.family_rows import Family, ReplicaState
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.reports import Ended
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
@@ -43,7 +43,7 @@ def reason(context: Context, number: int, now: int | None = None) -> str:
 
 def again_in(family: Family, index: int, wait: str) -> str:
     """Return the sentence about a task of a service or database that ended."""
-    how = family.state.ends.get(index, "") if isinstance(family.state, Kept) else ""
+    how = family.state.ends.get(index, "") if isinstance(family.state, ReplicaState) else ""
     return f"it ended{f' ({how})' if how else ''} and is restarted in {wait}"
 
 

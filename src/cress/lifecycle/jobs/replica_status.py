@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.tables.family_rows import Family, Kept
+from cress.lifecycle.tables.family_rows import Family, ReplicaState
 from cress.lifecycle.tables.replica_index import Stand, Standing
 from cress.lifecycle.tables.rows import LiveJob
 
@@ -54,7 +54,7 @@ def stand_of(context: Context, family: Family, index: int) -> Stand:
     member = context.jobs.get(family.members.get(index, 0))
     if member is None or member.ending:
         return Stand.MISSING
-    failures = family.state.failures.get(index, 0) if isinstance(family.state, Kept) else 0
+    failures = family.state.failures.get(index, 0) if isinstance(family.state, ReplicaState) else 0
     ready = any(each.ready_at is not None and not each.halted for each in member.attempts.values())
     if member.template == family.template:
         return Stand.DONE if ready else Stand.STUMBLING if failures else Stand.NEW

@@ -20,7 +20,7 @@ class Version(msgspec.Struct, frozen=True, array_like=True):
     job: Job
 
 
-class Kept(Row, tag=True, kw_only=True):
+class ReplicaState(Row, tag="Kept", kw_only=True):
     """The state of a service or database beside its members; the dicts are by index.
 
     ``good`` is the last version that was ready as a whole, ``failed`` the template of the one that was taken back last;
@@ -47,7 +47,7 @@ class Kept(Row, tag=True, kw_only=True):
     moved: dict[int, str] = msgspec.field(default_factory=dict)
 
 
-class Clockwork(Row, tag=True, kw_only=True):
+class CronState(Row, tag="Clockwork", kw_only=True):
     """The state of a cron job. Its moments are wall clock, in µs; 0: none.
 
     All until ``seen`` are over. ``last`` is the moment of the last run that was made, the job ``last_job``; ``owed`` the
@@ -65,14 +65,14 @@ class Clockwork(Row, tag=True, kw_only=True):
     missed: int = 0
 
 
-class Progress(Row, tag=True, kw_only=True):
+class DagState(Row, tag="Progress", kw_only=True):
     """The state of a dag: how its steps ended, by index, and which of them were not needed."""
 
     ended: dict[int, JobState] = msgspec.field(default_factory=dict)
     needless: tuple[int, ...] = ()
 
 
-State: TypeAlias = Kept | Clockwork | Progress
+State: TypeAlias = ReplicaState | CronState | DagState
 
 
 class Family(Row, kw_only=True):
