@@ -1,7 +1,7 @@
-"""Making services, databases and cron jobs what a file says: what there is to do for each, and doing it.
+"""Apply: create or change services, databases and cron jobs so that they are as a file describes them.
 
-All is checked before anything is done, and what is done goes into one step. Only what other people do in the moment between
-(someone cancels the service) can still make a part of it fail; then the error says what was done.
+Everything is checked before anything is changed, and all changes go into one step. Only a change that another user makes
+in between (a cancelled service) can still make a part fail; then the error names the parts that were done.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KINDS = (JobType.SERVICE, JobType.DATABASE, JobType.CRON)
 
 
 class What(Enum):
-    """What becomes of a job of the file."""
+    """The kind of change that a job of the file needs."""
 
     CREATED = "created"
     UPDATED = "updated"
@@ -41,7 +41,7 @@ class What(Enum):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What is to be done about one job: ``before`` is the one of its name that there is."""
+    """The change that one job needs; ``before`` is the existing job of that name."""
 
     what: What
     spec: JobSpec
@@ -50,12 +50,12 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> int:
-        """The job that there is; 0: none."""
+        """The id of the existing job, 0 if there is none."""
         return self.before.id if self.before is not None else 0
 
 
 def changes_of(engine: Engine, specs: Sequence[JobSpec], jobs: Sequence[Job]) -> list[Change]:
-    """What is to be done, in the order of the file. Raises InputError(s) for what cannot be."""
+    """Return the changes in the order of the file. Raises InputError(s) for jobs that cannot be applied."""
     changes: list[Change] = []
     errors: list[InputError] = []
     names: set[tuple[str, str]] = set()
@@ -91,7 +91,7 @@ def _change(engine: Engine, spec: JobSpec, job: Job) -> Change:
     run = engine.run(before.id)
     if run is None or not same_run(run, spec.run) or _what_counts(job) != _what_counts(before):
         return Change(What.UPDATED, spec, job, before)
-    # Where a timetable says the count, the file says only what it is without one.
+    # A timetable overrides the count that the file gives.
     timed = isinstance(job.plan, Service) and job.plan.timetable
     if job.tasks != before.tasks and not timed:
         return Change(What.UPDATED if job.type is JobType.CRON else What.SCALED, spec, job, before)
@@ -99,12 +99,12 @@ def _change(engine: Engine, spec: JobSpec, job: Job) -> Change:
 
 
 def _what_counts(job: Job) -> Job:
-    """A job without what makes no difference to what is applied."""
+    """Return the job without the fields that do not matter when it is applied."""
     return msgspec.structs.replace(job, id=0, tasks=1, after=(), hold=False, user="", group=job.group or DEFAULT_GROUP)
 
 
 def check(engine: Engine, changes: Sequence[Change], known: tuple[tuple[int, JobState], ...]) -> None:
-    """Raise InputError if any of it would be refused."""
+    """Raise InputError if the machine would refuse any of the changes."""
     machine = engine.machine
     created = [each for each in changes if each.what is What.CREATED]
     try:
@@ -129,7 +129,7 @@ def _alone(change: Change, created: Sequence[Change]) -> Job:
             after.append((number, condition))
             continue
         behind = next((place for place, each in enumerate(created) if each.spec.place == f"jobs[{-number - 1}]"), None)
-        if behind is not None:  # what is there already has begun long ago
+        if behind is not None:  # an existing job started long ago
             after.append((-behind - 1, condition))
     return msgspec.structs.replace(change.job, after=tuple(after))
 
@@ -137,7 +137,7 @@ def _alone(change: Change, created: Sequence[Change]) -> Job:
 async def carry_out(
     engine: Engine, changes: Sequence[Change], known: tuple[tuple[int, JobState], ...]
 ) -> tuple[AppliedJob, ...]:
-    """Do it, in one step. Raises NotAccepted when others were faster, and says what was done then."""
+    """Make the changes in one step. Raises NotAccepted, with those that were done, if the state has changed."""
     created = [each for each in changes if each.what is What.CREATED]
     work: list[_Work] = []
     if created:
@@ -165,7 +165,7 @@ async def carry_out(
 
 
 class _Work:
-    """An input, what it is done for, and what became of it."""
+    """An input, the change that it belongs to, and its result."""
 
     def __init__(self, changes: Sequence[Change], what: Input, runs: Sequence[Run]) -> None:
         self.changes = changes
@@ -175,7 +175,7 @@ class _Work:
         self.error: InputError | NotStored | None = None
 
     async def do(self, engine: Engine) -> None:
-        """Put it in, and wait until it is stored or refused."""
+        """Submit the input, and wait until it is stored or refused."""
         try:
             self.reply = await engine.submit(self.input, self.runs)
         except (InputError, NotStored) as error:
@@ -183,7 +183,7 @@ class _Work:
 
 
 def told(engine: Engine, changes: Sequence[Change], ids: dict[str, int]) -> tuple[AppliedJob, ...]:
-    """What was done, or would be; ``ids`` are those of new jobs, by place."""
+    """Return a view of the changes, done or planned; ``ids`` are those of new jobs, by place."""
     return tuple(
         AppliedJob(
             id=each.id or ids.get(each.spec.place, 0),

@@ -15,7 +15,7 @@ LEAST_LENGTH = 20
 
 
 def ensure_token(folder: Path) -> str:
-    """The token in ``folder``; made if there is none yet. It is never readable by others, not even for a moment."""
+    """Return the token in ``folder``; create it if there is none. It is never readable by others."""
     path = folder / TOKEN_FILE
     if not path.exists():
         fresh = folder / f".{TOKEN_FILE}.{os.getpid()}"
@@ -26,7 +26,7 @@ def ensure_token(folder: Path) -> str:
                 file.write(secrets.token_urlsafe(32) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
-            # A name appears only with a whole token behind it, and never replaces another one.
+            # The file gets its name only when the token is complete, and never replaces another one.
             os.link(fresh, path)
         except FileExistsError:
             pass
@@ -36,7 +36,7 @@ def ensure_token(folder: Path) -> str:
 
 
 def read_token(path: Path) -> str:
-    """The token in a file that nobody else may read. Raises InputError."""
+    """Return the token from a file that only its owner may read. Raises InputError."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError as error:
@@ -54,7 +54,7 @@ def read_token(path: Path) -> str:
 
 
 def owner(folder: Path) -> str:
-    """The name of the user whom ``folder`` belongs to."""
+    """Return the name of the owner of ``folder``."""
     uid = folder.stat().st_uid
     try:
         return pwd.getpwuid(uid).pw_name

@@ -10,7 +10,7 @@ import msgspec
 
 from cress.model.times import DAY
 
-# A computer that was off for longer than this, or whose wall clock says so, was off for this long.
+# The longest time that a computer is believed to have been off.
 MOST_OFF = 30 * DAY
 
 
@@ -22,25 +22,25 @@ class _Saved(msgspec.Struct, frozen=True, array_like=True):
 
 
 def boottime() -> int:
-    """Microseconds since the computer was started, time asleep included."""
+    """Return the microseconds since the computer was started, time asleep included."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
 def wall() -> int:
-    """Wall clock, microseconds since the epoch."""
+    """Return the wall clock in microseconds since the epoch."""
     return time.time_ns() // 1000
 
 
 def boot_id() -> str:
-    """What the kernel calls this run of the computer."""
+    """Return the kernel's id of this boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 class Clock:
-    """Microseconds that never go back.
+    """A clock in microseconds that never goes back.
 
-    During one run of the computer steps of the wall clock move nothing. Over a reboot the time that passed is known
-    from the wall clock only: it is believed as far as it is plausible, 0 to 30 days.
+    Between reboots, steps of the wall clock do not affect it. The time that passed during a reboot is known from the
+    wall clock only, which is believed from 0 to 30 days.
     """
 
     def __init__(
@@ -53,20 +53,20 @@ class Clock:
         self._wall = wall
 
     def now(self) -> int:
-        """Machine time."""
+        """Return the time of the machine's clock."""
         self._last = max(self._last, self._boottime() + self.offset)
         return self._last
 
     def utc(self) -> int:
-        """Wall clock, microseconds since the epoch; may step."""
+        """Return the wall clock in microseconds since the epoch; it may step."""
         return self._wall()
 
     def save(self, now: int, utc: int) -> bytes:
-        """What ``resume`` needs, to be stored with the step of that moment."""
+        """Return the value that ``resume`` needs, to be stored with the step of this moment."""
         return msgspec.msgpack.encode(_Saved(self.boot, now - self.offset, now, utc))
 
     def resume(self, saved: bytes | None, least: int = 0) -> None:
-        """Go on where a saved clock was; never before ``least``, the time of the last step."""
+        """Continue from a saved clock; never before ``least``, the time of the last step."""
         if saved is not None:
             was = msgspec.msgpack.decode(saved, type=_Saved)
             if was.boot == self.boot:

@@ -9,16 +9,16 @@ from collections.abc import Callable
 from cress.protocol.execution import ExecStart
 from cress.protocol.messages import EXEC_INPUT, EXEC_OUTPUT, Exec, ExecData, ExecInput, ExecOver, ExecSize, FromCenter
 
-# Bytes of input under way that a client may have, who did not keep to the window at first.
+# Bytes of unread input allowed to a client; the first clients did not respect the window.
 MOST_INPUT = 1 << 20
 
 
 class Overrun(Exception):
-    """Somebody sends more than was agreed; the sentence says who."""
+    """A side sent more than the window allows; the sentence says which."""
 
 
 class Command:
-    """One command. What comes from the executor waits here; it is bounded by the window of output.
+    """One command, with the output that waits for the client; the output window bounds it.
 
     ``send`` sends a message to the executor, ``forget`` is called when the command is closed.
     """
@@ -37,12 +37,12 @@ class Command:
         self._number = number
         self._arrived: deque[ExecData | ExecOver] = deque()
         self._ready = asyncio.Event()
-        self._unread = 0  # bytes of output that nobody has taken
+        self._unread = 0  # bytes of output that the client has not taken
         self._unfed = 0  # bytes of input that the command has not read
-        self._held = bytearray()  # input that the executor has no room for yet
+        self._held = bytearray()  # input for which the executor has no room yet
         self._room = EXEC_INPUT
         self._at_end = False
-        self._over = False  # by the executor's word
+        self._over = False  # reported by the executor
         send(
             Exec(
                 id=number,
@@ -56,7 +56,7 @@ class Command:
     # --- from the executor ---------------------------------------------------------------------------------------------
 
     def told(self, message: ExecData | ExecOver) -> None:
-        """The executor says something about it."""
+        """Take a message of the executor about the command."""
         if isinstance(message, ExecData):
             self._unread += len(message.data)
             self._unfed -= message.taken
@@ -72,12 +72,12 @@ class Command:
         self._ready.set()
 
     def lost(self, why: str) -> None:
-        """Nothing more will be heard of it."""
+        """End the command because its connection is lost."""
         self._arrived.append(ExecOver(id=self._number, why=why))
         self._ready.set()
 
     async def news(self) -> ExecData | ExecOver:
-        """What comes next."""
+        """Return the next message, when there is one."""
         while not self._arrived:
             self._ready.clear()
             await self._ready.wait()
@@ -86,14 +86,14 @@ class Command:
     # --- from the person -----------------------------------------------------------------------------------------------
 
     def taken(self, count: int) -> None:
-        """So many bytes of output were read."""
+        """Note that the client read this many bytes of output."""
         count = max(0, min(count, self._unread))
         if count:
             self._unread -= count
             self._send(ExecInput(id=self._number, taken=count))
 
     def feed(self, data: bytes) -> None:
-        """More input. Raises Overrun."""
+        """Pass on more input. Raises Overrun."""
         self._unfed += len(data)
         if self._unfed > MOST_INPUT:
             raise Overrun(f"more than {MOST_INPUT} bytes of input were sent that the command has not read yet")
@@ -101,7 +101,7 @@ class Command:
         self._pass_on()
 
     def end(self) -> None:
-        """The input is at its end."""
+        """Pass on the end of the input."""
         self._at_end = True
         self._pass_on()
 
@@ -115,11 +115,11 @@ class Command:
             self._send(ExecInput(id=self._number, data=data, over=over))
 
     def resize(self, rows: int, columns: int) -> None:
-        """The terminal has another size."""
+        """Pass on the new size of the terminal."""
         self._send(ExecSize(id=self._number, rows=rows, columns=columns))
 
     def close(self) -> None:
-        """Nobody wants it any more."""
+        """Close the command, which has lost its reader."""
         self._forget(self._number)
         if not self._over:
             self._send(ExecOver(id=self._number))

@@ -1,4 +1,4 @@
-"""Connections to executors: messages that wait to be sent, logs and commands that were asked for."""
+"""Connections to executors: messages that wait to be sent, requests for logs, and commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cress.protocol.messages import ExecData, ExecOver, LogData, ReadLog
 from cress.shell.center.commit import CommitLoop
 from cress.shell.center.effects import Close, Session
 
-# An executor that reads nothing while this many bytes wait for it is taken for gone.
+# An executor for which this many bytes wait is disconnected.
 MOST_WAITING = 64 * 2**20
 
 
@@ -20,7 +20,7 @@ class Away(Exception):
 
 
 class Connection:
-    """One executor: the messages that wait to be sent to it, and the answers that are awaited from it.
+    """The connection to one executor: messages to send, and answers that are awaited.
 
     ``ending`` says how the connection is to be closed once the messages are sent; None while it goes on.
     """
@@ -46,7 +46,7 @@ class Connection:
             return
         data = self.session.dialect.encode(message)
         if data is None:
-            return  # an executor of that version has nothing for it
+            return  # executors of that version do not know this message
         self._messages.append(data)
         self._waiting += len(data)
         if self._waiting > MOST_WAITING:
@@ -67,7 +67,7 @@ class Connection:
         self._commands.clear()
 
     async def messages(self) -> list[bytes]:
-        """Return what is to be sent next; empty when the connection is to be closed."""
+        """Return the messages to send next; empty when the connection is to be closed."""
         while not self._messages and self.ending is None:
             self._ready.clear()
             await self._ready.wait()
@@ -77,7 +77,7 @@ class Connection:
     async def read_log(
         self, attempt: int, stream: str, offset: int, *, limit: int, wait: int, patience: float
     ) -> LogData:
-        """Ask for a part of what an attempt wrote. Raises Away, also without an answer for ``patience`` seconds."""
+        """Read a part of the output of an attempt. Raises Away, also after ``patience`` seconds without an answer."""
         if self.ending is not None:
             raise Away(f"node {self.name} is away")
         number = self._next
@@ -94,13 +94,13 @@ class Connection:
             self._answers.pop(number, None)
 
     def answered(self, data: LogData) -> None:
-        """The answer to a question; of one that nobody waits for any more, nothing."""
+        """Take the answer to a request; ignore it when the caller has gone."""
         future = self._answers.pop(data.id, None)
         if future is not None and not future.done():
             future.set_result(data)
 
     def run_inside(self, attempt: int, start: ExecStart) -> Command:
-        """Have a command run in an attempt; to be closed. Raises Away."""
+        """Run a command in an attempt; the caller closes it. Raises Away."""
         if self.ending is not None:
             raise Away(f"node {self.name} is away")
         number, self._next = self._next, self._next + 1
@@ -111,7 +111,7 @@ class Connection:
         self._commands.pop(command, None)
 
     def told(self, message: ExecData | ExecOver) -> None:
-        """The executor says something about a command."""
+        """Take a message of the executor about a command."""
         command = self._commands.get(message.id)
         if command is not None:
             command.told(message)
@@ -149,7 +149,7 @@ class Connections:
         return found
 
     def signal(self, node: str, attempt: int, number: int) -> bool:
-        """Send a signal to an attempt; whether its node is connected."""
+        """Send a signal to an attempt; return whether its node is connected."""
         try:
             self.to(node).put(messages.Signal(epoch=self._loop.epoch, attempt=attempt, number=number))
         except Away:

@@ -15,7 +15,7 @@ LOCK, ADDRESS, STORE = "center.lock", "center.json", "cress.db"
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a center listens; the content of ``center.json``."""
+    """The address at which a center listens; the content of ``center.json``."""
 
     url: str
     executor_url: str
@@ -29,8 +29,8 @@ class DataDirectory:
         """Make the directory if needed, and lock it. Raises InputError, also when another center holds it."""
         self.path = path
         try:
-            # Root's executors may be below it, and tasks of other accounts pass through to what is theirs; every file of
-            # its own is private by itself.
+            # Executors of root may lie below it, and tasks of other accounts pass through to their own files; the
+            # center's files are private by their own modes.
             mode = 0o711 if os.geteuid() == 0 else 0o700
             path.mkdir(mode=mode, parents=True, exist_ok=True)
             if stat.S_IMODE(path.stat().st_mode) & 0o077 != mode & 0o077:
@@ -53,13 +53,13 @@ class DataDirectory:
         return f"a center runs on {self.path} already: process {address.pid}, at {address.url}"
 
     def announce(self, address: Address) -> None:
-        """Tell where the center listens; a reader sees all of it or nothing."""
+        """Write the center's address; a reader sees all of it or nothing."""
         fresh = self.path / f".{ADDRESS}.new"
         fresh.write_bytes(msgspec.json.encode(address) + b"\n")
         fresh.chmod(0o600)
         fresh.replace(self.path / ADDRESS)
 
     def close(self) -> None:
-        """Give the directory back."""
+        """Release the directory."""
         (self.path / ADDRESS).unlink(missing_ok=True)
         os.close(self._lock)

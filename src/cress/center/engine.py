@@ -45,9 +45,9 @@ from cress.store.base import Batch, Damaged, Fenced, Store, StoreError
 
 _T = TypeVar("_T")
 
-# Timers of the event loop stand still while the computer sleeps: look at the clock this often, in seconds.
+# Timers of the event loop stand still while the computer sleeps: the loop checks the clock at least this often, in seconds.
 LONGEST_SLEEP = 30.0
-# So often the store's log goes on growing because the event log cannot be written.
+# The number of snapshots that are postponed because the event log cannot be written.
 MOST_POSTPONED = 2
 
 _log = logging.getLogger("cress.center")
@@ -55,14 +55,14 @@ _executors_log = logging.getLogger("cress.executors")
 
 
 class NotStored(Exception):
-    """The change was not stored, so it was not made; the sentence says why."""
+    """The change was not stored, so it has no effect; the sentence says why."""
 
 
 class Engine:
     """Owns the store and drives the commit loop. Changes go in by ``submit`` and ``post``.
 
-    Reads look at ``machine``, ``uncommitted`` and ``store``. ``problem`` is empty while all is well, else why nothing
-    can be stored.
+    Reads look at ``machine``, ``uncommitted`` and ``store``. ``problem`` is the reason why nothing
+    can be stored, else empty.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class Engine:
 
     @property
     def problem(self) -> str:
-        """Why nothing can be stored; empty while all is well."""
+        """The reason why nothing can be stored, empty if there is none."""
         return self.loop.problem
 
     @property
     def stopping(self) -> bool:
-        """Whether the center takes no new input because it stops."""
+        """True when the center is stopping and takes no new input."""
         return self.loop.stopping
 
     @property
@@ -112,7 +112,7 @@ class Engine:
         return self.loop.epoch
 
     async def start(self) -> None:
-        """Take the state from the store and begin to work. Raises StoreError and InputError."""
+        """Load the state from the store and begin to work. Raises StoreError and InputError."""
         self.history.check()
         opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
         await self._in_thread(partial(self._begin, opened))
@@ -120,14 +120,14 @@ class Engine:
         self._task = asyncio.create_task(self._work(), name="engine")
 
     def leave(self) -> None:
-        """Take no new input, and let go of those who wait."""
+        """Take no new input, and release those who wait."""
         self.loop.stopping = True
         self._wake.set()
         self._release_watchers()
         self.events.tell()
 
     async def stop(self) -> None:
-        """Finish what is queued, leave a snapshot, close the store."""
+        """Finish the queued inputs, store a snapshot, close the store."""
         self.leave()
         if self._task is not None:
             await self._task
@@ -164,14 +164,14 @@ class Engine:
         return await future
 
     def post(self, what: Input) -> bool:
-        """Queue an input whose reply nobody waits for; whether it was taken."""
+        """Queue an input whose reply is not needed; return whether it was queued."""
         if not self.loop.post(Call(what)):
             return False
         self._wake.set()
         return True
 
     async def tidy(self, batch: Batch) -> None:
-        """Store a batch that does not concern the machine, between its steps. Raises StoreError and NotStored."""
+        """Store a batch without inputs of the machine, between its steps. Raises StoreError and NotStored."""
         self._check_open()
         await self._in_thread(partial(self.store.commit, batch, self.epoch))
 
@@ -207,7 +207,7 @@ class Engine:
         try:
             return self.store.run(job)
         except Damaged as error:
-            # The executor refuses this job with a reason; all other jobs go on.
+            # The executor refuses this job with a reason; all other jobs continue.
             _log.warning("%s", error)
             return None
 
@@ -248,13 +248,13 @@ class Engine:
         timer.cancel()
 
     def _commit(self, batch: Batch) -> None:
-        """Store a batch, then append its record to the event log. In the thread that commits."""
+        """Store a batch, then append its record to the event log. Runs in the committing thread."""
         self.store.commit(batch, self.epoch)
         for record in batch.records:
             self.log.append(unpack(record).record)
 
     def _begin_snapshot(self, work: Snapshot) -> None:
-        """Take the state of this moment; it is stored in the place of the log behind the steps that come in between."""
+        """Export the current state; it is stored in place of the log, after the steps that come in between."""
         self.log.mark()
         export = Export(self.machine, self.settings.data)
         self._snapshot = asyncio.create_task(self._finish_snapshot(work, self.epoch, export), name="snapshot")
@@ -277,7 +277,7 @@ class Engine:
             self.loop.snapshot_failed(work)
 
     def _commit_snapshot(self, work: Snapshot, state: memoryview, epoch: int) -> None:
-        """Store a snapshot; not while the event log cannot take the records that go. In the thread that commits."""
+        """Store a snapshot, unless the event log lacks records that would go. Runs in the committing thread."""
         utc = self.clock.utc()
         if not self.log.sync():
             self._postponed += 1
@@ -311,7 +311,7 @@ class Engine:
             self.events.tell()
 
     def _begin(self, opened: Opened) -> None:
-        """Begin a new epoch with the state that was loaded. In the thread that commits."""
+        """Begin a new epoch with the loaded state. Runs in the committing thread."""
         begin_epoch(self.store, opened, self.settings, self.clock)
         self.log.open(opened.number, opened.records, opened.machine.export, self.clock.utc())
         if self.log.problem:
@@ -320,7 +320,7 @@ class Engine:
     # --- effects ---------------------------------------------------------------------------------------------
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
-        """Carry out effects of the commit loop or of a session, in their order."""
+        """Carry out effects of the commit loop or of a session, in order."""
         for effect in effects:
             match effect:
                 case Send():

@@ -27,7 +27,7 @@ class EventFeed:
         return self._loop.events.last
 
     def after(self, number: int, most: int) -> list[EventView]:
-        """Return at most ``most`` of the kept events behind ``number``, in order."""
+        """Return at most ``most`` of the kept events after ``number``, in order."""
         return self._loop.events.after(number, most)
 
     def tell(self) -> None:
@@ -37,7 +37,7 @@ class EventFeed:
         self._next = None
 
     async def wait(self, number: int, seconds: float) -> None:
-        """Return when there is an event behind ``number``, or the time has passed, or ``tell`` was called."""
+        """Wait for an event after ``number``, a call of ``tell``, or the timeout."""
         if self.last > number:
             return
         if self._next is None:

@@ -1,7 +1,7 @@
-"""The event log: every record that was committed, in files that each replay by themselves.
+"""The event log: every committed record, in files that can each be replayed alone.
 
-A file begins with the state from which its records go on. It is written after the store and synced before a snapshot
-empties the store's own log, so what a crash takes from the file the store still has; ``open`` puts it back.
+A file begins with the state before its first record. It is written after the store and synced before a snapshot
+empties the store's own log, so the store still has every record that the file loses in a crash; ``open`` puts it back.
 
 A file is a sequence of frames: length and CRC-32 of what follows (both 4 bytes, little-endian), then msgpack. The first
 frame is a ``Header``, every other one a record as in ``lifecycle.record``.
@@ -35,7 +35,7 @@ _FRAME = struct.Struct("<II")
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """How a file begins: the ``state`` that ``Machine.restore`` takes, and what it takes to replay from it.
+    """The first frame of a file: the ``state`` for ``Machine.restore``, and the settings of a replay.
 
     ``before`` is the number of the last record that is part of the state. ``created`` is wall clock, microseconds.
     """
@@ -50,9 +50,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventFile:
-    """One file as it is read: its ``header``, and its records with their numbers when it is iterated.
+    """A file opened for reading: its ``header``, and its records with their numbers when it is iterated.
 
-    What a crash left half-written at the end is not a part of it.
+    A record that a crash left half-written at the end is left out.
     """
 
     def __init__(self, path: Path) -> None:
@@ -73,7 +73,7 @@ class EventFile:
                 raise InputError(what, file=str(self.path)) from None
 
     def raw(self) -> Iterator[tuple[int, bytes]]:
-        """The records as they were committed, with their numbers."""
+        """Yield the encoded records with their numbers."""
         with _told(self.path), self.path.open("rb") as file:
             frames = _frames(file, self.path)
             next(frames, None)
@@ -81,20 +81,20 @@ class EventFile:
 
 
 def read(path: Path) -> EventFile:
-    """The file at ``path``. Raises InputError when it is none, here or while it is iterated."""
+    """Open the file at ``path``. Raises InputError, here or during iteration, when it is not an event file."""
     return EventFile(path)
 
 
 def files(folder: Path) -> list[Path]:
-    """The files of a log, oldest first."""
+    """Return the files of a log, oldest first."""
     found = [path for path in folder.glob(f"*{SUFFIX}") if path.stem.isdigit()]
     return sorted(found, key=lambda path: int(path.stem))
 
 
 def prune(folder: Path, *, now: int, keep_age: int, keep_size: int) -> list[Path]:
-    """Remove what is older than ``keep_age`` (microseconds) or beyond ``keep_size`` bytes, never the newest file.
+    """Remove files older than ``keep_age`` (microseconds) or beyond ``keep_size`` bytes, never the newest file.
 
-    A file is as old as its last record. Returns what was removed.
+    A file is as old as its last record. Returns the removed files.
     """
     removed: list[Path] = []
     size = 0
@@ -112,7 +112,7 @@ def prune(folder: Path, *, now: int, keep_age: int, keep_size: int) -> list[Path
 
 
 class _Mark(msgspec.Struct):
-    """A moment of the log: the number of its last record, the size of its file, and the records since then.
+    """A position in the log: the number of the last record, the size of the file, and the records since then.
 
     ``size`` is None when not all records were in the file.
     """
@@ -123,9 +123,9 @@ class _Mark(msgspec.Struct):
 
 
 class EventLog:
-    """The log while a center writes it; one thread at a time.
+    """The log of a running center; one thread at a time writes it.
 
-    A disk that takes nothing more does not hinder the center: ``problem`` says so, and what waits is written later.
+    A full disk does not stop the center: ``problem`` says so, and the waiting records are written later.
     """
 
     def __init__(
@@ -145,10 +145,10 @@ class EventLog:
         self._mark: _Mark | None = None
 
     def open(self, number: int, records: Sequence[bytes], state: Callable[[], bytes], utc: int) -> None:
-        """Go on in the newest file; what the store has and the file has not is appended.
+        """Continue the newest file, and append the records that only the store has.
 
-        ``records`` are the store's log, up to record ``number``; ``state`` gives the state behind it, with which a new
-        file begins if the log cannot go on in an old one.
+        ``records`` are the store's log, up to record ``number``; ``state`` gives the state after it, with which a new
+        file begins if no old one can be continued.
         """
         self.close()
         self.number, self._mark = number, None
@@ -164,7 +164,7 @@ class EventLog:
             self.give_up()
 
     def append(self, record: bytes) -> None:
-        """A record was committed."""
+        """Append a committed record."""
         self.number += 1
         if self._mark is not None:
             self._mark.behind.append(record)
@@ -180,7 +180,7 @@ class EventLog:
                 self.give_up()
 
     def sync(self) -> bool:
-        """Make everything durable; False: not all of it could be, so the store's log must stay."""
+        """Make everything durable; False when some could not be written, so the store's log must stay."""
         if self._lost:
             return True
         try:
@@ -193,30 +193,30 @@ class EventLog:
         return True
 
     def wants_new_file(self, utc: int) -> bool:
-        """Whether the next snapshot should begin a new file."""
+        """Return whether the next snapshot should begin a new file."""
         return self._lost or self._size > self._file_size or self.is_old(utc)
 
     def is_old(self, utc: int) -> bool:
-        """Whether the file is old enough to ask for a snapshot. A wall clock that was set back makes none old."""
+        """Return whether the file is old enough to ask for a snapshot. A wall clock that was set back makes none old."""
         return not self._lost and utc - self._created > self._file_age
 
     def mark(self) -> None:
-        """Remember this moment: a state that is taken now may begin a new file later, behind other records."""
+        """Mark this position: a state that is exported now may begin a new file later, after other records."""
         self._mark = _Mark(self.number, None if self._pending else self._size, [])
 
     def begin(self, state: bytes | memoryview, utc: int) -> None:
-        """Begin a new file with the state of the last ``mark``, else of now; where that cannot be, the old one goes on."""
+        """Begin a new file with the state of the last ``mark``, else of now; if that fails, continue the old one."""
         mark, self._mark = self._mark or _Mark(self.number, self._size, []), None
         if mark.behind and mark.size is None and not self._lost:
-            return  # records are in the old file that cannot be told from those behind the mark
+            return  # the old file has records that cannot be told from those after the mark
         try:
             self._begin(memoryview(state), utc, mark)
         except OSError as error:
             self._failed(error)
-            self._created = utc  # asked for again when it is as old once more
+            self._created = utc  # ask again when it has aged once more
 
     def give_up(self) -> None:
-        """Write no more into this file: there is a gap until the next one begins, with the next snapshot."""
+        """Stop writing this file: the log has a gap until the next file begins, with the next snapshot."""
         self._lost = True
         self._pending, self._waiting = [], 0
 
@@ -240,7 +240,7 @@ class EventLog:
             size = _write_all(fd, size, b"".join(map(_framed, mark.behind)))
             os.fsync(fd)
             if mark.behind and not self._lost:
-                # They are in one file only. Until the new one has its name the store has them too.
+                # Each record is in one file only. Until the new file has its name, the store has them too.
                 os.ftruncate(self._fd, mark.size or 0)
                 os.fsync(self._fd)
                 self._size, self._pending = mark.size or 0, list(mark.behind)
@@ -256,13 +256,13 @@ class EventLog:
         self._lost, self.problem = False, ""
 
     def close(self) -> None:
-        """Give the file back; nothing is lost without."""
+        """Close the file; without a close nothing is lost."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def _resume(self) -> int | None:
-        """Open the newest file behind its last whole record, and the number of that; ``None``: it cannot go on."""
+        """Open the newest file after its last whole record; return that record's number, None if it cannot be continued."""
         known = files(self.folder)
         if not known:
             return None
@@ -289,7 +289,7 @@ class EventLog:
             self._pending, self._waiting = [], 0
 
     def _write(self, *records: bytes) -> None:
-        """All of these, or none."""
+        """Write all of these frames, or none."""
         self._size = _write_all(self._fd, self._size, b"".join(map(_framed, records)))
 
     def _failed(self, error: OSError) -> None:
@@ -297,7 +297,7 @@ class EventLog:
 
 
 def _write_header(fd: int, header: Header, state: memoryview) -> int:
-    """Write the first frame of a file, without a copy of the state; return the offset behind it."""
+    """Write the first frame of a file, without a copy of the state; return the offset after it."""
     head = msgspec.msgpack.encode(header)
     # The state is the last field, empty so far: its length and its bytes take the place of that.
     assert head.endswith(b"\xc4\x00")
@@ -312,7 +312,7 @@ def _framed(data: bytes) -> bytes:
 
 
 def _write_all(fd: int, at: int, data: bytes | memoryview) -> int:
-    """Write at an offset; the offset behind. After an error the file is as long as it was."""
+    """Write at an offset; return the offset after it. On an error the file keeps its length."""
     view, end = memoryview(data), at
     try:
         while view:
@@ -326,9 +326,9 @@ def _write_all(fd: int, at: int, data: bytes | memoryview) -> int:
 
 
 def _frames(file: BinaryIO, path: Path, *, strict: bool = True) -> Iterator[bytes]:
-    """The whole frames; afterwards the file stands behind the last of them.
+    """Yield the whole frames; afterwards the file stands after the last of them.
 
-    A frame that is not whole is the end. One that is damaged with more behind it is an error, if ``strict``.
+    An incomplete frame is the end. A damaged one that is not the last is an error, if ``strict``.
     """
     size = os.fstat(file.fileno()).st_size
     at = 0

@@ -1,4 +1,4 @@
-"""Finished work that is still in the store: read in threads, so that the event loop waits for no disk."""
+"""Finished work in the store, read in threads, so that the event loop never waits for a disk."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TypeVar
 from cress.model.records import AttemptRecord, JobRecord
 from cress.store.base import FinishedReader, Store, StoreError
 
-# Questions at a time; more wait for each other.
+# Concurrent queries; further ones wait.
 THREADS = 2
 
 _T = TypeVar("_T")
 
 
 class Finished:
-    """The readers of a store, one for each thread; every question raises StoreError when it cannot be answered."""
+    """The readers of a store, one for each thread; every query raises StoreError when it fails."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -29,7 +29,7 @@ class Finished:
         self._closed = False
 
     def close(self) -> None:
-        """Give the readers back; the store is closed after them."""
+        """Close the readers; the store is closed after them."""
         self._closed = True
         self._threads.shutdown(cancel_futures=True)
         for reader in self._readers:

@@ -1,4 +1,4 @@
-"""The history of finished work, asked in threads, so that the event loop waits for no slow database."""
+"""The history of finished work, read in threads, so that the event loop never waits for a slow database."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from cress.store.usage import Usage, Weight
 
 FILE = "history.db"
-# Questions at a time; more wait for each other.
+# Concurrent queries; further ones wait.
 THREADS = 4
-# Seconds in which a database that could not be reached is not tried again by those who only want to read.
+# Seconds for which readers do not try again to reach a database that failed.
 REST = 5.0
 
 _T = TypeVar("_T")
@@ -31,13 +31,13 @@ _decode_run = msgspec.msgpack.Decoder(Run).decode
 
 
 class HistoryJob(JobRecord, frozen=True, kw_only=True):
-    """A job of the history, and how it was run."""
+    """A job of the history, and its run."""
 
     run: Run | None
 
 
 class HistoryReader:
-    """The history of a center: opened when it is first needed, since most of its work comes without."""
+    """The history of a center: opened when it is first needed, since most centers rarely read it."""
 
     def __init__(self, data: Path, url: str = "") -> None:
         self.url = url
@@ -50,25 +50,25 @@ class HistoryReader:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing can be in it: it is a file, and there is none."""
+        """True when the history is a file that does not exist."""
         return self._history is None and not self.url and not self._file.exists()
 
     def check(self) -> None:
-        """Raise InputError if the address is none."""
+        """Raise InputError if the address of the database is not valid."""
         if self.url:
             from cress.store.history import check_url
 
             check_url(self.url)
 
     def close(self) -> None:
-        """Give the database back."""
+        """Close the database."""
         self._closed = True
         self._threads.shutdown(cancel_futures=True)
         if self._history is not None:
             self._history.close()
 
     async def job(self, id: int) -> HistoryJob | None:
-        """A job, and how it was run. Raises StoreError, as everything here."""
+        """Return a job and its run. Raises StoreError, as all methods here."""
         if self.is_empty:
             return None
         found = await self._ask(lambda history: history.job(id))
@@ -77,7 +77,7 @@ class HistoryReader:
     async def jobs(
         self, *, limit: int, before: int | None, since: int | None, until: int | None, family: int = 0, **filters: str
     ) -> list[HistoryJob]:
-        """Jobs, newest first; see ``History.jobs``."""
+        """Return jobs, newest first; see ``History.jobs``."""
         if self.is_empty:
             return []
         found = await self._ask(
@@ -86,13 +86,13 @@ class HistoryReader:
         return [_past(record, run) for record, run in found]
 
     async def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
-        """The attempts of some tasks of a job, by task, oldest first."""
+        """Return the attempts of some tasks of a job, by task, oldest first."""
         if self.is_empty:
             return []
         return await self._ask(lambda history: history.attempts(job, first, last))
 
     async def usage(self, *, since: int, until: int, group: str) -> Usage:
-        """What groups used, by hour (seconds since the epoch)."""
+        """Return the usage of groups by hour (seconds since the epoch)."""
         if self.is_empty:
             return {}
         return await self._ask(lambda history: history.usage(since=since, until=until, group=group))
@@ -107,7 +107,7 @@ class HistoryReader:
         await self._ask(lambda history: history.add(jobs, attempts, weights), patient=True)
 
     async def prune(self, before: int, usage_before: int) -> int:
-        """Remove some of what is older; how many jobs, 0 when nothing older is left."""
+        """Remove some of the older jobs; return how many, 0 when none is left."""
 
         def work(history: History) -> int:
             count = history.prune(before)

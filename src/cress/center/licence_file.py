@@ -20,12 +20,12 @@ SPELLINGS = (KEY, "licenses")
 
 
 def read_licences(path: Path) -> Licences:
-    """How many there are of each. Raises InputError, or InputErrors with all mistakes, with file, line and field."""
+    """Return the number of each licence. Raises InputError, or InputErrors with all mistakes, with file, line and field."""
     return parse_licences(read_text(path, "a list of licences"), str(path))
 
 
 def parse_licences(text: str, file: str) -> Licences:
-    """The same of a text that was read."""
+    """Return the number of each licence from the text of a file."""
     errors: list[InputError] = []
     found: dict[str, int] = {}
 
@@ -65,7 +65,7 @@ def parse_licences(text: str, file: str) -> Licences:
 
 
 def set_licences(engine: Engine, licences: Licences | None) -> None:
-    """There are so many of each from now on; None: as many as before."""
+    """Set the number of each licence; None keeps the present numbers."""
     if licences is not None and dict(licences) != engine.machine.core.relations.licences.counts:
         engine.post(SetLicences(counts=licences))
 

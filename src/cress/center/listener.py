@@ -23,10 +23,10 @@ from cress.protocol.messages import ExecData, ExecOver, Hello, LogData, Refused
 from cress.shell.center.effects import Close, Effect, Ping, Send, Session
 from cress.shell.center.session import decoded
 
-# Seconds that an executor has for its first message, and for the answer to a ping.
+# Seconds within which an executor must send its first message, and answer a ping.
 HELLO_TIMEOUT = 10.0
 ALIVE_TIMEOUT = 2.0
-# Seconds between two pings to an executor; less where terms are short, so that one that is gone is not waited for.
+# Seconds between two pings to an executor; fewer where terms are short, so that a dead one is noticed in time.
 PING, LEAST_PING = 20.0, 2.0
 MOST_BYTES = 64 * 2**20
 # WebSocket close codes.
@@ -36,7 +36,7 @@ _log = logging.getLogger("cress.executors")
 
 
 class Listener:
-    """Drives the sessions of executors: hands over what they say, sends what is to be sent."""
+    """Drives the sessions of executors: passes on their messages, and sends those of the center."""
 
     def __init__(self, engine: Engine, token: str) -> None:
         self._engine = engine
@@ -47,7 +47,7 @@ class Listener:
 
     async def start(self, sock: socket.socket) -> None:
         """Serve on a bound socket."""
-        # The library tells of every garbled handshake; a port scan must not fill the log.
+        # The library logs every garbled handshake; a port scan must not fill the log.
         quiet = logging.getLogger("cress.executors.wire")
         quiet.setLevel(logging.CRITICAL)
         ping = max(LEAST_PING, min(PING, self._engine.machine.core.options.term / SECOND / 3))
@@ -67,7 +67,7 @@ class Listener:
         self._locals = asyncio.create_task(Locals(self._engine).run(), name="executors of this machine")
 
     def arrange(self, topology: Topology) -> None:
-        """Racks are as this says from now on, for executors that do not say their own."""
+        """Set the racks of the nodes whose executors do not name their own."""
         engine = self._engine
         if engine.machine.neighbours != topology.neighbours:
             engine.post(SetRacks(neighbours=topology.neighbours))

@@ -20,7 +20,7 @@ from cress.model.node import Local, Supervisor
 from cress.model.times import SECOND
 from cress.protocol.messages import Hello
 
-# How often to look, in seconds; and for how long nothing may be left before a node is called dead (microseconds): a
+# Seconds between two checks, and how long no process may be left before a node is declared dead (microseconds): a
 # new supervisor may just be starting, a new process may not have its environment yet.
 LOOK = 1.0
 PATIENCE = 5 * SECOND
@@ -29,7 +29,7 @@ _log = logging.getLogger("cress.center")
 
 
 def recognise(hello: Hello) -> Local | None:
-    """What to look at when this executor is away; ``None`` if it is not here, or cannot be looked at."""
+    """Return the key to an executor's processes; None if it runs elsewhere, or they cannot be inspected."""
     there = hello.supervisor
     if there is None or hello.boot != boot_id() or not there.attempts or not _is_alive(there):
         return None
@@ -39,28 +39,28 @@ def recognise(hello: Hello) -> Local | None:
 
 
 def is_dead(node: LiveNode, pids: set[int]) -> bool:
-    """Whether nothing is left of an executor and of the sessions that ``pids`` led; False if that cannot be known.
+    """Return whether no process is left of an executor and of the sessions that ``pids`` led; False if unknown.
 
-    Reads about every process there is.
+    Inspects every process of the machine.
     """
     local = node.local
     if local is None:
         return False
     if node.boot != boot_id():
-        # This machine was restarted, or the center has come to another one.
+        # This machine was restarted, or the center has moved to another one.
         return bool(local.machine) and local.machine == _machine()
     return local.space == _space() and not _is_alive(local.supervisor) and not any(_left(local.supervisor, pids))
 
 
 class Locals:
-    """Looks after the executors of this machine that are away while the center counts on their tasks."""
+    """Watches the executors of this machine that are away while the center counts their tasks as running."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._dead_since: dict[str, int] = {}
 
     async def run(self) -> None:
-        """Look now and then, for ever."""
+        """Check at intervals until cancelled."""
         while True:
             await asyncio.sleep(LOOK)
             try:
@@ -69,7 +69,7 @@ class Locals:
                 _log.exception("the executors of this machine could not be looked at")
 
     async def look(self) -> None:
-        """Tell the machine of every node of which nothing has been left for long enough."""
+        """Tell the machine of every node that has had no process for long enough."""
         engine, machine = self._engine, self._engine.machine
         pids: dict[str, set[int]] = {}
         for attempt in machine.attempts.values():
@@ -87,7 +87,7 @@ class Locals:
 
 
 def _left(supervisor: Supervisor, leaders: set[int]) -> Iterator[int]:
-    """The processes that were started for an attempt, known by their environment or by their session."""
+    """Return the processes of an attempt, recognised by their environment or by their session."""
     mark = b"\0CRESS_DIRECTORY=" + os.fsencode(supervisor.attempts) + b"/"
     for name in os.listdir("/proc"):  # noqa: PTH208 – thousands of names, no need for paths
         if name.isdigit():
@@ -103,7 +103,7 @@ def _is_alive(supervisor: Supervisor) -> bool:
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """The fields of /proc/PID/stat from the state on; the name before may hold spaces and brackets."""
+    """Return the fields of /proc/PID/stat from the state on; the name before may hold spaces and brackets."""
     data = _read(f"/proc/{pid}/stat")
     return data[data.rindex(b")") + 2 :].split() if data else None
 

@@ -1,4 +1,4 @@
-"""Logs of tasks: read from the node of each attempt, one attempt after the other."""
+"""Output of tasks, read from the node of each attempt, one attempt after the other."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from cress.protocol.logs import Part, Shown, frame
 from cress.protocol.messages import LogData
 
 LIMIT = 262_144
-# Milliseconds that an executor waits for more to read; seconds that it has for an answer beyond that.
+# Milliseconds that an executor waits for more output; further seconds that it has to answer.
 WAIT = 5_000
 PATIENCE = 10.0
-# Seconds until somebody who follows looks again, when nothing was told meanwhile.
+# Seconds after which a follower reads again without a notice.
 LOOK_AGAIN = 2.0
-# Seconds for which a follower waits for a node to come back; whoever still wants to know asks again.
+# Seconds for which a follower waits for a node to come back.
 MOST_AWAY = 600.0
 
 
 class NoAttempt(Exception):
-    """There is no such attempt of the task."""
+    """The task has no such attempt."""
 
 
 class LogReader:
     """Reads one stream of one task from byte ``offset`` of its last attempt on, or of ``attempt`` alone.
 
-    ``since``: begin with this attempt, whatever came after it; the offset is one of it. If it is not known any more, with
-    the last one from its beginning.
+    ``since``: begin at the offset of this attempt, even if newer ones exist. If it is no longer known, begin with the
+    last one, at its beginning.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class LogReader:
         self._since = since
 
     async def read(self, *, follow: bool) -> AsyncIterator[Part]:
-        """The parts; with ``follow`` until the task is over, attempt by attempt.
+        """Yield the parts; with ``follow`` until the task is over, attempt by attempt.
 
         Raises Away when the node is not connected, NotAccepted when there is nothing to read.
         """
@@ -88,9 +88,9 @@ class LogReader:
                 return
 
     async def check(self) -> None:
-        """Raise Away if the task has ended on a node that is not connected: there is nothing to wait for.
+        """Raise Away if the task has ended on a node that is not connected: its output cannot be read.
 
-        Raises NoAttempt when the task has none of the number that is asked for.
+        Raises NoAttempt when the task has no attempt of the number that was asked for.
         """
         task = await self._now()
         latest = self._wanted(task)
@@ -100,11 +100,11 @@ class LogReader:
             self._engine.connections.to(latest[1])
 
     async def _attempt(self, attempt: int, node: str, *, follow: bool) -> AsyncIterator[Part]:
-        # Once the center stops nothing waits any more: a loop without this would never let go.
+        # Once the center stops no wait blocks: a loop without this check would never end.
         while not self._engine.stopping:
             live = self._engine.machine.attempts.get(attempt)
             if live is not None and not live.started:
-                # Its executor may not have heard of it.
+                # Its executor may not have received it.
                 if not follow:
                     return
                 await self._until_changed(attempt, started=True)
@@ -126,7 +126,7 @@ class LogReader:
                 return
 
     async def _ask(self, attempt: int, node: str, *, follow: bool) -> LogData | None:
-        """The next part; ``None``: look again, the node of a running attempt may come back."""
+        """Read the next part; None to try again, since the node of a running attempt may come back."""
         wait = WAIT if follow else 0
         try:
             connection = self._engine.connections.to(node)
@@ -149,7 +149,7 @@ class LogReader:
         return None
 
     async def _until_changed(self, attempt: int, *, started: bool) -> None:
-        """Wait until the center knows that the attempt has started, or has ended."""
+        """Wait until the attempt has started or ended, as far as the center knows."""
         while not self._engine.stopping:
             change = self._engine.watch(self._job)
             try:
@@ -170,7 +170,7 @@ class LogReader:
         return task.state != "waiting" or not isinstance(await find_job(self._engine, self._job), LiveJob)
 
     def _wanted(self, task: Task, read: int = 0) -> tuple[int, str] | None:
-        """The attempt to read now, and its node; ``read`` is the one that was read before, 0: none."""
+        """Return the attempt to read now, and its node; ``read`` is the attempt that was read before, 0 if none."""
         known = [(each.attempt, each.node) for each in task.finished]
         if task.live is not None:
             known.append((task.live.id, task.live.node))
@@ -188,9 +188,9 @@ async def _settled(change: asyncio.Future[None]) -> None:
 
 
 async def answered(reader: LogReader, *, follow: bool, framed: bool = False) -> AsyncIterator[bytes]:
-    """The bytes for an answer, ``framed`` or as they are shown. What is wrong at once is raised here, before it has begun.
+    """Return the bytes of an answer, ``framed`` or plain. Errors known at once are raised here, before the answer begins.
 
-    Who follows gets the beginning of the answer at once, even if nothing was written yet.
+    A follower gets the beginning of the answer at once, even without output.
     """
     parts = reader.read(follow=follow)
     shown = Shown()
@@ -207,7 +207,7 @@ async def answered(reader: LogReader, *, follow: bool, framed: bool = False) -> 
     async def all_of() -> AsyncIterator[bytes]:
         for data in first:
             yield data
-        # An answer that has begun has no place for a reason: it ends.
+        # An answer that has begun cannot carry an error: it ends.
         with contextlib.suppress(Away, NotAccepted):
             async for part in parts:
                 for data in put(part):

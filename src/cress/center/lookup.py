@@ -1,7 +1,7 @@
 """Lookup of live and finished work: in the machine, the batch that is being committed, the store, the history.
 
-Work moves in that order. Functions that wait for the store and the history look at the others first, so that nothing is
-out of sight while it moves.
+Work moves in that order. Functions that wait for the store and the history look at the others first, so that nothing
+is missed while it moves.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from cress.model.job import Job, JobType
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.store.base import StoreError
 
-# Tasks that one call looks at when it filters by state: a page may be short, ``next`` says that there is more.
+# Tasks that one call examines when it filters by state: a page may be short, ``next`` says that there is more.
 MOST_SCANNED = 20_000
 CHUNK = 2_000
-# A job that waits or runs, a family that is alive, or what is kept of either.
+# A live job, a live family, or the record of either.
 AnyJob: TypeAlias = LiveJob | Family | JobRecord
 _KEPT = (JobType.SERVICE.value, JobType.DATABASE.value)
 
 
 async def find_job(engine: Engine, number: int) -> AnyJob | None:
-    """The job, alive or over."""
+    """Return the job, live or finished."""
     return recent_job(engine, number) or await engine.history.job(number)
 
 
 def recent_job(engine: Engine, number: int) -> AnyJob | None:
-    """The job, unless it has left the store."""
+    """Return the job, unless it has moved to the history."""
     machine = engine.machine
     alive = machine.jobs.get(number) or machine.families.get(number)
     return alive or engine.uncommitted.jobs.get(number) or engine.store.job(number)
 
 
 def members_of(engine: Engine, family: Family) -> list[LiveJob]:
-    """Its members that are alive, by index."""
+    """Return its live members, by index."""
     jobs = engine.machine.jobs
     return [jobs[number] for _, number in sorted(family.members.items()) if number in jobs]
 
 
 def state_of(engine: Engine, job: AnyJob) -> JobState:
-    """What a person asks first; a family runs as long as something of it does, and a dag until it is over."""
+    """Return the state of a job; a family runs as long as a member does, and a dag until it is over."""
     if isinstance(job, JobRecord):
         return job.state
     if isinstance(job, Family):
@@ -61,7 +61,7 @@ def state_of(engine: Engine, job: AnyJob) -> JobState:
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs are asked for; what is empty lets all pass. Submitted from ``since`` on, before ``until`` (µs).
+    """Conditions on jobs; an empty one lets all pass. Submitted from ``since`` on, before ``until`` (µs).
 
     Members of a service or database pass only when their ``family`` is asked for.
     """
@@ -77,14 +77,14 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct):
-    """Jobs that were found; ``problem`` says why there may be more that could not be asked for."""
+    """Jobs that were found; ``problem`` says why some may be missing."""
 
     jobs: list[AnyJob]
     problem: str = ""
 
 
 async def find_jobs(engine: Engine, filters: Filters, *, limit: int, before: int | None) -> Found:
-    """Jobs that pass the filters, newest first, at most ``limit``."""
+    """Return the jobs that pass the filters, newest first, at most ``limit``."""
     live: list[AnyJob] = []
     kinds: tuple[Iterable[LiveJob | Family], ...] = (
         reversed(engine.machine.jobs.values()),
@@ -105,7 +105,7 @@ async def find_jobs(engine: Engine, filters: Filters, *, limit: int, before: int
         )
     except StoreError as error:
         problem = str(error)
-    # One that is on its way may be there twice: the first place counts.
+    # A job that is moving may be found twice: the first counts.
     found = {id_of(job): job for job in reversed(live)}
     return Found([found[number] for number in sorted(found, reverse=True)[:limit]], problem)
 
@@ -127,22 +127,22 @@ def _passes(engine: Engine, job: AnyJob, filters: Filters, before: int | None) -
 
 
 def spec_of(job: AnyJob) -> Job | JobRecord:
-    """What was submitted."""
+    """Return the job as it was submitted."""
     return job if isinstance(job, JobRecord) else job.job
 
 
 def group_of(job: AnyJob) -> str:
-    """The group of a job."""
+    """Return the group of a job."""
     return spec_of(job).group or DEFAULT_GROUP
 
 
 def id_of(job: AnyJob) -> int:
-    """The id of a job."""
+    """Return the id of a job."""
     return spec_of(job).id
 
 
 def tasks_of(job: AnyJob) -> int:
-    """How many tasks a job has."""
+    """Return the number of tasks of a job."""
     return spec_of(job).tasks
 
 
@@ -159,14 +159,14 @@ class Task:
             self.state = "running" if live.started else "starting"
         elif finished and finished[-1].final:
             outcome = finished[-1].outcome
-            # Lost for good, as its job wants it.
+            # Its job does not want lost tasks to be run again.
             self.state = "failed" if outcome is Outcome.LOST else outcome.value
         else:
             self.state = "cancelled" if dropped else "waiting"
 
 
 async def find_tasks(engine: Engine, number: int, first: int, last: int) -> list[Task]:
-    """The tasks ``first`` … ``last`` (included) of a job that exists."""
+    """Return the tasks ``first`` … ``last`` (included) of a job that exists."""
     finished: dict[int, dict[int, AttemptRecord]] = {}
 
     def take(records: Iterable[AttemptRecord]) -> None:
@@ -182,7 +182,7 @@ async def find_tasks(engine: Engine, number: int, first: int, last: int) -> list
     if isinstance(job, LiveJob):
         live = {attempt.task: attempt for attempt in job.attempts.values()}
         dropped = job.ending
-    # Once more: what ended meanwhile is not live any more.
+    # Once more: attempts that ended meanwhile are no longer live.
     take(engine.uncommitted.attempts.get(number, ()))
     take(await engine.finished.attempts(number, first, last))
     tasks = []
@@ -198,7 +198,7 @@ async def find_tasks(engine: Engine, number: int, first: int, last: int) -> list
 async def page_of_tasks(
     engine: Engine, number: int, tasks: int, *, limit: int, after: int, state: str
 ) -> tuple[list[Task], int | None]:
-    """Tasks behind ``after`` in that state (empty: any), at most ``limit``; and what to pass on as ``after``."""
+    """Return at most ``limit`` tasks after ``after`` in that state (empty: any), and the next ``after``."""
     if not state:
         last = min(tasks - 1, after + limit)
         return await find_tasks(engine, number, after + 1, last), last if last < tasks - 1 else None

@@ -1,4 +1,4 @@
-"""Tasks of services and databases: each is a job, and is asked for as a task of the whole."""
+"""Tasks of services and databases: each is a member job, shown as a task of its family."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from cress.model.job import JobType
 from cress.model.records import JobRecord
 
 _KEPT = {JobType.SERVICE.value, JobType.DATABASE.value}
-# Members of a family that are looked at for the last one of an index.
+# Members of a family that are searched for the last one of an index.
 MOST_LOOKED = 1_000
 
 
 def is_kept(job: AnyJob) -> bool:
-    """Whether it is a service or database, whose tasks are its members."""
+    """Return whether a job is a service or database, whose tasks are its members."""
     if isinstance(job, JobRecord):
         return job.type in _KEPT and not job.family
     return isinstance(job, Family) and job.job.type.value in _KEPT
 
 
 def count_of(job: AnyJob) -> int:
-    """How many tasks it has: of a service as many as are wanted, or are still there."""
+    """Return the number of tasks: of a service the wanted number, or more while surplus members live."""
     if isinstance(job, Family) and is_kept(job):
         return max(job.job.tasks, max(job.members, default=-1) + 1)
     return tasks_of(job)
 
 
 async def member_of(engine: Engine, job: AnyJob, index: int) -> LiveJob | JobRecord | None:
-    """The member that is the task ``index``: of those that ran at all the last one; ``None``: there was none yet.
+    """Return the member that is the task ``index``, the last that ran; None if none has.
 
-    So between two lives, or while its next member waits for a node, a task is the one that it was.
+    While its next member waits for a node, a task is still its last member.
     """
     live = engine.machine.jobs.get(job.members.get(index, 0)) if isinstance(job, Family) else None
     if live is not None and (live.attempts or live.started):
@@ -42,18 +42,18 @@ async def member_of(engine: Engine, job: AnyJob, index: int) -> LiveJob | JobRec
 
 
 def _ran(record: JobRecord) -> bool:
-    """Whether it had an attempt that tells something."""
+    """Return whether the member had an attempt worth showing."""
     return bool(record.started or record.failed)
 
 
 async def _records(engine: Engine, job: AnyJob) -> list[JobRecord]:
-    """The members that are over, the last one first."""
+    """Return the finished members, the last one first."""
     found = await find_jobs(engine, Filters(family=id_of(job)), limit=MOST_LOOKED, before=None)
     return [each for each in found.jobs if isinstance(each, JobRecord)]
 
 
 async def place_of(engine: Engine, job: AnyJob, index: int) -> tuple[int, int]:
-    """The job and the number of its task that ``index`` of ``job`` stands for."""
+    """Return the job and its task number for the task ``index`` of ``job``."""
     if not is_kept(job):
         return id_of(job), index
     member = await member_of(engine, job, index)
@@ -63,12 +63,12 @@ async def place_of(engine: Engine, job: AnyJob, index: int) -> tuple[int, int]:
 async def tasks_page(
     engine: Engine, job: AnyJob, *, limit: int, after: int, state: str
 ) -> tuple[list[tuple[Task, int | None]], int | None]:
-    """Tasks behind ``after`` in that state (empty: any), at most ``limit``, each with the member that it is; and the next."""
+    """Return at most ``limit`` tasks after ``after`` in that state (empty: any), each with its member; and the next."""
     if not is_kept(job):
         tasks, more = await page_of_tasks(engine, id_of(job), count_of(job), limit=limit, after=after, state=state)
         return [(task, None) for task in tasks], more
     count = count_of(job)
-    # Who runs has no need of what was before.
+    # A running member needs no earlier one.
     latest = await _latest(engine, job) if len(attempts_of(engine, job, None)) < count else {}
     found: list[tuple[Task, int | None]] = []
     for index in range(after + 1, count):
@@ -83,7 +83,7 @@ async def tasks_page(
 async def task_of(
     engine: Engine, job: AnyJob, index: int, latest: dict[int, JobRecord] | None = None
 ) -> tuple[Task, int | None]:
-    """One task, and the member that it is; one that waits for its next life has the attempts of its last one."""
+    """Return a task and its member; while the next member waits, the task has the attempts of the last one."""
     if not is_kept(job):
         return (await find_tasks(engine, id_of(job), index, index))[0], None
     live = engine.machine.jobs.get(job.members.get(index, 0)) if isinstance(job, Family) else None
@@ -104,13 +104,13 @@ async def task_of(
 
 
 async def _latest(engine: Engine, job: AnyJob) -> dict[int, JobRecord]:
-    """The last member of each index that is over; of a family that is alive, among those that ran."""
+    """Return the last finished member of each index; of a live family, among those that ran."""
     records = await _records(engine, job)
     return {each.index: each for each in reversed(records) if isinstance(job, JobRecord) or _ran(each)}
 
 
 def attempts_of(engine: Engine, job: AnyJob, task: int | None) -> list[LiveAttempt]:
-    """What runs of a job, or of one of its tasks."""
+    """Return the running attempts of a job, or of one of its tasks."""
     if isinstance(job, JobRecord):
         return []
     if isinstance(job, LiveJob):

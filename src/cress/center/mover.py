@@ -1,4 +1,4 @@
-"""The mover: moves finished work from the store into the history, and removes what is too old."""
+"""The mover: moves finished work from the store into the history, and removes expired records."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from cress.shell.center.runs import decode_run, encode_run, run_of
 from cress.store.base import Batch, StoreError
 from cress.store.usage import Weight
 
-# Attempts that are moved together, and seconds between: the engine's commits come in between too.
+# Attempts that are moved together, and seconds between two moves, in which other commits take place.
 BATCH, PAUSE = 500, 0.1
-# Seconds between two looks, and after the history could not be written.
+# Seconds between two checks, and after a failure to write the history.
 INTERVAL, RETRY = 10.0, 30.0
-# Seconds between two looks for what is old.
+# Seconds between two checks for expired records.
 RETENTION = 600.0
 
 _log = logging.getLogger("cress.center")
 
 
 class Mover:
-    """Moves and removes as long as ``run`` runs. ``problem`` says why the history cannot be written."""
+    """Moves and removes records while ``run`` runs. ``problem`` says why the history cannot be written."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -50,7 +50,7 @@ class Mover:
                 self.problem = ""
 
     async def work(self) -> None:
-        """Move all that is there, then remove what is old if that is due."""
+        """Move all finished work, then remove expired records if that is due."""
         while await self.move():  # noqa: ASYNC110 – the pause makes room, it waits for nothing
             await asyncio.sleep(PAUSE)
         now = asyncio.get_running_loop().time()
@@ -59,7 +59,7 @@ class Mover:
             self._next_retention = now + RETENTION
 
     async def move(self) -> bool:
-        """Copy one batch into the history, then remove it from the store; whether there was anything."""
+        """Copy one batch into the history, then remove it from the store; return whether there was one."""
         engine = self._engine
         jobs, attempts = await engine.finished.oldest(BATCH)
         if not jobs and not attempts:
@@ -80,14 +80,14 @@ class Mover:
         return True
 
     def _run(self, job: JobRecord) -> bytes | None:
-        """How a job was run, as it is kept; a member of a family takes a copy of that of its template along."""
+        """Return the run of a job for the history; a member of a family gets a copy of its template's run."""
         data = self._engine.store.run(job.template or job.id)
         if data is None or not job.template:
             return data
         return encode_run(run_of(job, decode_run(data)))
 
     async def _weight(self, attempt: AttemptRecord, over: dict[int, JobRecord]) -> Weight:
-        """What an attempt of this job holds."""
+        """Return the resources that an attempt of this job holds."""
         engine = self._engine
         index = engine.machine.core.dimensions.index
         live = engine.machine.jobs.get(attempt.job)
@@ -101,7 +101,7 @@ class Mover:
         return Weight(group_of(found), request[index["cpu"]], request[index["memory"]])
 
     async def retain(self) -> None:
-        """Remove what is older than the settings say: history, usage, files of the event log."""
+        """Remove records beyond the retention settings: history, usage, files of the event log."""
         settings, utc = self._engine.settings, self._engine.clock.utc()
         while await self._engine.history.prune(utc - settings.keep_history, utc - settings.keep_usage):  # noqa: ASYNC110
             await asyncio.sleep(PAUSE)

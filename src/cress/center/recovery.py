@@ -1,4 +1,4 @@
-"""Recovery: from a stored snapshot and log to a machine that goes on where the last one was."""
+"""Recovery: a stored snapshot and log become a machine that continues where the last one stopped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Meta(msgspec.Struct, frozen=True, array_like=True):
 
 
 def load_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
-    """Load the state: the snapshot, and the facts of the log behind it. Reads only.
+    """Load the state: the snapshot, and the facts of the log after it. Reads only.
 
     Raises StoreError when the store cannot be read, or was left by a newer release.
     """
@@ -53,10 +53,10 @@ def load_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
 
 
 def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) -> None:
-    """Make the machine go on in a new epoch, with all its nodes away, and the options that were asked for.
+    """Continue the machine in a new epoch, with all nodes away and the options of the settings.
 
-    The machine is stepped only when the store has shown that it can write. Raises StoreError, and InputError for
-    options that cannot hold here.
+    The machine is stepped only after the store has shown that it can write. Raises StoreError, and InputError for
+    options that are not valid here.
     """
     options = parse_assignments(settings.options, opened.machine.core.options)
     # Attempts and epochs of one cluster mean nothing in another: executors tell clusters apart by this.
@@ -80,8 +80,8 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
         opened.log_size += len(record)
         opened.log_count += 1
     else:
-        # The state that the log goes on from must not depend on the settings of the next start, nor on what a later
-        # release would make of records without facts.
+        # The state before the log must not depend on the settings of the next start, nor on how a later release
+        # would step records without facts.
         if step.attempts or step.jobs:
             store.commit(Batch(attempts=step.attempts, jobs=step.jobs), opened.epoch)
         state = opened.machine.export()
@@ -96,7 +96,7 @@ def version_note() -> bytes:
 
 
 class Restored(msgspec.Struct):
-    """A state that was stored. ``records`` and ``stepped`` as in ``Opened``."""
+    """A restored state. ``records`` and ``stepped`` as in ``Opened``."""
 
     machine: Machine
     events: Events
@@ -105,9 +105,9 @@ class Restored(msgspec.Struct):
 
 
 def restored(saved: Saved, settings: Settings) -> Restored:
-    """Return the state that was stored. Raises StoreError and InputError.
+    """Return the stored state. Raises StoreError and InputError.
 
-    Facts are applied. Records of releases that wrote none are stepped through, by a machine that decides as theirs.
+    Facts are applied. Records of releases that stored no facts are stepped, by a machine that decides as those did.
     """
     events, zone = Events(), settings.zone
     if saved.snapshot is None:
@@ -146,7 +146,7 @@ def restored(saved: Saved, settings: Settings) -> Restored:
                 follower.apply(record)
                 events.replay(entry.events)
         except Exception as error:
-            # Its checksum holds, so it is what was written; a backup of the same would fare no better.
+            # Its checksum holds, so it is intact; a backup of it would not help.
             raise StoreError(
                 f"{which} cannot be taken in by cress {cress.__version__}: {_said(error)}; "
                 "start and stop the version of cress that wrote it, once, which leaves no log"

@@ -38,23 +38,23 @@ from cress.store.base import StoreError
 from cress.store.sqlite import SqliteStore
 
 FAILED, BAD_INPUT = 1, 2
-# Seconds that calls under way have when the center stops.
+# Seconds that running calls may take when the center stops.
 GRACE = 1
 BACKLOG = 2048
 # Seconds that an idle connection is kept: longer than clients do, so that they do not write into one that ends.
 KEEP_ALIVE = 75
 # Bytes of a message to a command in a task.
 MOST_MESSAGE = 2**20
-# Seconds of silence at the start before a person is told why.
+# Seconds of silence at the start before a message explains it.
 PATIENCE = 3.0
 
 
 def run_center(settings: Settings) -> int:
-    """Run a center until it is told to stop; the exit code. What went wrong is said on standard error."""
+    """Run a center until it is told to stop; return the exit code. Errors are printed on standard error."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="cress center: %(message)s")
-    # A garbled request is its sender's matter.
+    # A garbled request is a fault of its sender, not of the center.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    # Nor is it news that a reader of events was let go.
+    # A slow reader of events that is disconnected is no fault either.
     logging.getLogger("uvicorn.error").addFilter(lambda record: "without completing" not in str(record.msg))
     os.umask(0o077)
     allow_files()
@@ -116,7 +116,7 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
     try:
         await engine.start()
         await _warm_up(engine)
-        # What is there now stays for long: the collector need not look at it again and again.
+        # The present objects live long: the garbage collector need not scan them repeatedly.
         gc.collect()
         gc.freeze()
         listener.arrange(topology)
@@ -154,14 +154,14 @@ def _topology(settings: Settings) -> Topology:
 
 
 def _licences(settings: Settings) -> Licences | None:
-    """How many there are of each; None: as many as there were."""
+    """Return the number of each licence; None keeps the present numbers."""
     if settings.licences is not None:
         return read_licences(settings.licences)
     return settings.licence or None
 
 
 def _read_anew(settings: Settings, listener: Listener, engine: Engine) -> None:
-    """At SIGHUP the topology and the licences are read again; a file with a mistake changes nothing."""
+    """Read the topology and the licences again, at SIGHUP; a file with a mistake changes nothing."""
     try:
         listener.arrange(_topology(settings))
     except InputError as error:
@@ -175,7 +175,7 @@ def _read_anew(settings: Settings, listener: Listener, engine: Engine) -> None:
 
 
 async def _warm_up(engine: Engine) -> None:
-    """Nothing is compiled later, in the middle of work."""
+    """Compile the scheduler now, so that no pass waits for it later."""
     core = engine.machine.core
     notice = "compiling the scheduler for this machine, once after an installation\n"
     slow = asyncio.get_running_loop().call_later(PATIENCE, sys.stderr.write, f"cress center: {notice}")
@@ -184,7 +184,7 @@ async def _warm_up(engine: Engine) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Signals are ours."""
+    """A server that leaves the signals to the center."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -205,7 +205,7 @@ def _check_host(settings: Settings) -> None:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises InputError with a sentence."""
+    """Return a listening socket. Raises InputError with a sentence."""
     where = f"{host}:{port}"
     try:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -238,7 +238,7 @@ def _in_url(host: str) -> str:
 
 
 async def _stop_with_parent(stop: asyncio.Event) -> None:
-    """Stop when standard input ends: its other end is held by whoever started this process."""
+    """Stop when standard input ends: the process that started this one holds its other end."""
 
     class Watcher(asyncio.Protocol):
         def connection_lost(self, exc: Exception | None) -> None:

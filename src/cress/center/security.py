@@ -20,10 +20,10 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 class Guard:
-    """Refuses what may not come in.
+    """Refuses requests that are not allowed.
 
-    A web page in a browser on this machine can send requests here; by a name of its own that it makes point to this
-    address (Host is checked), or without a token (there is none in a cookie), or as a form (Content-Type is checked).
+    A web page in a browser on this machine can send requests to the center: through a host name that it points to this
+    address (Host is checked), without a token (none is in a cookie), or as a form (Content-Type is checked).
     """
 
     def __init__(self, app: App, *, token: str, names: Iterable[str]) -> None:
@@ -32,7 +32,7 @@ class Guard:
         self._names = frozenset(name.lower().encode() for name in names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, or hand it on."""
+        """Answer the request, or pass it on."""
         if scope["type"] in ("http", "websocket"):
             refusal = self._refusal(scope)
             if refusal is not None:
@@ -61,7 +61,7 @@ class Guard:
             shown = host[0].decode("latin-1")[:100] if host else ""
             return 403, "forbidden", f"the center is not called {shown!r} (its address, or a name that it was given)"
         if scope["type"] == "websocket" and origin:
-            # Browsers let a page open one to anywhere.
+            # Browsers let a page open a WebSocket to any host.
             _, _, place = origin.lower().partition(b"://")
             if _without_port(place) not in self._names:
                 return 403, "forbidden", f"a page of {origin.decode('latin-1')[:100]!r} may not connect to the center"

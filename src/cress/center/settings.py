@@ -12,19 +12,19 @@ from cress.model.times import DAY, MINUTE
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """Where a center keeps its state and where it listens.
+    """The place of a center's state, its addresses, and its limits.
 
     ``port`` is for people and programs, ``executor_port`` for executors; 0 takes any free one. ``names`` are further
-    host names under which it is called. ``parent_pipe``: the end of standard input is a clean stop. Without
+    host names under which it is called. ``parent_pipe``: the center stops cleanly when standard input ends. Without
     ``insecure`` it listens on loopback addresses only: there is no encryption yet.
-    ``options`` are assignments such as ``grace=30s``; they stay with the data directory until others are given.
-    ``dimensions`` count when it is new. ``history`` is the address of a database, empty: a file in ``data``.
+    ``options`` are assignments such as ``grace=30s``, kept in the data directory until others are given.
+    ``dimensions`` are used when it is new. ``history`` is the address of a database, empty: a file in ``data``.
     Finished work stays in it for ``keep_history``, usage by the hour for ``keep_usage``, files of the event log for
     ``keep_events``, and at most ``keep_events_size`` bytes of them; durations are microseconds. ``topology`` is the file
-    with the racks, ``licences`` the one with the licences; without it, and without ``licence``, there are those that there were.
-    ``run_as`` are the accounts of nodes that everybody may have tasks run as.
-    ``webhdfs`` says where namenodes are asked (``namenodes.Namenodes``), ``data_age`` how old (µs) what is known of data may be
-    while a job waits for it.
+    with the racks, ``licences`` the one with the licences; without it and ``licence`` the present ones are kept.
+    ``run_as`` are the accounts of nodes under which every user may run tasks.
+    ``webhdfs`` gives the addresses of namenodes (``namenodes.Namenodes``), ``data_age`` the greatest age (µs) of a
+    location of data while a job waits for it.
     """
 
     data: Path

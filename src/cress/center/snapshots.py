@@ -1,6 +1,6 @@
-"""Snapshots of the machine, encoded by a forked process: the event loop goes on meanwhile.
+"""Snapshots of the machine, encoded by a forked process, while the event loop goes on.
 
-The fork has the state of one moment, at the price of copying the pages that the center writes until the fork is done.
+The fork sees the state of one moment; the price is a copy of each page that the center writes until the fork is done.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cress.lifecycle.machine import Machine
 
-# Seconds that a fork may take; one that hangs is killed, and the state is encoded by the center itself.
+# Seconds that a fork may take; one that hangs is killed, and the center encodes the state itself.
 PATIENCE = 60.0
 FILE = "snapshot.new"
 _PR_SET_PDEATHSIG = 1
@@ -39,7 +39,7 @@ class Export:
             self._data = machine.export()
 
     def state(self) -> memoryview | None:
-        """Wait for the state; None: the fork has failed. In a thread."""
+        """Wait for the state; None if the fork has failed. Runs in a thread."""
         if self._data is not None:
             return memoryview(self._data)
         try:
@@ -56,7 +56,7 @@ class Export:
 
 
 def _succeeded(pid: int) -> bool:
-    """Wait for the end of a fork; whether it did its work."""
+    """Wait for the end of a fork; return whether it succeeded."""
     handle = os.pidfd_open(pid)
     try:
         if not select.select([handle], [], [], PATIENCE)[0]:
@@ -76,7 +76,7 @@ def _forked(machine: Machine, path: Path) -> int:
         return pid
     code = 1
     try:
-        # Nothing of the center may be touched: no descriptor kept open, no destructor run by the collector.
+        # The fork must not affect the center: it keeps no descriptor open and runs no destructor.
         gc.disable()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -22,9 +22,15 @@ from cress.store.sqlite import SqliteStore
 from cress.store.sqlite_file import MARK, beside
 from cress.store.tools import put_in_place, reading
 
-__all__ = ["STORE", "StoreError", "backup", "check", "restore"]  # what the command line needs, and no more of the store
+__all__ = [
+    "STORE",
+    "StoreError",
+    "backup",
+    "check",
+    "restore",
+]  # the command line needs these and nothing else of the store
 
-# How far numbers jump when nobody knows how many were given away since a backup.
+# The jump of the numbers when the count given out since a backup is unknown.
 JUMP_JOBS = JUMP_EPOCHS = 1_000_000
 JUMP = 1_000_000_000
 
@@ -55,7 +61,7 @@ class Replaced(msgspec.Struct, kw_only=True):
 
 
 class _Numbers(msgspec.Struct):
-    """Numbers that are used once and never again."""
+    """Numbers that are used only once."""
 
     job: int
     attempt: int
@@ -65,9 +71,9 @@ class _Numbers(msgspec.Struct):
 
 
 def check(path: Path) -> Checked:
-    """Read everything in the store at ``path``, as one moment of it, and step through its log.
+    """Read everything in the store at ``path``, as of one moment, and step through its log.
 
-    Raises StoreError when there is no store that could be read at all.
+    Raises StoreError when there is no readable store.
     """
     found = Checked(size=path.stat().st_size if path.is_file() else 0)
     with reading(path) as store:
@@ -93,7 +99,7 @@ def check(path: Path) -> Checked:
 
 
 def backup(path: Path, target: Path) -> int:
-    """Copy the store at ``path``, as one moment of it, to the new file ``target``; how many bytes it has.
+    """Copy the store at ``path``, as of one moment, to the new file ``target``; return its size in bytes.
 
     Raises StoreError, also when the store is damaged, and InputError.
     """
@@ -107,16 +113,16 @@ def backup(path: Path, target: Path) -> int:
 
 
 def restore(data: Path, file: Path) -> Replaced:
-    """Make ``file`` the store of the data directory ``data``; what was there is moved into a folder beside it.
+    """Make ``file`` the store of the data directory ``data``; the store in place is moved into a folder beside it.
 
-    Numbers of jobs and attempts go on behind all that were given away since the backup: executors remember attempts,
+    Numbers of jobs and attempts continue after all that were given out since the backup: executors remember attempts,
     and must not take a new one for an old one. Raises StoreError and InputError, also when a center runs there.
     """
     directory = DataDirectory(data)
     try:
         path = data / STORE
         fresh = beside(path, ".restored")
-        # First: a look at what has lost its write-ahead file makes a new one.
+        # First: opening a store that has lost its write-ahead file makes a new one.
         given = _given_away(path)
         for ending in ("", MARK, "-wal", "-shm"):
             beside(fresh, ending).unlink(missing_ok=True)
@@ -137,7 +143,7 @@ def restore(data: Path, file: Path) -> Replaced:
 
 
 def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) -> None:
-    """Make a snapshot of ``machine`` the whole state of the store ``fresh``, going on behind ``numbers``."""
+    """Make a snapshot of ``machine`` the whole state of the store ``fresh``, continuing after ``numbers``."""
     machine.general.next_job, machine.general.epoch = numbers.job, numbers.epoch
     machine.core.next_attempt = numbers.attempt
     events.skip_to(numbers.event)
@@ -154,7 +160,7 @@ def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) 
 
 
 def _given_away(path: Path) -> _Numbers | None:
-    """Return the numbers that the store in place has reached; None: it is damaged."""
+    """Return the numbers that the store in place has reached; None if it is damaged."""
     try:
         with reading(path) as store:
             if store.damage():
@@ -171,7 +177,7 @@ def _numbers(saved: Saved, machine: Machine, events: Events) -> _Numbers:
 
 
 def _behind(one: _Numbers, other: _Numbers) -> _Numbers:
-    # One record more: the event log must see that this is no state that it has been in.
+    # One record more: the event log must see that it never had this state.
     return _Numbers(
         max(one.job, other.job),
         max(one.attempt, other.attempt),

@@ -35,7 +35,7 @@ def read_topology(path: Path) -> Topology:
 
 
 def parse_topology(text: str, file: str) -> Topology:
-    """The same of a text that was read."""
+    """Return the topology from the text of a file."""
     reader = _Reader(file)
     reader.read(document(text, file, HINT))
     if reader.errors:
@@ -44,7 +44,7 @@ def parse_topology(text: str, file: str) -> Topology:
 
 
 class _Reader:
-    """Collects what the file says, and every mistake in it."""
+    """Collects the contents of the file, and every mistake in it."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -115,7 +115,7 @@ class _Reader:
                 self.wrong(key, f"{field}.{key.value}", "is not known", hint)
 
     def _texts(self, value: Any, field: str) -> Iterator[tuple[str, Any]]:
-        """The names in a list, or in one text with commas, each with the place where it stands."""
+        """Return the names in a list, or in one text with commas, each with its place in the file."""
         if is_empty(value):
             return
         for each in value.value if is_kind(value, "seq") else [value]:

@@ -16,7 +16,7 @@ from cress.model.jobfile.submit import read_jobs as read_specs
 from cress.model.jobfile.values import raise_all
 from cress.model.resources import Dimensions
 
-# The user who may have tasks run as anybody, as on the nodes themselves.
+# The user who may run tasks as any account, as on the nodes themselves.
 ROOT = "root"
 MOST_SHOWN = 10
 
@@ -26,7 +26,7 @@ _PLACE = re.compile(r"jobs\[(\d+)\]\.?")
 def read_jobs(
     entries: Sequence[object], *, dimensions: Dimensions, user: str, accounts: Collection[str] | None = None
 ) -> tuple[list[JobSpec], tuple[Job, ...]]:
-    """What somebody submits, as specs and as jobs. Raises InputError, or InputErrors with every mistake that it has."""
+    """Return the specs and the jobs of a submit. Raises InputError, or InputErrors with every mistake."""
     specs, errors = read_specs(entries, dimensions=dimensions, user=user)
     jobs: tuple[Job, ...] = ()
     try:
@@ -38,9 +38,9 @@ def read_jobs(
 
 
 def jobs_of(specs: Sequence[JobSpec], accounts: Collection[str] | None = None) -> tuple[Job, ...]:
-    """The jobs that specs stand for. Raises InputError, or InputErrors with every mistake, placed in the submit.
+    """Return the jobs of the specs. Raises InputError, or InputErrors with every mistake, placed in the submit.
 
-    ``accounts`` are those that everybody may have tasks run as; ``None``: that is not looked at.
+    ``accounts`` are those under which every user may run tasks; None: accounts are not checked.
     """
     errors: list[InputError] = [] if accounts is None else _strange_accounts(specs, accounts)
     for spec in specs:
@@ -49,7 +49,7 @@ def jobs_of(specs: Sequence[JobSpec], accounts: Collection[str] | None = None) -
                 moments.check(expression, zone)
             except InputError as error:
                 placed = below(InputError(error.what, hint=error.hint, field=error.field or field), spec.place)
-                if str(placed) not in map(str, errors):  # the zone of a timetable is one mistake
+                if str(placed) not in map(str, errors):  # a wrong zone of a timetable is one mistake
                     errors.append(placed)
     jobs: list[Job] = []
     try:
@@ -62,7 +62,7 @@ def jobs_of(specs: Sequence[JobSpec], accounts: Collection[str] | None = None) -
 
 
 def _strange_accounts(specs: Sequence[JobSpec], accounts: Collection[str]) -> list[InputError]:
-    """Tasks run as their user, or as an account that is open to all; only root chooses freely."""
+    """Complain about accounts: tasks run as their user, or as an account open to all; only root chooses freely."""
     errors = []
     for spec in specs:
         name, user = spec.run.run_as, spec.run.user
@@ -75,7 +75,7 @@ def _strange_accounts(specs: Sequence[JobSpec], accounts: Collection[str]) -> li
 
 
 def _moments(job: Job) -> list[tuple[str, str, str]]:
-    """The field, the expression and the zone of each."""
+    """Yield the field, the expression and the zone of each."""
     if isinstance(job.plan, Cron):
         return [("when", job.plan.when, job.plan.zone)] if job.plan.when else []
     if isinstance(job.plan, Service):
@@ -85,7 +85,7 @@ def _moments(job: Job) -> list[tuple[str, str, str]]:
 
 
 def placed(error: InputError, specs: Sequence[JobSpec]) -> InputError:
-    """A mistake that the machine found, which counts steps of dags as jobs, with its place in the submit."""
+    """Return a mistake found by the machine, which counts steps of dags as jobs, with its place in the submit."""
     if isinstance(error, InputErrors):
         return InputErrors([placed(each, specs) for each in error.errors])
     found = _PLACE.match(error.field)

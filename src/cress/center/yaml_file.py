@@ -13,7 +13,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 def read_text(path: Path, what: str) -> str:
-    """The text of a file. Raises InputError, which calls it ``what``."""
+    """Return the text of a file. Raises InputError, which calls the file ``what``."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -27,7 +27,7 @@ def read_text(path: Path, what: str) -> str:
 
 
 def document(text: str, file: str, hint: str) -> Any:
-    """The one document of a text, as nodes; None if there is nothing in it. ``hint`` says what should be."""
+    """Return the only document of a text, as nodes; None if it is empty. ``hint`` says what is expected."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -49,10 +49,10 @@ def document(text: str, file: str, hint: str) -> Any:
 
 
 def is_kind(node: Any, kind: str) -> bool:
-    """Whether a node is a ``map`` or a ``seq``."""
+    """Return whether a node is a ``map`` or a ``seq``."""
     return str(node.tag) == _TAG + kind and isinstance(node.value, list)
 
 
 def is_empty(node: Any) -> bool:
-    """Whether nothing is written there."""
+    """Return whether a node is empty."""
     return not isinstance(node.value, list) and str(node.tag) == _TAG + "null"

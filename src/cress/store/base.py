@@ -13,11 +13,11 @@ WAY_OUT = "`cress store check` says more, `cress store restore FILE` takes a bac
 
 
 class StoreError(Exception):
-    """The store cannot do what it was asked; the sentence says what, where and what would help."""
+    """An operation of the store failed; the sentence says which, where and what to do."""
 
 
 class Fenced(StoreError):
-    """A newer epoch has begun: another center is in charge, and nothing of this one is stored any more."""
+    """A newer epoch has begun: another center is in charge, and this one can store nothing more."""
 
     def __init__(self, epoch: int, newest: int) -> None:
         super().__init__(
@@ -40,9 +40,9 @@ class Damaged(StoreError):
 class Batch(msgspec.Struct, kw_only=True):
     """Rows that are stored together or not at all.
 
-    ``records`` go to the end of the log. ``runs`` are how to run a job, by job id; ``templates`` are further runs of a
+    ``records`` go to the end of the log. ``runs`` are the runs of jobs, by job id; ``templates`` are further runs of a
     family: their id, its id, the run. ``jobs`` and ``attempts`` are finished; ``meta`` replaces by key. ``moved_jobs``
-    (with their runs, and those of a family) and ``moved_attempts`` (job, task, attempt) are in the history now and go.
+    (with their runs, and those of a family) and ``moved_attempts`` (job, task, attempt) are in the history now and are removed here.
     """
 
     records: list[bytes] = []
@@ -72,9 +72,9 @@ class Saved(msgspec.Struct, kw_only=True):
 
 
 class Store(Protocol):
-    """The log of a cluster, its last snapshot, and how its jobs are run.
+    """The log of a cluster, its last snapshot, and the runs of its jobs.
 
-    What a method has stored when it returns is durable; when it raises ``StoreError``, nothing of it is stored. One
+    A batch is durable when the method returns; when it raises ``StoreError``, nothing of it is stored. One
     thread at a time writes, another one may look up runs and jobs; it sees whole batches.
     """
 
@@ -82,7 +82,7 @@ class Store(Protocol):
         """Return everything that a center needs to go on."""
 
     def take_over(self, epoch: int, number: int, cluster: str) -> int:
-        """Begin a new epoch behind a state that was loaded, and return it: older epochs store nothing any more.
+        """Begin a new epoch after a loaded state, and return it: older epochs can store nothing more.
 
         ``epoch`` and ``number`` are those of the state. Raises ``Changed`` when they are not the newest any more.
         """
@@ -91,13 +91,13 @@ class Store(Protocol):
         """Store a batch. Raises ``Fenced`` when ``epoch`` is older than the newest; a newer one begins."""
 
     def snapshot(self, state: bytes | memoryview, *, number: int, meta: Mapping[str, bytes], epoch: int) -> None:
-        """Store the state behind record ``number``, in the place of the last snapshot and of the log up to there.
+        """Store the state after record ``number``, in place of the last snapshot and of the log up to there.
 
         A ``number`` beyond the last record takes the place of the whole log. Raises ``Fenced`` as ``commit`` does.
         """
 
     def run(self, job: int) -> bytes | None:
-        """Return how to run this job, as it was stored."""
+        """Return the run of this job, as it was stored."""
 
     def job(self, job: int) -> JobRecord | None:
         """Return a finished job."""
@@ -106,11 +106,11 @@ class Store(Protocol):
         """Open a reader of finished work; to be closed before the store."""
 
     def close(self) -> None:
-        """Give the store back; nothing is lost without."""
+        """Close the store; without a close nothing is lost."""
 
 
 class FinishedReader(Protocol):
-    """Reads finished work on a connection that is not the writer's; one thread at a time."""
+    """Reads finished work on its own connection; one thread at a time."""
 
     def jobs(
         self,
@@ -139,4 +139,4 @@ class FinishedReader(Protocol):
         """
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""

@@ -1,4 +1,4 @@
-"""Finished work in a SQLite store: its rows, and a reader with a connection that is not the writer's."""
+"""Finished work in a SQLite store: its rows, and a reader on its own connection."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SqliteReader:
         type: str = "",  # noqa: A002
         family: int = 0,
     ) -> list[JobRecord]:
-        """Finished jobs with an id below ``before``, newest first, at most ``limit``; see ``FinishedReader.jobs``."""
+        """Return finished jobs with an id below ``before``, newest first, at most ``limit``; see ``FinishedReader.jobs``."""
         filters = {"group": group, "user": user, "state": state, "name": name, "type": type, "family": family}
         wanted = {key: value for key, value in filters.items() if value}
         where = [f'"{key}" = ?' for key in wanted] + ["id < ?"] * (before is not None)
@@ -49,7 +49,7 @@ class SqliteReader:
             return [job_of(row) for row in self._reader.execute(sql, values)]
 
     def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
-        """The finished attempts of the tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""
+        """Return the finished attempts of tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""
         sql = (
             f"SELECT {_ATTEMPT_COLUMNS} FROM attempts "  # noqa: S608 (our own names)
             "WHERE job = ? AND task BETWEEN ? AND ? ORDER BY task, attempt"
@@ -58,18 +58,18 @@ class SqliteReader:
             return [attempt_of(row) for row in self._reader.execute(sql, (job, first, last))]
 
     def finished(self, most: int) -> tuple[list[JobRecord], list[AttemptRecord]]:
-        """Up to ``most`` finished attempts, by job; then up to ``most`` finished jobs; see ``FinishedReader.finished``."""
+        """Return finished attempts, then finished jobs, up to ``most``; see ``FinishedReader.finished``."""
         with told(self.path, "cannot be read"):
             rows = self._reader.execute(f"SELECT {_ATTEMPT_COLUMNS} FROM attempts LIMIT ?", (most,)).fetchall()  # noqa: S608
             if len(rows) == most:
                 return [], [attempt_of(row) for row in rows]
-            # What ended between the two looks may go before its last attempts do; the next look finds those.
+            # A job that ended between the two queries may move before its last attempts; the next call finds those.
             sql = f"SELECT {JOB_COLUMNS} FROM jobs ORDER BY family = 0, id LIMIT ?"  # noqa: S608 (our own names)
             jobs = self._reader.execute(sql, (most,)).fetchall()
         return [job_of(row) for row in jobs], [attempt_of(row) for row in rows]
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         self._reader.close()
 
 
@@ -88,7 +88,7 @@ def _cell(value: object) -> object:
 
 
 def job_of(row: tuple[object, ...]) -> JobRecord:
-    """A row of the table ``jobs``."""
+    """Return a row of the table ``jobs`` as a record."""
     values = dict(zip(_JOB, row, strict=True))
     values["request"] = tuple(map(int, str(values["request"]).split()))
     values["state"] = JobState(values["state"])
@@ -97,7 +97,7 @@ def job_of(row: tuple[object, ...]) -> JobRecord:
 
 
 def attempt_of(row: tuple[object, ...]) -> AttemptRecord:
-    """A row of the table ``attempts``."""
+    """Return a row of the table ``attempts`` as a record."""
     values = dict(zip(_ATTEMPT, row, strict=True))
     values["outcome"] = Outcome(values["outcome"])
     values["final"] = bool(values["final"])

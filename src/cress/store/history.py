@@ -1,6 +1,6 @@
-"""The history: finished jobs and attempts, and what groups used by the hour, in any database that SQLAlchemy knows.
+"""The history: finished jobs and attempts, and the hourly usage of groups, in any database that SQLAlchemy supports.
 
-Everything here takes its time and is called in threads. Adding the same work twice does no harm.
+All calls can be slow and are made in threads. Adding the same work twice does no harm.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 def _columns(kind: type[msgspec.Struct]) -> Iterator[sql.Column[Any]]:
-    """A column for each field of a record; all but the key may be empty, so that later versions can add some."""
+    """Return a column for each field of a record; all but the key may be empty, so that later versions can add some."""
     for field in msgspec.structs.fields(kind):
         wanted = field.type
         if isinstance(wanted, types.UnionType):
@@ -71,7 +71,7 @@ sql.Index("attempts_task", _attempts.c.job, _attempts.c.task)
 
 
 def check_url(url: str) -> str:
-    """The address of a database as SQLAlchemy takes it; raises InputError."""
+    """Return the address of a database for SQLAlchemy. Raises InputError."""
     hint = "such as postgresql://user@host/cress, or sqlite:////srv/cress/history.db"
     try:
         parsed = sql.make_url(url)
@@ -87,7 +87,7 @@ def check_url(url: str) -> str:
 
 
 class History:
-    """A history database, for use by several threads. Raises StoreError, with a sentence."""
+    """A history database, for use by several threads. Methods raise StoreError with a sentence."""
 
     def __init__(self, url: str) -> None:
         parsed = sql.make_url(url)
@@ -106,7 +106,7 @@ class History:
             raise
 
     def _prepare(self) -> None:
-        """Make what is missing: tables, and columns that a later version added."""
+        """Create missing tables, and columns that a later version added."""
         with self._engine.begin() as connection:
             _tables.create_all(connection)
             inspector = sql.inspect(connection)
@@ -138,7 +138,7 @@ class History:
         attempts: Sequence[AttemptRecord],
         weights: Mapping[int, Weight],
     ) -> None:
-        """Add finished work that is not there yet, and what it used; ``weights`` by job, for all the attempts."""
+        """Add finished work that is not stored yet, and its usage; ``weights`` by job, for all the attempts."""
         with self._told("cannot be written"), self._engine.begin() as connection:
             known = _known(connection, _attempts.c.attempt, [each.attempt for each in attempts])
             fresh = [each for each in attempts if each.attempt not in known]
@@ -151,7 +151,7 @@ class History:
                 connection.execute(sql.insert(_jobs), rows)
 
     def prune(self, before: int) -> int:
-        """Remove up to 200 of the jobs that ended before that time (µs since the epoch), with all of theirs."""
+        """Remove up to 200 jobs that ended before that time (µs since the epoch), with their attempts."""
         with self._told("cannot be written"), self._engine.begin() as connection:
             old = sql.select(_jobs.c.id).where(_jobs.c.ended < before).order_by(_jobs.c.ended).limit(PRUNED)
             ids = list(connection.scalars(old))
@@ -161,7 +161,7 @@ class History:
             return len(ids)
 
     def prune_usage(self, before: int) -> int:
-        """Remove the hours before that time (µs since the epoch); how many rows those were."""
+        """Remove the hours before that time (µs since the epoch); return the number of rows."""
         with self._told("cannot be written"), self._engine.begin() as connection:
             return connection.execute(
                 sql.delete(_usage).where(_usage.c.hour < before // SECOND - HOUR // SECOND)
@@ -170,7 +170,7 @@ class History:
     # --- looking up --------------------------------------------------------------------------------------------
 
     def job(self, id: int) -> tuple[JobRecord, bytes | None] | None:
-        """A job, and how it was run."""
+        """Return a job and its run."""
         found = self._select(sql.select(_jobs).where(_jobs.c.id == id))
         return _job(found[0]) if found else None
 
@@ -184,7 +184,7 @@ class History:
         family: int = 0,
         **filters: str,
     ) -> list[tuple[JobRecord, bytes | None]]:
-        """Jobs with an id below ``before``, submitted from ``since`` on and before ``until`` (µs), newest first.
+        """Return jobs with an id below ``before``, submitted from ``since`` on and before ``until`` (µs), newest first.
 
         ``filters`` are values of columns; an empty one lets all pass. ``family`` as in ``Store.jobs``.
         """
@@ -206,13 +206,13 @@ class History:
         return [_job(row) for row in self._select(query)]
 
     def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
-        """The attempts of the tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""
+        """Return the attempts of the tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""
         query = sql.select(_attempts).where(_attempts.c.job == job, _attempts.c.task.between(first, last))
         rows = self._select(query.order_by(_attempts.c.task, _attempts.c.attempt))
         return [_record(AttemptRecord, row) for row in rows]
 
     def usage(self, *, since: int, until: int, group: str = "") -> Usage:
-        """Return the usage of groups in the hours that begin from ``since`` on and before ``until`` (seconds since the epoch)."""
+        """Return the usage of groups in the hours that begin in ``since`` … ``until`` (excluded; seconds since the epoch)."""
         query = sql.select(_usage).where(_usage.c.hour >= since, _usage.c.hour < until)
         if group:
             query = query.where(_usage.c.group == group)
@@ -228,7 +228,7 @@ class History:
 
 
 def _prepare_sqlite(connection: Any, _: object) -> None:
-    # What was moved here is removed from the store: it must be as durable as it was there.
+    # Moved work is removed from the store: it must be as durable here as it was there.
     for words in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=10000"):
         connection.execute(f"PRAGMA {words}")
 
@@ -266,7 +266,7 @@ def _cell(value: object) -> object:
         return value.value
     if isinstance(value, tuple):
         return msgspec.json.encode(value).decode()
-    # No database keeps this character; it comes from programs' errors.
+    # Databases refuse this character, which occurs in errors of programs.
     return value.replace("\0", "\ufffd") if isinstance(value, str) else value
 
 

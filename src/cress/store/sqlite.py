@@ -16,9 +16,9 @@ from cress.store.finished import INSERT_ATTEMPT, INSERT_JOB, JOB_COLUMNS, Sqlite
 from cress.store.sqlite_file import MARK, begins_anew, beside, check_place, connect, opened, sealed, told, write_mark
 
 SCHEMA = 6
-# Notes that the store keeps by itself: the newest epoch, the number of the last record, the id of the cluster.
+# Notes that the store itself keeps: the newest epoch, the number of the last record, the id of the cluster.
 OWN = EPOCH, RECORDS, CLUSTER = "epoch", "records", "cluster"
-# Bytes of a snapshot that are written at once: other threads run in between.
+# Bytes of a snapshot that are written at a time: other threads run in between.
 CHUNK = 2**20
 
 encode_number = msgspec.msgpack.Encoder().encode
@@ -54,9 +54,9 @@ class SqliteStore:
     One connection writes, another one reads: a reader never waits for a commit, and sees whole batches. A file that is
     there already is opened for writing by the first commit: until then nothing is changed.
 
-    Beside the file stands its mark, which says ``open`` or ``closed``: by it a store that was there and is gone, or has
-    lost its write-ahead file, is not taken for a new one. What decisions depend on is stored with a checksum: SQLite
-    notices damage to its own structure only.
+    Beside the file stands its mark, which says ``open`` or ``closed``: it shows that a store was lost, or
+    lost its write-ahead file, instead of being new. Data that decisions depend on has a checksum: SQLite notices
+    damage to its own structure only.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,7 +71,7 @@ class SqliteStore:
 
     def _open(self) -> None:
         self._opened_writer: sqlite3.Connection | None = None
-        # What another release left is refused before anything is written.
+        # A store of another release is refused before anything is written.
         if not self.path.exists() or self._schema() != SCHEMA:
             self._open_writer()
         self._reader = connect(self.path, read_only=True)
@@ -135,7 +135,7 @@ class SqliteStore:
         self._write(write)
 
     def snapshot(self, state: bytes | memoryview, *, number: int, meta: Mapping[str, bytes], epoch: int) -> None:
-        """Store a snapshot in the place of the log that it covers; see ``Store.snapshot``."""
+        """Store a snapshot in place of the log that it covers; see ``Store.snapshot``."""
 
         def write(writer: sqlite3.Connection) -> None:
             _fence(writer, epoch)
@@ -158,7 +158,7 @@ class SqliteStore:
                 raise
 
     def job(self, job: int) -> JobRecord | None:
-        """A finished job."""
+        """Return a finished job."""
         with told(self.path, "cannot be read"):
             row = self._reader.execute(f"SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?", (job,)).fetchone()  # noqa: S608
         return None if row is None else job_of(row)
@@ -174,21 +174,21 @@ class SqliteStore:
             return None if row is None else opened(row[0], f"how to run job {job}")
 
     def close(self) -> None:
-        """Give the file back; nothing is lost without."""
+        """Close the file; without a close nothing is lost."""
         self._reader.close()
         if self._opened_writer is not None:
             self._opened_writer.close()
             self._note_end()
 
     def _note_end(self) -> None:
-        # The last connection takes the write-ahead file in and removes it, if it can.
+        # The last connection merges the write-ahead file and removes it, if it can.
         if beside(self.path, MARK).exists() and not beside(self.path, "-wal").exists():
             with suppress(OSError):
                 write_mark(self.path, "closed")
 
 
 def load(connection: sqlite3.Connection) -> Saved:
-    """Return everything that a center needs to go on, with its checksums looked at."""
+    """Return everything that a center needs to go on, with its checksums verified."""
     execute = connection.execute
     snapshot = execute("SELECT state FROM snapshot").fetchone()
     log = execute("SELECT seq, record FROM log ORDER BY seq")
@@ -209,7 +209,7 @@ def _cluster(connection: sqlite3.Connection) -> str:
 
 
 def _write(writer: sqlite3.Connection, batch: Batch) -> None:
-    """Everything of the batch, inside a transaction."""
+    """Write all of the batch, inside a transaction."""
     if batch.records:
         number = _number(writer, RECORDS) + len(batch.records)
         writer.executemany("INSERT INTO log (record) VALUES (?)", ((sealed(record),) for record in batch.records))
@@ -267,7 +267,7 @@ def _write_state(writer: sqlite3.Connection, state: memoryview) -> None:
 
 
 def _number(connection: sqlite3.Connection, key: str) -> int:
-    """Return a number among the notes, 0 when it is not there."""
+    """Return a number among the notes, 0 if it is missing."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return 0 if row is None else decode_number(opened(row[0], f"the note {key!r}"))
 

@@ -12,21 +12,21 @@ from urllib.parse import quote
 
 from cress.store.base import Damaged, StoreError
 
-# The ending of the file that tells whether a store was closed.
+# The ending of the file that records whether a store was closed.
 MARK = ".mark"
-# What SQLite says when a file is not what it wrote.
+# Errors of SQLite that mean a damaged file.
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Return a connection that begins transactions only when it is told to."""
+    """Return a connection that begins transactions only explicitly."""
     name = f"file:{quote(str(path.absolute()))}" + "?mode=ro" * read_only
     return sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False, timeout=5)
 
 
 @contextmanager
 def told(path: Path, what: str) -> Iterator[None]:
-    """Errors of the store in ``path`` as StoreError; ``what`` was tried."""
+    """Raise errors of the store in ``path`` as StoreError; ``what`` is the attempted operation."""
     try:
         yield
     except _Spoilt as error:
@@ -40,7 +40,7 @@ def told(path: Path, what: str) -> Iterator[None]:
 
 
 def check_place(path: Path) -> None:
-    """Raise StoreError if what stands at ``path`` cannot be the store that the mark beside it speaks of."""
+    """Raise StoreError if the file at ``path`` cannot be the store that its mark describes."""
     if path.is_dir():
         raise Damaged(f"the store {path} is a directory")
     if path.exists() and not os.access(path, os.R_OK | os.W_OK):
@@ -57,7 +57,7 @@ def check_place(path: Path) -> None:
 
 
 def write_mark(path: Path, word: str) -> None:
-    """Say durably that the store in ``path`` is ``open`` or ``closed``."""
+    """Record durably that the store in ``path`` is ``open`` or ``closed``."""
     mark, fresh = beside(path, MARK), beside(path, f"{MARK}.new")
     if mark.exists() and mark.read_text(encoding="ascii", errors="replace").strip() == word:
         return
@@ -71,17 +71,17 @@ def write_mark(path: Path, word: str) -> None:
 
 
 def beside(path: Path, ending: str) -> Path:
-    """The file that has the name of ``path`` and this ending."""
+    """Return the file that has the name of ``path`` and this ending."""
     return path.with_name(path.name + ending)
 
 
 def begins_anew(path: Path, how: str) -> str:
-    """Return why a store that is ``gone`` or ``empty`` is not taken for a new one."""
+    """Return the reason why a ``gone`` or ``empty`` store is not taken for a new one."""
     return f"the store {path} is {how}; without {beside(path, MARK)} an empty cluster begins there"
 
 
 class _Spoilt(Exception):
-    """A checksum does not hold; the sentence says of what."""
+    """A checksum does not match; the sentence names the data."""
 
 
 def sealed(data: bytes) -> bytes:
@@ -90,7 +90,7 @@ def sealed(data: bytes) -> bytes:
 
 
 def opened(data: object, what: str) -> bytes:
-    """Return what ``sealed`` was given; call it inside ``told``."""
+    """Return the data that ``sealed`` was given; call it inside ``told``."""
     if isinstance(data, bytes) and len(data) > 4:
         content = data[4:]
         if zlib.crc32(content) == int.from_bytes(data[:4], "little"):

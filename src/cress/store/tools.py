@@ -1,4 +1,4 @@
-"""Tools for the file of a SQLite store: check it, copy it while it is used, replace it by a copy."""
+"""Tools for the file of a SQLite store: check it, copy it while it is in use, replace it by a copy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cress.store.finished import attempt_of, job_of
 from cress.store.sqlite import SCHEMA, load
 from cress.store.sqlite_file import MARK, beside, check_place, opened, told
 
-# Folders into which `restore` moves what it replaces.
+# Folders into which `restore` moves the replaced store.
 REPLACED = "replaced"
 _MOST_TOLD = 10
 
@@ -28,13 +28,13 @@ class Reading:
         self._connection = connection
 
     def damage(self) -> list[str]:
-        """Return what SQLite finds wrong with the file, each a sentence; empty if it is intact."""
+        """Return the defects that SQLite finds in the file, as sentences; empty if it is intact."""
         with told(self.path, "cannot be read"):
             found = self._connection.execute(f"PRAGMA integrity_check({_MOST_TOLD})").fetchall()
         return [] if found == [("ok",)] else [str(each).replace("\n", " ") for (each,) in found]
 
     def saved(self) -> Saved:
-        """Return what a center would load, with its checksums verified."""
+        """Return the state that a center would load, with its checksums verified."""
         with told(self.path, "cannot be read"):
             return load(self._connection)
 
@@ -45,13 +45,13 @@ class Reading:
                 yield job, opened(sealed, f"how to run job {job}")
 
     def jobs(self) -> Iterator[JobRecord]:
-        """The finished jobs."""
+        """Return the finished jobs."""
         for row in self._rows("jobs", JobRecord.__struct_fields__):
             with _sensible(self.path, "jobs"):
                 yield job_of(row)
 
     def attempts(self) -> Iterator[AttemptRecord]:
-        """The finished attempts."""
+        """Return the finished attempts."""
         for row in self._rows("attempts", AttemptRecord.__struct_fields__):
             with _sensible(self.path, "attempts"):
                 yield attempt_of(row)
@@ -69,7 +69,7 @@ class Reading:
                 os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
                 with closing(sqlite3.connect(fresh, isolation_level=None)) as copy:
                     self._connection.backup(copy)
-                    # One file, without anything beside it.
+                    # One file, without a write-ahead file beside it.
                     copy.execute("PRAGMA journal_mode=DELETE")
                 _sync(fresh)
                 fresh.replace(target)
@@ -80,9 +80,9 @@ class Reading:
 
 @contextmanager
 def reading(path: Path, *, as_it_is: bool = False) -> Iterator[Reading]:
-    """One moment of the store in ``path``. Raises StoreError.
+    """Open one moment of the store in ``path``. Raises StoreError.
 
-    ``as_it_is``: also a store that has lost its write-ahead file.
+    ``as_it_is``: accept a store that has lost its write-ahead file.
     """
     if not as_it_is:
         check_place(path)
@@ -109,9 +109,9 @@ def _sensible(path: Path, table: str) -> Iterator[None]:
 
 
 def put_in_place(fresh: Path, path: Path) -> Path | None:
-    """Make the file ``fresh`` the store in ``path``; the folder into which the one before was moved, if there was one.
+    """Make the file ``fresh`` the store in ``path``; return the folder with the old one, if there was one.
 
-    Nobody may use either. Interrupted at any point, both are still there.
+    Neither may be in use. Interrupted at any point, both still exist.
     """
     with told(path, "cannot be replaced"):
         there = [old for ending in ("", "-wal", "-shm", MARK) if (old := beside(path, ending)).exists()]

@@ -10,7 +10,7 @@ from cress.model.times import SECOND
 
 # Seconds.
 HOUR = 3600
-# An attempt whose clocks say that it took longer took this long, in hours.
+# The longest time that is charged to an attempt, in hours, in case its clocks are wrong.
 MOST_HOURS = 24 * 366
 
 
@@ -32,7 +32,7 @@ class Used(msgspec.Struct):
     succeeded: int = 0
 
     def add(self, other: Used) -> None:
-        """Take in what another span used."""
+        """Add the usage of another span."""
         self.core_seconds += other.core_seconds
         self.byte_seconds += other.byte_seconds
         self.cpu_seconds += other.cpu_seconds
@@ -40,12 +40,12 @@ class Used(msgspec.Struct):
         self.succeeded += other.succeeded
 
 
-# By the beginning of the span in seconds since the epoch, and the group.
+# Keys are the beginning of the span in seconds since the epoch, and the group.
 Usage: TypeAlias = dict[tuple[int, str], Used]
 
 
 def add_usage(usage: Usage, weight: Weight, begin: int, end: int, cpu: int) -> int:
-    """Add what an attempt held from ``begin`` to ``end`` (µs) to the hours; the last hour (its beginning, in s).
+    """Add the usage of an attempt from ``begin`` to ``end`` (µs) to the hours; return the last hour (its beginning, in s).
 
     ``cpu`` is the processor time that it was measured to need, in microseconds.
     """

@@ -15,7 +15,7 @@ from cress.center.security import App, Guard
 
 
 def make_app(engine: Engine, *, token: str, user: str, names: Iterable[str]) -> App:
-    """The API of ``engine`` for ``user``, who has ``token``; ``names`` are the hosts that it answers to."""
+    """Return the API of ``engine`` for ``user``, who has ``token``; ``names`` are the host names that it accepts."""
     # No pages of documentation: they would load scripts from elsewhere.
     app = FastAPI(title="Cress", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.engine = engine

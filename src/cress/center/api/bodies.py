@@ -13,14 +13,14 @@ from cress.center.security import MOST_BODY
 from cress.model.errors import InputError
 from cress.protocol.views import View, to_json
 
-# Seconds in which a body must arrive.
+# Seconds within which a body must arrive.
 PATIENCE = 60.0
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A body that the API takes."""
+    """The body of a request."""
 
 
 class SubmitBody(Body, frozen=True):
@@ -30,14 +30,14 @@ class SubmitBody(Body, frozen=True):
 
 
 class ApplyBody(Body, frozen=True):
-    """Services, databases and cron jobs as they are to be; a dry run changes nothing."""
+    """The wanted services, databases and cron jobs; a dry run changes nothing."""
 
     jobs: list[dict[str, Any]]
     dry_run: bool = False
 
 
 class ScaleBody(Body, frozen=True):
-    """How many tasks a service or database is to have."""
+    """The wanted number of tasks of a service or database."""
 
     tasks: int
 
@@ -50,7 +50,7 @@ class SignalBody(Body, frozen=True):
 
 
 class GroupsBody(Body, frozen=True):
-    """The text of a file of groups; ``file`` names it in messages; ``moves``: where jobs of removed groups go."""
+    """The text of a file of groups; ``file`` is its name in messages, ``moves`` the new groups of jobs of removed ones."""
 
     text: str
     file: str = ""
@@ -58,20 +58,20 @@ class GroupsBody(Body, frozen=True):
 
 
 class CordonBody(Body, frozen=True):
-    """Why a node takes no new tasks."""
+    """The reason why a node accepts no new tasks."""
 
     reason: str = ""
 
 
 class DrainBody(Body, frozen=True):
-    """Why a node is to be empty, and after how many seconds at the latest."""
+    """The reason of a drain, and its deadline in seconds."""
 
     deadline: float
     reason: str = ""
 
 
 async def read(request: Request, kind: type[_T]) -> _T:
-    """The body as a struct; without one its defaults. Raises InputError and TooLarge."""
+    """Return the body as a struct; without a body, its defaults. Raises InputError and TooLarge."""
     parts: list[bytes] = []
     size = 0
     try:
@@ -93,5 +93,5 @@ async def read(request: Request, kind: type[_T]) -> _T:
 
 
 def reply(view: View, status: int = 200) -> Response:
-    """A view as a response."""
+    """Return a view as a response."""
     return Response(to_json(view), status_code=status, media_type="application/json")

@@ -8,12 +8,12 @@ from cress.center.engine import Engine
 
 
 def engine_of(request: Request) -> Engine:
-    """The center's engine."""
+    """Return the center's engine."""
     engine: Engine = request.app.state.engine
     return engine
 
 
 def user_of(request: Request) -> str:
-    """The user whom the token belongs to."""
+    """Return the user whose token the call carries."""
     user: str = request.app.state.user
     return user

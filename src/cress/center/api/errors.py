@@ -19,22 +19,22 @@ _CODES = {401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "not_all
 
 
 class NotFound(Exception):
-    """What the address names is not there."""
+    """The resource in the address does not exist."""
 
 
 class TooLarge(Exception):
-    """The body is larger than the center reads."""
+    """The body exceeds the limit of the center."""
 
 
 def answer(status: int, code: str, message: str, faults: tuple[Fault, ...] = ()) -> Response:
-    """An error as a response."""
+    """Return an error as a response."""
     body = to_json(ErrorView(code=code, message=message, faults=faults))
     headers = {"Retry-After": "1"} if status == 503 else None
     return Response(body, status_code=status, media_type="application/json", headers=headers)
 
 
 def install(app: FastAPI) -> None:
-    """Answer the errors of all calls, and those of the framework, in the same form."""
+    """Install handlers that answer all errors, also the framework's, in one form."""
     app.add_exception_handler(InputError, _input)
     app.add_exception_handler(RequestValidationError, _parameters)
     app.add_exception_handler(HTTPException, _framework)
@@ -42,13 +42,13 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(TooLarge, _too_large)
     for unavailable in (NotStored, StoreError, Away):
         app.add_exception_handler(unavailable, lambda _, error: answer(503, "unavailable", str(error)))
-    # Nobody is there to read it.
+    # The client has gone; nothing reads the answer.
     app.add_exception_handler(ClientDisconnect, lambda _, __: answer(400, "bad_input", "the body broke off"))
     app.add_exception_handler(Exception, _defect)
 
 
 def answer_to(error: Exception) -> Response:
-    """The same for an error that a call raised, where no handler is asked."""
+    """Return the response to an error that a call raised outside of the handlers."""
     if isinstance(error, InputError):
         return _input(None, error)
     if isinstance(error, NotFound):
@@ -57,7 +57,7 @@ def answer_to(error: Exception) -> Response:
 
 
 def faults(error: InputError) -> tuple[Fault, ...]:
-    """The mistakes of an input, one by one."""
+    """Return the mistakes of an input, one by one."""
     each = error.errors if isinstance(error, InputErrors) else [error]
     return tuple(Fault(what=one.what, hint=one.hint, field=one.field, file=one.file, line=one.line) for one in each)
 
@@ -71,7 +71,7 @@ def _input(_: Request | None, error: Exception) -> Response:
 
 def _too_large(_: Request, error: Exception) -> Response:
     response = answer(413, "too_large", str(error))
-    # The rest of the body is not read.
+    # The rest of the body stays unread.
     response.headers["Connection"] = "close"
     return response
 

@@ -1,4 +1,4 @@
-"""Events as a stream (server-sent events), numbered, so that an interrupted reader resumes where it was."""
+"""Events as a stream (server-sent events), numbered, so that an interrupted reader resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cress.center.engine import Engine
 from cress.model.errors import InputError
 from cress.protocol.views import EventView, to_json
 
-# Events in one piece; a reader costs no more memory than that.
+# Events in one part; a reader needs no more memory than that.
 CHUNK = 256
 
 router = APIRouter(prefix="/v1")
@@ -27,9 +27,9 @@ async def events(
     group: str = "",
     follow: bool = True,
 ) -> Response:
-    """What happens, as server-sent events: those behind number ``after``, else those from now on.
+    """Stream events as server-sent events: those after number ``after``, else those from now on.
 
-    The header ``Last-Event-ID``, which clients send by themselves, counts for more than ``after``. Without ``follow``
+    The header ``Last-Event-ID``, which clients send by themselves, overrides ``after``. Without ``follow``
     the answer ends with the latest event, and begins, without ``after``, with the oldest that is kept.
     """
     engine = engine_of(request)
@@ -41,13 +41,13 @@ async def events(
         after = int(last)
     if after is None:
         after = known.last if follow else known.first - 1
-    # Numbers that are not there yet: the cluster was made anew, or taken back from a backup.
+    # A number beyond the last: the cluster is new, or was restored from a backup.
     after = min(after, known.last)
     return EventStream(engine, after, job=job, group=group, follow=follow)
 
 
 class EventStream(Stream):
-    """The answer: it has a place among the kept events and nothing else."""
+    """The answer; its only state is a position among the kept events."""
 
     def __init__(self, engine: Engine, after: int, *, job: int | None, group: str, follow: bool) -> None:
         super().__init__(engine)
@@ -57,23 +57,23 @@ class EventStream(Stream):
         self._follow = follow
 
     def greeting(self) -> bytes:
-        """What the reader has to know."""
+        """Return the first message for the reader."""
         return b": numbered events; resume with Last-Event-ID\n\n"
 
     def sign(self) -> bytes:
-        """A sign of life, from which a reader can resume too."""
+        """Return a sign of life, from which a reader can resume too."""
         return b"id: %d\n: \n\n" % self._at
 
     def over(self) -> bool:
-        """Whether nothing will follow: the center stops, or nobody wants to."""
+        """Return whether the stream is over: the center stops, or the reader does not follow."""
         return super().over() or not self._follow
 
     async def wait(self) -> None:
-        """Return when there is an event behind the last one that was sent."""
+        """Wait for an event after the last one that was sent."""
         await self.engine.events.wait(self._at, HEARTBEAT)
 
     def part(self) -> bytes:
-        """The next events that pass the filters; empty at the end."""
+        """Return the next events that pass the filters; empty at the end."""
         known = self.engine.events
         lines: list[bytes] = []
         if self._at < known.first - 1:
@@ -93,5 +93,5 @@ class EventStream(Stream):
 
 
 def _line(event: EventView) -> bytes:
-    # JSON has no line breaks of its own.
+    # Encoded JSON contains no line breaks.
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.number, event.kind.encode(), to_json(event))

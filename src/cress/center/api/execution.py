@@ -33,7 +33,7 @@ _encode = msgspec.json.Encoder().encode
 
 @router.websocket("/{id}/tasks/{task}/exec")
 async def run_inside(socket: WebSocket, id: str, task: str) -> None:
-    """Run a command in a task that runs now."""
+    """Run a command in a running task."""
     engine: Engine = socket.app.state.engine
     try:
         attempt, connection = await _place(engine, id, task)
@@ -55,7 +55,7 @@ async def run_inside(socket: WebSocket, id: str, task: str) -> None:
 
 
 async def _place(engine: Engine, id: str, task: str) -> tuple[int, Connection]:
-    """The attempt of a task that runs now, and the connection to its node."""
+    """Return the attempt of a running task, and the connection to its node."""
     found = await job_by_id(engine, id)
     number = int(task) if task.isascii() and task.isdigit() and len(task) < 19 else -1
     check_task(found, number, task)
@@ -68,7 +68,7 @@ async def _place(engine: Engine, id: str, task: str) -> tuple[int, Connection]:
 
 
 async def _converse(socket: WebSocket, command: Command) -> None:
-    """Hand on in both directions until the command is over, or its reader has gone."""
+    """Pass messages in both directions until the command is over, or the client has gone."""
     hearing = asyncio.create_task(_hear(socket, command))
     try:
         while True:
@@ -87,7 +87,7 @@ async def _converse(socket: WebSocket, command: Command) -> None:
 
 
 async def _hear(socket: WebSocket, command: Command) -> None:
-    """What the reader says, as soon as it comes: what is under way is bounded by the windows."""
+    """Take the client's messages as they come; the windows bound those under way."""
     try:
         while True:
             message = await socket.receive()

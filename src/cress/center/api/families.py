@@ -34,19 +34,19 @@ router = APIRouter(prefix="/v1")
 
 @router.get("/schema")
 async def schema() -> Response:
-    """The JSON Schema of a job file."""
+    """Return the JSON Schema of a job file."""
     return Response(schema_text(), media_type="application/schema+json")
 
 
 @router.post("/apply")
 async def apply(request: Request) -> Response:
-    """Make services, databases and cron jobs what the body says, all of them or none; a dry run says what it would do."""
+    """Create or change services, databases and cron jobs as in the body, all or none; a dry run shows the changes."""
     engine, user = engine_of(request), user_of(request)
     body = await read(request, ApplyBody)
     dimensions, accounts = engine.machine.core.dimensions, engine.settings.run_as
     specs, jobs = read_jobs(body.jobs, dimensions=dimensions, user=user, accounts=accounts)
     known = await known_states(engine, jobs)
-    # From here to the step nothing waits: what was checked is what is changed.
+    # Nothing waits between here and the step: the checked state is the one that is changed.
     changes = applying.changes_of(engine, specs, jobs)
     applying.check(engine, changes, known)
     if body.dry_run:
@@ -56,7 +56,7 @@ async def apply(request: Request) -> Response:
 
 @router.post("/jobs/{id}/scale")
 async def scale(request: Request, id: str) -> Response:
-    """Give a service or database so many tasks; a timetable may say otherwise at its next moment."""
+    """Set the number of tasks of a service or database; a timetable may change it at its next moment."""
     engine = engine_of(request)
     body = await read(request, ScaleBody)
     parse_count(str(body.tasks), least=0, most=MAX_TASKS)
@@ -67,7 +67,7 @@ async def scale(request: Request, id: str) -> Response:
 
 @router.post("/jobs/{id}/resume")
 async def resume(request: Request, id: str) -> Response:
-    """Submit the steps of a dag that is over and that did not succeed, as a new dag."""
+    """Submit the steps of a finished dag that did not succeed, as a new dag."""
     engine, user = engine_of(request), user_of(request)
     key = key_of(request)
     found = await job_by_id(engine, id)
@@ -79,7 +79,7 @@ async def resume(request: Request, id: str) -> Response:
 
 
 async def _left_of(engine: Engine, found: object, user: str) -> Sequence[JobSpec]:
-    """What is left to do of a dag."""
+    """Return the rest of a dag as a new one."""
     number, type_ = id_of(found), spec_of(found).type  # type: ignore[arg-type]
     if type_ not in (JobType.DAG, JobType.DAG.value):
         word = type_.value if isinstance(type_, JobType) else type_

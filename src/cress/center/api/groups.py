@@ -27,7 +27,7 @@ router = APIRouter(prefix="/v1/groups")
 
 @router.get("")
 async def groups(request: Request) -> Response:
-    """All groups by name, and the text that can be applied again."""
+    """Return all groups by name, and a text that can be applied again."""
     engine = engine_of(request)
     core = engine.machine.core
     waiting: dict[str, int] = {}
@@ -36,7 +36,7 @@ async def groups(request: Request) -> Response:
         waiting[name] = waiting.get(name, 0) + job.waiting
     priorities = {name: format_share(round(float(value), 3)) for name, value in core.groups.priority_values().items()}
     views = tuple(group_view(engine, each, waiting.get(each.name, 0), priorities[each.name]) for each in core.groups)
-    # The quota of a default group that nobody configured follows the cluster; written down it would not.
+    # The quota of a default group without configuration follows the cluster; a written one would not.
     configured = core.groups.configured or _with_default(engine, ())
     text = format_groups(configured, dimensions=core.dimensions, accounting=core.options.accounting)
     return reply(GroupsPage(groups=views, text=text))
@@ -44,7 +44,7 @@ async def groups(request: Request) -> Response:
 
 @router.put("")
 async def apply(request: Request, dry_run: Annotated[bool, Query()] = False) -> Response:
-    """Make the text of the body the groups from now on; a dry run only tells what would change."""
+    """Replace the groups by those in the body; a dry run only shows the changes."""
     engine = engine_of(request)
     body = await read(request, GroupsBody)
     core = engine.machine.core
@@ -62,7 +62,7 @@ async def apply(request: Request, dry_run: Annotated[bool, Query()] = False) -> 
 
 
 def _checked(engine: Engine, parsed: ParsedGroups) -> tuple[object, ...]:
-    """What is worth a remark; raises InputErrors for quotas that the registered nodes can never give."""
+    """Return remarks on the groups. Raises InputErrors for quotas that the registered nodes can never provide."""
     core = engine.machine.core
     nodes = engine.machine.nodes.values()
     if not nodes:

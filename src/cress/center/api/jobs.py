@@ -34,7 +34,7 @@ from cress.model.units import one_of
 from cress.protocol.views import JobsPage, Submitted, SubmittedPage, TasksPage
 
 MOST_WAIT = 3600.0
-# Seconds until it is looked whether somebody who waits is still there.
+# Seconds between two checks whether a waiting client is still connected.
 LOOK_AGAIN = 10.0
 MOST_JOBS = 1_000
 # The year 9999, in seconds since the epoch; characters of a key.
@@ -48,10 +48,10 @@ router = APIRouter(prefix="/v1/jobs")
 
 @router.post("")
 async def submit(request: Request, dry_run: bool = False) -> Response:
-    """Submit jobs, together or not at all. They are stored when the answer comes.
+    """Submit jobs, together or not at all. They are stored before the answer is sent.
 
-    With the header ``Idempotency-Key`` the same submit can be sent again, for a day: it gets the same answer. A
-    ``dry_run`` says what would be said, with ids 0, and stores nothing.
+    With the header ``Idempotency-Key`` a submit can be repeated for a day: it gets the same answer. A
+    ``dry_run`` gives the answer with ids 0, and stores nothing.
     """
     engine, user = engine_of(request), user_of(request)
     key = key_of(request)
@@ -67,7 +67,7 @@ async def submit(request: Request, dry_run: bool = False) -> Response:
 
 
 async def submit_all(engine: Engine, what: Submit, specs: Sequence[JobSpec]) -> tuple[int, ...]:
-    """The ids of what was submitted, steps of dags among them. Raises InputError, placed in the submit."""
+    """Submit jobs; return their ids, steps of dags included. Raises InputError, placed in the submit."""
     try:
         return await engine.submit(what, [spec.run for spec in specs])
     except InputError as error:
@@ -77,7 +77,7 @@ async def submit_all(engine: Engine, what: Submit, specs: Sequence[JobSpec]) -> 
 def check_submit(
     engine: Engine, specs: Sequence[JobSpec], jobs: tuple[Job, ...], known: tuple[tuple[int, JobState], ...]
 ) -> None:
-    """Raise InputError if these would be refused."""
+    """Raise InputError if the machine would refuse these jobs."""
     try:
         engine.machine.check_submit(jobs, known)
     except InputError as error:
@@ -85,7 +85,7 @@ def check_submit(
 
 
 def submitted(engine: Engine, ids: Sequence[int], jobs: Sequence[Job]) -> SubmittedPage:
-    """The answer to a submit: one for each job that somebody wrote, with what there is to say about it and its steps."""
+    """Return the answer to a submit: one entry for each job, with the remarks on it and its steps."""
     core = engine.machine.core
     notes: dict[int, dict[str, None]] = {}
     for place, job in enumerate(jobs):
@@ -112,10 +112,10 @@ async def jobs(
     since: Annotated[float | None, Query(ge=0, le=MOST_TIME)] = None,
     until: Annotated[float | None, Query(ge=0, le=MOST_TIME)] = None,
 ) -> Response:
-    """Jobs, newest first; ``next`` of a page is ``before`` of the following one.
+    """List jobs, newest first; ``next`` of a page is ``before`` of the following one.
 
-    ``since`` and ``until`` are about the submit, in seconds since the epoch. Members of services and databases are
-    there when their ``family`` is asked for.
+    ``since`` and ``until`` bound the time of the submit, in seconds since the epoch. Members of services and databases
+    are listed only for their ``family``.
     """
     _check_word(state, [each.value for each in JobState], "state")
     _check_word(type, [each.value for each in JobType], "type")
@@ -141,7 +141,7 @@ async def jobs(
 async def job(
     request: Request, id: Annotated[str, "a number"], wait: Annotated[float, Query(ge=0, le=MOST_WAIT)] = 0.0
 ) -> Response:
-    """One job; with ``wait`` (seconds) the answer comes when it is over, or when the time has passed."""
+    """Return one job; with ``wait`` (seconds) the answer comes when it is over, or when the time has passed."""
     engine = engine_of(request)
     found = await _job(engine, id)
     deadline = asyncio.get_running_loop().time() + wait
@@ -169,9 +169,9 @@ async def tasks(
     after: Annotated[int, Query(ge=-1, lt=2**63)] = -1,
     state: str = "",
 ) -> Response:
-    """Tasks by index; ``next`` of a page is ``after`` of the following one.
+    """List tasks by index; ``next`` of a page is ``after`` of the following one.
 
-    With ``state`` a page may have fewer tasks than ``limit``, even none, and still a ``next``.
+    With ``state`` a page may have fewer tasks than ``limit``, even none, although there is a ``next``.
     """
     _check_word(state, TASK_STATES, "state")
     engine = engine_of(request)
@@ -184,7 +184,7 @@ async def tasks(
 
 @router.get("/{id}/tasks/{task}")
 async def task(request: Request, id: str, task: str) -> Response:
-    """One task with all its attempts, oldest first."""
+    """Return one task with all its attempts, oldest first."""
     engine = engine_of(request)
     found = await _job(engine, id)
     number = int(task) if task.isascii() and task.isdigit() and len(task) < 19 else -1
@@ -195,7 +195,7 @@ async def task(request: Request, id: str, task: str) -> Response:
 
 @router.post("/{id}/cancel")
 async def cancel(request: Request, id: str) -> Response:
-    """Stop a job and all its tasks; one that is over stays as it is."""
+    """Cancel a job and all its tasks; a finished job stays as it is."""
     engine = engine_of(request)
     number = id_of(await _job(engine, id))
     if number in engine.machine.jobs or number in engine.machine.families:
@@ -205,13 +205,13 @@ async def cancel(request: Request, id: str) -> Response:
 
 @router.post("/{id}/hold")
 async def hold(request: Request, id: str) -> Response:
-    """Start nothing more of a job until it is released; what runs of it goes on."""
+    """Hold a job: start none of its tasks until it is released; running tasks go on."""
     return await _hold(request, id, held=True)
 
 
 @router.post("/{id}/release")
 async def release(request: Request, id: str) -> Response:
-    """Let a job that was held start."""
+    """Release a held job."""
     return await _hold(request, id, held=False)
 
 
@@ -243,7 +243,7 @@ async def send_signal(request: Request, id: str) -> Response:
 
 
 def signal_number(word: str | int) -> int:
-    """The number of a signal given by name, with or without ``SIG``, or by number."""
+    """Return the number of a signal given by name, with or without ``SIG``, or by number."""
     names = {each.name.removeprefix("SIG"): int(each) for each in signal.Signals}
     if isinstance(word, int):
         if word not in names.values():
@@ -256,7 +256,7 @@ def signal_number(word: str | int) -> int:
 
 
 def _has_tasks(job: AnyJob) -> None:
-    """Raise NotAccepted if a job has no tasks of its own, but jobs."""
+    """Raise NotAccepted if the tasks of a job are jobs."""
     number, type_ = id_of(job), job.type if isinstance(job, JobRecord) else job.job.type.value
     if type_ in (JobType.CRON.value, JobType.DAG.value):
         noun, parts = ("cron job", "runs") if type_ == JobType.CRON.value else ("dag", "steps")
@@ -266,7 +266,7 @@ def _has_tasks(job: AnyJob) -> None:
 
 
 def check_task(job: AnyJob, task: int, written: str = "") -> None:
-    """Raise NotFound unless the job has this task, which was ``written`` so; NotAccepted if it has none."""
+    """Raise NotFound unless the job has this task, ``written`` as the user gave it; NotAccepted if it has no tasks."""
     _has_tasks(job)
     count = count_of(job)
     if not 0 <= task < count:
@@ -275,7 +275,7 @@ def check_task(job: AnyJob, task: int, written: str = "") -> None:
 
 
 async def job_by_id(engine: Engine, id: str) -> AnyJob:
-    """The job that an address names; raises NotFound."""
+    """Return the job in an address. Raises NotFound."""
     number = int(id) if id.isascii() and id.isdigit() and len(id) < 19 else 0
     found = await find_job(engine, number) if number else None
     if found is None:
@@ -289,7 +289,7 @@ _job = job_by_id
 
 
 def key_of(request: Request) -> str:
-    """The ``Idempotency-Key`` of a request, empty if it has none."""
+    """Return the ``Idempotency-Key`` of a request, empty if it has none."""
     key = request.headers.get("idempotency-key", "")
     if len(key) > MOST_KEY or not (key.isascii() and key.isprintable()):
         raise InputError(
@@ -299,14 +299,14 @@ def key_of(request: Request) -> str:
 
 
 def digest_of(key: str, body: SubmitBody) -> str:
-    """What says whether two submits are the same."""
+    """Return a digest by which equal submits are recognised."""
     if not key:
         return ""
     return hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
 
 
 async def known_states(engine: Engine, jobs: Sequence[Job]) -> tuple[tuple[int, JobState], ...]:
-    """The states of the finished jobs that these come after."""
+    """Return the states of the finished jobs that these jobs depend on."""
     wanted = {number for job in jobs for number, _ in job.after if number > 0 and not _is_alive(engine, number)}
     known = []
     for number in sorted(wanted):

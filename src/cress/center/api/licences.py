@@ -13,5 +13,5 @@ router = APIRouter(prefix="/v1")
 
 @router.get("/licences")
 async def licences(request: Request) -> Response:
-    """The licences of the cluster: how many there are, which jobs have some, which wait for some."""
+    """Return the licences of the cluster: their numbers, the jobs that hold them, the jobs that wait for them."""
     return reply(licences_page(engine_of(request)))

@@ -1,4 +1,4 @@
-"""Calls about the logs of tasks."""
+"""Calls about the output of tasks."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ async def logs(
     since: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
     framed: bool = False,
 ) -> Response:
-    """What the last attempt of a task wrote, or this ``attempt``, from byte ``offset`` on.
+    """Return the output of the last attempt of a task, or of this ``attempt``, from byte ``offset`` on.
 
-    With ``follow`` the answer goes on until the task is over, and with the next attempt when it is tried again. Who goes
-    on where a connection broke off gives the attempt as ``since``: the offset is one of that. ``framed``: in parts that
-    say to which attempt and offset they belong, as in ``protocol/logs.py``.
+    With ``follow`` the answer goes on until the task is over, through all further attempts. To resume a broken
+    connection, give the attempt as ``since``: ``offset`` counts in that attempt. ``framed``: in parts that name their
+    attempt and offset, as in ``protocol/logs.py``.
     """
     engine = engine_of(request)
     if stream not in STREAMS:

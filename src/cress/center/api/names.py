@@ -14,7 +14,7 @@ from cress.center.show.jobs import place_view
 from cress.lifecycle.name_service import Place, resolve
 from cress.protocol.views import PlacesChange, PlacesPage, to_json
 
-# Seconds between two looks for one reader: thousands of tasks that start together are a few messages.
+# Seconds between two messages to one reader: thousands of tasks that start together need a few messages.
 PACE = 0.2
 
 router = APIRouter(prefix="/v1/names")
@@ -22,22 +22,22 @@ router = APIRouter(prefix="/v1/names")
 
 @router.get("/{name}")
 async def names(request: Request, name: str, group: str = "") -> Response:
-    """The running tasks of the jobs of a name, in one group or in all: node, rack, address, ports."""
+    """Return the running tasks of the jobs of a name, in one group or in all: node, rack, address, ports."""
     found = resolve(engine_of(request).machine, name, group or None)
     return reply(PlacesPage(places=tuple(map(place_view, found))))
 
 
 @router.get("/{name}/watch")
 async def watch(request: Request, name: str, group: str = "", follow: bool = True) -> Response:
-    """The same as server-sent events: first all of them, then what is new and what is gone, whenever something is.
+    """Stream the running tasks of the jobs of a name as server-sent events: first all of them, then every change.
 
-    Whoever was cut off asks again, and begins with all of them. Without ``follow`` the answer ends there.
+    A reader that was cut off calls again, and begins with all of them. Without ``follow`` the answer ends there.
     """
     return PlacesStream(engine_of(request), name, group or None, follow=follow)
 
 
 class PlacesStream(Stream):
-    """The answer: it knows which attempts it has told of."""
+    """The answer; it knows the attempts that it has sent."""
 
     def __init__(self, engine: Engine, name: str, group: str | None, *, follow: bool) -> None:
         super().__init__(engine)
@@ -48,24 +48,24 @@ class PlacesStream(Stream):
         self._next = b""
 
     def greeting(self) -> bytes:
-        """What the reader has to know."""
+        """Return the first message for the reader."""
         return b": all places first, then changes\n\n"
 
     def over(self) -> bool:
-        """Whether nothing will follow: the center stops, or nobody wants to."""
+        """Return whether the stream is over: the center stops, or the reader does not follow."""
         return super().over() or not self._follow
 
     def part(self) -> bytes:
-        """What changed since the last part; empty if nothing did."""
+        """Return the changes since the last part; empty if there are none."""
         part, self._next = self._next or self._look(), b""
         return part
 
     async def wait(self) -> None:
-        """Return when something has changed."""
+        """Wait until something has changed."""
         news, loop = self.engine.events, asyncio.get_running_loop()
         until = loop.time() + HEARTBEAT
         while not self._next and not self.engine.stopping and loop.time() < until:
-            # Whatever the machine does is told, also what is not an event by itself: that a task was told to stop.
+            # Every step counts, also one without an event: a task that was ordered to stop.
             await news.wait(news.last, until - loop.time())
             if not self.engine.stopping:
                 await asyncio.sleep(PACE)

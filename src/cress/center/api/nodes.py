@@ -23,7 +23,7 @@ from cress.protocol.views import NodesPage, StateView
 
 MOST_REASON = 1_000
 MOST_NODES = 10_000
-# Seconds: a year.
+# Seconds in a year.
 MOST_DEADLINE = 366 * 86_400
 
 router = APIRouter(prefix="/v1")
@@ -37,9 +37,9 @@ async def nodes(
     where: str = "",
     rank: str = "",
 ) -> Response:
-    """Nodes, in the order in which they registered; ``next`` of a page is ``after`` of the following one.
+    """List nodes in the order in which they registered; ``next`` of a page is ``after`` of the following one.
 
-    With ``where`` (a requirement) or ``rank`` each says whether it satisfies the one and what it is worth by the other.
+    With ``where`` (a requirement) or ``rank`` each node says whether it satisfies the one, and its value by the other.
     """
     engine = engine_of(request)
     matches = match_views(engine, where, rank) if where or rank else {}
@@ -57,26 +57,26 @@ async def nodes(
 
 @router.get("/nodes/{name}")
 async def node(request: Request, name: str) -> Response:
-    """One node, with what runs there and the ports that are in use."""
+    """Return one node, with its tasks and the ports in use."""
     engine = engine_of(request)
     return reply(whole_node_view(engine, _node(engine, name)))
 
 
 @router.post("/nodes/{name}/cordon")
 async def cordon(request: Request, name: str) -> Response:
-    """Keep new tasks off a node; those that run there go on."""
+    """Cordon a node: it gets no new tasks; those that run there go on."""
     return await _cordon(request, name, cordoned=True)
 
 
 @router.post("/nodes/{name}/uncordon")
 async def uncordon(request: Request, name: str) -> Response:
-    """Let tasks start on a node again."""
+    """Uncordon a node: it gets tasks again."""
     return await _cordon(request, name, cordoned=False)
 
 
 @router.post("/nodes/{name}/drain")
 async def drain(request: Request, name: str) -> Response:
-    """Keep new tasks off a node; what still runs there at the deadline is stopped and runs elsewhere."""
+    """Drain a node: it gets no new tasks; those that still run at the deadline are stopped and run elsewhere."""
     engine = engine_of(request)
     body = await read(request, DrainBody)
     _node(engine, name)
@@ -88,7 +88,7 @@ async def drain(request: Request, name: str) -> Response:
 
 @router.post("/nodes/{name}/forget")
 async def forget(request: Request, name: str) -> Response:
-    """An operator says that a node is dead: what it ran is lost and runs elsewhere, whatever its jobs say.
+    """Declare a node dead: its tasks are lost and run elsewhere, whatever their jobs say.
 
     The node is gone from the cluster until its executor joins again. Refused while it is connected.
     """
@@ -101,7 +101,7 @@ async def forget(request: Request, name: str) -> Response:
 
 @router.get("/state")
 async def state(request: Request) -> Response:
-    """The cluster in a few numbers."""
+    """Return the cluster in a few numbers."""
     engine = engine_of(request)
     machine = engine.machine
     dimensions = machine.core.dimensions
@@ -132,7 +132,7 @@ async def state(request: Request) -> Response:
 
 @router.get("/health")
 async def health() -> Response:
-    """Whether the center answers; needs no token and tells nothing."""
+    """Answer that the center is alive; needs no token and reveals nothing."""
     return Response(b'{"status":"ok"}', media_type="application/json")
 
 

@@ -1,4 +1,4 @@
-"""``/openapi.json``: what the framework knows of addresses and parameters, and the bodies from the structs."""
+"""``/openapi.json``: addresses and parameters from the framework, bodies from the structs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _header(name: str, description: str, most: int) -> dict[str, Any]:
     return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
 
 
-# (method, path): the body that it takes, what it answers with.
+# (method, path): the body of the request, the answer.
 CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("post", "/v1/jobs"): (SubmitBody, SubmittedPage),
     ("get", "/v1/jobs"): (None, JobsPage),
@@ -74,19 +74,19 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
 }
 _KEY = _header("Idempotency-Key", "the same submit with the same key gets the same answer", 200)
 _STREAMS = {("get", "/v1/events"), ("get", "/v1/names/{name}/watch")}
-# Headers that count.
+# Headers that have an effect.
 _HEADERS = {
     ("post", "/v1/jobs"): [_KEY],
     ("post", "/v1/jobs/{id}/resume"): [_KEY],
     ("get", "/v1/events"): [_header("Last-Event-ID", "go on behind this event; counts for more than after", 18)],
 }
-# What a call can be refused with, besides what every call can.
+# Errors of a call, besides those of every call.
 _EVERY = {"401": "no token, or a wrong one", "403": "the Host is not the center's"}
 _BODY = {"413": "the body is too large", "415": "the body is not JSON", "503": "it cannot be stored now"}
 
 
 def openapi(app: FastAPI) -> dict[str, Any]:
-    """The document, made once."""
+    """Return the document, made once."""
     if app.openapi_schema is None:
         document = get_openapi(
             title="Cress", version=cress.__version__, summary="Cluster resource manager", routes=app.routes

@@ -1,4 +1,4 @@
-"""Streams of server-sent events: an answer that goes on until its reader has gone."""
+"""Streams of server-sent events: answers that go on until the reader has gone."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from fastapi import Response
 from cress.center.engine import Engine, NotStored
 from cress.center.security import Receive, Scope, Send
 
-# Seconds: a sign of life goes out at least this often; a reader that takes nothing for so long is let go.
+# Seconds: a sign of life goes out at least this often; a reader that takes nothing for so long is disconnected.
 HEARTBEAT, STALLED = 15.0, 30.0
 MOST_READERS = 500
 _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
 
 
 class Stream(Response):
-    """The answer: what goes out next is asked of the engine each time, so a slow reader costs no memory."""
+    """The answer; each part is read from the engine when it is sent, so a slow reader costs no memory."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(media_type="text/event-stream")
@@ -28,26 +28,26 @@ class Stream(Response):
 
     @abstractmethod
     def greeting(self) -> bytes:
-        """The beginning of the answer, at once, even if nothing happens for long."""
+        """Return the beginning of the answer, sent at once even if nothing happens for long."""
 
     @abstractmethod
     def part(self) -> bytes:
-        """What goes out next; empty while there is nothing."""
+        """Return the next part; empty while there is none."""
 
     def sign(self) -> bytes:
-        """A sign of life."""
+        """Return a sign of life."""
         return b": \n\n"
 
     def over(self) -> bool:
-        """Whether nothing will follow what went out."""
+        """Return whether the stream is over."""
         return self.engine.stopping
 
     @abstractmethod
     async def wait(self) -> None:
-        """Return when there may be a part, after ``HEARTBEAT`` seconds at the latest."""
+        """Wait until there may be a part, at most ``HEARTBEAT`` seconds."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the reader goes, takes nothing any more, or nothing is left to send."""
+        """Send until the reader has gone or takes nothing more, or the stream is over."""
         gone = asyncio.ensure_future(_until_gone(receive))
         self.engine.events.readers += 1
         try:
@@ -64,7 +64,7 @@ class Stream(Response):
                     await self._news(gone)
                     part = self.part() or self.sign()
         except TimeoutError:
-            # It resumes when it reads again; until then nothing is kept for it.
+            # The reader resumes when it reads again; until then nothing is kept for it.
             return
         finally:
             self.engine.events.readers -= 1

@@ -12,9 +12,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 # Seconds for the first byte of a connection, for the head of a request, and for its body. An answer about a slow body
 # (see ``bodies``) comes before its connection ends.
 SILENT, HEAD, BODY = 75.0, 10.0, 65.0
-# The address, the headers and what is around them.
+# Bytes of a head: the address, the headers, line breaks.
 MOST_HEAD = 64 * 2**10
-# Connections beyond this are closed at once; files and executors need descriptors too.
+# Further connections are closed at once; files and executors need descriptors too.
 MOST_CONNECTIONS = 20_000
 SPARE_FILES = 512
 LOOK_EVERY = 1.0

@@ -17,11 +17,11 @@ from cress.model.units import one_of
 from cress.protocol.views import UsagePage, UsageView
 from cress.store.usage import Usage, Used, Weight, add_usage
 
-# Seconds of a span, and how many of them are shown unless somebody says since when.
+# Seconds of a span, and the number of spans that are shown without ``since``.
 SPANS = {"hour": 3600, "day": 86_400}
 DEFAULT_SPANS = {"hour": 24, "day": 30}
 MOST_TIME = 253_402_300_799
-# Hours that one answer is read from; what lies behind is the next page.
+# Hours that one answer covers; later ones are the next page.
 MOST_HOURS = 24 * 62
 
 router = APIRouter(prefix="/v1")
@@ -35,7 +35,7 @@ async def usage(
     until: Annotated[float | None, Query(ge=0, le=MOST_TIME)] = None,
     by: str = "hour",
 ) -> Response:
-    """What groups used by hour or day (UTC): the spans that touch the time from ``since`` to ``until``.
+    """Return the usage of groups by hour or day (UTC), in the spans that touch the time from ``since`` to ``until``.
 
     Times are seconds since the epoch; without them, up to now, the last 24 hours or 30 days. ``next`` of a page is
     ``since`` of the following one.
@@ -63,7 +63,7 @@ async def usage(
 
 
 def running(engine: Engine, group: str) -> Usage:
-    """What the attempts that run have held so far, by hour."""
+    """Return the usage of running attempts so far, by hour."""
     usage: Usage = {}
     index = engine.machine.core.dimensions.index
     utc = engine.clock.utc()

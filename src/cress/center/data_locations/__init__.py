@@ -1,1 +1,1 @@
-"""Locations of data: asked from the name nodes of HDFS, kept fresh while jobs wait for it."""
+"""Locations of data: read from the namenodes of HDFS, and refreshed while jobs wait for the data."""

@@ -1,6 +1,6 @@
-"""A client of WebHDFS that asks one thing: on which hosts a file, or the files of a folder, lie.
+"""A client of WebHDFS that finds the hosts on which a file, or the files of a folder, lie.
 
-Nothing that comes back is trusted: answers are bounded in size and number, and all of a question in time.
+Answers are not trusted: they are bounded in size and number, and each query in time.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from cress.model.datanames import WEBHDFS, DataName
 
 # Bytes of one answer: a file of 10 TB has 80,000 blocks.
 MOST_BYTES = 64 * 2**20
-# Of a folder: files and folders that are listed, and how many of the files, the largest, are asked about.
+# Limits of a folder: files and folders that are listed, and largest files whose hosts are queried.
 MOST_LISTED, MOST_FOLDERS, MOST_FILES = 50_000, 1_000, 1_000
-# Questions under way at a time for one piece of data.
+# Concurrent queries for one piece of data.
 AT_ONCE = 8
-# Seconds for one answer to begin or go on, and for all of them together.
+# Seconds for one answer to begin or continue, and for all answers together.
 PATIENCE, LONGEST = 10.0, 60.0
 MOST_REDIRECTS = 3
 # Longer answers are read in a thread.
@@ -46,7 +46,7 @@ _OLD = ("IllegalArgumentException", "UnsupportedOperationException")
 
 
 class UnlocatedError(Exception):
-    """Where data lies was not found out; the sentence says why. ``lasting``: it was answered, and that was the answer."""
+    """The location of data was not found; the sentence says why. ``lasting``: the server's own answer says so."""
 
     def __init__(self, what: str, *, lasting: bool = False) -> None:
         super().__init__(what)
@@ -54,7 +54,7 @@ class UnlocatedError(Exception):
 
 
 class _RemoteError(Exception):
-    """An HTTP error, with the class of the exception there."""
+    """An HTTP error, with the class of the server's exception."""
 
     def __init__(self, code: int, kind: str) -> None:
         super().__init__(f"HTTP {code}{f' ({kind})' if kind else ''}")
@@ -63,18 +63,18 @@ class _RemoteError(Exception):
 
 
 class Hdfs:
-    """Asks the namenodes; ``places`` may be called several times at once."""
+    """A client of the namenodes; ``places`` may be called concurrently."""
 
     def __init__(self, namenodes: Namenodes, *, patience: float = PATIENCE, longest: float = LONGEST) -> None:
         self._namenodes = namenodes
         self._longest = longest
-        self._old: set[str] = set()  # those that know only the older question
+        self._old: set[str] = set()  # servers that know only the older query
         self._patience = patience
         self._made: httpx.AsyncClient | None = None
 
     @property
     def _client(self) -> httpx.AsyncClient:
-        """Made when it is first needed: reading certificates takes a while."""
+        """Return the client, made at first use: reading certificates takes a while."""
         if self._made is None:
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=32)
             timeout = httpx.Timeout(self._patience)
@@ -82,12 +82,12 @@ class Hdfs:
         return self._made
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         if self._made is not None:
             await self._made.aclose()
 
     async def places(self, data: DataName) -> Places:
-        """The hosts that have some of it, with their shares in thousandths. Raises UnlocatedError."""
+        """Return the hosts that have a part of the data, with their shares in thousandths. Raises UnlocatedError."""
         problem: UnlocatedError | None = None
         for gateway in self._namenodes.of(data):
             try:
@@ -118,7 +118,7 @@ class Hdfs:
                 try:
                     blocks.extend(await self._blocks(gateway, each))
                 except _RemoteError as error:
-                    # One that was in the folder a moment ago.
+                    # The file was in the folder a moment ago.
                     if error.kind != "FileNotFoundException" or each == path:
                         raise
 
@@ -134,7 +134,7 @@ class Hdfs:
         return found
 
     async def _files(self, gateway: Gateway, folder: str) -> list[str]:
-        """The largest files in a folder and the folders in it."""
+        """Return the largest files in a folder and the folders in it."""
         found: list[tuple[int, str]] = []
         folders, listed = [folder], 0
         for each in folders:
@@ -177,7 +177,7 @@ class Hdfs:
 
     @asynccontextmanager
     async def _answer(self, url: str) -> AsyncIterator[tuple[httpx.Response, bytes]]:
-        """An answer with its body. Raises ValueError for one that is too long."""
+        """Return an answer with its body. Raises ValueError for one that is too long."""
         async with self._client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer:
             body = bytearray()
             async for part in answer.aiter_raw():
@@ -196,7 +196,7 @@ def _kind(body: bytes) -> str:
 
 
 def _problem(gateway: Gateway, error: _RemoteError) -> UnlocatedError:
-    """In our own words: what a server says to the center is not for everybody who can name it."""
+    """Return the problem in our own words: users who name a server must not read its answers to the center."""
     if error.kind == "FileNotFoundException" or (error.code == 404 and not error.kind):
         return UnlocatedError("no such file (as the namenode says)", lasting=True)
     if error.kind in ("AccessControlException", "SecurityException") or error.code in (401, 403):

@@ -1,4 +1,4 @@
-"""The locator: finds out where the data of live jobs lies, and keeps that fresh while a job waits for it."""
+"""The locator: finds where the data of live jobs lies, and refreshes that while a job waits for it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from cress.model.datanames import parse_data_name
 from cress.model.errors import InputError
 from cress.model.times import SECOND
 
-# Seconds between two tries to find out, at first and at most.
+# Seconds between two tries to find a location, at first and at most.
 RETRY, LONGEST_RETRY = 1.0, 30.0
-# Seconds between two looks at what waits for how long, and between two at what is new.
+# Seconds between two checks of how long jobs wait, and between two checks for new data.
 LOOK, PAUSE = 1.0, 0.05
-# Questions about different data to one place at a time: one that hangs keeps nobody from the others.
+# Concurrent queries to one server: one that hangs does not block the others.
 AT_ONCE = 4
-# And to all places together, so that the connections of the center are enough for it.
+# Concurrent queries to all servers, so that the center has connections left.
 AT_ONCE_IN_ALL = 32
 
 _log = logging.getLogger("cress.center")
 
 
 class _Entry:
-    """One piece of data: what was found out last (or why not), and when to look again (the loop's clock)."""
+    """One piece of data: its last known location (or the problem), and the time of the next query (the loop's clock)."""
 
     __slots__ = ("due", "failures", "found", "post_again", "task")
 
@@ -40,7 +40,7 @@ class _Entry:
 
 
 class Locator:
-    """Looks things up as long as ``run`` runs; ``age`` is how old (µs) what is known may be while a job waits for it."""
+    """Queries locations while ``run`` runs; ``age`` is the greatest age (µs) of a location while a job waits for it."""
 
     def __init__(self, engine: Engine, hdfs: Hdfs, age: int) -> None:
         self._engine = engine
@@ -49,7 +49,7 @@ class Locator:
         self._entries: dict[str, _Entry] = {}
         self._gates: dict[str, asyncio.Semaphore] = {}
         self._gate = asyncio.Semaphore(AT_ONCE_IN_ALL)
-        # What was synchronised with: the core may be another one after a while.
+        # The core of the last synchronisation; a reload of the state replaces it.
         self._seen: tuple[Locations | None, int] = (None, 0)
         self._next = 0.0
 
@@ -63,7 +63,7 @@ class Locator:
                     self._look()
                 except Exception:  # noqa: BLE001 – tried again as long as the center runs
                     _log.exception("where data lies cannot be looked after")
-                # A step may come every millisecond.
+                # Steps may follow each other every millisecond.
                 await asyncio.sleep(PAUSE)
         finally:
             for entry in self._entries.values():
@@ -91,7 +91,7 @@ class Locator:
                 entry.task = asyncio.create_task(self._find(data, entry), name=f"where {data} lies")
 
     def _synchronise(self, known: Locations, now: float) -> None:
-        """What no live job names any more is forgotten, here and in the core."""
+        """Forget data that no live job names, here and in the core."""
         wanted = {data for data in known.wanted if not is_local(data)}
         for data in [data for data in self._entries if data not in wanted]:
             entry = self._entries.pop(data)
@@ -109,7 +109,7 @@ class Locator:
         return bool(self._engine.machine.core.matching.watchers(DataOf(data)))
 
     def _tell(self, data: str, entry: _Entry, now: float) -> None:
-        """Tell the core what was found, if it does not know it: it may have lost it since, with a step that was not stored."""
+        """Tell the core a location that it does not know; a step that was not stored may have lost it."""
         known = self._known
         if entry.found is None or now < entry.post_again:
             return
@@ -138,7 +138,7 @@ class Locator:
             self._tell(data, entry, loop.time())
 
     def _failed(self, data: str, entry: _Entry, why: str, *, lasting: bool) -> None:
-        """Where it lay before counts as long as nobody can be asked."""
+        """Keep the last known location while no server answers."""
         before = self._known.places.get(data)
         entry.found = (None, why) if lasting or before is None else (before, "")
         wait = min(LONGEST_RETRY, RETRY * 2.0**entry.failures)

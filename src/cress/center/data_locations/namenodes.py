@@ -1,4 +1,4 @@
-"""Name nodes: the WebHDFS addresses behind the names that people write (docs/data.md)."""
+"""Namenodes: the WebHDFS addresses of the names that users write (docs/data.md)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import NamedTuple
 from cress.model.datanames import SCHEMES, DataName
 from cress.model.errors import InputError
 
-# Where namenodes of Hadoop 3 listen for HTTP and for HTTPS.
+# Ports of namenodes of Hadoop 3 for HTTP and for HTTPS.
 HTTP_PORT, HTTPS_PORT = 9870, 9871
 HINT = "nn:8020=http://nn:9870, or a name for several: logs=http://nn1:9870,http://nn2:9870"
-# Instead of a name with addresses: whoever submits a job may have any host asked.
+# Instead of a name with addresses: a user who submits a job may name any host.
 ANY = "any"
 
 _NAME = re.compile(r"[A-Za-z0-9_.:\[\]-]+")
@@ -22,17 +22,17 @@ _URL = re.compile(r"(https?)://(?:([A-Za-z0-9_.-]+)@)?([A-Za-z0-9_.-]+|\[[0-9A-F
 
 
 class Gateway(NamedTuple):
-    """``url`` is that of a server that speaks WebHDFS, without a path; it is asked as ``user``."""
+    """A WebHDFS server: its ``url`` without a path, and the ``user`` of the queries."""
 
     url: str
     user: str
 
 
 class Namenodes:
-    """What the operator said of namenodes, ``NAME[:PORT]=URL[,URL]`` each, or ``any``. Raises InputError with the field --webhdfs.
+    """The namenodes that the operator allows, ``NAME[:PORT]=URL[,URL]`` each, or ``any``.
 
-    Names come from those who submit jobs, and may be of any host that the center reaches: others than those that the operator
-    named are asked only after the word ``any``.
+    Users who submit jobs may name any host that the center reaches: hosts that the operator did not name are queried
+    only with the word ``any``. Raises InputError with the field --webhdfs.
     """
 
     def __init__(self, told: Iterable[str] = ()) -> None:
@@ -51,14 +51,14 @@ class Namenodes:
             self._told[name] = tuple(_gateway(url.strip()) for url in urls.split(","))
 
     def of(self, data: DataName) -> tuple[Gateway, ...]:
-        """Whom to ask about this data, one after the other until one is in charge; nobody: the operator does not say."""
+        """Return the servers for this data, to be tried until one is active; empty if the operator names none."""
         told = self._told.get(data.place) or self._told.get(data.host)
         if told and data.scheme not in ("http", "https"):
             return told
         scheme = SCHEMES[data.scheme]
         port = data.port
         if data.scheme == "hdfs" or (not port and data.scheme in ("webhdfs", "swebhdfs")):
-            # The port of an hdfs:// URL is that of another protocol.
+            # The port of an hdfs:// URL belongs to another protocol.
             port = HTTPS_PORT if scheme == "https" else HTTP_PORT
         url = f"{scheme}://{data.host}{f':{port}' if port else ''}"
         known = (each for gateways in self._told.values() for each in gateways if each.url == url)
@@ -67,7 +67,7 @@ class Namenodes:
 
 
 def myself() -> str:
-    """The account that the center runs as."""
+    """Return the account that the center runs as."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

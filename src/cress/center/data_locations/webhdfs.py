@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-# Hosts that are told of, those with most of it.
+# Most hosts that are reported, those with the largest shares.
 MOST_PLACES = 2_000
 WHOLE = 1000
 
@@ -71,7 +71,7 @@ class _OldBlocks(msgspec.Struct, frozen=True):
 
 
 class BlockLocations(msgspec.Struct, frozen=True):
-    """Answer to GETFILEBLOCKLOCATIONS, or to GET_BLOCK_LOCATIONS of older ones."""
+    """Answer to GETFILEBLOCKLOCATIONS, or to GET_BLOCK_LOCATIONS of older servers."""
 
     BlockLocations: _Blocks | None = None
     LocatedBlocks: _OldBlocks | None = None
@@ -82,13 +82,13 @@ class _Exception(msgspec.Struct, frozen=True):
 
 
 class RemoteError(msgspec.Struct, frozen=True):
-    """What comes with an HTTP error."""
+    """The body of an HTTP error."""
 
     RemoteException: _Exception = _Exception()
 
 
 def blocks_of(answer: BlockLocations) -> list[tuple[int, frozenset[str]]]:
-    """Per block its bytes, and the hosts that have it, by their names and addresses. Raises ValueError if none are told."""
+    """Return for each block its bytes and its hosts, by name and address. Raises ValueError if the answer has none."""
     if answer.BlockLocations is not None:
         return [
             (block.length, _hosts((*block.hosts, *map(_address, block.names))))
@@ -108,7 +108,7 @@ def blocks_of(answer: BlockLocations) -> list[tuple[int, frozenset[str]]]:
 
 
 def shares(blocks: Iterable[tuple[int, frozenset[str]]]) -> Places:
-    """Per host its bytes / all bytes in thousandths, at least 1, most first; nothing of nothing."""
+    """Return each host's share of all bytes in thousandths, at least 1, largest first; empty without bytes."""
     total, held = 0, dict[str, int]()
     for length, hosts in blocks:
         total += length
@@ -123,5 +123,5 @@ def _hosts(names: Iterable[str]) -> frozenset[str]:
 
 
 def _address(name: str) -> str:
-    """``10.0.0.1`` of ``10.0.0.1:9866``, ``::1`` of ``[::1]:9866``."""
+    """Return the host of an address: ``10.0.0.1`` of ``10.0.0.1:9866``, ``::1`` of ``[::1]:9866``."""
     return name.rpartition(":")[0].strip("[]") or name

@@ -1,1 +1,1 @@
-"""Views: what the API shows of jobs, nodes and groups."""
+"""Views of jobs, nodes and groups in the API."""

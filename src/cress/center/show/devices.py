@@ -13,22 +13,22 @@ from cress.model.resources import DISK_DIMENSIONS, Dimensions
 from cress.model.units import format_amount
 from cress.protocol.views import DeviceUser, DeviceView, HeldDevice, LoadView, Resources
 
-# Tasks that are told of one device.
+# Most tasks that are shown for one device.
 MOST_USERS = 1_000
 
 
 def held(devices: Iterable[Allocated]) -> tuple[HeldDevice, ...]:
-    """The devices of a task."""
+    """Return the devices of a task."""
     return tuple(HeldDevice(kind=each.kind, id=each.id, amount=each.amount) for each in devices)
 
 
 def held_then(devices: Iterable[str]) -> tuple[HeldDevice, ...]:
-    """The devices of a finished attempt."""
+    """Return the devices of a finished attempt."""
     return held(map(read_back, devices))
 
 
 def load_view(load: Load | None) -> LoadView | None:
-    """A measured load; ``None``: nobody measures."""
+    """Return the view of a measured load; None if it is not measured."""
     if load is None:
         return None
     return LoadView(
@@ -41,13 +41,13 @@ def load_view(load: Load | None) -> LoadView | None:
 
 
 def overload(core: Scheduler, name: str) -> str:
-    """What was measured on a node that is too much for new tasks; empty if it takes some."""
+    """Return the measured loads of a node that are too high for new tasks; empty if it accepts some."""
     f = core.cluster.index.get(name)
     return "" if f is None else core.cluster.overloaded[f] or ""
 
 
 def device_views(machine: Machine, node: LiveNode) -> tuple[DeviceView, ...]:
-    """The devices of a node one by one, with the tasks that have them."""
+    """Return the devices of a node one by one, with the tasks that have them."""
     dimensions = machine.core.dimensions
     users: dict[tuple[str, str], list[tuple[LiveAttempt, int]]] = {}
     for attempt in machine.attempts.values():
@@ -87,7 +87,7 @@ def _disk(machine: Machine, disk: Device, having: list[tuple[LiveAttempt, int]])
 
 
 def _speeds(amounts: Iterable[int], dimensions: Dimensions, offered: Iterable[int] | None = None) -> Resources:
-    """The amounts of a disk by dimension, of those that it offers."""
+    """Return the amounts that a disk offers, by dimension."""
     return {
         name: format_amount(amount, dimensions.measure(name))
         for name, amount, there in zip(DISK_DIMENSIONS, amounts, offered or amounts, strict=True)

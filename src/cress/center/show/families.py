@@ -23,12 +23,12 @@ from cress.model.times import SECOND
 from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
 from cress.protocol.views import TaskCounts
 
-# Moments of a cron job that are told.
+# Moments of a cron job that are shown.
 MOST_MOMENTS = 3
 
 
 def counts_of(engine: Engine, family: Family) -> TaskCounts:
-    """Tasks of a service by state, steps of a dag; of a cron job the tasks of the runs that are not over."""
+    """Count by state the tasks of a service, the steps of a dag, the tasks of the live runs of a cron job."""
     members = members_of(engine, family)
     if isinstance(family.job.plan, Dag):
         running = sum(member.running > 0 for member in members)
@@ -58,7 +58,7 @@ def counts_of(engine: Engine, family: Family) -> TaskCounts:
 
 
 def reason_of(engine: Engine, family: Family) -> str:
-    """What it waits for, or what is wrong with it."""
+    """Return the reason why a family waits, or its problem."""
     if family.cancelling:
         return family.reason
     if family.held:
@@ -74,7 +74,7 @@ def reason_of(engine: Engine, family: Family) -> str:
 
 
 def _first_reason(engine: Engine, family: Family) -> str:
-    """Why the first of its members waits."""
+    """Return the reason why the first waiting member waits."""
     if isinstance(family.job.plan, (Cron, Dag)):
         return ""
     waiting = (member for member in members_of(engine, family) if member.waiting)
@@ -83,7 +83,7 @@ def _first_reason(engine: Engine, family: Family) -> str:
 
 
 def service_view(engine: Engine, family: Family) -> ServiceView | None:
-    """What a service or database has beside other jobs."""
+    """Return the part of a view that only services and databases have."""
     plan, kept = family.job.plan, family.state
     if isinstance(plan, (Cron, Dag)) or plan is None:
         return None
@@ -107,18 +107,18 @@ def service_view(engine: Engine, family: Family) -> ServiceView | None:
 
 
 def is_ready(attempt: LiveAttempt) -> bool:
-    """Whether a task of a service does its work."""
+    """Return whether a task of a service is ready."""
     return attempt.ready_at is not None and not attempt.halted
 
 
 def _next_count(plan: Service, utc: int) -> tuple[int, int] | None:
-    """When the timetable says a task count next, and which one."""
+    """Return the time and the task count of the next moment of the timetable."""
     coming = ((next_after(at, plan.zone, utc), tasks) for at, tasks in plan.timetable)
     return min(((at, tasks) for at, tasks in coming if at is not None), default=None)
 
 
 def cron_view(engine: Engine, family: Family) -> CronView | None:
-    """What a cron job has beside other jobs."""
+    """Return the part of a view that only cron jobs have."""
     plan, clock = family.job.plan, family.state
     if not isinstance(plan, Cron):
         return None
@@ -145,13 +145,13 @@ def cron_view(engine: Engine, family: Family) -> CronView | None:
 
 
 def dag_view(family: Family) -> DagView | None:
-    """What a dag has beside other jobs, without its steps."""
+    """Return the part of a view that only dags have, without the steps."""
     plan = family.job.plan
     return DagView(resumed=plan.resumed or None) if isinstance(plan, Dag) else None
 
 
 async def whole_dag_view(engine: Engine, job: AnyJob) -> DagView:
-    """A dag with its steps, alive or over."""
+    """Return a dag with its steps, live or finished."""
     number, spec = id_of(job), spec_of(job)
     found = await find_jobs(engine, Filters(family=number), limit=spec.tasks + 1, before=None)
     steps = sorted((each for each in found.jobs if not isinstance(each, Family)), key=id_of)
@@ -159,7 +159,7 @@ async def whole_dag_view(engine: Engine, job: AnyJob) -> DagView:
     there = {spec_of(each).name.removeprefix(f"{spec.name}.") for each in steps}
     run = job.run if isinstance(job, HistoryJob) else engine.run(number)
     written = _conditions(engine, run, f"{spec.name}.")
-    # Of one that is resumed, what is not there any more was done before.
+    # A resumed dag lacks the steps that succeeded before.
     after = {name: {key: word for key, word in each.items() if key in there} for name, each in written.items()}
     needless = _needless(job)
     return DagView(
@@ -190,7 +190,7 @@ def _step(
 
 
 def _conditions(engine: Engine, run: Run | None, prefix: str) -> dict[str, dict[str, str]]:
-    """What each step of a dag comes after, and how, from what was submitted; nothing if that is not known any more."""
+    """Return the dependencies of each step of a dag as submitted; empty if that is no longer known."""
     if run is None or not run.source:
         return {}
     with contextlib.suppress(InputError, msgspec.DecodeError):
@@ -205,13 +205,13 @@ def _conditions(engine: Engine, run: Run | None, prefix: str) -> dict[str, dict[
 
 
 async def succeeded_steps(engine: Engine, job: JobRecord) -> tuple[set[str], set[str]]:
-    """The names of the steps of a dag that is over, of all and of those that succeeded."""
+    """Return the names of all steps of a finished dag, and of those that succeeded."""
     found = await find_jobs(engine, Filters(family=job.id), limit=job.tasks + 1, before=None)
     names = {spec_of(each).name.removeprefix(f"{job.name}."): state_of(engine, each) for each in found.jobs}
     return set(names), {name for name, state in names.items() if state is JobState.SUCCEEDED}
 
 
 async def last_state(engine: Engine, number: int) -> str:
-    """The state of the last run of a cron job, wherever its record is."""
+    """Return the state of the last run of a cron job, wherever its record is."""
     job = await find_job(engine, number)
     return "" if job is None else state_of(engine, job).value

@@ -51,17 +51,17 @@ from cress.protocol.views import (
     TaskView,
 )
 
-# Tasks that are told of one node.
+# Most tasks that are shown for one node.
 MOST_NODE_TASKS = 1_000
 
 
 def moment(utc: int) -> float | None:
-    """Microseconds since the epoch as seconds; 0 means not yet."""
+    """Return microseconds since the epoch as seconds; 0 means not yet."""
     return utc / SECOND if utc else None
 
 
 def resources(vector: ResourceVector, dimensions: Dimensions) -> Resources:
-    """The amounts above 0 as texts by dimension."""
+    """Return the amounts above 0 as texts by dimension."""
     return {
         name: format_amount(amount, dimensions.measure(name))
         for name, amount in zip(dimensions.names, vector, strict=True)
@@ -70,7 +70,7 @@ def resources(vector: ResourceVector, dimensions: Dimensions) -> Resources:
 
 
 async def whole_job_view(engine: Engine, job: AnyJob) -> JobView:
-    """A job with all that is told of a single one."""
+    """Return the full view of a single job."""
     view = job_view(engine, job)
     if view.type == JobType.DAG.value:
         return msgspec.structs.replace(view, dag=await whole_dag_view(engine, job))
@@ -82,7 +82,7 @@ async def whole_job_view(engine: Engine, job: AnyJob) -> JobView:
 
 
 def job_view(engine: Engine, job: AnyJob) -> JobView:
-    """A job, alive or over."""
+    """Return the view of a job, live or finished."""
     if isinstance(job, JobRecord):
         return _job(engine, job, run_of(engine, job))
     if isinstance(job, Family):
@@ -164,12 +164,12 @@ def _job(engine: Engine, job: JobRecord, run: Run | None) -> JobView:
 
 
 def run_of(engine: Engine, job: AnyJob) -> Run | None:
-    """How a job was run; ``None`` if that is not known any more."""
+    """Return the view of a job's run; None if it is no longer known."""
     return job.run if isinstance(job, HistoryJob) else engine.run(id_of(job))
 
 
 def task_view(task: Task, run: Run | None, member: int | None = None) -> TaskView:
-    """A task with its attempts, oldest first; ``member`` is the job that it is, of a service or database."""
+    """Return a task with its attempts, oldest first; ``member`` is its own job in a service or database."""
     names = [name for name, _ in run.ports] if run else []
     attempts = [_finished(record, names) for record in task.finished]
     if task.live is not None:
@@ -213,14 +213,14 @@ def _running(attempt: LiveAttempt, names: list[str]) -> AttemptView:
 
 
 def place_view(place: Place) -> PlaceView:
-    """Where a task runs."""
+    """Return the place where a task runs."""
     values = msgspec.structs.asdict(place)
     shown = {"ports": dict(place.ports), "since": place.since / SECOND, "devices": held(place.devices)}
     return PlaceView(**values | shown)
 
 
 def node_views(engine: Engine, nodes: list[LiveNode]) -> tuple[NodeView, ...]:
-    """These nodes with what is used of them."""
+    """Return views of these nodes with their use."""
     running: dict[str, int] = {}
     for attempt in engine.machine.attempts.values():
         running[attempt.node] = running.get(attempt.node, 0) + 1
@@ -228,7 +228,7 @@ def node_views(engine: Engine, nodes: list[LiveNode]) -> tuple[NodeView, ...]:
 
 
 def whole_node_view(engine: Engine, node: LiveNode) -> NodeView:
-    """One node with what runs there and who has its ports."""
+    """Return one node with its tasks and the holders of its ports."""
     (view,) = node_views(engine, [node])
     name = node.node.name
     there = sorted((each for each in engine.machine.attempts.values() if each.node == name), key=lambda each: each.id)
@@ -247,7 +247,7 @@ def whole_node_view(engine: Engine, node: LiveNode) -> NodeView:
 
 
 def match_views(engine: Engine, where: str, rank: str) -> dict[str, MatchView]:
-    """How every node stands to a requirement and a rank, by name. Raises InputError."""
+    """Match every node against a requirement and a rank; results by name. Raises InputError."""
     core = engine.machine.core
     try:
         fits = core.match(where, rank)
@@ -288,12 +288,12 @@ def _node_task(engine: Engine, attempt: LiveAttempt) -> NodeTask:
 
 
 def is_up(engine: Engine, node: LiveNode) -> bool:
-    """Whether a node's executor is connected."""
+    """Return whether a node's executor is connected."""
     return node.connected and node.node.name in engine.connections
 
 
 def used_of(engine: Engine, node: LiveNode) -> ResourceVector:
-    """What is held on a node."""
+    """Return the amounts that are held on a node."""
     cluster = engine.machine.core.cluster
     f = cluster.index.get(node.node.name)
     if f is None:
@@ -320,7 +320,7 @@ def _node(engine: Engine, node: LiveNode, running: int) -> NodeView:
         running=running,
         address=node.node.address,
         attributes=dict(node.node.attributes),
-        # What was measured last; the machine is told only what is news.
+        # The last measurement; the machine is told of noticeable changes only.
         load=load_view(engine.sessions.loads.get(node.node.name, node.load)),
         judged=node.node.judged,
         capacity_amounts=dict(zip(dimensions.names, node.node.capacity, strict=True)),
@@ -329,7 +329,7 @@ def _node(engine: Engine, node: LiveNode, running: int) -> NodeView:
 
 
 def group_view(engine: Engine, group: GroupState, waiting: int, priority: str) -> GroupView:
-    """A group and where it stands."""
+    """Return a group with its use and its limits."""
     core = engine.machine.core
     return GroupView(
         name=group.name,

@@ -1,4 +1,4 @@
-"""Views of licences: how many there are, which jobs hold some, which jobs wait for some."""
+"""Views of licences: their numbers, the jobs that hold them, the jobs that wait for them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from cress.center.engine import Engine
     from cress.core.jobs import JobState
 
-# Jobs that are named of those that have some, and of those that wait.
+# Most jobs that are named as holders, and as waiting.
 MOST_JOBS = 100
 
 
 def licences_page(engine: Engine) -> LicencesPage:
-    """All licences of the cluster, and others that jobs want, by name."""
+    """Return all licences of the cluster, and others that jobs request, by name."""
     core = engine.machine.core
     known = core.relations.licences
     having: dict[str, dict[int, LicenceUse]] = {}

@@ -1,6 +1,6 @@
 """Dispatch: the orders of a step, one message of each kind for a node.
 
-Orders for a node that is not connected are dropped: when the node joins again, the machine orders anew what is missing.
+Orders for a node that is not connected are dropped: when the node joins again, the machine repeats the missing orders.
 """
 
 from __future__ import annotations

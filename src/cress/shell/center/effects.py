@@ -1,4 +1,4 @@
-"""Effects of the center's loops: what a driver has to carry out, in the order in which it is given them."""
+"""Effects of the center's loops: the driver carries them out in order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Session:
         self.closed = False
 
 
-# --- what the commit loop asks for next --------------------------------------------------------------------------
+# --- requests of the commit loop ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Wait:
 Work: TypeAlias = Load | Commit | Snapshot | Wait
 
 
-# --- what is let out ---------------------------------------------------------------------------------------------
+# --- output ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Stepped:
-    """A step was stored and its effects are out: tell those who watch jobs or events."""
+    """A step was stored and its effects are carried out: notify those who watch jobs or events."""
 
     inputs: Sequence[Input]
     step: Step

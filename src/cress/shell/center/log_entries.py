@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-# Begins an entry: msgpack uses this byte for nothing, so no record of an older release begins with it.
+# The first byte of an entry: msgpack never uses it, so no record of an older release begins with it.
 MARK = b"\xc1"
 
 
@@ -28,5 +28,5 @@ def pack(record: bytes, events: bytes) -> bytes:
 
 
 def unpack(data: bytes) -> Entry:
-    """Return an entry that was stored. Raises ``msgspec.MsgspecError``."""
+    """Return a stored entry. Raises ``msgspec.MsgspecError``."""
     return _decode(memoryview(data)[1:]) if data[:1] == MARK else Entry(data)

@@ -19,7 +19,7 @@ MOST_SENTENCES, MOST_SENTENCE = 20, 500
 MOST_MODEL = 128
 # Paths of data that a node may have, and characters of one.
 MOST_DATA, MOST_PATH = 1_000, 4_096
-# Kinds of devices that are told of in one line of the log.
+# Most kinds of devices in one line of the log.
 MOST_TOLD = 5
 
 
@@ -28,7 +28,7 @@ def node_of(
 ) -> Node:
     """Return the node that an executor offers. Raises InputError.
 
-    ``racks`` by node are for those that do not name theirs. What is left out of the offer is said in ``warnings``.
+    ``racks`` by node are for executors that do not name their own. ``warnings`` lists the parts that are left out.
     """
     warnings = [] if warnings is None else warnings
     if not isinstance(hello, Hello):
@@ -58,7 +58,7 @@ def node_of(
 
 
 def data_of(name: str, paths: Sequence[str], warnings: list[str]) -> tuple[str, ...]:
-    """Return the paths of data that count, sorted: absolute ones, the first 1,000."""
+    """Return the accepted paths of data, sorted: absolute ones, the first 1,000."""
     good = sorted({path for path in paths if _is_path(path)})
     if len(good) > MOST_DATA:
         warnings.append(f"node {name} has {len(good)} paths of data; the first {MOST_DATA} count")
@@ -105,7 +105,7 @@ def _capacity(resource: str, devices: tuple[Device, ...], dimensions: Dimensions
 
 
 def _facts(devices: Iterable[Device], dimensions: Dimensions) -> dict[str, Value]:
-    """What devices are as attributes, but for those that would be called as a resource is (``gpus``, say)."""
+    """Return the attributes of devices, except those named like a resource (``gpus``, say)."""
     facts: dict[str, Value] = {}
     for name, value in facts_of(devices).items():
         try:

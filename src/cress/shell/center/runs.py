@@ -1,4 +1,4 @@
-"""Runs: how jobs are run. Members of a family share the run of their template."""
+"""Runs of jobs. Members of a family share the run of their template."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ MOST_KEPT = 2_048
 
 
 def template_of(job: LiveJob | JobRecord | Family) -> int:
-    """The id under which its run is stored."""
+    """Return the id under which the run of a job is stored."""
     if isinstance(job, JobRecord):
         return job.template or job.id
     return job.template or job.job.id
 
 
 def run_of(job: LiveJob | JobRecord | Family, run: Run, tasks: int | None = None) -> Run:
-    """The run of a job, from that of its template; ``tasks``: how many its family has."""
+    """Return the run of a job, made from that of its template; ``tasks`` is the task count of its family."""
     spec = job if isinstance(job, JobRecord) else job.job
     if isinstance(job, Family):
         tasks = job.job.tasks
@@ -45,7 +45,7 @@ def run_of(job: LiveJob | JobRecord | Family, run: Run, tasks: int | None = None
 
 
 def new_runs(calls: Sequence[tuple[Input, Sequence[Run]]], step: Step) -> tuple[list[Run], dict[int, int]]:
-    """The runs that came with the inputs of a step and were accepted, with their ids; and, by id, whose new ones some are."""
+    """Return the accepted runs of a step's inputs with their ids, and the families of new templates by id."""
     runs: list[Run] = []
     templates: dict[int, int] = {}
     for place, ((what, each), reply) in enumerate(zip(calls, step.replies, strict=True)):
@@ -62,13 +62,13 @@ def new_runs(calls: Sequence[tuple[Input, Sequence[Run]]], step: Step) -> tuple[
 
 
 def same_run(one: Run, other: Run) -> bool:
-    """Whether tasks would run alike by these two, whatever jobs and users they belong to."""
+    """Return whether two runs are equal apart from their jobs and users."""
     fixed = {"job": 0, "family": 0, "tasks": 1, "source": "", "user": ""}
     return msgspec.structs.replace(one, **fixed) == msgspec.structs.replace(other, **fixed)
 
 
 class Runs:
-    """The runs that are stored, the latest of them in memory.
+    """The stored runs, the most recently used in memory.
 
     ``read`` returns a run as it is stored, None when there is none. ``uncommitted`` are those of the batch that is
     being committed, by job.
@@ -80,7 +80,7 @@ class Runs:
         self.uncommitted: dict[int, Run] = {}
 
     def template(self, job: int) -> Run | None:
-        """Return the run that is stored under this id."""
+        """Return the run stored under this id."""
         run = self._kept.get(job)
         if run is not None:
             self._kept.move_to_end(job)
@@ -94,7 +94,7 @@ class Runs:
         return run
 
     def of(self, job: LiveJob | JobRecord | Family, owner: Family | None) -> Run | None:
-        """Return how to run a job; ``owner`` is the family that it is a member of, while that is alive."""
+        """Return the run of a job; ``owner`` is its family, while that is alive."""
         run = self.template(template_of(job))
         if run is None:
             return None
@@ -102,12 +102,12 @@ class Runs:
         return run_of(job, run, owner.job.tasks if owner is not None and counted else None)
 
     def keep(self, run: Run) -> None:
-        """Keep a run in memory, in the place of the one that was used longest ago."""
+        """Keep a run in memory, in place of the least recently used one."""
         self._kept[run.job] = run
         while len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget what may not be stored."""
+        """Forget runs that may not be stored."""
         self._kept.clear()
         self.uncommitted = {}

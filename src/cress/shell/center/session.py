@@ -33,7 +33,7 @@ CANNOT_STORE = "the center cannot store it; try again"
 
 
 def decoded(data: str | bytes, session: Session) -> FromAgent | None:
-    """Return a message of an executor; ``None``: it is of a newer version, and is left out. Raises InputError."""
+    """Return a message of an executor; None for one of a newer version, which is skipped. Raises InputError."""
     try:
         if isinstance(data, str):
             raise InputError("a text message", hint="msgpack in binary messages")
@@ -46,7 +46,7 @@ class Sessions:
     """The executors that are connected, or about to be.
 
     ``racks`` are those of nodes whose executors name none. ``loads`` is the measured load of the connected nodes; the
-    machine is told of noticeable changes only. ``name`` is what people call the cluster. Times are the center's clock.
+    machine is told of noticeable changes only. ``name`` is the name of the cluster. Times are the center's clock.
     """
 
     def __init__(self, loop: CommitLoop, name: str) -> None:
@@ -59,7 +59,7 @@ class Sessions:
     # --- the handshake ---------------------------------------------------------------------------------------
 
     def hello(self, session: Session, message: FromAgent | None, now: int, local: Local | None = None) -> list[Effect]:
-        """Take the first message of an executor; ``local``: how the center can look at its processes by itself."""
+        """Take the first message of an executor; ``local`` is the center's own access to its processes."""
         warnings: list[str] = []
         try:
             node = self._node(message, warnings)
@@ -96,7 +96,7 @@ class Sessions:
         return [Send(session, refused), Close(session, "refused", refused=True)]
 
     def pinged(self, rival: Session, other: Session, now: int, *, alive: bool) -> list[Effect]:
-        """Decide who keeps the name of a node: a session that is alive does, a dead one makes room for ``rival``."""
+        """Decide which session keeps the name of a node: a live one does, a dead one yields to ``rival``."""
         asked = self._asking.pop(rival, None)
         if asked is None or rival.closed:
             return []
@@ -156,13 +156,13 @@ class Sessions:
     # --- messages --------------------------------------------------------------------------------------------
 
     def received(self, session: Session, message: FromAgent, now: int) -> list[Effect]:
-        """Take a message of an executor that has said hello."""
+        """Take a message of a registered executor."""
         if session.closed:
             return []
         loop, name = self.loop, session.name
         match message:
             case Beat():
-                # Without the machine: that a disk is slow is no reason to stop a task.
+                # Terms bypass the machine: a slow disk is no reason to stop a task.
                 if session.granted and not session.leaving:
                     term = self._grant(session, now)
                     return [Send(session, Term(epoch=loop.epoch, sent=message.sent, term=term))]
@@ -185,7 +185,7 @@ class Sessions:
         return []
 
     def _grant(self, session: Session, now: int) -> int:
-        """Grant a term from now on; return what the executor may use of it, from its own question on. 0: none holds."""
+        """Grant a term from now on; return the time that the executor may use, counted from its request; 0 if none."""
         if not session.terms:
             return 0
         options = self.loop.machine.core.options
@@ -214,7 +214,7 @@ class Sessions:
         return [Close(session, CANNOT_STORE)]
 
     def _tell(self, what: Input) -> None:
-        # While nothing can be stored it is lost: every session is closed then, and says all of it anew.
+        # Reports are lost while nothing can be stored: every session is closed then, and repeats them.
         self.loop.post(Call(what))
 
     # --- the end ---------------------------------------------------------------------------------------------
@@ -238,12 +238,12 @@ class Sessions:
         self._tell(NodeLeft(name=name, granted=session.granted))
 
     def arrange(self, racks: Mapping[str, str]) -> list[Effect]:
-        """Use these racks for nodes whose executors name none; those whose rack changes connect again."""
+        """Use these racks for nodes whose executors name none; executors whose rack changes connect again."""
         before, self.racks = self.racks, racks
         closing: list[Effect] = []
         for name, session in list(self.loop.joined.items()):
             if not session.rack and before.get(name, "") != racks.get(name, "") and not session.closed:
-                # It connects again at once, and is in its new rack then; its tasks do not notice.
+                # The executor connects again at once, in its new rack; its tasks are not affected.
                 session.closed = True
                 closing.append(Close(session, "its rack is another one now"))
         return closing

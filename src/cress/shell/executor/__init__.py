@@ -1,1 +1,1 @@
-"""The loops of agent and supervisor, and what the supervisor decides about attempts."""
+"""The loops of agent and supervisor, and the supervisor's decisions about attempts."""
