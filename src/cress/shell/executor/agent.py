@@ -83,7 +83,7 @@ BEATS = 6
 
 
 class Phase(Enum):
-    """How far a session is."""
+    """The phase of a session."""
 
     WAITING = "waiting"  # for the next session
     SUPERVISOR = "supervisor"  # it is being connected
@@ -152,7 +152,7 @@ class Agent:
         return [ConnectSupervisor(start=True)]
 
     def supervisor_connected(self, inventory: Inventory) -> list[Effect]:
-        """The supervisor is connected, and has told its inventory."""
+        """Take the inventory of the connected supervisor."""
         self.inventory = inventory
         try:
             agreed("supervisor", inventory.protocol, inventory.oldest, "agent")
@@ -168,19 +168,19 @@ class Agent:
         return [*greeting, ConnectCenter()]
 
     def supervisor_failed(self, why: str, *, permanent: bool = False) -> list[Effect]:
-        """There is no supervisor, and none could be started."""
+        """End the session: no supervisor runs, and none could be started."""
         if self.phase is Phase.STOPPING:
             return self._exit(self._code)
         return self._refused(why, permanent=permanent)
 
     def supervisor_closed(self) -> list[Effect]:
-        """The supervisor is gone."""
+        """End the session: the supervisor is gone."""
         if self.phase is Phase.STOPPING:
             return self._exit(self._code)
         return self._end()
 
     def center_connected(self) -> list[Effect]:
-        """The center is connected."""
+        """Say hello to the connected center."""
         self.phase = Phase.LOOKING
         self._above = Dialect(UNSAID)
         self.first.clear()
@@ -189,17 +189,17 @@ class Agent:
         return [Reported(self.inventory.reports), LookAround(self._ports.own())]
 
     def center_failed(self, why: str, *, permanent: bool = False) -> list[Effect]:
-        """The center cannot be reached, or refuses the connection."""
+        """End the session: the center cannot be reached, or refuses the connection."""
         return self._refused(why, permanent=permanent)
 
     def center_closed(self, why: str = "") -> list[Effect]:
-        """The center is gone."""
+        """End the session: the center is gone."""
         if self.phase is Phase.HELLO:
             return [Say(f"the center at {self._center} does not answer ({why}); trying again"), *self._end()]
         return self._end()
 
     def looked_around(self, hello: Hello, listening: Iterable[int]) -> list[Effect]:
-        """The node offers what this says; its ``reports`` follow those of the supervisor."""
+        """Take the node's offer; its ``reports`` follow those of the supervisor."""
         known = self.inventory
         self._ports.told = self._ports.seen(listening)
         self._data = hello.data
@@ -223,13 +223,13 @@ class Agent:
         return self.tell(self._hello)
 
     def facts_changed(self) -> list[Effect]:
-        """The node offers something else than the center was told: the next session tells it."""
+        """Note that the node's offer has changed: the next session sends it."""
         return self._end() if self.phase is Phase.REGISTERED else []
 
     # --- messages ------------------------------------------------------------------------------------------------------
 
     def from_center(self, message: bytes) -> list[Effect]:
-        """A message of the center: hand it on, or do what is for the agent itself."""
+        """Take a message of the center: pass it on, or obey it."""
         try:
             order = self._above.from_center(message)
         except msgspec.MsgspecError as error:
@@ -258,12 +258,12 @@ class Agent:
         return effects if data is None else [*effects, ToSupervisor(data)]
 
     def from_supervisor(self, message: bytes) -> list[Effect]:
-        """A message of the supervisor, for the center: before it answers a hello, and while others wait, it waits."""
+        """Take a message of the supervisor for the center; it waits behind others and until the center has answered the hello."""
         self._reports.append(message)
         return self._tell_reports()
 
     def reports_ready(self, listening: Iterable[int] | None) -> list[Effect]:
-        """What had to be done before reports is done; ``listening``: with the ports that were found."""
+        """Send the reports that waited for ``BeforeReports``; ``listening`` are the ports that were found."""
         if self._preparing is None or self.phase is not Phase.REGISTERED:
             return []
         (told, reports), self._preparing = self._preparing, None
@@ -296,7 +296,7 @@ class Agent:
     # --- time ----------------------------------------------------------------------------------------------------------
 
     def next_due(self) -> int | None:
-        """When ``tick`` has something to do next."""
+        """Return the time of the next ``tick``."""
         return min(self._due.values(), default=None)
 
     def tick(self) -> list[Effect]:
@@ -452,7 +452,7 @@ class Agent:
         self.phase = Phase.WAITING
         if registered:
             self._retry = self._retry_first
-        # Spread out, so that a restarted center does not get all its executors in the same moment.
+        # Spread out, so that not all executors reach a restarted center at the same moment.
         self._due = {"retry": self.now + int(self._retry * (0.5 + self._chance() / 2))}
         self._retry = min(2 * self._retry, self._retry_most)
         return [*([Say("the connection is gone; trying again")] if registered else []), Close()]

@@ -1,4 +1,4 @@
-"""What attempts have of the devices of their node, as the executor knows them. No file is touched in here."""
+"""Devices of a node as its attempts hold them, in the executor's view. This module touches no file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cress.model.node import DISK_KIND, Allocated, Device
 
 
 class AttemptDevices(msgspec.Struct, frozen=True):
-    """What one attempt has: ``allocated`` as they were decided; ``kinds`` are those of which its node has devices at all.
+    """Devices of one attempt: ``allocated`` as decided; ``kinds`` are the kinds of devices that its node has.
 
     ``folders`` are its own, on its disks; ``files`` those of its other devices; ``covered`` the folders on all disks of the
     node in which attempts have theirs.
@@ -26,7 +26,7 @@ class AttemptDevices(msgspec.Struct, frozen=True):
     covered: tuple[str, ...] = ()
 
     def owned(self) -> tuple[str, ...]:
-        """The folders on disks that the attempt has for itself."""
+        """The folders on disks that belong to the attempt alone."""
         disks = [each for each in self.allocated if each.kind == DISK_KIND]
         return tuple(
             folder
@@ -45,11 +45,11 @@ class NodeDevices:
         self._covered = tuple(self.base(each) for each in devices if each.kind == DISK_KIND and each.path)
 
     def base(self, disk: Device) -> str:
-        """The folder on a disk in which attempts have theirs."""
+        """Return the folder on a disk that holds the folders of attempts."""
         return f"{disk.path.rstrip('/')}/cress-{self._key}"
 
     def of(self, attempt: int, allocated: Sequence[Allocated]) -> AttemptDevices:
-        """What an attempt has that was given these."""
+        """Return the devices of an attempt that was allocated these."""
         folders: list[str] = []
         files: list[str] = []
         for each in allocated:
@@ -64,7 +64,7 @@ class NodeDevices:
 
 
 def key_of(name: str, folder: str) -> str:
-    """The key of the executor of the node ``name`` that works in ``folder``."""
+    """Return the key of the executor of the node ``name`` that works in ``folder``."""
     return (
         re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)[:64]
         + f"-{zlib.crc32(folder.encode(errors='surrogateescape')):08x}"

@@ -1,4 +1,4 @@
-"""What the supervisor's journal says: its records, and what they add up to."""
+"""Records of the supervisor's journal, and the state that they add up to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from cress.model.reports import Ended
 from cress.protocol.messages import Launch
 
-# Attempts that are over for both sides are remembered for a while, so that an order that comes late starts nothing.
+# Attempts that are over for both sides are remembered for a while, so that a late order starts nothing.
 # Older ones cannot be ordered any more by a center that counts its attempts; 10,000 are 200 KB.
 REMEMBERED = 10_000
 
@@ -38,7 +38,7 @@ class Cluster(_Record, frozen=True):
 
 
 class Deadline(_Record, frozen=True):
-    """What does not ``keep`` is gone at ``until`` (CLOCK_BOOTTIME; 0: no term holds), ``term`` after the last word."""
+    """Attempts without ``keep`` end by ``until`` (CLOCK_BOOTTIME; 0: no term), ``term`` after the last grant."""
 
     until: int
     term: int
@@ -128,7 +128,7 @@ class Entry:
 
 
 class Known:
-    """What the records so far add up to: attempts that are under way, ends that are not durable yet, what is over.
+    """The state after the records so far: attempts under way, ends that are not durable yet, attempts that are over.
 
     ``running`` and ``ends`` are by attempt, in the order in which they came in. ``until`` and ``term`` as in
     ``Deadline``.
@@ -145,7 +145,7 @@ class Known:
         self.forgotten: dict[int, None] = {}
 
     def apply(self, record: Record) -> None:
-        """Take one more record in. Records may be repeated; one about an attempt that is over changes nothing."""
+        """Apply one more record. Records may be repeated; one about an attempt that is over changes nothing."""
         if isinstance(record, Intent):
             if not self.knows(record.launch.attempt):
                 self.running[record.launch.attempt] = Entry(record, self.boot)
@@ -170,11 +170,11 @@ class Known:
             self.boot = record.boot
 
     def knows(self, attempt: int) -> bool:
-        """Whether this attempt was ordered, stopped or over before."""
+        """Return whether this attempt was ordered, stopped or over before."""
         return attempt in self.running or attempt in self.ends or attempt in self.forgotten
 
     def records(self) -> Iterable[Record]:
-        """The fewest records that add up to this; intents of another boot must have ended before."""
+        """Return the fewest records that add up to this state; intents of another boot must have ended before."""
         yield Epoch(self.epoch)
         yield Cluster(self.cluster)
         yield Deadline(self.until, self.term)

@@ -1,4 +1,4 @@
-"""What a start needs beside the program, and the ways in which it can fail."""
+"""Context of a start beside the program, and its failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONGEST = 900
 
 
 class StartError(Exception):
-    """The program could not be started; the sentence says why, for the person whose job it is.
+    """The program could not be started; the sentence gives the owner of the job the reason.
 
     ``node``: the node lacks something, and any other program would fail in the same way. ``port``: another program has
     this port of the task. ``files``: a stage ran, and failed before the program.
@@ -40,7 +40,7 @@ class StageFailure(msgspec.Struct, frozen=True):
 
 
 class LaunchContext(msgspec.Struct, frozen=True):
-    """Where an attempt is placed, beside its program.
+    """The place of an attempt: its node, ports, devices and peers.
 
     ``ports`` are its numbers, in the order of the job's ports; ``address`` and ``rack`` those of the node; ``hosts``: where
     the tasks of its gang are, in their order; ``devices`` are its share of the node's.

@@ -29,7 +29,7 @@ RETRY = 500_000
 
 
 class Journal(Protocol):
-    """What survives the supervisor; see ``cress.executor.journal``."""
+    """Durable notes that survive the supervisor; see ``cress.executor.journal``."""
 
     known: Known
     full: str
@@ -45,7 +45,7 @@ class Journal(Protocol):
 
 
 class Driver(Protocol):
-    """What the loop has done for it. ``spawn``, ``signal``, ``sweep``, ``fit`` and ``say`` as in ``Hands``."""
+    """Actions that the loop asks of its driver. ``spawn``, ``signal``, ``sweep``, ``fit`` and ``say`` as in ``Hands``."""
 
     def spawn(self, task: Task) -> int:
         """See ``Hands``."""
@@ -126,7 +126,7 @@ class Supervisor(Hands):
         self._send(message)
 
     def disconnected(self) -> None:
-        """The agent is gone."""
+        """Note that the agent is gone."""
         self.connected = False
 
     def receive(self, message: bytes) -> None:
@@ -145,7 +145,7 @@ class Supervisor(Hands):
             self.manager.obey(order)
 
     def turn(self) -> None:
-        """Do what is due, then write down what happened, then tell it."""
+        """Do the actions that are due, write the journal, then report."""
         self._driver.reap()
         self.manager.tick()
         self.manager.work(SPAWNS_PER_TURN)
@@ -153,7 +153,7 @@ class Supervisor(Hands):
         self.finish_turn()
 
     def finish_turn(self) -> None:
-        """Write down what happened, then tell it; see whether a leaving supervisor is done."""
+        """Write the journal, then report; check whether a leaving supervisor is done."""
         manager = self.manager
         complete = self.journal.flush()
         if not complete and self._retry_at is None:
@@ -177,11 +177,11 @@ class Supervisor(Hands):
 
     @property
     def busy(self) -> bool:
-        """Whether attempts wait for the next turn."""
+        """True when attempts wait for the next turn."""
         return self.manager.waiting > 0
 
     def next_due(self) -> int | None:
-        """When the next turn is due by itself; None: only an event brings something."""
+        """The time of the next turn; None when only an event leads to one."""
         dues = (self.manager.next_due(), self._last_words, self._retry_at)
         return min((due for due in dues if due is not None), default=None)
 

@@ -1,6 +1,6 @@
-"""What the supervisor decides: which attempts to start, stop and report. No process, file, socket or clock in here.
+"""Decisions of the supervisor: attempts to start, stop and report. No process, file, socket or clock in here.
 
-The shell round it (``supervisor``) sets the time, calls the methods for what happens, and lends its hands.
+The shell around it (``supervisor``) sets the time, calls a method for each event, and provides its ``Hands``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from cress.shell.executor.starting import LaunchContext, StageFailure, StartErro
 
 SIGTERM, SIGKILL = 15, 9
 
-# How long to wait before looking again whether what was killed is gone: at first, and at most (microseconds).
+# Wait before checking again whether killed processes are gone: at first, and at most (microseconds).
 SWEEP_FIRST, SWEEP_MOST = 2 * MILLISECOND, 100 * MILLISECOND
 
 # At the end of a term tasks have their grace, but at most this part of the term: a center that is away for less than
@@ -47,12 +47,12 @@ FORGOTTEN = "it was over before, and its end was confirmed"
 
 
 class Stage(Enum):
-    """How far an attempt has come."""
+    """The stage of an attempt between its order and its end."""
 
     QUEUED = "queued"  # its intent is durable
     SPAWNING = "spawning"  # there is a process that will become the program, or fail to
     RUNNING = "running"
-    SWEEPING = "sweeping"  # its first process is gone, what is left is being killed
+    SWEEPING = "sweeping"  # its first process is gone, the remaining ones are being killed
 
 
 class Task:
@@ -103,12 +103,12 @@ class Task:
 
     @property
     def staged(self) -> bool:
-        """Whether a stage was started in the place of the program, which hears signals before that runs."""
+        """True when a stage runs in place of the program, and gets its signals until that runs."""
         return self.run is not None and self.run.staged
 
 
 class Hands(Protocol):
-    """What the task manager has done for it."""
+    """Actions that the task manager asks of its shell."""
 
     def write(self, records: list[Record]) -> None:
         """Make the records durable before this returns; OSError: none of them is kept."""
@@ -174,7 +174,7 @@ class TaskManager:
         return open_ones
 
     def adopt(self, attempt: int, pid: int, ticks: int) -> Task:
-        """The attempt still runs as this process, which was started by an earlier supervisor."""
+        """Take over an attempt that still runs as this process, started by an earlier supervisor."""
         entry = self.known.running[attempt]
         task = Task(entry.intent, None)
         start = entry.start
@@ -188,7 +188,7 @@ class TaskManager:
         return task
 
     def lost(self, attempt: int) -> None:
-        """The first process of the attempt is not there any more; what is left of it is swept."""
+        """Note that the first process of the attempt is gone; sweep the remaining ones."""
         entry = self.known.running[attempt]
         task = Task(entry.intent, None)
         task.adopted = True
@@ -200,21 +200,21 @@ class TaskManager:
     # --- orders ----------------------------------------------------------------------------------------------------
 
     def inventory(self) -> tuple[Report, ...]:
-        """Everything that is known: what runs, and the ends that are not durable in the center."""
+        """Return the inventory: running attempts, and the ends that are not durable in the center."""
         running = [self._started(task) for task in self.tasks.values() if task.at]
         return (*running, *self.known.ends.values())
 
     def ports(self) -> dict[int, tuple[int, ...]]:
-        """Those of every attempt that has some and is not over."""
+        """Return the ports of every attempt that has some and is not over."""
         return {task.attempt: task.context.ports for task in self.tasks.values() if task.context.ports}
 
     @property
     def bound(self) -> bool:
-        """Whether a term holds for everything that runs here."""
+        """True when a term holds for all tasks that run here."""
         return self.known.until > 0 or not self.tasks
 
     def obey(self, order: ToSupervisor) -> None:
-        """Do what the agent or the center says."""
+        """Obey an order of the agent or the center."""
         if isinstance(order, Launches):
             self.launches(order)
         elif isinstance(order, Stops):
@@ -236,7 +236,7 @@ class TaskManager:
             self.leave(order.grace)
 
     def welcome(self, epoch: int) -> None:
-        """The agent speaks for a center of this epoch."""
+        """Note the epoch of the center for which the agent speaks."""
         self._accepts(epoch)
 
     def _welcome(self, order: Welcome) -> None:
@@ -251,7 +251,7 @@ class TaskManager:
             self._term_due = None
 
     def grant(self, sent: int, term: int) -> None:
-        """The center was alive after ``sent``: tasks that do not keep may run for ``term`` from then on."""
+        """Grant a term: tasks without ``keep`` may run for ``term`` after ``sent``."""
         until = min(sent, self.now) + term
         if until > self.known.until:
             self.hands.note(Deadline(until, term))
@@ -320,7 +320,7 @@ class TaskManager:
             self.hands.signal(task, order.number)
 
     def durable(self, attempts: tuple[int, ...]) -> None:
-        """The center has stored the ends of these."""
+        """Note that the center has stored the ends of these attempts."""
         gone = tuple(attempt for attempt in attempts if attempt in self.known.ends)
         if gone:
             self.hands.note(Forget(gone))
@@ -334,7 +334,7 @@ class TaskManager:
     # --- what happens ----------------------------------------------------------------------------------------------
 
     def work(self, most: int) -> int:
-        """Spawn up to ``most`` of the attempts that are waiting for it; how many are left."""
+        """Spawn up to ``most`` waiting attempts; return how many still wait."""
         while self._queue and most > 0:
             task = self._queue.popleft()
             if self.tasks.get(task.attempt) is not task:
@@ -347,20 +347,20 @@ class TaskManager:
                 continue
             task.stage = Stage.SPAWNING
             if task.intent.limit is not None and task.staged:
-                # The time that its files take is its own.
+                # The time limit starts after the files are fetched.
                 task.ends_at = self.now + task.intent.limit
                 self._at(task.ends_at, task)
         return len(self._queue)
 
     def running(self, attempt: int, ticks: int) -> None:
-        """The attempt's process has become its program."""
+        """Note that the attempt's process has become its program."""
         task = self.tasks[attempt]
         task.since, task.at = self.now, self.utc
         self.hands.note(Start(attempt, task.pid, ticks, self.now, self.utc))
         self._run(task)
 
     def failed(self, attempt: int, why: StartError) -> None:
-        """The attempt's process is gone without having become its program; of a stage, something may still be there."""
+        """Note that the attempt's process ended before it became its program; processes of a stage may remain."""
         task = self.tasks[attempt]
         if why.files:
             task.failure = StageFailure(Cause.NODE if why.node else Cause.FILES, str(why))
@@ -376,14 +376,14 @@ class TaskManager:
         self._over(task, Cause.NODE if why.node else Cause.NOT_STARTED, str(why))
 
     def exited(self, attempt: int, code: int | None, usage: Usage, failure: StageFailure | None = None) -> None:
-        """The first process of the attempt is gone; a ``code`` of None: nobody saw how. ``failure`` is what a stage left."""
+        """Note the end of the first process; ``code`` is None if unknown, ``failure`` is the report of a stage."""
         task = self.tasks[attempt]
         task.code, task.usage, task.seen = code, usage, code is not None
         task.failure = task.failure or failure
         self._sweep(task)
 
     def tick(self) -> None:
-        """Do what is due by now."""
+        """Do all that is due by now."""
         if self._term_due is not None and self._term_due <= self.now:
             self._end_term()
         while self._due and self._due[0][0] <= self.now:
@@ -399,11 +399,11 @@ class TaskManager:
 
     @property
     def term_due(self) -> int | None:
-        """When somebody may have to stop because the term ends: also for a machine that slept, not later."""
+        """The time at which tasks may have to stop because the term ends; a sleeping machine does not delay it."""
         return self._term_due
 
     def next_due(self) -> int | None:
-        """When ``tick`` has something to do next."""
+        """The time of the next ``tick``."""
         dues = [due for due in (self._due[0][0] if self._due else None, self._term_due) if due is not None]
         return min(dues, default=None)
 
@@ -424,13 +424,13 @@ class TaskManager:
         return True
 
     def _watch_term(self) -> None:
-        """Look at the tasks when the first of them may have to be told that the term ends."""
+        """Plan the check of the tasks for the time at which the first may have to stop for the end of the term."""
         self._term_due = None
         if self.known.until and self.tasks:
             self._term_due = self.known.until - self.known.term // GRACE_OF_TERM
 
     def _end_term(self) -> None:
-        """Stop everyone who would not be gone at the end of the term otherwise, as late as possible."""
+        """Stop, as late as possible, every task that would otherwise outlive the term."""
         until, most = self.known.until, self.known.term // GRACE_OF_TERM
         silent = f"the center was not heard of for {max(0, self.now - until + self.known.term) // SECOND} s"
         self._term_due = None
@@ -445,7 +445,7 @@ class TaskManager:
                 self._stop(task, Cause.TERM, until - self.now)
 
     def _repeat(self, attempt: int) -> bool:
-        """Report again how an attempt stands that is known; False: it is not."""
+        """Report the state of a known attempt again; return False if it is unknown."""
         task = self.tasks.get(attempt)
         if task is not None:
             if task.at:
@@ -465,7 +465,7 @@ class TaskManager:
             task.ends_at = task.since + task.intent.limit
             self._at(task.ends_at, task)
         if task.cause is not None and task.kill_at is not None and task.kill_at > self.now and not task.staged:
-            # A stop came while the program was being started: there was nobody yet to hear the signal, but a stage.
+            # A stop came while the program was being started: only a stage could get the signal.
             self.hands.signal(task, SIGTERM)
 
     def _stop(self, task: Task, cause: Cause, grace: int) -> None:
@@ -482,14 +482,14 @@ class TaskManager:
             task.kill_at = kill_at
             self._at(kill_at, task)
         if task.stage is Stage.SWEEPING:
-            return  # the next look does it
+            return  # the next check does it
         if grace <= 0:
             self.hands.signal(task, SIGKILL)
         elif first and (task.stage is Stage.RUNNING or task.staged):
             self.hands.signal(task, SIGTERM)
 
     def _look(self, task: Task) -> None:
-        """Whatever is due for this task."""
+        """Do all that is due for this task."""
         if task.stage is Stage.SWEEPING:
             self._sweep(task)
             return
@@ -501,7 +501,7 @@ class TaskManager:
 
     def _sweep(self, task: Task) -> None:
         task.stage = Stage.SWEEPING
-        # A shell may be gone at once when it is told to stop, while its children still use the grace that they have.
+        # A shell may end at once on a stop, while its children still use their grace.
         if not self.hands.sweep(task, kill=task.kill_at is None or task.kill_at <= self.now):
             self._at(self.now + task.pause, task)
             task.pause = min(2 * task.pause, SWEEP_MOST)
@@ -521,7 +521,7 @@ class TaskManager:
         return Started(attempt=task.attempt, at=self._began(task), pid=task.pid)
 
     def _began(self, task: Task) -> int:
-        """When the task started, told by the wall clock as it is set now: a step of it is no time that passed."""
+        """Return the start time by the present wall clock: a step of that clock is no time that passed."""
         began = self.utc - (self.now - task.since)
         if task.at and abs(began - task.at) > SECOND:
             task.at = began
