@@ -85,7 +85,8 @@ class Books:
 
     def advance(self, now: int) -> None:
         """Let the time be ``now``, and let happen what was due by then: quotas, queue keys, backoffs, relaxations."""
-        self.check_time(now)
+        if now < self.now:
+            raise went_back(self.now, now)
         self.now = now
         if now >= self.groups.next_quota_change:
             self.refresh_quotas_now()
@@ -98,11 +99,6 @@ class Books:
         if self.relaxing.times and self.relaxing.times[0][0] <= now:
             for job in self.relaxing.due(now):
                 self.look_at(job)
-
-    def check_time(self, now: int) -> None:
-        """Raise ``InputError`` if the time went back."""
-        if now < self.now:
-            raise InputError(f"time went back from {self.now} to {now} µs", hint="a clock that never does")
 
     def forget_foreseen(self) -> None:
         """Drop reservations and plans; they are made again when they are needed."""
@@ -410,3 +406,8 @@ def add_amounts(amounts: list[int], change: tuple[int, ...]) -> None:
     """Add amounts to others in place."""
     for i, amount in enumerate(change):
         amounts[i] += amount
+
+
+def went_back(before: int, now: int) -> InputError:
+    """Return the error for a time that is earlier than the last one."""
+    return InputError(f"time went back from {before} to {now} µs", hint="a clock that never does")

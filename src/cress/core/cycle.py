@@ -9,7 +9,7 @@ import numpy as np
 from cress.core.combined_restarts import hopeless_units, new_units
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobState
-from cress.core.kernels.holding import FITTING, NONE
+from cress.core.kernels.holding import FITTING
 from cress.core.ledger import Ledger
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.gangs import Room, gang_room
@@ -41,10 +41,8 @@ class Cycle(Ledger):
         self.advance(now)
         decided: list[Decision] = []
         self._decided = decided
-        for number, due in list(self.to_stop.items()):
-            attempt = self.attempts[number]
-            end = due + attempt.job.job.stop_grace
-            self._do(Stop(number, attempt.job.job.id, attempt.task, self.cluster.names[attempt.node], end))
+        if self.to_stop:
+            self._stop_attempts()
         if self.units_in_doubt:
             self.units_in_doubt = False
             for dissolved in hopeless_units(self):
@@ -61,10 +59,16 @@ class Cycle(Ledger):
             self.matching.flush()
         return Decisions(decided, more=more)
 
-    def _do(self, fact: Decision, slot: int = NONE) -> None:
+    def _do(self, fact: Decision) -> None:
         """Apply a proposal: it is decided."""
-        self.apply_fact(fact, slot)
+        self.apply_fact(fact)
         self._decided.append(fact)
+
+    def _stop_attempts(self) -> None:
+        for number, due in list(self.to_stop.items()):
+            attempt = self.attempts[number]
+            end = due + attempt.job.job.stop_grace
+            self._do(Stop(number, attempt.job.job.id, attempt.task, self.cluster.names[attempt.node], end))
 
     def _pass(self, now: int) -> bool:
         """One pass of the cycle: place one unit, or make room for one. Returns whether it did.
@@ -268,7 +272,8 @@ class Cycle(Ledger):
             start = Start(
                 self.next_attempt, job.job.id, task, cluster.names[f], ports[:own], leader, has, ports[own:], claimed
             )
-        self._do(start, slot)
+        self.apply_fact(start, slot)
+        self._decided.append(start)
 
     def _start_unit(self, job: JobState, f: int) -> None:
         """Start the next task of a job and its companions on one node."""

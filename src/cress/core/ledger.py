@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from cress.core import adoption
 from cress.core.admission import check_events
-from cress.core.books import Books, add_amounts
+from cress.core.books import Books, add_amounts, went_back
 from cress.core.combined_restarts import dissolve, join, leave_units
 from cress.core.jobs import Attempt, ClaimEntry, JobState, Reservation, Stranger
 from cress.core.kernels.holding import END, NONE
@@ -113,12 +113,14 @@ class Ledger(Books):
 
     def observe(self, now: int, events: Sequence[Event]) -> None:
         """Take in what happened, in this order, all at time ``now``; raises ``InputError`` before anything changes."""
-        self.check_time(now)
+        if now < self.now:
+            raise went_back(self.now, now)
         check_events(self, events)
         self.advance(now)
         for event in events:
             self.apply_fact(event)
-        self.settle_batch()
+        if self._nodes_moved or self.live:
+            self.settle_batch()
 
     def settle_batch(self) -> None:
         """Work out what follows from a batch of facts for the whole cluster: thousands of nodes may register together."""

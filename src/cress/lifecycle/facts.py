@@ -38,7 +38,9 @@ _KINDS: dict[str, type[msgspec.Struct]] = {
     each.__name__: each for each in (*get_args(Event), *get_args(Decision), Configured)
 }
 _STARTS = "Starts"
-_START_FIELDS = frozenset(("attempt", "job", "task", "node"))
+# Fields of a start before those that most do not need: attempt, job, task, node.
+_START_FIELDS = len(Start.__struct_fields__) - len(Start.__struct_defaults__)
+_NODES = (NodeAdded, NodeChanged)
 
 
 def told_of(facts: Iterable[CoreFact]) -> dict[str, dict[Any, Any]]:
@@ -48,9 +50,12 @@ def told_of(facts: Iterable[CoreFact]) -> dict[str, dict[Any, Any]]:
     for fact in facts:
         if isinstance(fact, JobSubmitted):
             jobs[fact.job.id] = fact.job
-        elif isinstance(fact, NodeAdded | NodeChanged):
+        elif isinstance(fact, _NODES):
             nodes[fact.node.name] = fact.node
     return {"jobs": jobs, "nodes": nodes}
+
+
+_astuple = msgspec.structs.astuple
 
 
 class UnknownFactError(ValueError):
@@ -98,7 +103,7 @@ def unpacked_struct(kinds: Mapping[str, type[msgspec.Struct]], entry: Sequence[A
 def packed_struct(fact: msgspec.Struct) -> list[Any]:
     """Return the name of a struct and its fields, without those at the end that are as they are by default."""
     kind = type(fact)
-    values = [kind.__name__, *msgspec.structs.astuple(fact)]
+    values = [kind.__name__, *_astuple(fact)]
     for default in _defaults_from_the_end(kind):
         if values[-1] != default:
             break
@@ -112,14 +117,7 @@ def _defaults_from_the_end(kind: type[msgspec.Struct]) -> tuple[Any, ...]:
 
 
 def _is_plain(start: Start) -> bool:
-    return all(getattr(start, name) == default for name, default in _more_of_start())
-
-
-@cache
-def _more_of_start() -> tuple[tuple[str, Any], ...]:
-    """Return the fields of a start that most do not need, with their defaults."""
-    fields = msgspec.structs.fields(Start)
-    return tuple((each.name, each.default) for each in fields if each.name not in _START_FIELDS)
+    return _astuple(start)[_START_FIELDS:] == Start.__struct_defaults__
 
 
 def _packed_starts(run: list[Start]) -> list[Any]:

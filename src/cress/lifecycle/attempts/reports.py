@@ -69,7 +69,7 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
             report,
             context.core.options,
             stopping=stopping,
-            elsewhere=start_failures.elsewhere(context, attempt),
+            elsewhere=report.cause is Cause.NOT_STARTED and start_failures.elsewhere(context, attempt),
         )
     context.remove(attempt)
     _count(job, attempt, judgement, report)
@@ -134,5 +134,7 @@ def _count(job: LiveJob, attempt: LiveAttempt, judgement: Judgement, report: End
         else:
             job.failed += 1
             job.reason = job.reason or _first_failure(job, attempt, report)
-        job.unstarted.pop(attempt.task, None)
-        job.failures.pop(attempt.task, None)
+        if job.unstarted:
+            job.unstarted.pop(attempt.task, None)
+        if job.failures:
+            job.failures.pop(attempt.task, None)

@@ -27,6 +27,8 @@ class TableChanges(msgspec.Struct, array_like=True):
 
 RowChanges: TypeAlias = dict[str, TableChanges]
 
+_GONE, _ANEW = Mark.GONE, Mark.ANEW
+
 # The one field of a row that is not written if the scheduler was told the same object in this step, by table.
 SHARED = {"jobs": "job", "nodes": "node"}
 
@@ -49,11 +51,12 @@ def _table_changes(
 ) -> TableChanges:
     changes = TableChanges()
     for key, mark in marks.items():
-        if mark is Mark.GONE or mark is Mark.ANEW:
-            changes.removed.append(key)
         if mark.__class__ is dict:
             changes.changed.append((key, _fields(table[key], mark)))
-        elif mark is not Mark.GONE:
+            continue
+        if mark is _GONE or mark is _ANEW:
+            changes.removed.append(key)
+        if mark is not _GONE:
             value = table[key]
             if isinstance(value, Row):
                 known = told.get(key)

@@ -52,13 +52,12 @@ class Journal:
         """Return what is noted below a path; ``None`` if all of it is noted as a whole."""
         noted = self.noted
         for name in path:
-            try:
-                noted = noted[name]
-            except KeyError:
-                noted[name] = noted = {}
-            else:
-                if noted.__class__ is not dict:
-                    return None
+            below = noted.get(name)
+            if below is None:
+                below = noted[name] = {}
+            elif below.__class__ is not dict:
+                return None
+            noted = below
         return noted
 
 
@@ -97,7 +96,9 @@ class Row(_Attached, msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def attach(self, journal: Journal, path: Path) -> None:
         """Let all writes to this row, from now on, be noted at a path."""
-        for name in mutable_fields(type(self)):
+        kind = type(self)
+        fields = _mutable.get(kind)
+        for name in mutable_fields(kind) if fields is None else fields:
             value = getattr(self, name)
             if type(value) is dict:
                 _set(self, name, Table(journal, (*path, name), value))
@@ -129,7 +130,11 @@ class Table(dict[K, V]):
 
     def put(self, key: K, value: V) -> None:
         """Set a value without a note: it follows from something else that is known."""
-        dict.__setitem__(self, key, attached(self._journal, (*self._path, key), value))
+        if isinstance(value, Row):
+            value.attach(self._journal, (*self._path, key))
+        elif value.__class__ not in _PLAIN:
+            attached(self._journal, (*self._path, key), value)
+        dict.__setitem__(self, key, value)
 
     def fill(self, values: Mapping[K, V]) -> None:
         """Set values without notes."""
