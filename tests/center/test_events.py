@@ -112,7 +112,7 @@ def _there(center: Center) -> bool:
 def test_a_number_that_never_was_is_the_latest(center: Center) -> None:
     center.submit()
     assert told(center, after=10**9) == []
-    assert "no number of an event" in center.http.get("/v1/events", headers={"Last-Event-ID": "x"}).text
+    assert "is not a number of an event" in center.http.get("/v1/events", headers={"Last-Event-ID": "x"}).text
 
 
 def test_a_stop_ends_the_stream(center: Center) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cress.core.state import promised_state
-from cress.lifecycle.effects import Halt, Launch, Step
+from cress.lifecycle.effects import CordonChanged, DataMissing, Halt, Launch, Notice, Overloaded, Recovered, Step
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import Cancel, Hold, Input, NodeJoined, NodeLeft, Reported, Restarted, Submit
 from cress.lifecycle.machine import Machine
@@ -82,7 +82,11 @@ class World:
         return self.last
 
     def _step(self, now: int, utc: int, inputs: tuple[Input, ...] = ()) -> Step:
+        before = _shown(self.machine)
         step = self.machine.step(now, utc, inputs)
+        assert step.notices == _different(self.machine, before) + [
+            each for each in step.notices if isinstance(each, DataMissing)
+        ]
         if self.follower is not None:
             self.records.append(decode_record(encode_record(record_of(now, utc, inputs, step.facts))))
             self.follower.apply(self.records[-1])
@@ -142,6 +146,24 @@ class World:
         for attempt in self.machine.attempts.values():
             by_node.setdefault(attempt.node, []).append(started(attempt.id))
         return self.step(*(Reported(node=name, reports=tuple(said)) for name, said in by_node.items()))
+
+
+def _shown(machine: Machine) -> tuple[dict[str, tuple[bool, str]], dict[str, str]]:
+    """What people are told of nodes: cordons and rests, and what is too high on those that are overloaded."""
+    cluster = machine.core.cluster
+    overloads = {name: what for name in cluster.names if (what := cluster.overloaded[cluster.index[name]]) is not None}
+    return {name: node.barred for name, node in machine.nodes.items()}, overloads
+
+
+def _different(machine: Machine, before: tuple[dict[str, tuple[bool, str]], dict[str, str]]) -> list[Notice]:
+    """The notices of nodes, found by a look at all of them."""
+    (barred, over), (now_barred, now_over) = before, _shown(machine)
+    found: list[Notice] = [
+        CordonChanged(name, *now) for name, now in now_barred.items() if now != barred.get(name, (False, ""))
+    ]
+    found += [Overloaded(name, now_over[name]) for name in sorted(now_over.keys() - over.keys())]
+    gone = sorted(over.keys() - now_over.keys())
+    return found + [Recovered(name) for name in gone if name in machine.nodes and machine.nodes[name].connected]
 
 
 def differences(follower: Follower, machine: Machine, *, core: bool = True) -> list[str]:

@@ -39,6 +39,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "inputs",
         "facts",
         "effects",
+        "notices",
         "context",
         "jobs",
         "nodes",

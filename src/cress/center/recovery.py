@@ -19,7 +19,7 @@ from cress.model.option_text import parse_assignments
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.shell.center.commit import Opened
-from cress.shell.center.events import Before, Events
+from cress.shell.center.events import Events
 from cress.shell.center.log_entries import pack, unpack
 from cress.store.base import Batch, Damaged, Saved, Store, StoreError
 
@@ -64,11 +64,10 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
     opened.epoch = store.take_over(opened.epoch, opened.number, opened.cluster)
     now, utc = clock.now(), clock.utc()
     inputs = (Restarted(epoch=opened.epoch, options=None if options == opened.machine.core.options else options),)
-    before = Before(opened.machine, inputs, now)
     step = opened.machine.step(now, utc, inputs)
     if isinstance(step.replies[0], InputError):
         raise step.replies[0]
-    events = opened.events.derive(opened.machine, inputs, step, before)
+    events = opened.events.derive(opened.machine, inputs, step)
     opened.events.add(events)
     notes = {"clock": clock.save(now, utc), "version": version_note()}
     if opened.snapshot_size and not opened.stepped:
@@ -137,9 +136,7 @@ def restored(saved: Saved, settings: Settings) -> Restored:
         try:
             if not has_facts(record):
                 stepper, stepped = stepper or follower.machine(), True
-                inputs = inputs_of(record)
-                before = Before(stepper, inputs, record.now)
-                events.step(stepper, inputs, replay.stepped(stepper, record), before)
+                events.step(stepper, inputs_of(record), replay.stepped(stepper, record))
             else:
                 if stepper is not None:
                     follower, stepper = Follower.restore(stepper.export(), zone), None

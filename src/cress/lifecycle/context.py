@@ -9,6 +9,7 @@ import msgspec
 from cress.core.scheduler import Scheduler
 from cress.lifecycle.effects import Step
 from cress.lifecycle.facts import CoreFact
+from cress.lifecycle.notices import Noticed
 from cress.lifecycle.tables.family_rows import Family, ReplicaState, key_of, needs_name
 from cress.lifecycle.tables.replica_index import Standing
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
@@ -51,6 +52,7 @@ class Context:
         self.as_version_5 = False
         self.out = Step()
         self.unsettled = Unsettled()
+        self.noticed = Noticed()
         # What the scheduler was told and decided in this step.
         self.told: list[CoreFact] = []
         self.jobs = tables.jobs

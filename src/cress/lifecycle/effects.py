@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import msgspec
 
 from cress.lifecycle.facts import Facts
@@ -36,13 +38,46 @@ class Halt(msgspec.Struct, frozen=True, gc=False):
     grace: int | None = None
 
 
+class CordonChanged(msgspec.Struct, frozen=True):
+    """A node is cordoned or rests, or neither any more; ``why`` it does."""
+
+    node: str
+    cordoned: bool
+    why: str
+
+
+class Overloaded(msgspec.Struct, frozen=True):
+    """The measured load of a node has become too high for new tasks; ``what`` is too high, as text."""
+
+    node: str
+    what: str
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """A connected node is no longer overloaded."""
+
+    node: str
+
+
+class DataMissing(msgspec.Struct, frozen=True):
+    """Data cannot be located, for another reason than before."""
+
+    data: str
+    problem: str
+
+
+Notice: TypeAlias = CordonChanged | Overloaded | Recovered | DataMissing
+
+
 class Step(msgspec.Struct):
     """The result of one step.
 
     ``more``: deciding was cut short, the next step is due at once. ``replies`` has one entry for each input: the ids of
     submitted jobs, ``None``, or the ``InputError`` that refused it (then it changed nothing). ``attempts`` and ``jobs``
-    are what finished, to be stored with the step. ``repeated`` are the places of submits that came a second time: their
-    ids are those of the first one, and nothing of them is new. ``facts`` are what the step came to, for its record.
+    are what finished, to be stored with the step. ``repeated`` are the places of inputs that say nothing new: submits
+    that came a second time, whose ids are those of the first one, and departures of nodes that were not connected.
+    ``started`` are the attempts whose start was reported for the first time. ``notices`` are what else people are told.
+    ``facts`` are what the step came to, for its record.
     """
 
     replies: list[tuple[int, ...] | InputError | None] = []
@@ -52,4 +87,6 @@ class Step(msgspec.Struct):
     jobs: list[JobRecord] = []
     more: bool = False
     repeated: set[int] = set()
+    started: set[int] = set()
+    notices: list[Notice] = []
     facts: Facts = msgspec.field(default_factory=Facts)

@@ -45,6 +45,7 @@ from cress.lifecycle.invariants import broken_invariants
 from cress.lifecycle.jobs.reasons import reason
 from cress.lifecycle.jobs.replica_status import mark
 from cress.lifecycle.nodes import cordons, node_observations, ports
+from cress.lifecycle.notices import Noticed
 from cress.lifecycle.submits import dependencies, submits, updates
 from cress.lifecycle.tables.changes import collect
 from cress.lifecycle.tables.family_rows import Family
@@ -93,7 +94,7 @@ class Machine(Context):
         """
         self.now, self.utc = now, utc
         self.out = out = Step()
-        self.unsettled, self.told = Unsettled(), []
+        self.unsettled, self.noticed, self.told = Unsettled(), Noticed(), []
         offset = self.general.wall_offset
         if offset is None or abs(utc - now - offset) > CLOCK_STEP:
             if offset is not None:
@@ -113,6 +114,7 @@ class Machine(Context):
         self._settle()
         self._decide()
         out.more = self.more
+        out.notices = list(self.noticed.notices(self.nodes, self.core))
         out.facts = Facts(self.told, collect(self.tables, told_of(self.told)))
         return out
 

@@ -100,6 +100,9 @@ def _change_as_version_5(context: Context, known: LiveNode, node: Node) -> None:
 def left(context: Context, word: NodeLeft) -> None:
     """The connection to an executor is gone; its tasks may go on."""
     node = context.nodes.get(word.name)
+    if node is None or not node.connected:
+        # A refused executor leaves each time, without having been there.
+        context.out.repeated.add(len(context.out.replies))
     if node is None:
         return
     _away(context, word.name)
@@ -117,6 +120,7 @@ def dead(context: Context, word: NodeDead) -> None:
     context.terms.forget(word.name)
     lose(context, word.name, DEAD, kept=True)
     if word.forget:
+        context.noticed.cordon(node)
         del context.nodes[word.name]
         for kind in (REST, DRAIN):
             context.timers.drop(kind, word.name)

@@ -30,6 +30,8 @@ def reported(context: Context, node: str, report: Report) -> None:
         return
     if isinstance(report, Started):
         attempt.pid = report.pid
+        if not attempt.started:
+            context.out.started.add(attempt.id)
         _runs(context, attempt, report.at)
         return
     if report.started:

@@ -72,6 +72,7 @@ def _blame(context: Context, name: str, job: LiveJob) -> None:
     if job.job.id not in node.failed_jobs and len(node.failed_jobs) < 2:
         node.failed_jobs = (*node.failed_jobs, job.job.id)
     if node.failures >= context.core.options.start_failures and len(node.failed_jobs) > 1:
+        context.noticed.cordon(node)
         node.rest = (
             f"{node.failures} programs could not be started here and ran on other nodes, the last of job {job.job.id}"
         )
@@ -89,6 +90,7 @@ def _rest(context: Context, name: str, why: str) -> None:
     # What was placed here before the rest and fails too makes the rest no longer.
     node, options = context.nodes[name], context.core.options
     if not node.rest:
+        context.noticed.cordon(node)
         node.rest = why
         first = 2 * options.start_backoff
         context.timers.set(REST, name, context.now + backoff(first, node.rests, max(first, options.start_rest_most)))

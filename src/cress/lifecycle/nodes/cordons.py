@@ -30,6 +30,7 @@ def tell(context: Context, name: str) -> None:
 def cordon(context: Context, word: Cordon) -> None:
     """An operator keeps new tasks off a node; or lets them in, whatever kept them off before."""
     node = node_of(context, word.name)
+    context.noticed.cordon(node)
     node.cordoned, node.reason = word.cordoned, word.reason if word.cordoned else ""
     if not word.cordoned:
         node.draining = False
@@ -43,6 +44,7 @@ def drain(context: Context, word: Drain) -> None:
     node = node_of(context, word.name)
     if word.deadline < 0:
         raise InputError(f"a deadline {word.deadline} µs from now", hint="0 or more", field="deadline")
+    context.noticed.cordon(node)
     node.cordoned, node.draining, node.reason = True, True, word.reason
     context.timers.set(DRAIN, word.name, context.now + word.deadline)
     tell(context, word.name)
@@ -50,6 +52,7 @@ def drain(context: Context, word: Drain) -> None:
 
 def forgive(context: Context, node: LiveNode) -> None:
     """Forget the node's failed starts: it rests no longer. The caller tells the scheduler."""
+    context.noticed.cordon(node)
     node.failures, node.rests, node.rest, node.failed_jobs = 0, 0, "", ()
     context.timers.drop(REST, node.node.name)
 
@@ -57,8 +60,10 @@ def forgive(context: Context, node: LiveNode) -> None:
 def due(context: Context, kind: str, name: str) -> None:
     """The time for something about a node has come."""
     if kind == REST:
+        node = context.nodes[name]
+        context.noticed.cordon(node)
         # Its failures are remembered: the next one makes a longer rest.
-        context.nodes[name].rest = ""
+        node.rest = ""
         tell(context, name)
     else:
         _empty(context, name)

@@ -20,13 +20,16 @@ def take(context: Context, word: LoadReported | LocateData | DataFound | SetLice
                 forget_load(context, node)
             elif node.connected:
                 # The same load too: what its tasks were promised may be other than before.
+                context.noticed.load(context.core, word.name)
                 node.load = word.load
                 context.observe(LoadSeen(word.name, word.load))
         case LocateData():
+            context.noticed.data(context.core, word.data)
             context.observe(DataLocated(word.data, word.places, word.problem))
         case DataFound():
             node = cordons.node_of(context, word.name)
             if node.node.data != word.data:
+                context.noticed.load(context.core, word.name)
                 node.node = msgspec.structs.replace(node.node, data=word.data)
                 context.observe(NodeChanged(node.node))
         case SetLicences():
@@ -36,5 +39,6 @@ def take(context: Context, word: LoadReported | LocateData | DataFound | SetLice
 def forget_load(context: Context, node: LiveNode) -> None:
     """Nobody measures the node any more."""
     if node.load is not None:
+        context.noticed.load(context.core, node.node.name)
         node.load = None
         context.observe(LoadSeen(node.node.name, None))

@@ -129,6 +129,11 @@ class LiveNode(Row, kw_only=True):
     load: Load | None = None
 
     @property
+    def barred(self) -> tuple[bool, str]:
+        """The cordon or rest: if there is one, and why; the operator's word comes before a rest."""
+        return self.cordoned or bool(self.rest), self.reason if self.cordoned else self.rest
+
+    @property
     def closed(self) -> bool:
         """Flag: it takes no new tasks."""
         return self.cordoned or bool(self.rest) or not self.connected

@@ -37,7 +37,7 @@ from cress.shell.center.effects import (
     Wait,
     Work,
 )
-from cress.shell.center.events import Before, Events
+from cress.shell.center.events import Events
 from cress.shell.center.log_entries import pack
 from cress.shell.center.runs import Runs, encode_run, new_runs, same_run
 from cress.store.base import Batch
@@ -231,11 +231,10 @@ class CommitLoop:
 
     def _commit(self, now: int, utc: int, calls: list[Call]) -> Commit:
         inputs = tuple(call.input for call in calls)
-        before = Before(self.machine, inputs, now)
         step = self._step(now, utc, inputs)
         runs, templates = new_runs([(call.input, call.runs) for call in calls], step)
         record = encode_record(record_of(now, utc, inputs, step.facts))
-        events = self.events.derive(self.machine, inputs, step, before)
+        events = self.events.derive(self.machine, inputs, step)
         self._round = _Round(calls, inputs, step, events, runs, len(record))
         self.uncommitted = Uncommitted(step)
         self.runs.uncommitted = {run.job: run for run in runs}

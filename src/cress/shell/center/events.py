@@ -18,7 +18,6 @@ from cress.lifecycle.inputs import (
     Drain,
     Hold,
     Input,
-    LocateData,
     NodeDead,
     NodeJoined,
     NodeLeft,
@@ -35,7 +34,7 @@ from cress.model.records import AttemptRecord
 from cress.model.reports import Report, Started
 from cress.model.times import SECOND
 from cress.protocol.views import EventView
-from cress.shell.center.observations import of_data, of_licences, of_loads, overloaded, problems_of
+from cress.shell.center.observations import of_licences, of_notice
 
 # So many are kept in memory, and so many of them over a clean stop or a snapshot.
 KEPT, SAVED = 20_000, 2_000
@@ -49,28 +48,6 @@ class _Saved(msgspec.Struct, frozen=True, array_like=True):
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Saved).decode
 _decode_list = msgspec.msgpack.Decoder(list[EventView]).decode
-
-
-class Before:
-    """The state of a machine before a step, as far as events compare it with the state after."""
-
-    def __init__(self, machine: Machine, inputs: Sequence[Input], now: int) -> None:
-        self.starting: set[int] = set()
-        for each in inputs:
-            if isinstance(each, (Reported, NodeJoined)):
-                for report in each.reports:
-                    attempt = machine.attempts.get(report.attempt)
-                    if attempt is not None and not attempt.started:
-                        self.starting.add(report.attempt)
-        # Submits alone cordon no node while no timer is due, and a stream of them is what comes most often.
-        due = machine.timers.next()
-        quiet = all(isinstance(each, Submit) for each in inputs) and (due is None or due > now)
-        self.cordons = None if quiet else _cordons(machine)
-        self.overloaded: frozenset[str] = frozenset() if quiet else overloaded(machine)
-        # Who is refused again and again leaves each time, without having been there.
-        left = {each.name for each in inputs if isinstance(each, NodeLeft)}
-        self.here = {name for name in left if name in machine.nodes and machine.nodes[name].connected}
-        self.problems = problems_of(machine, (each.data for each in inputs if isinstance(each, LocateData)))
 
 
 # Members of such families are their tasks.
@@ -106,13 +83,13 @@ class Events:
         self.last = last
         self._ring.clear()
 
-    def step(self, machine: Machine, inputs: Sequence[Input], step: Step, before: Before) -> None:
+    def step(self, machine: Machine, inputs: Sequence[Input], step: Step) -> None:
         """Add the events of a step."""
-        self.add(self.derive(machine, inputs, step, before))
+        self.add(self.derive(machine, inputs, step))
 
-    def derive(self, machine: Machine, inputs: Sequence[Input], step: Step, before: Before) -> list[EventView]:
+    def derive(self, machine: Machine, inputs: Sequence[Input], step: Step) -> list[EventView]:
         """Return the events of a step with their numbers, to be added when the step is stored."""
-        events = list(_derived(machine, inputs, step, before))
+        events = list(_derived(machine, inputs, step))
         for number, event in enumerate(events, self.last + 1):
             event.number = number
         return events
@@ -147,13 +124,6 @@ class Events:
         return list(islice(self._ring, skip, skip + most))
 
 
-def _cordons(machine: Machine) -> dict[str, tuple[bool, str]]:
-    return {
-        name: (node.cordoned or bool(node.rest), node.reason if node.cordoned else node.rest)
-        for name, node in machine.nodes.items()
-    }
-
-
 class _Groups:
     """The groups of jobs after a step."""
 
@@ -171,26 +141,16 @@ class _Groups:
         return known.group.name if known is not None else ""
 
 
-def _derived(machine: Machine, inputs: Sequence[Input], step: Step, before: Before) -> Iterator[EventView]:
-    groups = _Groups(machine, step)
+def _derived(machine: Machine, inputs: Sequence[Input], step: Step) -> Iterator[EventView]:
+    groups, starting = _Groups(machine, step), set(step.started)
     for place, (each, reply) in enumerate(zip(inputs, step.replies, strict=True)):
         if not isinstance(reply, Exception) and place not in step.repeated:
-            if isinstance(each, NodeJoined):
-                before.here.add(each.node.name)
-            if not isinstance(each, NodeLeft) or each.name in before.here:
-                yield from _of_input(machine, each, reply or (), groups)
-            if isinstance(each, NodeLeft):
-                before.here.discard(each.name)
-            if isinstance(each, (Reported, NodeJoined)):
-                yield from _started(machine, each.reports, before, groups, step)
+            yield from _of_input(machine, each, reply or (), groups)
+            if starting and isinstance(each, (Reported, NodeJoined)):
+                yield from _started(machine, each.reports, starting, groups, step)
     at = machine.utc / SECOND
-    if before.cordons is not None:
-        for name, now in _cordons(machine).items():
-            if before.cordons.get(name, (False, "")) != now:
-                kind = "node.cordoned" if now[0] else "node.uncordoned"
-                yield EventView(at=at, kind=kind, node=name, text=now[1])
-        yield from of_loads(machine, before.overloaded)
-    yield from of_data(machine, before.problems)
+    for notice in step.notices:
+        yield of_notice(at, notice)
     yield from _of_tasks(machine, step, groups)
     for job in step.jobs:
         if job.family and job.type in _TASKS:
@@ -251,15 +211,14 @@ def _of_tasks(machine: Machine, step: Step, groups: _Groups) -> Iterator[EventVi
 
 
 def _started(
-    machine: Machine, reports: Iterable[Report], before: Before, groups: _Groups, step: Step
+    machine: Machine, reports: Iterable[Report], starting: set[int], groups: _Groups, step: Step
 ) -> Iterator[EventView]:
-    if not before.starting:
-        return
-    ended = {record.attempt: record for record in step.attempts if record.attempt in before.starting}
+    """Yield the starts of attempts that are still to be told, and remove them from ``starting``."""
+    ended = {record.attempt: record for record in step.attempts if record.attempt in starting}
     for report in reports:
-        if not isinstance(report, Started) or report.attempt not in before.starting:
+        if not isinstance(report, Started) or report.attempt not in starting:
             continue
-        before.starting.discard(report.attempt)
+        starting.discard(report.attempt)
         known = machine.attempts.get(report.attempt) or ended.get(report.attempt)
         if known is not None:
             yield _of_task("task.started", report.at, report.attempt, known, groups)

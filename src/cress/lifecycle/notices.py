@@ -1,0 +1,64 @@
+"""Notices of a step: the states of nodes and data that a step left different, with the new value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from cress.core.scheduler import Scheduler
+from cress.lifecycle.effects import CordonChanged, DataMissing, Notice, Overloaded, Recovered
+from cress.lifecycle.tables.rows import LiveNode
+
+
+class Noticed:
+    """The earlier values of what handlers change in one step: each tells it before its first write.
+
+    A value that is changed and changed back gives no notice.
+    """
+
+    def __init__(self) -> None:
+        self._cordons: dict[str, tuple[bool, str]] = {}
+        self._overloads: dict[str, bool] = {}
+        self._problems: dict[str, str] = {}
+
+    def cordon(self, node: LiveNode) -> None:
+        """Keep the cordon or rest of a node, before it is written or the node is removed."""
+        self._cordons.setdefault(node.node.name, node.barred)
+
+    def load(self, core: Scheduler, node: str) -> None:
+        """Keep whether a node is overloaded, before the scheduler judges it again."""
+        self._overloads.setdefault(node, _overload(core, node) is not None)
+
+    def data(self, core: Scheduler, data: str) -> None:
+        """Keep why data cannot be located, before the scheduler is told anew."""
+        self._problems.setdefault(data, _problem(core, data))
+
+    def notices(self, nodes: Mapping[str, LiveNode], core: Scheduler) -> Iterator[Notice]:
+        """Yield what is different now: cordons in the order of nodes, loads by name, data in the order of the inputs."""
+        for name in self._newly_barred_or_free(nodes):
+            yield CordonChanged(name, *nodes[name].barred)
+        now = {name: _overload(core, name) for name in sorted(self._overloads)}
+        for name, what in now.items():
+            if what is not None and not self._overloads[name]:
+                yield Overloaded(name, what)
+        for name, what in now.items():
+            # A node that left has taken its load with it, which is no recovery.
+            if what is None and self._overloads[name] and name in nodes and nodes[name].connected:
+                yield Recovered(name)
+        for data, before in self._problems.items():
+            problem = _problem(core, data)
+            if problem and problem != before:
+                yield DataMissing(data, problem)
+
+    def _newly_barred_or_free(self, nodes: Mapping[str, LiveNode]) -> list[str]:
+        before = self._cordons
+        changed = {name: None for name in before if name in nodes and nodes[name].barred != before[name]}
+        # Only the table knows the order of several.
+        return list(changed) if len(changed) < 2 else [name for name in nodes if name in changed]
+
+
+def _overload(core: Scheduler, node: str) -> str | None:
+    return core.cluster.overloaded[core.cluster.index[node]]
+
+
+def _problem(core: Scheduler, data: str) -> str:
+    return core.relations.locations.problems.get(data, "")
