@@ -37,7 +37,9 @@ def test_too_many_are_cut_and_it_is_said(tmp_path: Path) -> None:
     said: list[str] = []
     paths = asyncio.run(Datasets((f"{tmp_path}/*",), said.append).look())
     assert len(paths) == MOST_PATHS
-    assert said == ["more than 1000 paths of data; the first count: name the folder that they are in"]
+    assert said == [
+        "more than 1000 paths of data, of which only the first 1000 are used: configure their folder instead"
+    ]
 
 
 def test_a_file_system_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

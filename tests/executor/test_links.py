@@ -72,12 +72,14 @@ def test_a_log_is_a_file_of_the_owner_of_its_folder(home: Path) -> None:
     log.write_text("x")
     os.close(attempt_log.open_log(str(log), os.O_RDONLY))
     os.chown(home, NOBODY, NOBODY)
-    with pytest.raises(OSError, match="no file any more"):  # moved there, from where its owner could not read it
+    with pytest.raises(
+        OSError, match="not a file of the task any more"
+    ):  # moved there, from where its owner could not read it
         attempt_log.open_log(str(log), os.O_RDONLY)
     log.unlink()
     os.mkfifo(log)
     os.chown(log, NOBODY, NOBODY)
-    with pytest.raises(OSError, match="no file any more"):
+    with pytest.raises(OSError, match="not a file of the task any more"):
         attempt_log.open_log(str(log), os.O_RDONLY)
     log.unlink()
     log.symlink_to("/etc/passwd")

@@ -189,7 +189,7 @@ def test_without_holes_it_is_said_once(tmp_path: Path) -> None:
             (place / f"{attempt}/stdout").write_bytes(b"x" * MB)
             limits.began(attempt, 1, 0)
         limits.look(SECOND)
-        assert said == [f"logs are not bounded: the file system of {place} makes no holes in files"]
+        assert said == [f"logs are not limited: the file system of {place} cannot make holes in files"]
         assert limits.due is None
         assert (place / "6/stdout").read_bytes() == b"x" * MB
     finally:

@@ -105,7 +105,7 @@ def test_a_copy_that_is_killed_is_begun_anew(tmp_path: Path) -> None:
         os.kill(pid, 9)
         assert copies.ended(pid, os.waitpid(pid, 0)[1])
         assert bool(copies._working) == bool(left)
-    assert said == ["the copy of the log of attempt 7 ended in the middle"]
+    assert said == ["the copy of the log of attempt 7 was interrupted"]
     assert not (tmp_path / "copies/7").exists()
 
 

@@ -77,43 +77,43 @@ def site(tmp_path: Path) -> Iterator[Site]:
 FILES_FAIL = {
     "no such file of the node": (
         File(source="/no/such", path="x"),
-        "x could not be brought from /no/such: /no/such does not exist on this node",
+        "x could not be fetched from /no/such: /no/such does not exist on this node",
     ),
     "no such page": (
         File(source="{site}/none", path="x"),
-        "x could not be brought from {site}/none: the server answers 404 Not Found",
+        "x could not be fetched from {site}/none: the server answers 404 Not Found",
     ),
     "a page for others": (
         File(source="{site}/status/403?key=secret", path="x"),
-        "x could not be brought from {site}/status/403?…: the server answers 403 Forbidden",
+        "x could not be fetched from {site}/status/403?…: the server answers 403 Forbidden",
     ),
     "passwords are told nobody": (
         File(source="http://me:secret@127.0.0.1:{port}/none", path="x"),
-        "x could not be brought from {site}/none: the server answers 404 Not Found",
+        "x could not be fetched from {site}/none: the server answers 404 Not Found",
     ),
     "a package that is not there": (
         File(source="hdfs://name:9000/x", path="x"),
-        "x could not be brought from hdfs://name:9000/x: hdfs:// needs the Python package pyarrow, which this node does not have",
+        "x could not be fetched from hdfs://name:9000/x: hdfs:// needs the Python package pyarrow, which this node does not have",
     ),
     "an unknown kind": (
         File(source="xyz://place/x", path="x"),
-        "x could not be brought from xyz://place/x: nothing is known of addresses with xyz://",
+        "x could not be fetched from xyz://place/x: xyz:// is not a known protocol",
     ),
     "out of the directory": (
         File(source="/etc/passwd", path="../x"),
-        "../x could not be brought from /etc/passwd: the path leads out of the task's directory",
+        "../x could not be fetched from /etc/passwd: the path leads out of the task's directory",
     ),
     "no such variable": (
         File(source="/etc/$CRESS_NOTHING", path="x"),
-        "x could not be brought from /etc/$CRESS_NOTHING: this task has no variable CRESS_NOTHING",
+        "x could not be fetched from /etc/$CRESS_NOTHING: this task has no variable CRESS_NOTHING",
     ),
     "no archive": (
         File(source="/etc/passwd", path="x", unpack=True),
-        "x could not be brought from /etc/passwd: it is neither a tar nor a zip archive, or a damaged one",
+        "x could not be fetched from /etc/passwd: it is neither a tar nor a zip archive, or a damaged one",
     ),
     "onto a folder": (
         File(source="/etc/passwd", path="/tmp"),
-        "/tmp could not be brought from /etc/passwd: /tmp is a folder",
+        "/tmp could not be fetched from /etc/passwd: /tmp is a folder",
     ),
 }
 
@@ -314,7 +314,7 @@ def test_files_are_read_and_written_by_the_account_of_the_task(open_folder: Path
         client = parent.start()
         end = client.run(shell("true", run_as="daemon", files=(File(source=str(secret), path="x"),)), 5)
         assert end.cause is Cause.FILES
-        assert end.error == f"x could not be brought from {secret}: daemon may not use {secret} on this node"
+        assert end.error == f"x could not be fetched from {secret}: daemon may not use {secret} on this node"
         secret.chmod(0o644)
         run = shell(
             "stat -c %U x; id -un; echo mine > result; touch $CRESS_DIRECTORY/more",
@@ -448,6 +448,6 @@ def test_out_of_a_container_leads_no_link(client: Client, tmp_path: Path) -> Non
     assert (end.cause, end.error) == (Cause.OUTPUTS, f"result could not be saved to {tmp_path}/out: {why}")
     run = shell("true", job=2, runtime="container", files=(File(source="/etc/passwd", path=f"{tmp_path}/x"),))
     end = client.run(run, 6)
-    assert (end.cause, end.error) == (Cause.FILES, f"{tmp_path}/x could not be brought from /etc/passwd: {why}")
+    assert (end.cause, end.error) == (Cause.FILES, f"{tmp_path}/x could not be fetched from /etc/passwd: {why}")
     assert not (tmp_path / "x").exists()
     assert not (tmp_path / "out").exists()

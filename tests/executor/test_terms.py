@@ -133,7 +133,7 @@ def test_the_grace_of_a_task_lies_before_the_end_of_the_term(scene: Scene) -> No
     assert sorted(scene.signals[2:]) == [(60, 1, SIGKILL), (60, 2, SIGKILL), (60, 4, SIGKILL)]
     assert {(end.cause, end.code) for end in scene.ends.values()} == {(Cause.TERM, -SIGKILL)}
     assert [scene.ends[each].error for each in (4, 1, 2)] == [
-        f"the center was not heard of for {seconds} s" for seconds in (45, 55, 60)
+        f"the center was not heard from for {seconds} s" for seconds in (45, 55, 60)
     ]
     assert list(scene.manager.tasks) == [3]
 
@@ -303,7 +303,7 @@ def test_tasks_are_gone_at_the_deadline_although_nobody_is_connected(client: Cli
     assert again is not None
     end = again.wait_ended(5)
     assert (end.cause, end.code) == (Cause.TERM, -9)
-    assert end.error.startswith("the center was not heard of for ")
+    assert end.error.startswith("the center was not heard from for ")
     assert again.inventory.bound
 
 

@@ -58,7 +58,7 @@ def test_much_happens() -> None:
         "is killed",
         "hears nothing from the center",
         "is not in charge any more",
-        "its node was not heard of for longer than a term",
+        "its node was not heard from for longer than a term",
         "the machine was restarted",
     ):
         assert sentence in said | {record.error for record in attempts}, sentence

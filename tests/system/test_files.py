@@ -57,7 +57,7 @@ log_size: 1M
 SENTENCES = {
     "files": (
         "command: 'true'\nfiles: {x: /no/such}\n",
-        "x could not be brought from /no/such: /no/such does not exist on this node",
+        "x could not be fetched from /no/such: /no/such does not exist on this node",
     ),
     "outputs": (
         "command: 'true'\noutputs: {x: /tmp/never}\n",

@@ -92,7 +92,7 @@ def test_a_center_that_is_away_for_longer_than_a_term_finds_everything_in_order(
         assert attempts(client, stays) == [("n1", "running")]
         assert is_alive(kept)
         ended = client.tasks(stops).tasks[0].attempts[0]
-        assert "not heard of for" in ended.error
+        assert "not heard from for" in ended.error
     assert never_met(far)
 
 

@@ -1,4 +1,4 @@
-"""What runs on a node: the supervisor, parent of the tasks, and the agent, which talks to the center.
+"""The programs of a node: the supervisor, which is the parent of the tasks, and the agent, which talks to the center.
 
 ``run`` is the agent's program; it starts the supervisor when none runs. Nothing heavy is imported before it is called:
 the supervisor lives in this room too, and stays small.
@@ -12,7 +12,7 @@ __all__ = ["Settings", "run"]
 
 
 def run(settings: Settings) -> int:
-    """Run an executor until it is told to stop; the exit code: 0 stopped, 3 it cannot work (a sentence said why)."""
+    """Run an executor until it is told to stop. Return the exit code: 0 stopped; 3 it cannot work, and has said why."""
     from cress.executor.agent import main
 
     return main(settings)

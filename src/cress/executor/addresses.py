@@ -1,4 +1,4 @@
-"""Where files come from and go to: paths of the node, and addresses of anything that fsspec knows."""
+"""Addresses of files: paths of the node, and URLs of any protocol that fsspec knows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HTTP = frozenset({"http", "https"})
 
 
 class Failed(Exception):
-    """A file could not be brought or saved; why, as the end of a sentence. ``node``: the node is to blame, not the job."""
+    """A file could not be fetched or saved; the message is the end of a sentence. ``node``: the node is at fault, not the job."""
 
     def __init__(self, why: str, *, node: bool = False) -> None:
         super().__init__(why)
@@ -23,7 +23,7 @@ class Failed(Exception):
 
 
 def with_variables(text: str, variables: Mapping[str, str]) -> str:
-    """Put the values of ``$CRESS_…`` and ``${CRESS_…}`` in."""
+    """Return the text with the values of ``$CRESS_…`` and ``${CRESS_…}`` filled in."""
 
     def value(match: re.Match[str]) -> str:
         name = match["braced"] or match["plain"]
@@ -35,19 +35,19 @@ def with_variables(text: str, variables: Mapping[str, str]) -> str:
 
 
 def protocol(address: str) -> str:
-    """``file`` for paths of the node; else what stands before ``://``, in small letters."""
+    """Return ``file`` for paths of the node, else the scheme before ``://`` in lower case."""
     match = _SCHEME.match(address)
     name = match[1].lower() if match else "file"
     return "file" if name in _LOCAL else name
 
 
 def is_http(address: str) -> bool:
-    """Whether it is a page."""
+    """Return whether the address is served over HTTP."""
     return protocol(address) in _HTTP
 
 
 def local_path(address: str) -> Path | None:
-    """The path of a file of this node; ``None``: it is elsewhere. Raises Failed for one that is not absolute."""
+    """Return the path of a file of this node, ``None`` if it is elsewhere. Raise Failed if the path is relative."""
     if protocol(address) != "file":
         return None
     match = _SCHEME.match(address)
@@ -60,7 +60,7 @@ def local_path(address: str) -> Path | None:
 
 
 def shown(address: str) -> str:
-    """The address without what may be secret: accounts, passwords, and what stands behind a question mark."""
+    """Return the address without its secrets: account, password and query."""
     if protocol(address) == "file":
         return address
     try:
@@ -72,20 +72,20 @@ def shown(address: str) -> str:
 
 
 def name_of(address: str) -> str:
-    """The last part of its path."""
+    """Return the last part of the path of an address."""
     path = address if protocol(address) == "file" else urlsplit(address).path
     return unquote(path.rstrip("/").rpartition("/")[2])
 
 
 class FileRoot:
-    """Where a task has its files: ``base``, its directory, and the ``walls`` that nothing leads out of (``None``: none)."""
+    """Root of a task's files: its directory ``base``, and the ``walls`` that no path may leave (``None``: no limit)."""
 
     def __init__(self, base: Path, walls: tuple[Path, ...] | None = None) -> None:
         self.base = base
         self._walls = None if walls is None else tuple(Path(os.path.realpath(each)) for each in walls)
 
     def place(self, path: str) -> Path:
-        """Where ``path`` is. Raises Failed if it leads out of where it may be."""
+        """Return the place of ``path``. Raise Failed if it leaves the task's directory."""
         if not path.strip("/"):
             raise Failed("it has no path")
         if not path.startswith("/") and ".." in path.split("/"):

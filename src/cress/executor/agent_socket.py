@@ -1,4 +1,4 @@
-"""The supervisor's end of the socket to the agent: one agent at a time, and a newer one takes its place."""
+"""The supervisor's end of the socket to the agent: one agent at a time; a new connection replaces the old one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from cress.executor.folder import socket_path
 from cress.executor.frames import FrameError, Frames, frame
 
-# Bytes that may wait for an agent; one that reads nothing for so long is cut off.
+# Bytes that may wait for an agent; one that has not read more than these is disconnected.
 MOST_WAITING = 64 * 1024 * 1024
 
 
 class AgentSocket:
     """Accepts agents and exchanges messages with the latest.
 
-    ``connected``, ``received`` and ``gone`` are called for what happens, ``say`` with sentences for the operator.
+    ``connected``, ``received`` and ``gone`` are called on these events, ``say`` with messages for the operator.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class AgentSocket:
             self._on_gone()
 
     def close(self) -> None:
-        """Accept no agent any more."""
+        """Stop accepting agents."""
         self._listener.close()
         self._path.unlink(missing_ok=True)
 
     def detach(self) -> None:
-        """Leave it to the kernel to hang up when this process is gone, and not before: that is how the agent knows."""
+        """Let the kernel close the connection when this process is gone, so that the agent can tell that it is."""
         if self._agent is not None:
             self._agent.detach()
 

@@ -1,6 +1,6 @@
-"""An alarm on CLOCK_BOOTTIME, which goes on while the machine sleeps: it rings as soon as the machine is awake again.
+"""A timer on CLOCK_BOOTTIME, which goes on while the machine sleeps, so it expires as soon as the machine wakes.
 
-The selector's timeouts stand still meanwhile. Python knows the kernel's timerfd from 3.13 on only.
+The selector's timeouts stand still during sleep. Python has the kernel's timerfd only from 3.13 on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Spec(ctypes.Structure):
 
 
 class Alarm:
-    """A descriptor that can be read from a certain time on. Where the kernel has none (``fd`` -1) it never rings."""
+    """A descriptor that becomes readable at a set time. Where the kernel has none (``fd`` -1) it never does."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -32,17 +32,17 @@ class Alarm:
         self._at: int | None = None
 
     def set(self, at: int | None) -> None:
-        """Ring at this time, in microseconds of CLOCK_BOOTTIME; ``None``: not at all."""
+        """Set the time, in microseconds of CLOCK_BOOTTIME; ``None``: switch it off."""
         if at == self._at or self.fd < 0:
             return
         self._at = at
-        # All zeros would switch it off.
+        # Zero would switch it off.
         due = 0 if at is None else max(1, at)
         spec = _Spec(0, 0, due // 1_000_000, due % 1_000_000 * 1000)
         self._libc.timerfd_settime(self.fd, _ABSOLUTE, ctypes.byref(spec), None)
 
     def rang(self) -> None:
-        """It has been heard."""
+        """Acknowledge that it has expired."""
         self._at = None
         with contextlib.suppress(BlockingIOError):
             os.read(self.fd, 8)

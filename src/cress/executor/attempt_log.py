@@ -1,4 +1,4 @@
-"""Opening what an attempt wrote: its folder belongs to the task, who may have put something else in the place of a log."""
+"""Opening the log of an attempt safely: its folder belongs to the task, which may have replaced the log by something else."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import stat
 
 
 def open_log(path: str | bytes, flags: int) -> int:
-    """A descriptor of a log of an attempt. OSError: there is none, or what is there is no file of its folder's owner.
+    """Return a descriptor of a log. Raise OSError if there is none, or if it is not a regular file of its folder's owner.
 
-    So nothing is read or changed with rights that the task does not have: no link is followed, nobody waits for a pipe, and
-    a file of another account that was put there under its own name is none.
+    So nothing is read or changed with rights that the task does not have: links are not followed, a pipe does not block, and
+    a hard link to a file of another account is refused.
     """
     fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     status, folder = os.fstat(fd), os.stat(os.path.dirname(path))  # noqa: PTH116, PTH120 - looked at often
     if stat.S_ISREG(status.st_mode) and status.st_uid == folder.st_uid:
         return fd
     os.close(fd)
-    raise OSError(errno.EBADF, "it is no file any more")
+    raise OSError(errno.EBADF, "it is not a file of the task any more")

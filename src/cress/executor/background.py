@@ -1,4 +1,4 @@
-"""Work in threads that nobody waits for at the end, unlike those of an executor: a file system may be away for ever."""
+"""Daemon threads for blocking work: unlike those of a thread pool, a file system that hangs does not keep the program alive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 
 
 def in_background(work: Callable[[], _T]) -> asyncio.Future[_T]:
-    """What the work gives or raises, once it does."""
+    """Run the work in a daemon thread; the future has its result or its exception."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_T] = loop.create_future()
 
@@ -28,7 +28,7 @@ def in_background(work: Callable[[], _T]) -> asyncio.Future[_T]:
         result, error = None, None
         try:
             result = work()
-        except Exception as raised:  # noqa: BLE001 – who waits for it is told
+        except Exception as raised:  # noqa: BLE001 – the future carries it
             error = raised
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(over, result, error)

@@ -32,7 +32,7 @@ SPREAD = 1.0
 
 
 class Checking(msgspec.Struct, frozen=True):
-    """What an attempt is checked by; ``ports`` are its names and numbers, ``address`` that of the node."""
+    """The checks of one attempt; ``ports`` are the names and numbers of its ports, ``address`` is that of the node."""
 
     ready: Check | None
     alive: Check | None
@@ -45,7 +45,7 @@ _decode = msgspec.msgpack.Decoder(Checking).decode
 
 
 class Checks:
-    """The checked attempts of an executor, whichever connection to the center there is."""
+    """The checked attempts of an executor. They outlive connections to the center."""
 
     def __init__(self, folder: Path, helper: HelperProcess) -> None:
         self._folder = folder
@@ -57,7 +57,7 @@ class Checks:
         self._news: dict[int, None] = {}  # attempts of which something is to be told
 
     def ordered(self, order: Launches) -> None:
-        """Keep what these attempts will be checked by. Before anybody starts them."""
+        """Store the checks of these attempts, before they are started."""
         checked = {run.job: run for run in order.runs if run.ready is not None or run.alive is not None}
         for launch in order.launches if checked else ():
             run = checked.get(launch.job)
@@ -66,7 +66,7 @@ class Checks:
             ports = tuple((name, number) for (name, _), number in zip(run.ports, launch.ports, strict=False))
             checking = Checking(run.ready, run.alive, ports, order.address)
             self._ordered[launch.attempt] = checking
-            # Without a file its checks are lost with this agent: better than no start.
+            # Without the file a new agent does not check the attempt; that is better than not starting it.
             with contextlib.suppress(OSError):
                 self._folder.mkdir(mode=0o700, exist_ok=True)
                 fresh = self._folder / f".{launch.attempt}"
@@ -74,7 +74,7 @@ class Checks:
                 fresh.replace(self._path(launch.attempt))
 
     def started(self, report: Started) -> None:
-        """The attempt runs: ask it from now on. Does nothing the second time."""
+        """Check the attempt from now on: it runs. Idempotent."""
         if report.attempt in self._watched:
             return
         checking = self._ordered.pop(report.attempt, None) or self._kept(report.attempt)
@@ -83,7 +83,7 @@ class Checks:
             self._watched[report.attempt] = _Watched(self, checking, target, report.at)
 
     def ended(self, attempt: int) -> None:
-        """The attempt is over, and forgotten."""
+        """Forget an attempt that is over."""
         watched = self._watched.pop(attempt, None)
         ordered = self._ordered.pop(attempt, None)
         self._news.pop(attempt, None)
@@ -94,12 +94,12 @@ class Checks:
                 os.unlink(self._path(attempt))  # noqa: PTH108 - for every attempt that ends
 
     def known(self) -> tuple[Checked, ...]:
-        """What is known of all, to be told to a center that has just been found; it is no news any more then."""
+        """Return the state of all attempts, for a center that has just been connected. Afterwards none of it counts as news."""
         self._news.clear()
         return self._reports(self._watched)
 
     async def news(self) -> tuple[Checked, ...]:
-        """What has changed since the center was told, as soon as something has."""
+        """Wait for a change, and return what has changed since the last report to the center."""
         while True:
             await self._changed.wait()
             await asyncio.sleep(PAUSE)
@@ -110,18 +110,18 @@ class Checks:
                 return reports
 
     def close(self) -> None:
-        """Ask nothing any more."""
+        """Stop all checks."""
         for watched in self._watched.values():
             watched.close()
         self._watched.clear()
 
     def changed(self, attempt: int) -> None:
-        """Something is to be told of this attempt."""
+        """Note that the state of this attempt has to be reported."""
         self._news[attempt] = None
         self._changed.set()
 
     async def ask(self, check: Check, port: int, target: Target) -> str:
-        """Ask once, when it is its turn."""
+        """Probe once, when one of the ``MOST_ASKED`` places is free."""
         async with self._asking:
             return await ask(check, port, target, self._helper)
 
@@ -139,7 +139,7 @@ class Checks:
 
 
 class _Watched:
-    """One attempt. ``ready`` and ``alive`` are None as long as nobody knows."""
+    """One checked attempt. ``ready`` and ``alive`` are None until they are known."""
 
     def __init__(self, checks: Checks, checking: Checking, target: Target, began: int) -> None:
         self._checks = checks
@@ -156,12 +156,12 @@ class _Watched:
         ]
 
     def close(self) -> None:
-        """Ask nothing any more."""
+        """Stop the checks."""
         for job in self._jobs:
             job.cancel()
 
     def report(self) -> Checked | None:
-        """What is known; None: nothing that is worth telling."""
+        """Return the state of the checks, or None while there is nothing to report."""
         ready, alive = self._state["ready"], self._state["alive"]
         if ready is None and self._checking.ready is not None and alive is not False:
             return None

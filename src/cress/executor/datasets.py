@@ -1,4 +1,4 @@
-"""The paths of this node that DataLocality may name: those that match patterns and are there (docs/data.md)."""
+"""The paths of data on this node, for DataLocality: existing paths that match the configured patterns (docs/data.md)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from itertools import islice
 
 from cress.executor.background import in_background
 
-# So many paths are told at most; whoever has more of them names the folder that they are in.
+# Paths reported at most; with more of them, their folder should be configured instead.
 MOST_PATHS = 1_000
-# Seconds that a look may take until its result is waited for no longer: a file system may be away.
+# Seconds to wait for a scan: a file system may hang.
 PATIENCE = 1.0
 
 
 def found(patterns: Iterable[str]) -> tuple[tuple[str, ...], bool]:
-    """The paths that match, sorted, at most ``MOST_PATHS``; whether there are more."""
+    """Return the paths that match, sorted, at most ``MOST_PATHS``, and whether there are more."""
     there: set[str] = set()
     for pattern in dict.fromkeys(patterns):
-        # Two more than may be told, since some may be known already: a pattern may match millions.
+        # Twice as many, since patterns may overlap; never all, since a pattern may match millions.
         for path in islice(glob.iglob(pattern), 2 * MOST_PATHS):  # noqa: PTH207
             if path.isprintable():
                 there.add(path.rstrip("/") or "/")
@@ -27,7 +27,7 @@ def found(patterns: Iterable[str]) -> tuple[tuple[str, ...], bool]:
 
 
 class Datasets:
-    """What is there, as far as it is known; one look at a time, in a thread that nobody has to wait for."""
+    """The latest known paths of data. One scan at a time, in a daemon thread."""
 
     def __init__(self, patterns: tuple[str, ...], say: Callable[[str], None]) -> None:
         self.known: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Datasets:
         self._looking: asyncio.Future[tuple[tuple[str, ...], bool]] | None = None
 
     async def look(self) -> tuple[str, ...]:
-        """What is there now; what is known of before if that takes long."""
+        """Scan, and return the paths; those of the last scan if this one takes longer than ``PATIENCE``."""
         if not self._patterns:
             return ()
         if self._looking is None:
@@ -46,7 +46,9 @@ class Datasets:
             self.known, more = self._looking.result()
             self._looking = None
             if more:
-                self._say(f"more than {MOST_PATHS} paths of data; the first count: name the folder that they are in")
+                self._say(
+                    f"more than {MOST_PATHS} paths of data, of which only the first {MOST_PATHS} are used: configure their folder instead"
+                )
         return self.known
 
     def _look(self) -> tuple[tuple[str, ...], bool]:

@@ -1,4 +1,4 @@
-"""Which disks and GPUs a machine has, found without starting anything (docs/devices.md).
+"""Discovery of the disks and GPUs of a machine, without starting a program (docs/devices.md).
 
 A disk counts once, however many partitions it has: with the largest file system that is mounted from it. That of the root
 file system counts with the executor's own folder, if that lies on it. GPUs are those that NVML knows, where its Python
@@ -28,15 +28,15 @@ SPINNING = (150_000_000, 150_000_000, 150, 150)
 
 GPU = "gpu"
 NVML = "libnvidia-ml.so.1"
-# No disks of their own: memory, images in files, drives for discs and floppies, network block devices.
+# Block devices that are not disks: memory, images in files, drives for discs and floppies, network block devices.
 _NO_DISKS = re.compile(r"(ram|zram|loop|sr|fd|nbd)\d+")
 _NAMES_DISK = re.compile(r"\s*(disk|disk_read|disk_write|iops_read|iops_write)\s*=", re.IGNORECASE)
-# Where systems keep what they start from; nobody works there.
+# File systems with the files that a system boots from: not for tasks.
 _BOOT = ("/boot", "/efi")
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """Where the kernel tells of its disks."""
+    """The files in which the kernel lists its disks."""
 
     mounts: str = "/proc/self/mountinfo"
     blocks: str = "/sys/class/block"
@@ -52,27 +52,27 @@ class _Mounted(msgspec.Struct, frozen=True):
 
 
 def of_node(settings: Settings, machine: Machine | None = None) -> tuple[Device, ...]:
-    """The devices of a node: those of its file, and of kinds that the file says nothing of those that are found."""
+    """Return the devices of a node: those of its file and, of kinds that its file does not mention, those that are found."""
     found = list(settings.devices)
     if not settings.discover:
         return tuple(found)
     told = GPU in settings.told or re.search(rf"\b{GPU}\s*=", settings.resource)
     cards = [] if told else gpus()
     if DISK_KIND not in settings.told and not says_disk(settings.resource):
-        # A node may have so many devices; of more disks the first count.
+        # The number of devices of a node is limited; surplus disks are left out.
         room = max(0, MOST_DEVICES - len(found) - len(cards))
         found += disks(settings.directory, machine or Machine())[:room]
     return (*found, *cards)
 
 
 def says_disk(resource: str) -> bool:
-    """Whether a resource says something of the disk: by its fourth amount, or by name."""
+    """Return whether a resource has an amount of disk: as its fourth amount, or by name."""
     parts = resource.strip().strip("<>").split(",")
     return any(_NAMES_DISK.match(each) for each in parts) or (len(parts) > 3 and "=" not in parts[3])
 
 
 def disks(home: Path, machine: Machine) -> list[Device]:
-    """The disks of a machine, by name. ``home`` is the executor's folder."""
+    """Return the disks of a machine, by name. ``home`` is the executor's folder."""
     largest: dict[str, _Mounted] = {}
     root = ""
     for each in _mounted(machine):
@@ -102,13 +102,13 @@ def _mounted(machine: Machine) -> Iterable[_Mounted]:
         left, _, right = line.partition(" - ")
         fields, (kind, source, options) = left.split(), right.split(" ")[:3]
         number, root, place, own = fields[2], fields[3], _unescaped(fields[4]), fields[5].split(",")
-        # A part of a file system that is mounted again elsewhere is no other one; but of btrfs people mount parts.
+        # A bind mount of a part is not another file system; with btrfs, however, parts (subvolumes) are what is mounted.
         if (root != "/" and kind != "btrfs") or "ro" in own or "ro" in options.split(","):
             continue
         disk = _whole(number, _unescaped(source), machine)
         if place.startswith(_BOOT) or not disk or _NO_DISKS.fullmatch(disk):
             continue
-        # Only now is the file system asked: one of another machine may not answer.
+        # Only local file systems get here: a remote one may not answer.
         if not os.path.isdir(place):  # noqa: PTH112
             continue
         with contextlib.suppress(OSError):
@@ -117,7 +117,7 @@ def _mounted(machine: Machine) -> Iterable[_Mounted]:
 
 
 def _whole(number: str, source: str, machine: Machine) -> str:
-    """The name of the whole disk below a file system; empty: there is none."""
+    """Return the name of the whole disk below a file system; empty: there is none."""
     place = Path(machine.numbers, number)
     if not place.exists():
         # File systems over several disks have numbers of their own.
@@ -145,7 +145,7 @@ def _disk_of(folder: Path, machine: Machine) -> str:
 
 
 def _reached(folder: Path) -> bool:
-    """Whether tasks can come to a folder: with accounts of their own, only if all may pass through those above."""
+    """Return whether tasks can reach a folder. With accounts of their own they can if all may pass through its parents."""
     if os.geteuid() != 0:
         return True
     with contextlib.suppress(OSError):
@@ -195,7 +195,7 @@ def gpus() -> list[Device]:
 
 
 def _alike(found: list[Device]) -> list[Device]:
-    """GPUs of several models are known without one: all of a kind are of one model."""
+    """Remove the model of GPUs if they differ in it: all devices of a kind have one model."""
     if len({each.model for each in found}) <= 1:
         return found
     return [msgspec.structs.replace(each, model="") for each in found]

@@ -1,4 +1,4 @@
-"""The few things that the journal does with files, so that the simulated faults can do them with other ones."""
+"""The file operations of the journal, as an interface that tests with simulated faults implement too."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ class Disk(Protocol):
     """Files for appending. Every method raises OSError as the system does."""
 
     def open(self, path: Path, *, empty: bool = False) -> int:
-        """A descriptor for the file, which is made if it is not there; ``empty``: without what is in it."""
+        """Return a descriptor of the file, made if missing; ``empty``: truncate it."""
 
     def read(self, path: Path) -> bytes:
         """The whole file."""
 
     def write(self, fd: int, data: bytes) -> None:
-        """Write all of it behind what was written before; after an OSError a part of it may be there."""
+        """Append all of the data; after an OSError a part of it may be in the file."""
 
     def cut(self, fd: int, size: int) -> None:
-        """Shorten the file to this size, and go on writing at its end."""
+        """Truncate the file to this size, and continue writing at its end."""
 
     def sync(self, fd: int) -> None:
-        """Return when all that was written is durable."""
+        """Return when all written data is durable."""
 
     def replace(self, old: Path, new: Path) -> None:
         """Rename ``old`` to ``new``, whose former file is gone; durable after ``sync_folder``."""
@@ -33,7 +33,7 @@ class Disk(Protocol):
         """Remove the file."""
 
     def sync_folder(self, path: Path) -> None:
-        """Return when the names in the folder are durable, as far as its file system can do that."""
+        """Return when the names in the folder are durable, if its file system supports that."""
 
     def close(self, fd: int) -> None:
         """Give the descriptor back."""

@@ -1,4 +1,4 @@
-"""What Cress tells a task about itself in its environment."""
+"""The environment variables that tell a task about itself."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cress.shell.executor.node_devices import AttemptDevices
 
 # The file with the hosts of a gang, in the attempt's folder.
 HOST_FILE = b"hosts"
-# Linux takes no variable of 128 KiB; who has more hosts reads the file.
+# Linux limits a variable to 128 KiB; larger gangs read the file.
 MOST_HOSTS = 100_000
-# The kind of device that CUDA is told of.
+# The kind of device for which CUDA's variables are set.
 GPU = "gpu"
 
 
 def of_job(run: Run) -> dict[bytes, bytes]:
-    """The variables that all tasks of a job have in common. A task of a service or database is told its family's number."""
+    """Return the variables that all tasks of a job share. A task of a service or database gets its family's number."""
     kept_up = run.family and run.type in (JobType.SERVICE, JobType.DATABASE)
     found = {
         b"CRESS_JOB_ID": b"%d" % (run.family if kept_up else run.job),
@@ -38,7 +38,7 @@ def of_job(run: Run) -> dict[bytes, bytes]:
 
 
 def variables(what: Spawn) -> dict[bytes, bytes]:
-    """The variables of one attempt, beyond those of its job."""
+    """Return the variables of one attempt, beyond those of its job."""
     context = what.context
     found = {
         b"CRESS_TASK_INDEX": b"%d" % what.task,
@@ -64,13 +64,13 @@ def variables(what: Spawn) -> dict[bytes, bytes]:
 
 
 def host_file(hosts: Sequence[Host]) -> bytes:
-    """A line for each address, with the number of tasks there, as ``mpirun --hostfile`` takes it."""
+    """Return a line for each address, with the number of tasks there, as ``mpirun --hostfile`` expects."""
     slots = Counter(host.address for host in hosts)
     return b"".join(b"%s slots=%d\n" % (os.fsencode(address), count) for address, count in slots.items())
 
 
 def _of_devices(devices: AttemptDevices) -> dict[bytes, bytes]:
-    """Which devices the attempt has; of every kind that the node has devices of, also if it has none of them."""
+    """Return the variables for devices: one for every kind that the node has, also if the attempt has none of it."""
     found: dict[bytes, bytes] = {}
     if devices.folders:
         found[b"CRESS_DISK"] = os.fsencode(devices.folders[0])
@@ -85,7 +85,7 @@ def _of_devices(devices: AttemptDevices) -> dict[bytes, bytes]:
         if shared:
             found[name + b"_SHARE"] = os.fsencode(format_share(Decimal(part) / WHOLE))
         if kind == GPU:
-            # What CUDA counts is the order of the bus: so do NVML and its tools.
+            # Device ids are those of NVML, which counts in the order of the bus; CUDA does so only when told.
             found[b"CUDA_DEVICE_ORDER"] = b"PCI_BUS_ID"
             found[b"CUDA_VISIBLE_DEVICES"] = ids
             if shared:
@@ -94,14 +94,14 @@ def _of_devices(devices: AttemptDevices) -> dict[bytes, bytes]:
 
 
 def _of_gang(run: Run, hosts: Sequence[Host]) -> dict[bytes, bytes]:
-    """Where its tasks find each other; the first of them is where they meet."""
+    """Return the variables with the addresses of a gang's tasks; the first task is the rendezvous."""
     master = hosts[0]
     found = {b"CRESS_MASTER": os.fsencode(master.address)}
     addresses = b",".join(os.fsencode(host.address) for host in hosts)
     if len(addresses) <= MOST_HOSTS:
         found[b"CRESS_HOSTS"] = addresses
     if master.ports:
-        # A port of its own is better to meet at than one at which it serves others.
+        # A dynamic port is a better rendezvous than a fixed one, at which the program may serve others.
         dynamic = [number for (_, wanted), number in zip(run.ports, master.ports, strict=False) if not wanted]
         found[b"CRESS_MASTER_PORT"] = b"%d" % (dynamic or master.ports)[0]
     return found

@@ -1,4 +1,4 @@
-"""What an executor finds out about its machine by itself, without starting anything; programs are asked in ``versions``.
+"""Facts about the machine that need no other program to be run; ``versions`` runs programs.
 
 Names do not collide with those of dimensions (``CPU``, ``Memory``), which constraints use for amounts. What the machine
 does not tell is absent.
@@ -22,7 +22,7 @@ _DISK = "500M"
 
 
 def attributes() -> dict[str, Value]:
-    """Facts that jobs may ask for and people look at, by name; amounts in bytes and bit/s, versions as text."""
+    """Return the facts by name, for constraints and for people; amounts in bytes and bit/s, versions as text."""
     system = _os_release()
     found: dict[str, Value] = {
         "OSKernel": platform.release(),
@@ -41,9 +41,9 @@ def attributes() -> dict[str, Value]:
 
 
 def resource(*, disks: bool = False) -> str:
-    """What the machine offers, as in a node file: cores we may run on, memory, network, disk.
+    """Return the resource of the machine as in a node file: cores that this process may use, memory, network, disk.
 
-    ``disks``: they are known one by one, and say themselves what they are worth.
+    ``disks``: its disks are devices with amounts of their own, so the resource has none.
     """
     network = _nic_mbit() or _NETWORK_MBIT
     return f"<{_cpus()},{psutil.virtual_memory().total},{network}M,{0 if disks else _DISK}>"
@@ -54,7 +54,7 @@ def _cpus() -> int:
 
 
 def _nic_mbit() -> int:
-    """The speed of the fastest interface that is up and tells; 0: none does."""
+    """Return the speed of the fastest interface that is up; 0: no interface reports one."""
     speeds = (stats.speed for name, stats in psutil.net_if_stats().items() if stats.isup and name != "lo")
     return max((speed for speed in speeds if speed > 0), default=0)
 

@@ -1,4 +1,4 @@
-"""The executor's directory: where things are in it, and that only one supervisor and one agent work in it."""
+"""The executor's directory: its layout, and the locks that admit one supervisor and one agent."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Self
 
 from cress.executor.processes import is_alive
 
-# How long one who is about to leave is waited for, in seconds.
+# Seconds to wait for the lock of a process that is ending.
 PATIENCE = 5.0
 
 
 class FolderInUseError(Exception):
-    """Somebody else works in the directory; the sentence says who."""
+    """Another process works in the directory; the message says which."""
 
 
 class Lock:
-    """A file that one process at a time holds locked, and in which its pid stands.
+    """A file that one process at a time holds locked, with its pid in it.
 
     ``held`` raises FolderInUseError when a living process has it. One whose holder is gone is waited for: a child of
     it that is about to execute its program still holds it, for moments.
@@ -50,7 +50,7 @@ class Lock:
                         "stop that one first, or choose another directory"
                     ) from None
                 time.sleep(0.01)
-        # Always as long, and over what is there: whoever reads it finds one pid or the other.
+        # Fixed length and in place: a reader finds the old pid or the new one, never a mixture.
         os.pwrite(fd, f"{os.getpid():<10}\n".encode(), 0)
         self._fd = fd
 
@@ -85,9 +85,9 @@ class Folder:
 
 
 def make(path: Path) -> None:
-    """Make the executor's directory, for its owner only: logs and journal of all users' tasks are in it.
+    """Make the executor's directory, for its owner only: it has the logs of all users' tasks, and the journal.
 
-    Where tasks have accounts of their own, these may pass through it to what is theirs.
+    An executor that is root lets other accounts pass through it, so that tasks reach their own folders.
     """
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(_mode())
@@ -99,7 +99,7 @@ def _mode() -> int:
 
 @contextlib.contextmanager
 def socket_path(path: Path) -> Iterator[str]:
-    """A short name for a Unix socket, which may have at most 107 bytes, whatever the length of its real one."""
+    """Yield a short name for a Unix socket: names are limited to 107 bytes, and the real path may be longer."""
     fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{fd}/{path.name}"
@@ -108,5 +108,5 @@ def socket_path(path: Path) -> Iterator[str]:
 
 
 def _serves(pid: str) -> bool:
-    """Whether the process that has the lock is one that goes on."""
+    """Return whether the process that has the lock is alive."""
     return pid.isdigit() and is_alive(int(pid))

@@ -10,22 +10,22 @@ MOST = 256 * 1024 * 1024
 
 
 class FrameError(Exception):
-    """What arrives is no frame."""
+    """The bytes received are not a frame."""
 
 
 def frame(message: bytes) -> bytes:
-    """The message as it travels."""
+    """Return the message as a frame."""
     return LENGTH.pack(len(message)) + message
 
 
 class Frames:
-    """Takes bytes as they arrive and gives whole messages back."""
+    """Decoder of frames: takes bytes as they arrive, returns whole messages."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The messages that these bytes complete; raises FrameError when they cannot be any."""
+        """Return the messages that these bytes complete. Raise FrameError if a frame is too long to be one."""
         self._data += data
         found: list[bytes] = []
         at = 0

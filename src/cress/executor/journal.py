@@ -1,6 +1,6 @@
-"""The supervisor's journal: a file of framed batches of records, read back whole or up to where a crash cut it.
+"""The supervisor's journal: a file of framed batches of records, readable up to the frame that a crash cut off.
 
-A frame is a mark, the length of its payload, the payload's crc32 and the payload: one batch, which is there or not.
+A frame is a mark, the length of its payload, the payload's crc32 and the payload: one batch, complete or absent.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ HEADER = _TITLE + b"%d\n" % VERSION
 MARK = b"\xc5\x1eJ\x01"
 _HEAD = struct.Struct("<4sII")
 
-# Below this size nothing is gained by writing the file anew; above it, it is when most of it is over.
+# Smaller files are not compacted: nothing is gained. Larger ones are when most of their records are outdated.
 COMPACT_FROM = 1_000_000
 
 
 class JournalError(Exception):
-    """The journal cannot be used; the sentence says which file, and the way out."""
+    """The journal cannot be used; the message names the file and the way out."""
 
 
 class Journal:
-    """The journal of one supervisor, open for writing, and what it says.
+    """The journal of one supervisor, open for writing; ``known`` is the state that its records add up to.
 
     ``write`` is durable when it returns; ``note`` is collected and written by ``flush``: what is noted survives the
     end of the supervisor, not of the machine, where it would be worth nothing.
@@ -56,7 +56,7 @@ class Journal:
         self._next_compaction = max(compact_from, self._size)
 
     def write(self, records: Sequence[Record]) -> None:
-        """Make these records durable, with what was noted before; OSError: none of them is in the journal."""
+        """Make these records durable, with those noted before; OSError: none of them is in the journal."""
         self._append([*self._noted, *records])
         self._noted.clear()
         self._disk.sync(self._fd)
@@ -64,12 +64,12 @@ class Journal:
             self.known.apply(record)
 
     def note(self, record: Record) -> None:
-        """Write this with the next flush; it holds from now on."""
+        """Apply this record now, and write it with the next flush."""
         self.known.apply(record)
         self._noted.append(record)
 
     def flush(self) -> bool:
-        """Write what was noted; on a full disk it stays noted, and False says so."""
+        """Write the noted records. Return False if the disk is full: they stay noted."""
         if self._noted:
             try:
                 self._append(self._noted)
@@ -83,7 +83,7 @@ class Journal:
         return True
 
     def compact(self) -> None:
-        """Write the file anew with what it adds up to; when that fails, it stays as it is."""
+        """Rewrite the file with the fewest records of its state; if that fails, it stays as it is."""
         try:
             self._rewrite()
         except OSError:
@@ -109,7 +109,7 @@ class Journal:
         disk.sync_folder(self.path.parent)
 
     def close(self) -> None:
-        """Write what was noted and close the file."""
+        """Write the noted records and close the file."""
         self.flush()
         self._disk.close(self._fd)
 
@@ -173,7 +173,7 @@ def _frame(records: Iterable[Record]) -> bytes:
 
 
 def _read_frame(data: bytes, at: int) -> tuple[bytes, int] | None:
-    """The payload of the frame at ``at`` and where the next begins; None: there is no whole frame."""
+    """Return the payload of the frame at ``at`` and the start of the next; None: there is no whole frame."""
     if len(data) - at < _HEAD.size:
         return None
     mark, length, crc = _HEAD.unpack_from(data, at)
@@ -187,7 +187,7 @@ def _read_frame(data: bytes, at: int) -> tuple[bytes, int] | None:
 
 
 def _frame_after(data: bytes, at: int) -> bool:
-    """Whether any whole frame begins at ``at`` or later."""
+    """Return whether any whole frame begins at ``at`` or later."""
     while (at := data.find(MARK, at)) >= 0:
         if _read_frame(data, at) is not None:
             return True

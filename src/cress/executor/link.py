@@ -1,4 +1,4 @@
-"""The agent's end of the socket to the supervisor, and how a supervisor is started."""
+"""The agent's end of the socket to the supervisor, and the start of supervisors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cress.executor.frames import Frames, frame
 from cress.executor.settings import LOG_SIZE
 from cress.protocol.messages import FromSupervisor, Inventory, ToSupervisor, decode_from_supervisor, encode
 
-# How long a new supervisor may take to listen: it reads its journal first.
+# Seconds that a new supervisor may take to listen: it reads its journal first.
 START_TIMEOUT = 20.0
-# Exit code of a supervisor that will not work however often it is started.
+# Exit code of a supervisor that would fail again if started again.
 HOPELESS = 3
 
 
 class SupervisorError(Exception):
-    """There is no supervisor to talk to; the sentence says why. ``permanent``: trying again does not help."""
+    """There is no supervisor to connect to; the message says why. ``permanent``: trying again does not help."""
 
     def __init__(self, what: str, *, permanent: bool = False) -> None:
         super().__init__(what)
@@ -28,7 +28,7 @@ class SupervisorError(Exception):
 
 
 class Link:
-    """A connection to the supervisor. Its ``inventory`` and every message after it together are all that it knows."""
+    """A connection to the supervisor. The ``inventory`` and the messages after it are the supervisor's complete knowledge."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -38,7 +38,7 @@ class Link:
         self.inventory = Inventory(boot="", pid=0)
 
     async def receive(self) -> bytes | None:
-        """The next message as it travels; None: the supervisor is gone."""
+        """Return the next message, encoded; None: the supervisor is gone."""
         while not self._arrived:
             try:
                 data = await self._reader.read(1 << 18)
@@ -84,17 +84,17 @@ class Supervisors:
         self._process: subprocess.Popen[bytes] | None = None
 
     async def connect(self, *, start: bool = True) -> Link:
-        """A new connection, with its inventory; raises SupervisorError."""
+        """Return a new connection, with its inventory. Raise SupervisorError."""
         link = await self._try()
         if link is None and start:
             link = await self._start()
         if link is None:
-            raise SupervisorError("no supervisor runs")
+            raise SupervisorError("no supervisor is running")
         message = await link.receive()
         inventory: FromSupervisor | None = decode_from_supervisor(message) if message is not None else None
         if not isinstance(inventory, Inventory):
             link.close()
-            raise SupervisorError("the supervisor hung up")
+            raise SupervisorError("the supervisor closed the connection")
         link.inventory = inventory
         return link
 
@@ -123,7 +123,7 @@ class Supervisors:
         raise SupervisorError(f"the supervisor does not answer (see {self._log})")
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        # It inherits nothing that is secret; tasks can read the environment of their parent.
+        # Without secrets: tasks can read the environment of their parent.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CRESS_")}
         with self._log.open("ab") as log:
             return subprocess.Popen(

@@ -1,4 +1,4 @@
-"""How busy the machine is (docs/load.md): what the kernel counts, as shares of what there is, and smoothed.
+"""Load of the machine (docs/load.md): the kernel's counters as shares of the machine's capacity, smoothed.
 
 Of the processors count those that this program may run on, so that an executor that is pinned to a part of the machine tells
 of that part. Everything is read from ``/proc`` and ``/sys``; ``smoothed`` and ``differs`` only calculate.
@@ -23,19 +23,19 @@ from cress.model.node import DISK_KIND, Device, Load
 from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
 
-# What is no news: less than a point of a share, and so many bytes.
+# Smaller changes are not reported: of a share (in thousandths), and of the free memory (in bytes).
 POINT, BYTES = 10, 32 * 2**20
-# Seconds after which the center is told again all the same: what it judges by has other parts too.
+# Seconds after which an unchanged load is reported again: the center's verdict depends on more than the load.
 AGAIN = 15.0
-# Seconds after which it is looked again which disks and interfaces there are.
+# Seconds between two searches for disks and interfaces.
 LOOK = 60.0
-# Assumed of an interface that does not tell its speed, in bit/s.
+# Assumed speed of an interface that does not report one, in bit/s.
 NETWORK = 10**9
 WHOLE = 1000
 
 
 class Counted(NamedTuple):
-    """What the kernel has counted until a moment: of each processor busy and all ticks, bytes sent, busy ms of each disk."""
+    """The kernel's counters at one time: busy and all ticks of each processor, bytes sent, busy milliseconds of each disk."""
 
     at: float
     busy: dict[int, int]
@@ -45,7 +45,7 @@ class Counted(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Shares between two moments (0 … 1), and what is free at the second, in bytes."""
+    """Shares in use between two times (0 … 1), and the free memory at the second, in bytes."""
 
     cpu: float
     memory: float
@@ -55,7 +55,7 @@ class Sample(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """Where the kernel tells, and what the node offers of the network in bit/s (0: what its interfaces can)."""
+    """The directories of the kernel's counters, and the node's network in bit/s (0: the speed of its interfaces)."""
 
     network: int = 0
     proc: Path = Path("/proc")
@@ -74,9 +74,9 @@ def smoothed(before: Sample | None, sample: Sample, elapsed: float, half_life: f
 
 
 def between(first: Counted, second: Counted, bits: int, memory: tuple[int, int]) -> Sample:
-    """The shares between two counts; ``bits``/s is all that can be sent, ``memory`` the total and what is available.
+    """Return the shares between two counts; ``bits``/s is the speed of the network, ``memory`` the total and the available.
 
-    A processor, interface or disk that is in one of the counts only, or was counted anew meanwhile, says nothing.
+    A processor, interface or disk that is in only one of the counts, or whose counter was reset, is left out.
     """
     elapsed = max(1e-3, second.at - first.at)
     cpus = first.ticks.keys() & second.ticks.keys()
@@ -102,13 +102,13 @@ def _share(value: float) -> float:
 
 
 def load_of(sample: Sample) -> Load:
-    """The smoothed sample as it is sent."""
+    """Return the smoothed sample as it is sent."""
     cpu, memory, network, disk = (round(WHOLE * each) for each in sample[:4])
     return Load(cpu, memory, network, disk, int(sample.free_memory))
 
 
 def differs(told: Load, load: Load) -> bool:
-    """Whether a load is noticeably another one."""
+    """Return whether a load differs noticeably from the one reported last."""
     shares = ((told.cpu, load.cpu), (told.memory, load.memory), (told.network, load.network), (told.disk, load.disk))
     return any(abs(x - y) >= POINT for x, y in shares) or abs(told.free_memory - load.free_memory) >= BYTES
 
@@ -117,7 +117,7 @@ def differs(told: Load, load: Load) -> bool:
 
 
 def processors(machine: Machine, allowed: Iterable[int]) -> tuple[dict[int, int], dict[int, int]]:
-    """Busy ticks, and all ticks, of each of these processors that is there. Waiting for a disk is idle; stolen time busy."""
+    """Return busy ticks and all ticks of each of these processors that exists. Waiting for a disk is idle; stolen time busy."""
     busy: dict[int, int] = {}
     ticks: dict[int, int] = {}
     wanted = set(allowed)
@@ -137,7 +137,7 @@ def processors(machine: Machine, allowed: Iterable[int]) -> tuple[dict[int, int]
 
 
 def interfaces(machine: Machine) -> list[Path]:
-    """The interfaces that are of hardware; where there are none (in some containers) all but the loopback."""
+    """Return the hardware interfaces; where there are none (in some containers), all but the loopback."""
     try:
         there = [each for each in sorted((machine.sys / "class/net").iterdir()) if each.name != "lo"]
     except OSError:
@@ -146,7 +146,7 @@ def interfaces(machine: Machine) -> list[Path]:
 
 
 def speed(found: Iterable[Path]) -> int:
-    """What these interfaces can send together, in bit/s, as far as they tell."""
+    """Return the total speed of these interfaces in bit/s, as far as they report it."""
     total = 0
     for each in found:
         with contextlib.suppress(OSError, ValueError):
@@ -155,7 +155,7 @@ def speed(found: Iterable[Path]) -> int:
 
 
 def disks(machine: Machine, devices: Iterable[Device]) -> list[Path]:
-    """The block devices of these disks, else all that are of hardware."""
+    """Return the block devices of these disks; without disks, all hardware ones."""
     blocks: dict[Path, None] = {}
     for each in devices:
         with contextlib.suppress(OSError):
@@ -171,7 +171,7 @@ def disks(machine: Machine, devices: Iterable[Device]) -> list[Path]:
 
 
 class Sampler:
-    """Samples the machine as long as the agent lives; ``load`` is what is known now, None before the second look."""
+    """Samples the machine as long as the agent runs; ``load`` is the latest, None before the second sample."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class Sampler:
         self._fresh = asyncio.Event()
 
     async def run(self) -> None:
-        """Sample for ever; what cannot be read is tried again at the next time."""
+        """Sample for ever; a counter that cannot be read is tried again next time."""
         while True:
             with contextlib.suppress(OSError, ValueError):
                 await in_background(self.sample)
@@ -202,11 +202,11 @@ class Sampler:
             await asyncio.sleep(self._every)
 
     async def fresh(self) -> None:
-        """Return when there is another sample."""
+        """Wait for the next sample."""
         await self._fresh.wait()
 
     def sample(self) -> None:
-        """Look once; what it costs is in docs/load.md."""
+        """Take one sample; docs/load.md has the cost."""
         now = time.monotonic()
         if now - self._looked >= LOOK:
             self._look(now)
@@ -235,21 +235,21 @@ class Sampler:
     def _busy(self) -> dict[str, int]:
         found: dict[str, int] = {}
         for each in self._disks:
-            # The tenth number: milliseconds in which something was under way.
+            # The tenth number: milliseconds in which requests were under way.
             with contextlib.suppress(OSError, ValueError, IndexError):
                 found[each.name] = int((each / "stat").read_text().split()[9])
         return found
 
 
 class LoadReporter:
-    """What one center has been told."""
+    """The load that one center knows, and the decision to report a new one."""
 
     def __init__(self) -> None:
         self._told: Load | None = None
         self._at = 0.0
 
     def is_due(self, load: Load | None, now: float) -> bool:
-        """Whether it is to be told this load at ``now`` (seconds); then it counts as told."""
+        """Return whether to report this load at ``now`` (seconds); if so, it counts as reported."""
         if load is None or (self._told is not None and not differs(self._told, load) and now < self._at + AGAIN):
             return False
         self._told, self._at = load, now
@@ -257,10 +257,10 @@ class LoadReporter:
 
 
 def offered_network(resource: str) -> int:
-    """What an operator says that a node offers of the network, in bit/s; 0: nothing."""
+    """Return the network of a configured resource, in bit/s; 0: none is configured."""
     dimensions = Dimensions()
     try:
         return parse_vector(resource, dimensions)[dimensions.index["network"]] if resource else 0
     except InputError:
-        # Dimensions that only the center knows.
+        # It has dimensions that only the center knows.
         return 0

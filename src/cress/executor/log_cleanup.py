@@ -1,4 +1,4 @@
-"""What tasks wrote, removed when it is old or too much, so that no node's disk fills up with it."""
+"""Removal of task output that is old or too large, so that it does not fill the node's disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# What was written to a moment ago is left alone, whatever is known of it; seconds.
+# Seconds since the last write within which output is never removed.
 YOUNG = 60.0
 # The disk is nearly full when less than this part of it is free.
 LEAST_FREE = 0.05
@@ -25,7 +25,7 @@ class Output(NamedTuple):
 
 
 def nearly_full(folder: Path) -> bool:
-    """Whether the disk on which the folder lies is."""
+    """Return whether the disk of the folder is nearly full."""
     usage = shutil.disk_usage(folder)
     return usage.free < LEAST_FREE * usage.total
 
@@ -39,9 +39,9 @@ def remove_old_output(
     now: float,
     is_full: Callable[[Path], bool] = nearly_full,
 ) -> list[int]:
-    """Remove what attempts wrote: older than ``age`` (s), the oldest beyond ``size`` bytes, or while the disk is full.
+    """Remove the output of attempts: older than ``age`` (s), the oldest beyond ``size`` bytes, or while the disk is full.
 
-    Never of those in ``busy``, which run or whose end is not known to be stored. Returns the attempts, oldest first.
+    Attempts in ``busy`` are left alone: they run, or their end is not known to be stored. Return the removed attempts, oldest first.
     """
     outputs = sorted(_outputs(folder))
     total = sum(each.size for each in outputs)
@@ -71,7 +71,7 @@ def _outputs(folder: Path) -> list[Output]:
 
 
 def _measured(path: Path) -> tuple[float, int]:
-    """When anything in a folder was last written to, and the bytes that it takes."""
+    """Return the time of the last write anywhere in a folder, and its size on the disk."""
     status = path.stat()
     written, size = status.st_mtime, status.st_blocks * 512
     for folder, folders, files in os.walk(path):
@@ -85,10 +85,10 @@ def _measured(path: Path) -> tuple[float, int]:
 
 
 def force_remove(function: Callable[..., Any], path: str, _: object) -> None:
-    """A task may have forbidden its own folders to be changed; what cannot be removed even so is tried again later.
+    """Remove a path whose permissions forbid it, as an error handler of ``rmtree``. If that fails too, it is tried again later.
 
-    Nothing is forbidden to root, and paths are not to be trusted: other processes of the task's account may be turning
-    folders in them into links. Without root the executor may do no more than the task itself.
+    Root needs no permission, and must not trust paths: other processes of the task's account may be turning
+    folders in them into links. Without root the executor has no more rights than the task itself.
     """
     if os.geteuid() == 0:
         return

@@ -1,7 +1,7 @@
-"""What attempts write is bounded: the beginning of a long log is given back to the disk, as a hole in its file.
+"""Limits on the output of attempts: the beginning of a long log is returned to the disk, as a hole in its file.
 
-Offsets stay true, and the program that writes is not disturbed. It is looked at by size, now and then; at one that
-grows fast, so often that it does not grow by more than about half of what it may keep between two looks.
+Offsets stay valid, and the program that writes is not disturbed. Sizes are checked from time to time; that of a log that
+grows fast so often that it grows by no more than about half of its limit between two checks.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from cress.executor.attempt_log import open_log
 from cress.model.times import MILLISECOND, SECOND
 
 STREAMS = (b"/stdout", b"/stderr")
-# Between two looks at a log: one that fills, one that grows, one that does not; and before the first.
+# Time between two checks of a log that fills fast, that grows, that does not grow; and before the first check.
 SOONEST, USUAL, SELDOM, FIRST = 10 * MILLISECOND, SECOND, 4 * SECOND, 100 * MILLISECOND
-# Holes are made in steps of so many bytes, or of a block of the file system if that is more.
+# Holes are multiples of this size, or of a block of the file system if that is larger.
 STEP = 64 * 1024
 
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
@@ -41,7 +41,7 @@ class _Log:
 
 
 class LogLimits:
-    """The logs in a folder of attempts. Times are microseconds of any clock that goes on."""
+    """The limited logs in a folder of attempts. Times are microseconds of any monotonic clock."""
 
     def __init__(self, folder: bytes, say: Callable[[str], None]) -> None:
         self._folder = folder
@@ -52,22 +52,22 @@ class LogLimits:
 
     @property
     def due(self) -> int | None:
-        """When to look next."""
+        """The time of the next check."""
         return self._dues[0][0] if self._dues and self.can_punch else None
 
     def began(self, attempt: int, limit: int, now: int) -> None:
-        """The attempt writes from now on, and ``limit`` bytes are kept of each of its streams."""
+        """Limit each stream of an attempt that begins to write to its last ``limit`` bytes."""
         self._logs[attempt] = _Log(limit, now)
         heapq.heappush(self._dues, (now + FIRST, attempt))
 
     def over(self, attempt: int, now: int) -> None:
-        """The attempt writes nothing any more."""
+        """Check the logs of an attempt a last time: it has ended."""
         log = self._logs.pop(attempt, None)
         if log is not None and self.can_punch:
             self._look(attempt, log, now)
 
     def look(self, now: int) -> None:
-        """Make the holes that are due."""
+        """Check the logs that are due."""
         while self.can_punch and self._dues and self._dues[0][0] <= now:
             _, attempt = heapq.heappop(self._dues)
             log = self._logs.get(attempt)
@@ -90,12 +90,12 @@ class LogLimits:
                 if error.errno in _UNABLE:
                     self.can_punch = False
                     self._say(
-                        f"logs are not bounded: the file system of {os.fsdecode(self._folder)} makes no holes in files"
+                        f"logs are not limited: the file system of {os.fsdecode(self._folder)} cannot make holes in files"
                     )
                     return
         passed = max(1, now - log.last)
         if grown:
-            # The time in which half of what is kept comes anew.
+            # The time in which half of the limit is written.
             log.pause = max(SOONEST, min(USUAL, passed * log.limit // 2 // grown))
         else:
             log.pause = min(SELDOM, 2 * log.pause)
@@ -103,9 +103,9 @@ class LogLimits:
 
 
 def keep_last(path: bytes, limit: int) -> int:
-    """Give what is before the last ``limit`` bytes of a log back to the disk; how many bytes of it are gone.
+    """Return all but the last ``limit`` bytes of a log to the disk. Return the number of bytes that are gone.
 
-    A task owns the folder: what is no log any more, or belongs to somebody else too, is left alone. OSError: it cannot be.
+    The task owns the folder, so a file that is not a log of its own any more, or has another name too, is left alone. Raise OSError.
     """
     fd = open_log(path, os.O_RDWR)
     try:
@@ -123,14 +123,14 @@ def keep_last(path: bytes, limit: int) -> int:
 
 
 def can_punch_holes(folder: Path) -> bool:
-    """Whether the file system of a folder makes holes in files."""
+    """Return whether the file system of a folder can make holes in files."""
     trial = folder / ".holes"
     try:
         trial.write_bytes(b"")
         trial.write_bytes(bytes(2 * max(STEP, trial.stat().st_blksize)))
         keep_last(os.fsencode(trial), 0)
     except OSError as error:
-        return error.errno not in _UNABLE  # on a full disk, say: it will be seen
+        return error.errno not in _UNABLE  # a full disk, for example, says nothing about holes
     else:
         return True
     finally:
@@ -138,9 +138,9 @@ def can_punch_holes(folder: Path) -> bool:
 
 
 def first_kept(fd: int) -> int:
-    """Where what is left of a log begins."""
+    """Return the offset of the first byte that a log has kept."""
     try:
         return os.lseek(fd, 0, os.SEEK_DATA)
     except OSError as error:
-        # Nothing but a hole, or nothing at all; or a system that knows no holes.
+        # ENXIO: the file is one hole, or empty. Otherwise the file system knows no holes.
         return os.fstat(fd).st_size if error.errno == errno.ENXIO else 0

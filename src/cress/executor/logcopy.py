@@ -1,4 +1,4 @@
-"""Copies what an attempt wrote to the folder that its job names. ``python -m cress.executor.logcopy ORDERS``.
+"""Copying the logs of an attempt to the folder that its job names. ``python -m cress.executor.logcopy ORDERS``.
 
 A process of its own, started by the supervisor when the attempt is over. The orders lie in a folder for the executor alone,
 from the start of the attempt on, so that a supervisor that comes later finds them. A copy that fails changes nothing
@@ -27,21 +27,21 @@ from cress.shell.executor.starting import StartError
 
 FOLDER = "copies"
 STREAMS = ("stdout", "stderr")
-# At the same time.
+# Copies at the same time.
 MOST = 4
-# One that is killed (the node had no memory, say) is begun anew so often in all.
+# Times that a copy is started in all if it is killed, for example for lack of memory.
 TRIES = 3
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """Whose logs are copied."""
+    """The attempt whose logs are copied, and its node."""
 
     node: str
     what: Spawn
 
 
 class Copies:
-    """The supervisor's side: the copies that are to be made, and those that are being made."""
+    """The supervisor's side: the copies that are ordered, waiting and being made."""
 
     def __init__(self, home: Path, node: str, say: Callable[[str], None]) -> None:
         self._folder = home / FOLDER
@@ -54,7 +54,7 @@ class Copies:
         self._killed: dict[int, int] = {}  # how often the copy of an attempt was killed
 
     def order(self, what: Spawn) -> None:
-        """The attempt is about to start; its logs are to be copied when it is over. StartError: it cannot be kept."""
+        """Order the copy of an attempt that is about to start. Raise StartError if the order cannot be stored."""
         path = self._folder / str(what.attempt)
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -67,19 +67,19 @@ class Copies:
         self._ordered.add(what.attempt)
 
     def over(self, attempt: int) -> None:
-        """The attempt writes nothing any more."""
+        """Start the copy of an attempt that has ended, if one is ordered."""
         if attempt in self._ordered:
             self._ordered.discard(attempt)
             self._waiting.append(attempt)
             self._start()
 
     def left(self, running: set[int]) -> None:
-        """Take up what an earlier supervisor left, of attempts that do not run any more."""
+        """Start the copies that an earlier supervisor left, of attempts that do not run any more."""
         for attempt in sorted(self._ordered - running):
             self.over(attempt)
 
     def ended(self, pid: int, status: int) -> bool:
-        """A child has ended; whether it was one of those that copy."""
+        """Return whether the child that has ended was making a copy."""
         attempt = self._working.pop(pid, None)
         if attempt is None:
             return False
@@ -89,7 +89,7 @@ class Copies:
             self._waiting.append(attempt)
         else:
             if status:
-                self._say(f"the copy of the log of attempt {attempt} ended in the middle")
+                self._say(f"the copy of the log of attempt {attempt} was interrupted")
             (self._folder / str(attempt)).unlink(missing_ok=True)
         self._start()
         return True
@@ -110,11 +110,11 @@ class Copies:
 
 
 def main(orders: Path) -> int:
-    """Copy both streams; 0 also if that failed, and was said."""
+    """Copy both streams. Return 0 even if that fails: the failure is written to the log."""
     told = msgspec.msgpack.decode(orders.read_bytes(), type=Orders)
     what, run = told.what, told.what.run
     os.chdir("/")
-    # Before the account changes, which may not be able to pass through the executor's directory.
+    # Opened before the account changes: the new one may not be able to pass through the executor's directory.
     logs = {name: _opened(what.folder + b"/" + name.encode()) for name in STREAMS}
     try:
         from cress.executor import transfer
@@ -150,7 +150,7 @@ def _copy(fd: int, address: str, save: Callable[[Path, str], None]) -> None:
 
 
 def _opened(path: bytes) -> int | None:
-    """A log, if it is still one."""
+    """Open a log, if it is still a regular file of the task."""
     try:
         return open_log(path, os.O_RDWR | os.O_APPEND)
     except OSError:

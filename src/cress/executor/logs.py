@@ -1,4 +1,4 @@
-"""Reading what attempts wrote."""
+"""Reading the output of attempts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from cress.executor.log_limits import first_kept
 from cress.protocol.messages import LogData, ReadLog
 
 STREAMS = ("stdout", "stderr")
-# At most so much in one answer, whatever is asked for.
+# Bytes in one answer at most.
 MOST = 1 << 20
-# Between two looks for new data, in seconds. inotify would be prompter by half of it.
+# Seconds between two checks for new data. inotify would save half of it on average.
 POLL = 0.02
 
 
 async def read(folder: Path, order: ReadLog, is_live: Callable[[int], bool]) -> LogData:
-    """Answer ``order`` from the files below ``folder``; ``is_live`` says whether an attempt may still write."""
+    """Answer ``order`` from the files below ``folder``; ``is_live`` tells whether an attempt may still write."""
     if order.stream not in STREAMS:
         return LogData(id=order.id, over=True, error=f"no stream {order.stream[:20]!r}; one of {', '.join(STREAMS)}")
     if order.offset < 0 or order.attempt < 0:
@@ -29,7 +29,7 @@ async def read(folder: Path, order: ReadLog, is_live: Callable[[int], bool]) -> 
     loop = asyncio.get_running_loop()
     end = loop.time() + order.wait / 1000
     while True:
-        # In this order: what was written before the end is read after it.
+        # In this order, so that the last bytes of an attempt are not missed.
         live = is_live(order.attempt)
         try:
             gone, kept, data = _read(path, order.offset, limit)
@@ -47,14 +47,14 @@ async def read(folder: Path, order: ReadLog, is_live: Callable[[int], bool]) -> 
 
 
 def _read(path: Path, offset: int, limit: int) -> tuple[int, int, bytes]:
-    """How many bytes from ``offset`` on are gone, how many the log has kept, and what is behind those that are gone."""
+    """Return the bytes from ``offset`` on that are gone, the bytes that the log has kept, and the data behind the gap."""
     fd = open_log(str(path), os.O_RDONLY)
     try:
         while True:
             size, first = os.fstat(fd).st_size, first_kept(fd)
             start = max(offset, min(first, size))
             data = os.pread(fd, limit, start)
-            # A hole that was made meanwhile is read as zeros.
+            # A hole that was made in the meantime reads as zeros: read again.
             if first_kept(fd) <= start or not data:
                 return start - offset, size - first, data
     finally:

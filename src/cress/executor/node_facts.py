@@ -1,4 +1,4 @@
-"""What a node offers: its devices, attributes, compilers and paths of data, as the agent tells them in its hello."""
+"""Facts of a node: its devices, attributes, compilers and paths of data, as the agent sends them in its hello."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from cress.model.node import DISK_KIND, Device, Value
 from cress.model.reports import Checked
 from cress.protocol.messages import Hello, Inventory
 
-# Seconds that a node waits to be registered until its compilers have said their versions.
+# Seconds for which registration waits for the versions of compilers.
 VERSIONS = 1.0
-# For trials: the machine seems to be another one than the center's, so that terms hold for its executors.
+# For tests: pretends that the executor is on another machine than the center, so that terms hold for it.
 PRETENDED_BOOT = "CRESS_PRETENDED_BOOT"
 
 
 class NodeFacts:
-    """Finds the facts of this node. ``devices`` is ``None`` until they have been looked for.
+    """Finds the facts of this node. ``devices`` is ``None`` until the first search.
 
-    ``asking`` are compilers that have not all said their versions; ``told`` are those that the last hello had.
+    ``asking`` is the search for versions of compilers that is under way; ``told`` are the versions in the last hello.
     """
 
     def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
@@ -46,7 +46,7 @@ class NodeFacts:
             self.asking = in_background(partial(versions, self._settings.directory.absolute()))
 
     async def hello(self, inventory: Inventory, address: str, reports: tuple[Checked, ...]) -> Hello:
-        """Return what the center is told of the node, which has this ``address`` unless its settings say another."""
+        """Return the hello of the node, which has this ``address`` unless its settings name another."""
         settings = self._settings
         self.told = found = await self.versions(VERSIONS)
         attributes = {**facts.attributes(), **_containers(inventory), **found}
@@ -83,7 +83,7 @@ class NodeFacts:
         found = []
         for each in devices.of_node(self._settings):
             if each.kind == DISK_KIND and not os.path.isdir(each.path):  # noqa: PTH112
-                self._say(f"{each.path} is not a folder: the node goes without the disk {each.id}")
+                self._say(f"{each.path} is not a folder: the node does not offer the disk {each.id}")
             else:
                 found.append(each)
         return tuple(found)

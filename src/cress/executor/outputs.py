@@ -1,4 +1,4 @@
-"""Which files a task left that are to be saved, and where each of them goes."""
+"""The output files of a task that are to be saved, and their destinations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cress.executor.addresses import Failed, FileRoot, local_path, protocol
 
 
 class OutputFile(NamedTuple):
-    """A file, the name that its job knows it by, and the address where it goes."""
+    """A file, its name in the job file, and the address where it is saved."""
 
     name: str
     file: Path
@@ -22,10 +22,10 @@ class OutputFile(NamedTuple):
 
 
 def find_outputs(path: str, address: str, root: FileRoot) -> list[OutputFile]:
-    """What ``path`` means: a file, a folder with all that is in it, or a pattern; never nothing. Raises Failed.
+    """Return the files of ``path``: a file, a folder with all its files, or a pattern. Raise Failed if there are none.
 
-    One file goes to the address itself, or below it if that ends with a slash or is a folder of the node. What is in a
-    folder, and what a pattern finds, goes below it: by its path from the folder, or from the first part with a star on.
+    One file goes to the address itself, or below it if that ends with a slash or is a folder of the node. The files of a
+    folder or pattern go below it, with their paths relative to the folder, or to the fixed beginning of the pattern.
     """
     place = root.place(path)
     if place.is_dir():
@@ -53,7 +53,7 @@ def find_outputs(path: str, address: str, root: FileRoot) -> list[OutputFile]:
 
 
 def _matching(pattern: str, root: FileRoot) -> tuple[Path, list[str]]:
-    """The folder where a pattern begins, and the files that it finds there, by their paths from it."""
+    """Return the folder at the fixed beginning of a pattern, and the matching files by their paths from there."""
     fixed = _fixed(pattern)
     start = root.place(fixed) if fixed else root.base
     rest = pattern[len(fixed) :].lstrip("/")
@@ -67,7 +67,7 @@ def _matching(pattern: str, root: FileRoot) -> tuple[Path, list[str]]:
 
 
 def _files_in(folder: Path) -> Iterator[str]:
-    """The files below a folder, by their paths from there, in order. Links to folders are not followed."""
+    """Yield the files below a folder, by their paths from there, in order. Links to folders are not followed."""
     for parent, folders, files in os.walk(folder):
         folders.sort()
         for name in sorted(files):
@@ -84,7 +84,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _fixed(pattern: str) -> str:
-    """The part of a pattern before the first folder or name with a star, a question mark or brackets."""
+    """Return the part of a pattern before the first folder or name with a wildcard."""
     parts = pattern.split("/")
     first = next(index for index, part in enumerate(parts) if glob.has_magic(part))
     return "/".join(parts[:first]) or ("/" if pattern.startswith("/") else "")

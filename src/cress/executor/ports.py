@@ -1,4 +1,4 @@
-"""Ports of this machine, as far as this process's network goes: which are listened on, and whether one is free."""
+"""Ports in the network namespace of this process: those that are listened on, and those that are taken."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import errno
 import socket
 from collections.abc import Iterable
 
-# States in /proc/net: a socket that listens; one for datagrams that is bound and talks to nobody in particular.
+# States in /proc/net: a listening socket; a datagram socket that is bound but not connected.
 _LISTENS, _BOUND = "0A", "07"
 _TABLES = (("tcp", _LISTENS), ("tcp6", _LISTENS), ("udp", _BOUND), ("udp6", _BOUND))
 
 
 def listening() -> frozenset[int]:
-    """All TCP ports that are listened on, and UDP ports that are bound."""
+    """Return all TCP ports that are listened on, and all UDP ports that are bound."""
     found: set[int] = set()
     for table, state in _TABLES:
         try:
@@ -31,9 +31,9 @@ def listening() -> frozenset[int]:
 
 
 def taken(ports: Iterable[int]) -> int:
-    """The first of these ports that a program could not use, because somebody else does; 0: it could use all.
+    """Return the first of these ports that another program uses; 0: all are free.
 
-    As a server does it: connections that are over, and only wait for late packets, are no hindrance.
+    Tried as a server does: closed connections in TIME_WAIT are no hindrance.
     """
     for port in ports:
         for family, any_address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):  # noqa: S104 - not served
@@ -52,6 +52,6 @@ def _binds(family: socket.AddressFamily, kind: socket.SocketKind, address: str, 
                 trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             trial.bind((address, port))
     except OSError as error:
-        # Whatever else hinders us (no IPv6, a port for root) is not somebody else; the program itself will tell.
+        # Other errors (no IPv6, a privileged port) do not mean that the port is taken; the program itself reports them.
         return error.errno != errno.EADDRINUSE
     return True

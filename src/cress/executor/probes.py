@@ -1,4 +1,4 @@
-"""One question of a check: does somebody listen there, does the page answer, does the command succeed."""
+"""One probe of a check: whether a port accepts connections, a page answers, or a command succeeds."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from cress.model.run import Check
 from cress.model.times import SECOND
 from cress.model.units import format_duration
 
-# Of an answer, or of what a command says, no more is looked at.
+# Bytes of an answer, or of a command's output, that are read.
 MOST = 16_384
-# What is told of it.
+# Characters of it that are reported.
 MOST_SAID = 200
 _SAFE = "/?&=%:;,@+$!*'()~#[]"
 
 
 class Target:
-    """What a check is about: the attempt, the addresses at which its ports are looked for, the likeliest first."""
+    """The target of a check: the attempt, and the addresses at which to try its ports, the likeliest first."""
 
     def __init__(self, attempt: int, first: int, address: str = "") -> None:
         self.attempt = attempt
         self.first = first
         self.addresses = ["127.0.0.1", "::1"]
-        # A name would have to be resolved, in a thread; whoever wants that checks with a command.
+        # A host name would have to be resolved, in a thread; for that there are checks by command.
         if _is_address(address) and address not in self.addresses:
             self.addresses.append(address)
 
 
 async def ask(check: Check, port: int, target: Target, helper: HelperProcess) -> str:
-    """Why the check fails now; empty: it does not."""
+    """Probe once. Return why the check fails; empty: it passes."""
     try:
         async with asyncio.timeout(check.timeout / SECOND):
             if check.command:
@@ -61,7 +61,7 @@ async def ask(check: Check, port: int, target: Target, helper: HelperProcess) ->
 
 
 async def _get(wire: socket.socket, path: str, port: int) -> str:
-    """Ask for a page over HTTP/1.1; what follows the first line is not read."""
+    """Ask for a page over HTTP/1.1; nothing after the status line is read."""
     loop = asyncio.get_running_loop()
     where = quote(path, safe=_SAFE)
     request = f"GET {where} HTTP/1.1\r\nHost: localhost:{port}\r\nUser-Agent: cress-check\r\nAccept: */*\r\nConnection: close\r\n\r\n"
@@ -81,7 +81,7 @@ async def _get(wire: socket.socket, path: str, port: int) -> str:
             status = int(words[1])
             if status >= 200 or status == HTTPStatus.SWITCHING_PROTOCOLS:
                 break
-            # An answer before the answer: its head ends with an empty line.
+            # An interim response (1xx): its head ends with an empty line.
             while b"\r\n\r\n" not in answer and len(answer) < MOST:
                 part = await loop.sock_recv(wire, MOST)
                 if not part:
@@ -127,7 +127,7 @@ async def _run(check: Check, target: Target, helper: HelperProcess) -> str:
 
 
 def _collect(fd: int, said: bytearray) -> None:
-    """Read what there is, and keep the end of it."""
+    """Read what is available, and keep the end of all output."""
     try:
         data = os.read(fd, MOST)
     except BlockingIOError:
@@ -139,7 +139,7 @@ def _collect(fd: int, said: bytearray) -> None:
 
 
 def port_of(check: Check, ports: Sequence[tuple[str, int]]) -> int:
-    """The number of the port that a check is about; 0: there is none of that name."""
+    """Return the number of a check's port; 0: there is none of that name."""
     name = check.on if check.url else check.port
     if name.isdigit():
         return int(name)

@@ -1,4 +1,4 @@
-"""What /proc says about processes: who they are, whose children, which attempt they belong to."""
+"""Facts about processes from /proc: identity, children, the attempt that they belong to."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from pathlib import Path
 
 
 def boot_id() -> str:
-    """The id that the kernel has made for this run of the machine."""
+    """Return the kernel's id of this boot of the machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def start_ticks(pid: int) -> int | None:
-    """When the process started, in clock ticks since boot; None: there is none.
+    """Return the start time of a process in clock ticks since boot; None: there is no such process.
 
-    Pid and start time together name a process for ever (while the machine is up).
+    Pid and start time together identify a process as long as the machine is up.
     """
     fields = _stat(pid)
     return None if fields is None else int(fields[19])
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process runs; a dead one whose parent has not looked yet does not."""
+    """Return whether the process runs; a zombie does not."""
     fields = _stat(pid)
     return fields is not None and fields[0] not in (b"Z", b"X")
 
 
 def is_leader(pid: int) -> bool:
-    """Whether the process leads its session, as the first process of an attempt does."""
+    """Return whether the process leads its session, as the first process of an attempt does."""
     fields = _stat(pid)
     return fields is not None and int(fields[3]) == pid
 
 
 def command_of(pid: int) -> str:
-    """The first word of the command line of a process; empty: there is none, or none is seen."""
+    """Return the first word of the command line of a process; empty: there is none, or it cannot be read."""
     return os.fsdecode(_read(f"/proc/{pid}/cmdline").partition(b"\0")[0])
 
 
 def children(pid: int) -> set[int]:
-    """The children of a process, zombies included; empty where the kernel does not tell."""
+    """Return the children of a process, zombies included; empty where the kernel does not list them."""
     return {int(each) for each in _read(f"/proc/{pid}/task/{pid}/children").split()}
 
 
 def attempt_of(pid: int, folder: bytes) -> int | None:
-    """The attempt that the process was started for, by one of the folders below ``folder``; None: for none of them."""
+    """Return the attempt, with a folder below ``folder``, that the process was started for; None: it belongs to none."""
     for part in _read(f"/proc/{pid}/environ").split(b"\0"):
         if part.startswith(b"CRESS_DIRECTORY="):
             parent, _, name = part.partition(b"=")[2].rpartition(b"/")
@@ -53,7 +53,7 @@ def attempt_of(pid: int, folder: bytes) -> int | None:
 
 
 def find_attempts(folder: bytes) -> Iterator[tuple[int, int]]:
-    """(attempt, pid) of every living process that was started for an attempt below ``folder``."""
+    """Yield (attempt, pid) of every living process that was started for an attempt below ``folder``."""
     for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of names, no need for paths
         if name.isdigit():
             attempt = attempt_of(int(name), folder)
@@ -68,7 +68,7 @@ def _stat(pid: int) -> list[bytes] | None:
 
 
 def _read(path: str) -> bytes:
-    """The whole of a file of /proc, empty if it is not there or not for us. Fast: called at every start."""
+    """Return a whole file of /proc; empty if it is missing or forbidden. Fast: called at every start."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except OSError:

@@ -1,4 +1,4 @@
-"""What an executor is told when it is started."""
+"""Settings of an executor."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import msgspec
 
 from cress.model.node import DYNAMIC_PORTS, Device, Value
 
-# Of each stream of an attempt, in bytes.
+# Bytes kept of each stream of an attempt.
 LOG_SIZE = 64 * 2**20
-# Seconds between two samples of the load, and those in which half of a change is taken in.
+# Seconds between two samples of the load, and the half-life of a change, in seconds.
 LOAD_EVERY, LOAD_HALF_LIFE = 2.0, 10.0
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Who the executor is, where its center is, and how it behaves.
+    """Identity of the executor, address of its center, and its behaviour.
 
     ``center_url`` is ``ws://host:port`` of the center's listener for executors. ``resource`` as in a node file
     (``<4,8G,1G,500M>``); empty: what the machine has. ``address`` is where tasks are reached; empty: that by which the

@@ -1,4 +1,4 @@
-"""The stage of an attempt: brings its files, runs its program, saves its outputs. ``python -m cress.executor.stage``.
+"""The stage of an attempt: fetches its files, runs its program, saves its outputs. ``python -m cress.executor.stage``.
 
 It leads the session and the process group of the program: signals for the attempt reach both, and the stage only takes
 note of them, so that it can end as the program did. Until the program runs it holds descriptor 3 open and says there what
@@ -32,9 +32,9 @@ from cress.model.reports import Cause
 from cress.shell.executor.starting import StageFailure, StartError
 
 TELLS = 3
-# Seconds for all files of an attempt together, and for all that it leaves.
+# Seconds for all files of an attempt together, and for all its outputs.
 MOST = 3600.0
-# Not heard: what nobody can catch, what belongs to the stage's own children, what stops and goes on, its own mistakes.
+# Signals without a handler: those that cannot be caught, concern the stage's own children, suspend, or are its own faults.
 _UNHEARD = {
     "SIGKILL",
     "SIGSTOP",
@@ -51,7 +51,7 @@ _UNHEARD = {
 
 
 class Stage:
-    """One attempt."""
+    """The stage of one attempt."""
 
     def __init__(self, orders: Orders) -> None:
         self.orders = orders
@@ -64,7 +64,7 @@ class Stage:
             signal.signal(number, self._hear)
 
     def perform(self) -> int:
-        """Do it all; how it ends: an exit code, or -n for the signal that it is to end by."""
+        """Run the whole stage. Return the exit code, or -n if the stage has to end by signal n."""
         if self.run.files:
             wrong = self._transfer(Cause.FILES)
             if wrong is not None and not self._is_to_end():
@@ -78,11 +78,11 @@ class Stage:
             return self._fail(StageFailure(Cause.NODE if why.node else Cause.FILES, str(why)))
         self._tell(RUNS)
         if self._is_to_end():
-            # It may have come a moment before there was a program to hear it.
+            # The signal may have come just before there was a program to receive it.
             os.kill(pid, signal.SIGTERM)
         code = self._wait(pid)
         if code == 0 and self.run.outputs:
-            # One that is stopped gets no result: it runs again, or nobody wants it any more.
+            # A stopped attempt has no outputs: its task runs again, or is cancelled.
             wrong = None if self._is_to_end() else self._transfer(Cause.OUTPUTS)
             if self._is_to_end():
                 wrong = StageFailure(Cause.OUTPUTS, "it was told to end before its outputs were saved")
@@ -90,21 +90,21 @@ class Stage:
                 try:
                     stage_failure.write(self.what.folder, wrong)
                 except OSError as error:
-                    # No success in any case, and said where there may be room.
+                    # The attempt fails in any case; its standard error may still have room for the reason.
                     with contextlib.suppress(OSError):
                         os.write(2, f"{wrong.error}\nthis could not be reported: {error.strerror}\n".encode())
                     return 1
         return code
 
     def _start(self) -> tuple[int, StartError | None]:
-        """Start the program; its pid, and why it does not run."""
+        """Start the program. Return its pid and, if it does not run, the reason."""
         orders = self.orders
         try:
             runtime: Runtime
             if orders.engine:
                 from cress.executor.runtimes import choose
 
-                # The program is made by a process that leaves, and comes to this one.
+                # The program's parent ends at once, so the program becomes a child of this process.
                 linux.be_subreaper()
                 runtime = choose.reopen(
                     orders.node, orders.environment, Path(orders.home), orders.engine, orders.writable
@@ -171,7 +171,7 @@ class Stage:
         doing = "bringing its files" if kind is Cause.FILES else "saving its outputs"
         if told is None:
             return StageFailure(kind, f"{doing} took more than {MOST / 3600:g} h")
-        return stage_failure.decode(told) or StageFailure(kind, f"{doing} ended in the middle ({_ending(status)})")
+        return stage_failure.decode(told) or StageFailure(kind, f"{doing} was interrupted ({_ending(status)})")
 
     def _carry(self, kind: Cause, writing: int) -> None:
         """In the child: bring or save as the account of the task. Never returns."""
@@ -245,7 +245,7 @@ class Stage:
 
 
 def _all_of(fd: int, most: float | None = None) -> bytes | None:
-    """What is written until the end, which comes when the last writer is gone; ``None``: not within ``most`` seconds."""
+    """Read until the last writer has closed the pipe; ``None``: that takes longer than ``most`` seconds."""
     end = None if most is None else time.monotonic() + most
     data = b""
     os.set_blocking(fd, True)

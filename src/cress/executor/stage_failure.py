@@ -1,4 +1,4 @@
-"""What a stage says that went wrong: through a descriptor before the program runs, in a file of the attempt's folder after."""
+"""Failures of a stage: reported through a descriptor before the program runs, in a file of the attempt's folder afterwards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST = 4096
 
 
 def write(folder: bytes, failure: StageFailure) -> None:
-    """Leave it in the folder of the attempt, which may belong to somebody who puts links there. OSError: it could not be."""
+    """Write the failure into the attempt's folder, whose owner may have put links there. Raise OSError."""
     new = folder + b"/." + FILE
     with contextlib.suppress(FileNotFoundError):
         os.unlink(new)  # noqa: PTH108
@@ -29,14 +29,14 @@ def write(folder: bytes, failure: StageFailure) -> None:
 
 
 def read(folder: bytes) -> StageFailure | None:
-    """What was left in the folder; ``None``: nothing, or nothing that can be believed."""
+    """Return the failure in the folder; ``None``: there is none, or none that can be trusted."""
     try:
         fd = os.open(folder + b"/" + FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
     try:
         status = os.fstat(fd)
-        # Stages are whoever the supervisor is: what a task of another account has put there says nothing.
+        # Stages have the supervisor's account: a file of another account was put there by the task.
         ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1
         data = os.read(fd, MOST) if ours else b""
     except OSError:
@@ -47,7 +47,7 @@ def read(folder: bytes) -> StageFailure | None:
 
 
 def decode(data: bytes) -> StageFailure | None:
-    """The reverse of its encoding; ``None``: it is none, or one that says more than a stage may."""
+    """Return the decoded failure; ``None``: it is not one, or has a cause that a stage cannot have."""
     try:
         failure = msgspec.json.decode(data, type=StageFailure)
     except msgspec.MsgspecError:

@@ -1,4 +1,4 @@
-"""The directories that outlive attempts: one for each index of a database, kept for ever. ``CRESS_STATE`` of its tasks."""
+"""State directories, which outlive attempts: one for each index of a database, never removed. Tasks find it in ``CRESS_STATE``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ FOLDER = "data"
 
 
 def place(home: Path, run: Run, index: int) -> Path | None:
-    """Where the directory of a task is, below ``home``; ``None``: its job is no database.
+    """Return the state directory of a task below ``home``; ``None``: its job is not a database.
 
-    Names may have letters that a path must not have: those are written as in addresses (``%2F``).
+    Characters of names that a path must not have are quoted as in URLs (``%2F``).
     """
     if run.type is not JobType.DATABASE:
         return None
@@ -25,13 +25,13 @@ def place(home: Path, run: Run, index: int) -> Path | None:
 
 
 def make(home: Path, run: Run, index: int) -> bytes:
-    """The directory of a task, made if it is not there, with its account as owner; empty: it has none. Raises StartError."""
+    """Return the state directory of a task, made if missing and owned by its account; empty: it has none. Raise StartError."""
     path = place(home, run, index)
     if path is None:
         return b""
     account = account_of(run)
     try:
-        # Others may pass through, and see nothing.
+        # Other accounts may pass through these folders, but not list them.
         for each in (path.parents[2], path.parents[1], path.parent):
             if not each.is_dir():
                 each.mkdir(0o711)
@@ -39,7 +39,7 @@ def make(home: Path, run: Run, index: int) -> bytes:
             path.mkdir(0o700)
         if account is not None and path.stat().st_uid != account.uid:
             if any(path.iterdir()):
-                # Of a database of the same name that somebody else had before.
+                # Left by a database of another user with the same name.
                 raise StartError(f"{path} belongs to another account than {account.name}, and is not empty")
             os.chown(path, account.uid, account.gid)
     except OSError as error:
@@ -48,6 +48,6 @@ def make(home: Path, run: Run, index: int) -> bytes:
 
 
 def _safe(name: str) -> str:
-    """The name as one part of a path, a different one for each name."""
+    """Return the name quoted as one part of a path, different for each name."""
     text = quote(name, safe="@+=,")
     return text.replace(".", "%2E") if text.strip(".") == "" else text

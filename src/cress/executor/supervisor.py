@@ -39,12 +39,12 @@ from cress.shell.executor.node_devices import NodeDevices, key_of
 from cress.shell.executor.supervisor import Supervisor
 from cress.shell.executor.task_manager import Task
 
-# Seconds: the selector's clock stands still while the machine sleeps, ours does not.
+# Seconds: the selector's clock stands still while the machine sleeps, that of the loop does not.
 LONGEST_SLEEP = 10.0
-# Seconds between two looks at what is left of a container that is to go.
+# Seconds between two attempts to remove what is left of a container.
 CLEARING = 0.01
 
-# Exit code when no later start can do better.
+# Exit code for errors that a later start would meet again.
 HOPELESS = 3
 
 
@@ -99,7 +99,7 @@ class Program:
     # --- the loop --------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Work until told to end."""
+        """Run until told to end."""
         self._clock()
         self.processes.resume(self.boot)
         self.processes.copies.left(set(self.loop.manager.tasks))
@@ -120,7 +120,7 @@ class Program:
         self.loop.clock(time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000, time.time_ns() // 1000)
 
     def _pause(self) -> float:
-        """How long the selector may wait, in seconds."""
+        """Return the longest time that the selector may wait, in seconds."""
         self.alarm.set(self.loop.manager.term_due)
         if self.loop.busy or self.ended_children or self.asked_to_leave:
             return 0.0
@@ -128,7 +128,7 @@ class Program:
             return CLEARING
         dues = [due for due in (self.loop.next_due(), self.processes.log_limits.due) if due is not None]
         if not dues:
-            # Nothing is due; only the agent or a signal can bring something.
+            # Nothing is due: only the agent or a signal wakes it.
             return LONGEST_SLEEP
         return min(max(0.0, (min(dues) - self.loop.manager.now) / 1e6), LONGEST_SLEEP)
 
@@ -172,7 +172,7 @@ class Program:
             )
         )
 
-    # --- what the loop has done for it -------------------------------------------------------------------------------
+    # --- the driver of the loop ----------------------------------------------------------------------------------------
 
     def spawn(self, task: Task) -> int:
         """See ``Driver``."""
@@ -212,12 +212,12 @@ class Program:
         self.agent.hang_up()
 
     def say(self, sentence: str) -> None:
-        """Tell the operator."""
+        """Write a message for the operator."""
         print(time.strftime("%Y-%m-%d %H:%M:%S"), sentence, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _settle_in() -> None:
-    """Make this process what tasks are to inherit, and what cannot be reached from a terminal."""
+    """Detach from the terminal, and set up what tasks inherit: descriptors, umask, limits."""
     with contextlib.suppress(PermissionError):
         os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
@@ -229,17 +229,15 @@ def _settle_in() -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a supervisor; the exit code."""
+    """Run a supervisor. Return the exit code."""
     parser = argparse.ArgumentParser(prog="cress-supervisor", description="Parent of the tasks of one executor.")
     parser.add_argument("directory", type=Path, help="the executor's directory")
     parser.add_argument("--name", required=True, help="the node's name, for CRESS_NODE")
-    parser.add_argument("--runtime", default="process", choices=choose.RUNTIMES, help="for jobs that do not say")
+    parser.add_argument("--runtime", default="process", choices=choose.RUNTIMES, help="runtime of jobs that name none")
     parser.add_argument("--writable", action="append", default=[], help="a folder that containers may write to")
-    parser.add_argument("--egress", default="", help="the interface on which what containers send is limited")
-    parser.add_argument("--engine", action="append", help="what may make containers; all that are known")
-    parser.add_argument(
-        "--log-size", type=int, default=LOG_SIZE, help="bytes that are kept of a log, if its job does not say"
-    )
+    parser.add_argument("--egress", default="", help="the interface on which traffic of containers is limited")
+    parser.add_argument("--engine", action="append", help="a container engine that may be used; all by default")
+    parser.add_argument("--log-size", type=int, default=LOG_SIZE, help="bytes kept of a log if its job sets no limit")
     options = parser.parse_args(arguments)
     engines = [each for each in ENGINES if options.engine is None or each.name in options.engine]
     _settle_in()
@@ -254,7 +252,7 @@ def main(arguments: list[str] | None = None) -> int:
                 options.log_size,
                 options.egress,
             )
-            # Only now: the runtime remembers the limit that its children get back.
+            # After the runtime is made: it restores the earlier limit in its children.
             soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
             if soft != hard:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,4 @@
-"""What processes that carry files have in common: they work as the account of the task, in its environment."""
+"""Taking on the identity of a task: its account and environment, for processes that transfer its files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cress.executor.runtimes.base import Spawn
 
 
 def step_down(what: Spawn, node: str) -> dict[str, str]:
-    """Become the account of the task for good, with its environment; the variables that addresses may name."""
+    """Become the task's account for good, with its environment. Return the variables that addresses may contain."""
     account = account_of(what.run)
     if account is not None:
         os.setgroups(account.groups)

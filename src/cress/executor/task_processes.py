@@ -1,7 +1,7 @@
 """The processes of attempts: started, waited for, signalled, swept, and found again after a restart of the supervisor.
 
 Children are waited for with wait4 at SIGCHLD: that costs no descriptor per task, gives the usage, and reaps the orphans
-that come to a subreaper. Adopted processes are nobody's children here: they are waited for by pidfd.
+that come to a subreaper. Adopted processes are not children of this supervisor: they are waited for by pidfd.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from cress.shell.executor.node_devices import NodeDevices
 from cress.shell.executor.starting import StageFailure, StartError
 from cress.shell.executor.task_manager import SIGKILL, Stage, Task, TaskManager
 
-# Seconds that processes unknown to the journal may take to die.
+# Seconds in which processes that the journal does not know have to end.
 STRAYS = 5.0
 
 
 class TaskProcesses:
     """The processes of one executor's attempts, for its task ``manager``, which is set before the first use.
 
-    ``clearing``: attempts that did not start, and parts of whose containers are left.
+    ``clearing``: attempts that did not start and whose containers are not removed entirely.
     """
 
     manager: TaskManager
@@ -77,16 +77,16 @@ class TaskProcesses:
         self.log_limits = LogLimits(self.attempts, say)
         if not log_limits.can_punch_holes(folder.attempts):
             self.unlimited += (
-                "logs are not bounded: the file system of the executor's directory makes no holes in files",
+                "logs are not limited: the file system of the executor's directory cannot make holes in files",
             )
         self.by_pid: dict[int, Task] = {}  # first processes that are our children
-        # By pid: the descriptor that tells how the start went, the task, what was told so far.
+        # By pid: the descriptor on which the start is reported, the task, the bytes read so far.
         self.spawning: dict[int, tuple[int, Task, bytearray]] = {}
         self.orphans: dict[int, int] = {}  # pid → attempt, of children that came to us when their parent ended
         self.orphans_fresh = False
 
     def reap(self, *, signalled: bool) -> None:
-        """Take in every child that has ended; ``signalled``: a signal said that there are some."""
+        """Reap every child that has ended; ``signalled``: there was a SIGCHLD."""
         self.orphans_fresh = False
         if not signalled and not self.by_pid:
             return
@@ -99,7 +99,7 @@ class TaskProcesses:
             if pid == 0:
                 break
             ended.append((pid, status, usage))
-        # First who has become which program: it may be among those that ended.
+        # Settle spawns first: a process that has become a program may be among those that ended.
         while fresh := [pid for pid, _, _ in ended if pid in self.spawning]:
             for pid in fresh:
                 self._settle(pid, over=True)
@@ -113,7 +113,7 @@ class TaskProcesses:
                 self.manager.exited(task.attempt, os.waitstatus_to_exitcode(status), used, self._stage_failure(task))
 
     def _find_orphans(self) -> None:
-        """See which children came to us because their parents ended, and whose they are; once for many ends."""
+        """Find the children that were reparented to the supervisor, and their attempts; once for many ends."""
         if self.orphans_fresh:
             return
         self.orphans_fresh = True
@@ -202,7 +202,7 @@ class TaskProcesses:
         return pid
 
     def _runtime(self, run: Run) -> Runtime:
-        """Who starts a program, or the stage for it. StartError: nobody here does it as its job asks."""
+        """Return the runtime that starts a program, or the stage for it. Raise StartError if the node has no such runtime."""
         contained = (run.runtime or self.default) == choose.CONTAINER
         if contained and self.container is None:
             raise StartError(f"this node cannot run containers: {self.no_container}", node=not run.runtime)
@@ -213,7 +213,7 @@ class TaskProcesses:
         return self.container if contained and self.container is not None else self.runtime
 
     def _stage_failure(self, task: Task) -> StageFailure | None:
-        """What the stage of an attempt left that says more than its end; of an adopted one nobody knows if it had a stage."""
+        """Return the failure that the stage of an attempt has reported. An adopted attempt may have had a stage, so it is asked too."""
         if task.staged or task.adopted:
             return stage_failure.read(self.attempts + b"/%d" % task.attempt)
         return None
@@ -225,12 +225,12 @@ class TaskProcesses:
             inside.signal(task.attempt, task.pid, number)
             if task.pid in inside.cgroups.pids(task.attempt):
                 return
-            # Whoever makes the container, or works for the program outside of it.
+            # A process that makes the container, or works for the program outside of it.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(task.pid, number)
             return
         if not self.runtime.signal(task.attempt, task.pid, number) and task.stage is Stage.SPAWNING:
-            # It has no group of its own yet.
+            # It does not have its own process group yet.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(task.pid, number)
 
@@ -264,11 +264,11 @@ class TaskProcesses:
         return gone
 
     def _inside(self, attempt: int) -> ContainerRuntime | None:
-        """The runtime of an attempt that has a container."""
+        """Return the container runtime if the attempt has a container."""
         return self.container if self.container is not None and self.container.knows(attempt) else None
 
     def _clear_after(self, inside: ContainerRuntime, task: Task) -> bool:
-        """Take away the container of a program that is gone, and note what its groups have counted."""
+        """Remove the container of a program that has ended, and note the usage that its control groups have counted."""
         rest = inside.clear(task.attempt)
         if rest is None:
             return False
@@ -279,7 +279,7 @@ class TaskProcesses:
         return True
 
     def clear(self) -> None:
-        """Take away what is left of the containers of programs that did not start."""
+        """Remove what is left of the containers of programs that did not start."""
         for attempt in list(self.clearing):
             inside = self._inside(attempt)
             if inside is not None:
@@ -292,14 +292,14 @@ class TaskProcesses:
         self.scratch.fit(node_devices, devices)
 
     def ended(self, report: Report) -> None:
-        """Free what belongs to an attempt that is over."""
+        """Free the resources of an attempt that has ended."""
         if isinstance(report, Ended):
             self.log_limits.over(report.attempt, self.manager.now)
             self.copies.over(report.attempt)
             self.scratch.over(report.attempt)
 
     def settle(self) -> None:
-        """See which of the new processes have become programs; those still at it are looked at again."""
+        """Find the new processes that have become programs; the others are checked again later."""
         for pid in list(self.spawning):
             self._settle(pid)
         self.clear()
@@ -307,10 +307,10 @@ class TaskProcesses:
         self.scratch.remove()
 
     def close(self) -> None:
-        """Kill what is left, and leave no container behind."""
+        """Kill the remaining processes, and remove all containers."""
         children = processes.children(os.getpid())
         for pid in children - self.scratch.busy(children):
-            # Orphans of attempts that have hidden whose they are.
+            # Orphans that have hidden the attempt that they belong to.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, SIGKILL)
         if self.container is not None:
@@ -318,14 +318,14 @@ class TaskProcesses:
         self.scratch.close()
 
     def _pid_taken(self, task: Task) -> bool:
-        """Whether the pid of a process that was lost belongs to another one by now."""
+        """Return whether the pid of a lost process has been reused."""
         start = self.manager.known.running[task.attempt].start
         ticks = processes.start_ticks(task.pid)
         return ticks is not None and (start is None or ticks != start.ticks)
 
     def _settle(self, pid: int, *, over: bool = False) -> None:
         if pid not in self.spawning:
-            return  # settled by now, earlier in the same turn
+            return  # settled earlier in the same turn
         fd, task, told = self.spawning[pid]
         try:
             while data := os.read(fd, 4096):
@@ -333,7 +333,7 @@ class TaskProcesses:
         except BlockingIOError:
             program, _ = announced(bytes(told))
             if program and program != pid:
-                # The first process has made the one that becomes the program, and leaves.
+                # The first process has forked the one that becomes the program, and ends.
                 del self.spawning[pid], self.by_pid[pid]
                 self.spawning[program], self.by_pid[program] = (fd, task, told), task
                 task.pid = pid = program

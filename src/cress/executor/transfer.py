@@ -1,6 +1,6 @@
-"""Bringing the files of a task, and saving what it leaves: through fsspec, several at a time, each whole or not at all.
+"""Fetching the files of a task and saving its outputs: through fsspec, several at a time, each completely or not at all.
 
-Runs in a process of its own as the task's account: libraries of all kinds work here, and are gone with it.
+Runs in a separate process as the task's account: the many libraries that this takes end with it.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ AT_ONCE = 4
 TRIES = 5
 # Seconds before the second try, doubled each time.
 BACKOFF = 0.5
-# Seconds without a byte, or without a connection.
+# Timeout, in seconds, of a connection attempt and between two bytes.
 SILENCE = 60.0
-# A server that answers so may answer otherwise soon (RFC 9110 §15, RFC 6585).
+# Temporary errors of servers (RFC 9110 §15, RFC 6585).
 _BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
-# What no second try changes.
+# Errors that another try would meet again.
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, ImportError, ValueError, TypeError)
 
-# Packages for addresses that fsspec itself only knows by name.
+# Python packages for protocols that fsspec does not implement itself.
 _PACKAGES = {
     "s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "abfss": "adlfs",
     "hdfs": "pyarrow", "sftp": "paramiko", "ssh": "paramiko", "smb": "smbprotocol", "hf": "huggingface_hub",
@@ -49,7 +49,7 @@ _PACKAGES = {
 
 
 class HttpError(Exception):
-    """A server did not take a file."""
+    """A server refused a file."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -58,28 +58,28 @@ class HttpError(Exception):
 
 
 def load(files: Iterable[File]) -> None:
-    """Import what the addresses need, as long as this process may read it: its account may be about to change."""
+    """Import the libraries for these addresses before this process changes to an account that may not read them."""
     for name in {protocol(file.source) for file in files} - {"file"}:
         try:
             fsspec.get_filesystem_class(name)
         except (ImportError, ValueError):
-            continue  # said when it is needed
+            continue  # reported when it is needed
     "".encode("idna")
 
 
 def bring(files: Sequence[File], root: FileRoot, variables: Mapping[str, str]) -> StageFailure | None:
-    """Bring all the files; what went wrong."""
+    """Fetch all files. Return the failure, if there is one."""
 
     def one(file: File) -> None:
         source = with_variables(file.source, variables)
         path = with_variables(file.path, variables)
         _bring(source, path + name_of(source) if path.endswith("/") and not file.unpack else path, file, root)
 
-    return _all(files, one, lambda file: f"{file.path} could not be brought from {shown(file.source)}", Cause.FILES)
+    return _all(files, one, lambda file: f"{file.path} could not be fetched from {shown(file.source)}", Cause.FILES)
 
 
 def save(outputs: Sequence[File], root: FileRoot, variables: Mapping[str, str]) -> StageFailure | None:
-    """Save all the outputs; what went wrong."""
+    """Save all outputs. Return the failure, if there is one."""
 
     def one(file: File) -> None:
         address, path = with_variables(file.source, variables), with_variables(file.path, variables)
@@ -93,14 +93,14 @@ def save(outputs: Sequence[File], root: FileRoot, variables: Mapping[str, str]) 
 
 
 def copy_file(file: Path, address: str) -> None:
-    """Save one file at an address; raises Failed."""
+    """Save one file at an address. Raise Failed."""
     _again(lambda: _save(OutputFile(file.name, file, address)), address)
 
 
 def _all(
     files: Sequence[File], one: Callable[[File], None], what: Callable[[File], str], cause: Cause
 ) -> StageFailure | None:
-    """Do it for each, ``AT_ONCE`` at a time; the first that fails in the order of the list ends it."""
+    """Call ``one`` for each file, ``AT_ONCE`` at a time, until one fails. Return the first failure in the order of the list."""
     gave_up = threading.Event()
 
     def attempt(file: File) -> StageFailure | None:
@@ -151,7 +151,7 @@ def _bring(source: str, path: str, file: File, root: FileRoot) -> None:
 
 
 def _fetch(source: str, new: Path) -> None:
-    """One try to get what is at an address to a path where nothing is."""
+    """Try once to copy from an address to a new path."""
     _remove(new)
     local = local_path(source)
     if local is not None:
@@ -173,11 +173,11 @@ def _fetch(source: str, new: Path) -> None:
     size = fs.info(there).get("size")
     fs.get_file(there, str(new))
     if size is not None and new.stat().st_size != size:
-        raise ConnectionError(f"{new.stat().st_size} bytes came instead of {size}")
+        raise ConnectionError(f"only {new.stat().st_size} of {size} bytes were received")
 
 
 def _save(output: OutputFile) -> None:
-    """One try to put a file to its address."""
+    """Try once to save a file at its address."""
     local = local_path(output.address)
     if local is not None:
         _save_here(output.file, local)
@@ -204,7 +204,7 @@ def _save_here(file: Path, place: Path) -> None:
 
 async def _put(file: Path, address: str) -> None:
     async with aiohttp.ClientSession(timeout=_timeout(), trust_env=True) as session:
-        # A file has a length: many stores take nothing without one.
+        # An open file has a known length, which many stores require.
         with file.open("rb") as data:
             async with session.put(address, data=data) as answer:
                 if answer.status >= 300:
@@ -224,7 +224,7 @@ def _filesystem(address: str) -> tuple[fsspec.AbstractFileSystem, str]:
             else f"{name}:// does not work on this node: {known_implementations.get(name, {}).get('err', error)}"
         ) from None
     except ValueError:
-        raise Failed(f"nothing is known of addresses with {protocol(address)}://") from None
+        raise Failed(f"{protocol(address)}:// is not a known protocol") from None
     return fs, there
 
 
@@ -232,18 +232,18 @@ def _timeout() -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, sock_connect=SILENCE, sock_read=SILENCE)
 
 
-# --- what goes wrong --------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 def _again(work: Callable[[], None], address: str) -> None:
-    """Do it, and again as long as another try may help."""
+    """Do the work, and retry as long as another try may help."""
     for tried in range(1, TRIES + 1):
         try:
             work()
             return
         except Failed:
             raise
-        except Exception as error:  # noqa: BLE001 - libraries of all kinds, each with errors of its own
+        except Exception as error:  # noqa: BLE001 - each library raises its own errors
             final = protocol(address) == "file" or not _may_pass(error)
             if final or tried == TRIES:
                 node = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -275,9 +275,9 @@ def _why(error: Exception, address: str) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"the server cannot be reached: {error.os_error.strerror or error.os_error}"
     if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError):
-        return "the server broke off"
+        return "the server closed the connection"
     if isinstance(error, TimeoutError):
-        return f"nothing was heard for {SILENCE:g} s"
+        return f"the server did not answer for {SILENCE:g} s"
     if isinstance(error, OSError) and error.strerror:
         return str(_here(error))
     if isinstance(error, FileNotFoundError):
@@ -286,7 +286,7 @@ def _why(error: Exception, address: str) -> str:
 
 
 def _here(error: OSError) -> Failed:
-    """What the system says about a path of this node."""
+    """Return the error of a path of this node as a message for the user."""
     if isinstance(error, shutil.Error):
         return Failed(f"{error.args[0][0][0]}: {error.args[0][0][2]}" if error.args[0] else "it cannot be copied")
     name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "it"

@@ -1,4 +1,4 @@
-"""Unpacking archives that nobody vouches for: no path leads out, no device, no account, no set-user-id bit is taken from them."""
+"""Unpacking of untrusted archives: no path outside the folder, no device, owner or set-user-id bit is taken from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cress.executor.addresses import Failed
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a tar of any compression that Python knows, or a zip, into an empty folder. Raises Failed, OSError."""
+    """Unpack a tar of any compression that Python knows, or a zip, into an empty folder. Raise Failed or OSError."""
     try:
         if zipfile.is_zipfile(archive):
             _unzip(archive, folder)
@@ -55,7 +55,7 @@ def _unzip(archive: Path, folder: Path) -> None:
 
 
 def merge(source: Path, target: Path) -> None:
-    """Move what is in the folder ``source`` into ``target``, over what is there; each file at once."""
+    """Move the files in ``source`` into ``target``, each atomically, replacing files of the same name."""
     target.mkdir(parents=True, exist_ok=True)
     for entry in os.scandir(source):
         place = target / entry.name

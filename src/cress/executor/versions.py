@@ -1,4 +1,4 @@
-"""Which compilers and languages the machine has: they are asked by running them, once for each version of their file.
+"""Versions of the machine's compilers and languages, found by running each program once for each version of its file.
 
 The answers stay in the executor's directory, known by path, size and time of change of the program, so that only its
 first start has to wait for them.
@@ -16,13 +16,13 @@ from pathlib import Path
 
 import msgspec
 
-# Seconds that a program has to say its version; a machine that is just starting is slow.
+# Seconds in which a program has to print its version; a machine that is just starting is slow.
 PATIENCE = 5.0
 CACHE = "versions.json"
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What is run, and how the version is read from what it says."""
+    """The command to run, and the pattern that finds the version in its output."""
 
     attribute: str
     command: tuple[str, ...]
@@ -37,7 +37,7 @@ QUESTIONS = (
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a program said, and which file it was. An empty ``version``: nothing that could be understood."""
+    """The version that a program printed, and the identity of its file. An empty ``version``: none was found."""
 
     path: str
     size: int
@@ -46,7 +46,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def versions(directory: Path, search: str | None = None) -> dict[str, str]:
-    """The versions by attribute; what is not there is absent. May take ``PATIENCE`` seconds: for a thread.
+    """Return the versions of the programs that exist, by attribute. Blocks for up to ``PATIENCE`` seconds.
 
     ``directory`` keeps the answers; ``search`` is the search path, ``None``: that of this process.
     """
@@ -65,7 +65,7 @@ def versions(directory: Path, search: str | None = None) -> dict[str, str]:
     deadline = time.monotonic() + PATIENCE
     for question, place, process in asked:
         version = _hear(question, process, deadline)
-        # One that was only too slow is asked again at the next start.
+        # A program that was only too slow is run again at the next start.
         if version is not None:
             answers[question.attribute] = msgspec.structs.replace(place, version=version)
     if asked:
@@ -74,11 +74,11 @@ def versions(directory: Path, search: str | None = None) -> dict[str, str]:
 
 
 def _place(program: str, search: str | None) -> Answer | None:
-    """The file of a program, without a version; ``None``: there is none."""
+    """Return the file of a program, without a version; ``None``: there is none."""
     found = shutil.which(program, path=search)
     if found is None:
         return None
-    # The name stays as it was found: some programs look at it. The file behind all links is the one that changes.
+    # Links in the path stay: some programs look at their name. Size and time are those of the file behind them.
     try:
         status = os.stat(found)  # noqa: PTH116 - a text, as shutil gives it
     except OSError:
@@ -102,7 +102,7 @@ def _ask(question: Question, place: Answer) -> subprocess.Popen[bytes] | None:
 
 
 def _hear(question: Question, process: subprocess.Popen[bytes] | None, deadline: float) -> str | None:
-    """The version; empty if what is said is no answer, ``None`` if it took too long or could not be waited for."""
+    """Return the version; empty if the output has none, ``None`` if the program took too long or could not be read."""
     if process is None:
         return ""
     with process:

@@ -17,7 +17,7 @@ from cress.model.job import OnPartition
 from cress.model.node import Node
 
 UNKNOWN_THERE = "its executor has no record of it"
-SILENT = "its node was not heard of for longer than a term"
+SILENT = "its node was not heard from for longer than a term"
 DEAD = "its node is dead"
 
 

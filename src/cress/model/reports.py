@@ -20,7 +20,7 @@ class Cause(Enum):
     PORT = "port"  # somebody on its node has one of its ports; nothing is wrong with the job, nor with the node
     NODE = "node"  # the node had no room for it, on its disk or for a process; nothing is wrong with the job
     MEMORY = "memory"  # it was killed because it used more memory than it may
-    FILES = "files"  # its files could not be brought; the program was not started
+    FILES = "files"  # its files could not be fetched; the program was not started
     OUTPUTS = "outputs"  # its program succeeded, but what it left could not be saved
     UNKNOWN = "unknown"  # it is gone and nobody saw how: never taken for a success
 

@@ -79,7 +79,7 @@ class StagedRuntime:
             return StartError(said.error, files=True, node=said.cause is Cause.NODE)
         if told and not told.startswith(b"{"):
             return self._starter.problem(_STAGE, told)
-        return StartError("it was killed while its files were brought", files=True)
+        return StartError("it was killed while its files were fetched", files=True)
 
     def signal(self, attempt: int, pid: int, number: int) -> bool:
         """Send a signal to stage and program; see ``Runtime``."""

@@ -73,10 +73,10 @@ from cress.shell.executor.foreign_ports import ForeignPorts, port_conflict
 
 OK, REFUSED = 0, 3
 
-# Microseconds: for the center's answer to a hello; for what remains to be told after the tasks' grace.
+# Microseconds: for the center's answer to a hello; for the last reports after the tasks' grace.
 ANSWER = 10 * SECOND
 LAST_WORDS = 1_800_000
-# Microseconds between two scans of the ports that are listened on; one costs a millisecond.
+# Microseconds between two scans for listening ports; one costs a millisecond.
 SCAN = 2 * SECOND
 # Beats in one term, so that several may be late.
 BEATS = 6
@@ -85,11 +85,11 @@ BEATS = 6
 class Phase(Enum):
     """The phase of a session."""
 
-    WAITING = "waiting"  # for the next session
-    SUPERVISOR = "supervisor"  # it is being connected
-    CENTER = "center"  # it is being connected
-    LOOKING = "looking"  # at what the node offers
-    HELLO = "hello"  # the center's answer is awaited
+    WAITING = "waiting"  # until the next session begins
+    SUPERVISOR = "supervisor"  # connecting to the supervisor
+    CENTER = "center"  # connecting to the center
+    LOOKING = "looking"  # collecting the facts of the node
+    HELLO = "hello"  # waiting for the center's answer
     REGISTERED = "registered"
     STOPPING = "stopping"  # without a center: the supervisor stops all tasks
     OVER = "over"
@@ -132,7 +132,7 @@ class Agent:
         self._ports = ForeignPorts()
         self._data: tuple[str, ...] = ()
         self._term = 0
-        self._due: dict[str, int] = {}  # times by what is due
+        self._due: dict[str, int] = {}  # times by the name of what is due
         self._reports: deque[bytes] = deque()  # of the supervisor, in front of which something has to be done or told
         self._above = Dialect(UNSAID)  # of the center
         self._below = Dialect(UNSAID)  # of the supervisor
@@ -234,7 +234,7 @@ class Agent:
             order = self._above.from_center(message)
         except msgspec.MsgspecError as error:
             return [
-                Say(f"the center sent a message that cannot be read ({error}); connecting anew"),
+                Say(f"the center sent a message that cannot be read ({error}); connecting again"),
                 *self._end(),
             ]
         if order is None:
@@ -269,18 +269,18 @@ class Agent:
         (told, reports), self._preparing = self._preparing, None
         effects: list[Effect] = []
         if listening is not None:
-            # First the program that has the port, so that the next try is elsewhere.
+            # Report the foreign port first, so that the next attempt is placed elsewhere.
             effects += self._tell_ports(listening)
-            # The center counts the port as taken until it is told again.
+            # The center counts the port as taken until the next report.
             self._ports.told = None
         return [*effects, *told, Reported(reports), *self._tell_reports()]
 
     def ports_scanned(self, listening: Iterable[int]) -> list[Effect]:
-        """Tell the center when foreign programs begin or cease to listen."""
+        """Tell the center about changes of the ports on which foreign programs listen."""
         return self._tell_ports(listening) if self.phase is Phase.REGISTERED else []
 
     def data_found(self, data: tuple[str, ...]) -> list[Effect]:
-        """Tell the center when paths of data come or go."""
+        """Tell the center about changes of the paths of data."""
         if self.phase is not Phase.REGISTERED or data == self._data:
             return []
         self._data = data
@@ -336,18 +336,18 @@ class Agent:
         self._grace = grace
         self._due["leave"] = self.now + grace + LAST_WORDS
         if self.phase is Phase.REGISTERED:
-            # Its reports still pass through.
+            # The supervisor's reports are still forwarded.
             return self._order(Shutdown(grace=grace))
         return [] if self.phase is Phase.STOPPING else self._stop_alone()
 
     def hurry(self) -> list[Effect]:
-        """The operator has asked a second time: stop the tasks without their grace."""
+        """Stop the tasks without their grace: the operator has asked a second time."""
         if self.phase not in {Phase.REGISTERED, Phase.STOPPING}:
             return []
         return self._order(Shutdown(grace=0))
 
     def _stop_alone(self) -> list[Effect]:
-        """Stop the supervisor without a center; it keeps what it has to tell for the next time."""
+        """Stop the supervisor without a center; it keeps its reports for the next session."""
         self.phase = Phase.STOPPING
         self._due = {what: due for what, due in self._due.items() if what == "leave"}
         return [Close(), ConnectSupervisor(start=False)]
@@ -360,7 +360,7 @@ class Agent:
     # --- the steps -----------------------------------------------------------------------------------------------------
 
     def _answered(self, answer: FromCenter) -> list[Effect]:
-        """Take the center's answer to a hello."""
+        """Handle the center's answer to a hello."""
         self._due.pop("answer", None)
         if isinstance(answer, Refused):
             hint = f" ({answer.hint})" if answer.hint else ""
@@ -391,14 +391,14 @@ class Agent:
         ]
 
     def _tell_reports(self) -> list[Effect]:
-        """Hand on what the supervisor has reported, in order, until something has to be done before."""
+        """Forward the supervisor's reports, in order, up to one before which something has to be done."""
         effects: list[Effect] = []
         while self._reports and self._preparing is None and self.phase is Phase.REGISTERED:
             message = self._reports.popleft()
             try:
                 reports = self._below.from_supervisor(message)
             except msgspec.MsgspecError as error:
-                sentence = f"the supervisor sent a message that cannot be read ({error}); connecting anew"
+                sentence = f"the supervisor sent a message that cannot be read ({error}); connecting again"
                 return [*effects, Say(sentence), *self._end()]
             if not isinstance(reports, Reports):
                 continue
@@ -434,7 +434,7 @@ class Agent:
         return [] if data is None else [ToSupervisor(data)]
 
     def _refused(self, why: str, *, permanent: bool) -> list[Effect]:
-        """No session comes about; a permanent reason ends the agent, and its supervisor if that has nothing to do."""
+        """Give up this session; a permanent reason ends the agent, and the supervisor if that has nothing to do."""
         if not permanent:
             return [Say(f"{why}; trying again"), *self._end()]
         self._code, self._only_if_idle = REFUSED, True

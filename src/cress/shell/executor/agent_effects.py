@@ -19,19 +19,19 @@ class ConnectCenter(NamedTuple):
 
 
 class LookAround(NamedTuple):
-    """Find what the node offers and which ports are listened on, ``without`` these; then ``looked_around``."""
+    """Collect the facts of the node and the listening ports, ``without`` these; then ``looked_around``."""
 
     without: frozenset[int]
 
 
 class ScanPorts(NamedTuple):
-    """Find which ports are listened on, ``without`` these; then ``ports_scanned``."""
+    """Find the listening ports, ``without`` these; then ``ports_scanned``."""
 
     without: frozenset[int]
 
 
 class LookAtData(NamedTuple):
-    """Find which paths of data are there; then ``data_found``."""
+    """Find the paths of data; then ``data_found``."""
 
 
 class BeforeReports(NamedTuple):
@@ -57,7 +57,7 @@ class ToSupervisor(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """The center has taken the node in: begin to tell it of load, checks and late facts."""
+    """The center has registered the node: begin to report load, checks and late facts."""
 
     welcome: Welcome
 
@@ -69,7 +69,7 @@ class Ordered(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """The center has been told of these reports, or is about to be: check what has started, and nothing that has ended."""
+    """These reports are being sent to the center: begin to check attempts that have started, and stop checking those that have ended."""
 
     reports: tuple[Report, ...]
 
@@ -81,11 +81,11 @@ class Serve(NamedTuple):
 
 
 class Close(NamedTuple):
-    """Close both connections, and give up those that are being made."""
+    """Close both connections, and abandon those that are being made."""
 
 
 class Say(NamedTuple):
-    """Tell the operator; the same sentence once in a row."""
+    """Write a message for the operator, without repeating the previous one."""
 
     sentence: str
 

@@ -14,7 +14,7 @@ from cress.model.node import DISK_KIND, Allocated, Device
 class AttemptDevices(msgspec.Struct, frozen=True):
     """Devices of one attempt: ``allocated`` as decided; ``kinds`` are the kinds of devices that its node has.
 
-    ``folders`` are its own, on its disks; ``files`` those of its other devices; ``covered`` the folders on all disks of the
+    ``folders`` are its own, on its disks; ``files`` are those of its other devices; ``covered`` are the folders on all disks of the
     node in which attempts have theirs.
     """
 
@@ -36,7 +36,7 @@ class AttemptDevices(msgspec.Struct, frozen=True):
 
 
 class NodeDevices:
-    """The devices of a node. ``key`` is the executor's own name on its disks, which it may share with other executors."""
+    """The devices of a node. ``key`` names the executor on its disks, which other executors may use as well."""
 
     def __init__(self, key: str, devices: Sequence[Device] = ()) -> None:
         self._key = key

@@ -11,12 +11,12 @@ from cress.model.reports import Ended
 from cress.protocol.messages import Launch
 
 # Attempts that are over for both sides are remembered for a while, so that a late order starts nothing.
-# Older ones cannot be ordered any more by a center that counts its attempts; 10,000 are 200 KB.
+# A center that numbers its attempts cannot order older ones; 10,000 are 200 KB.
 REMEMBERED = 10_000
 
 
 class _Record(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A record: its type travels as its name."""
+    """A record; the name of its class is its tag in the file."""
 
 
 class Boot(_Record, frozen=True):
@@ -45,10 +45,10 @@ class Deadline(_Record, frozen=True):
 
 
 class Intent(_Record, frozen=True):
-    """The attempt is going to be started as ``launch`` says; durable before it is. ``limit`` and ``grace`` are microseconds.
+    """The intent to start an attempt as ``launch`` says, durable before the start. ``limit`` and ``grace`` are microseconds.
 
-    ``keep``: it goes on when the term of the executor is over. Of each of its streams the last ``log_size`` bytes are kept
-    (0: the executor's default). ``folders`` are those that it has on disks.
+    ``keep``: it continues after the end of the executor's term. Of each of its streams the last ``log_size`` bytes are kept
+    (0: the executor's default). ``folders`` are its folders on disks.
     """
 
     launch: Launch
@@ -60,7 +60,7 @@ class Intent(_Record, frozen=True):
 
 
 class Start(_Record, frozen=True):
-    """The attempt runs. ``pid`` and ``ticks`` (start time of /proc/PID/stat) name its process, together for ever.
+    """The attempt runs. ``pid`` and ``ticks`` (start time of /proc/PID/stat) together identify its process.
 
     ``since`` is CLOCK_BOOTTIME, ``at`` the wall clock, both in microseconds.
     """
@@ -73,7 +73,7 @@ class Start(_Record, frozen=True):
 
 
 class End(_Record, frozen=True):
-    """The attempt is over, or was stopped before anybody ordered it."""
+    """The attempt has ended, or was stopped before its launch order came."""
 
     report: Ended
 
@@ -112,12 +112,12 @@ def _intent_2(record: list[Any]) -> list[Any]:
     return [kind, [attempt, job, task, ports], limit, grace, keep, log_size, folders]
 
 
-# By version, from 1 on: what makes its records, by their type, records of the next.
+# By version, from 1 on: converters of its records to the next version, by type.
 CONVERTERS: list[dict[str, Callable[[list[Any]], list[Any]]]] = [{"Intent": _intent_2}]
 
 
 class Entry:
-    """An attempt that is not over."""
+    """An attempt that has not ended."""
 
     __slots__ = ("boot", "intent", "start")
 

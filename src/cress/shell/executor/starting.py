@@ -8,7 +8,7 @@ from cress.model.reports import Cause
 from cress.model.run import Host
 from cress.shell.executor.node_devices import AttemptDevices
 
-# The longest sentence of a stage, in letters of up to four bytes; a pipe takes 4096 bytes at once.
+# Longest message of a stage, in characters of up to four bytes; a pipe takes 4096 bytes atomically.
 LONGEST = 900
 
 

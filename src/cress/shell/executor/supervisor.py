@@ -1,4 +1,4 @@
-"""The supervisor's loop: orders in, a journal that is ahead of every report, reports out.
+"""The supervisor's loop: takes orders, keeps a journal, and reports only what the journal has.
 
 The driver (``cress.executor.supervisor``, or a simulated computer) owns processes, files and the socket. It calls a
 method for everything that happens, and ``turn`` when a batch of that is over. In a turn what happened is written to the
@@ -20,9 +20,9 @@ from cress.shell.executor.node_devices import NodeDevices
 from cress.shell.executor.records import Known, Record
 from cress.shell.executor.task_manager import Hands, Task, TaskManager
 
-# Spawns in one turn: more make the messages larger, fewer leave less time between two looks at the socket.
+# Spawns in one turn: more make turns longer, and the socket has to wait; fewer make more, smaller messages.
 SPAWNS_PER_TURN = 32
-# Microseconds that the supervisor waits at its end for the center to confirm what it was told.
+# Microseconds that an ending supervisor waits for the center to confirm its reports.
 LAST_WORDS = 1_000_000
 # Microseconds between two attempts to write to a full disk.
 RETRY = 500_000
@@ -41,7 +41,7 @@ class Journal(Protocol):
         """Keep a record for the next flush."""
 
     def flush(self) -> bool:
-        """Write what was noted; False: the disk is full, try again."""
+        """Write the noted records. Return False if the disk is full; then try again later."""
 
 
 class Driver(Protocol):
@@ -69,7 +69,7 @@ class Driver(Protocol):
         """Call ``running`` or ``failed`` for every new process that has become its program or has failed to."""
 
     def ended(self, report: Report) -> None:
-        """An attempt is over: free what belongs to it."""
+        """Free the resources of an attempt that has ended."""
 
     def send(self, message: bytes) -> None:
         """Send a message to the agent that is connected."""
@@ -79,7 +79,7 @@ class Driver(Protocol):
 
 
 class Supervisor(Hands):
-    """The loop of one supervisor. ``over``: it has nothing left to do, and its driver ends."""
+    """The loop of one supervisor. When ``over`` is set, its driver ends."""
 
     def __init__(
         self,
@@ -107,9 +107,9 @@ class Supervisor(Hands):
         self.manager.now, self.manager.utc = now, utc
 
     def connect(self, inventory: Inventory) -> None:
-        """An agent is connected; ``inventory`` has the facts that do not change while the supervisor runs."""
+        """Greet an agent that has connected; ``inventory`` has the facts that do not change while the supervisor runs."""
         self.connected = True
-        # The inventory has it all: what happened before in this turn would be told twice.
+        # The inventory has all reports: those collected in this turn would be sent twice.
         self._reports = []
         self._dialect = Dialect(UNSAID)
         known, manager = self.journal.known, self.manager
@@ -130,8 +130,8 @@ class Supervisor(Hands):
         self.connected = False
 
     def receive(self, message: bytes) -> None:
-        """Obey a message of the agent; one that cannot be read ends the connection."""
-        # What has ended by now ended by itself, not by an order that is still to be read.
+        """Obey a message of the agent; if it cannot be read, end the connection."""
+        # Processes that have ended by now did so by themselves, not by an order that is still to be read.
         self._driver.reap()
         try:
             order = self._dialect.to_supervisor(message)
@@ -185,7 +185,7 @@ class Supervisor(Hands):
         dues = (self.manager.next_due(), self._last_words, self._retry_at)
         return min((due for due in dues if due is not None), default=None)
 
-    # --- the hands of the task manager -------------------------------------------------------------------------------
+    # --- operations of the task manager --------------------------------------------------------------------------------
 
     def write(self, records: list[Record]) -> None:
         """See ``Hands``."""

@@ -50,7 +50,7 @@ class Stage(Enum):
     """The stage of an attempt between its order and its end."""
 
     QUEUED = "queued"  # its intent is durable
-    SPAWNING = "spawning"  # there is a process that will become the program, or fail to
+    SPAWNING = "spawning"  # there is a process that becomes the program or fails
     RUNNING = "running"
     SWEEPING = "sweeping"  # its first process is gone, the remaining ones are being killed
 
@@ -89,15 +89,15 @@ class Task:
         self.pid = 0
         self.since = 0
         self.at = 0
-        self.cause: Cause | None = None  # why we are ending it
-        self.error = ""  # and more about it
+        self.cause: Cause | None = None  # why it is being ended
+        self.error = ""  # details of the cause
         self.kill_at: int | None = None
         self.adopted = False
-        self.group = True  # whether anybody may be left in its process group: afterwards its number may be another's
+        self.group = True  # whether its process group may have members: once it has none, its number may be reused
         self.seen = False  # whether ``code`` and ``usage`` come from the kernel
         self.code: int | None = None
-        self.failure: StageFailure | None = None  # what its stage said
-        self.ends_at: int | None = None  # when its time is over
+        self.failure: StageFailure | None = None  # reported by its stage
+        self.ends_at: int | None = None  # end of its time limit
         self.usage = Usage()
         self.pause = SWEEP_FIRST
 
@@ -114,31 +114,31 @@ class Hands(Protocol):
         """Make the records durable before this returns; OSError: none of them is kept."""
 
     def note(self, record: Record) -> None:
-        """Keep the record; the end of the supervisor may not lose it once a report has left."""
+        """Keep the record; it must outlive the supervisor once a report of it is sent."""
 
     def spawn(self, task: Task) -> int:
-        """Start the program and return its pid; ``running`` or ``failed`` follows. StartError: it cannot be."""
+        """Start the program and return its pid; a call of ``running`` or ``failed`` follows. Raise StartError."""
 
     def signal(self, task: Task, number: int) -> None:
         """Send a signal to all processes of the attempt."""
 
     def sweep(self, task: Task, *, kill: bool) -> bool:
-        """Look for what is left of the attempt after its first process, and kill it; True: nothing is."""
+        """Find the processes of the attempt that outlive its first one, and kill them. Return True if there are none."""
 
     def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
-        """The node has these devices from now on: tidy its disks."""
+        """Use these devices of the node from now on, and remove unused folders from its disks."""
 
     def report(self, report: Report) -> None:
-        """Tell the agent, if there is one."""
+        """Send a report to the agent, if one is connected."""
 
     def say(self, sentence: str) -> None:
-        """Tell the operator."""
+        """Write a message for the operator."""
 
 
 class TaskManager:
-    """The attempts of one executor, which is called ``key`` on its disks.
+    """The attempts of one executor; ``key`` is its name on its disks.
 
-    ``now`` (a clock that goes on while the machine sleeps and never back) and ``utc`` (wall clock) are set before
+    ``now`` (a monotonic clock that goes on while the machine sleeps) and ``utc`` (wall clock) are set before
     every call, in microseconds. ``tasks`` are the attempts under way.
     """
 
@@ -152,14 +152,14 @@ class TaskManager:
         self.tasks: dict[int, Task] = {}
         self.leaving = False
         self._queue: deque[Task] = deque()
-        self._due: list[tuple[int, int, int]] = []  # time, a count that keeps the order, attempt
-        self._term_due: int | None = None  # when somebody may have to stop because the term ends
+        self._due: list[tuple[int, int, int]] = []  # time, tie-breaking count, attempt
+        self._term_due: int | None = None  # when tasks may have to be stopped because the term ends
         self._count = 0
 
-    # --- what was before -------------------------------------------------------------------------------------------
+    # --- recovery ----------------------------------------------------------------------------------------------------
 
     def resume(self, boot: str) -> list[int]:
-        """Take up the journal of a supervisor that is gone; the attempts that ``adopt`` or ``lost`` must settle."""
+        """Recover from the journal of an earlier supervisor. Return the attempts for which ``adopt`` or ``lost`` must be called."""
         open_ones = []
         for attempt, entry in list(self.known.running.items()):
             if entry.boot != boot:
@@ -170,7 +170,7 @@ class TaskManager:
         if self.known.boot != boot:
             self.hands.note(Boot(boot))
             if self.known.until:
-                self.hands.note(Deadline(0, 0))  # of a clock that has begun anew
+                self.hands.note(Deadline(0, 0))  # the old one is of a clock that has been reset
         return open_ones
 
     def adopt(self, attempt: int, pid: int, ticks: int) -> Task:
@@ -258,7 +258,7 @@ class TaskManager:
             self._watch_term()
 
     def launches(self, order: Launches) -> None:
-        """Start these attempts, once."""
+        """Start these attempts, unless they are known already."""
         if not self._accepts(order.epoch):
             return
         runs = {run.job: run for run in order.runs}
@@ -297,11 +297,11 @@ class TaskManager:
         for task in fresh:
             self.tasks[task.attempt] = task
         self._queue.extend(fresh)
-        # An order that was under way for longer than the term starts nothing any more.
+        # The term may have ended while the order was under way: then its attempts are stopped.
         self._watch_term()
 
     def stops(self, order: Stops) -> None:
-        """Stop these attempts; those never heard of never start."""
+        """Stop these attempts; unknown ones can never start afterwards."""
         if not self._accepts(order.epoch):
             return
         for stop in order.stops:
@@ -326,12 +326,12 @@ class TaskManager:
             self.hands.note(Forget(gone))
 
     def leave(self, grace: int) -> None:
-        """Stop everything, each task with its own grace or this one, whichever is shorter; nothing starts any more."""
+        """Stop all tasks, each with its own grace or this one, whichever is shorter, and start no more."""
         self.leaving = True
         for task in list(self.tasks.values()):
             self._stop(task, Cause.SHUTDOWN, min(task.intent.grace, grace))
 
-    # --- what happens ----------------------------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------------------------------
 
     def work(self, most: int) -> int:
         """Spawn up to ``most`` waiting attempts; return how many still wait."""
@@ -394,7 +394,7 @@ class TaskManager:
 
     @property
     def waiting(self) -> int:
-        """Attempts that wait to be spawned."""
+        """The number of attempts that wait to be spawned."""
         return len(self._queue)
 
     @property
@@ -407,7 +407,7 @@ class TaskManager:
         dues = [due for due in (self._due[0][0] if self._due else None, self._term_due) if due is not None]
         return min(dues, default=None)
 
-    # --- the steps -------------------------------------------------------------------------------------------------
+    # --- steps -------------------------------------------------------------------------------------------------------
 
     def _accepts(self, epoch: int) -> bool:
         if epoch < self.known.epoch:
@@ -417,7 +417,7 @@ class TaskManager:
             return False
         if epoch > self.known.epoch:
             try:
-                # Durable: not even a crash of the machine brings the older center back.
+                # Durable, so that the older center is refused even after a crash of the machine.
                 self.hands.write([Epoch(epoch)])
             except OSError:
                 self.hands.note(Epoch(epoch))
@@ -432,7 +432,7 @@ class TaskManager:
     def _end_term(self) -> None:
         """Stop, as late as possible, every task that would otherwise outlive the term."""
         until, most = self.known.until, self.known.term // GRACE_OF_TERM
-        silent = f"the center was not heard of for {max(0, self.now - until + self.known.term) // SECOND} s"
+        silent = f"the center was not heard from for {max(0, self.now - until + self.known.term) // SECOND} s"
         self._term_due = None
         for task in list(self.tasks.values()):
             if task.intent.keep or (task.stage is Stage.SWEEPING and task.kill_at is None):
