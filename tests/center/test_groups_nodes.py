@@ -88,10 +88,10 @@ def test_a_node_is_away_when_its_executor_leaves_and_up_when_it_is_back(center: 
 @pytest.mark.parametrize(
     ("hello", "says"),
     [
-        ({"version": 99}, "version 99"),
+        ({"version": 4}, "speaks protocol 4"),
         ({"resource": "<much>"}, "resource of the node"),
-        ({"name": ""}, "no name of a node"),
-        ({"name": "../n1"}, "no name of a node"),
+        ({"name": ""}, "is not a name of a node"),
+        ({"name": "../n1"}, "is not a name of a node"),
     ],
 )
 def test_an_executor_that_is_wrong_is_refused_for_good(shared: Center, hello: dict[str, Any], says: str) -> None:
@@ -100,6 +100,14 @@ def test_an_executor_that_is_wrong_is_refused_for_good(shared: Center, hello: di
         assert says in executor.first.what
         assert executor.first.permanent
         assert executor.closed()
+
+
+def test_an_executor_of_a_release_that_is_too_new_is_refused_until_the_center_is_upgraded(shared: Center) -> None:
+    with shared.executor(version=99, protocol=(99, 0), oldest=98) as executor:
+        assert isinstance(executor.first, Refused)
+        assert "speaks protocol 98 to 99" in executor.first.what
+        assert "upgrade this center first" in executor.first.hint
+        assert not executor.first.permanent
 
 
 def test_a_second_executor_of_the_same_name_is_refused_while_the_first_one_lives(center: Center) -> None:
