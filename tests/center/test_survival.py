@@ -125,7 +125,7 @@ def test_a_start_that_cannot_be_is_one_sentence(center: Center, tmp_path: Path) 
     )
     ended = run_to_end(tmp_path / "other", host="0.0.0.0")
     assert ended.returncode == 2
-    assert "no loopback address" in ended.stderr
+    assert "not a loopback address" in ended.stderr
     (tmp_path / "file").write_text("")
     ended = run_to_end(tmp_path / "file")
     assert ended.returncode == 2
