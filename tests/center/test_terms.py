@@ -223,7 +223,7 @@ def test_a_center_that_is_not_in_charge_any_more_gives_no_orders(center: Center)
 REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "another version": ({"version": 1}, "the executor speaks protocol 1, this center 5 to 6"),
     "a rack of two words": ({"rack": "r 1"}, "'r 1' is not a valid rack"),
-    "an address that is a list": ({"address": "a,b"}, "'a,b' is not an address"),
+    "an address that is a list": ({"address": "a,b"}, "'a,b' is not a valid address"),
     "ports that go down": ({"ports": (9, 8)}, "9-8 is not a range of ports"),
     "ports that are none": ({"ports": (1, 70_000)}, "1-70000 is not a range of ports"),
     "a label like a resource": ({"attributes": {"idle_memory": 7}}, "idle_memory is a resource"),

@@ -68,7 +68,7 @@ def test_a_capacity_job_behind_another_of_its_user_says_so() -> None:
 def test_cancelling_a_job_whose_victims_leave_takes_its_group_out_of_the_order() -> None:
     world = occupied()
     world.submit(job("late").cpu(4).group("small")).decide()
-    world.core.observe(0, [JobCancelled(world.ids["late"])])
+    world.observe([JobCancelled(world.ids["late"])])
     assert world.core.validate() == []
 
 
@@ -107,7 +107,7 @@ def test_cancelling_a_planned_job_lets_the_next_one_start() -> None:
     world = World(group("g", 4, policy="BackFill").with_options(backfill="conservative"), nodes=[node("n1").cpu(4)])
     world.run(job("runs").cpu(2).limit(100).group("g"))
     world.submit(job("wide").cpu(4).limit(100).group("g"), job("long").cpu(2).limit(200).group("g")).decide()
-    world.core.observe(0, [JobCancelled(world.ids["wide"])])
+    world.observe([JobCancelled(world.ids["wide"])])
     (start,) = world.decide()
     assert isinstance(start, Start)
     assert start.job == world.ids["long"]
@@ -133,7 +133,7 @@ def test_a_reservation_of_a_job_that_is_gone_does_not_keep_a_state_from_coming_b
     )
     world.run(job("runs").cpu(3).limit(100).group("g"))
     world.submit(job("planned").cpu(4).limit(100).group("g")).decide()
-    world.core.observe(0, [JobCancelled(world.ids["planned"])])
+    world.observe([JobCancelled(world.ids["planned"])])
     world.core.restore(json.loads(json.dumps(world.core.export())))
 
 

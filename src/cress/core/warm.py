@@ -104,7 +104,16 @@ def _play(dimensions: Dimensions, options: Options) -> None:
         core.fits_now(job.request)
         core.never_fits(job)
     _devices(core)
+    _gang(dimensions, options, nodes, groups)
     core.clone().decide(_ROUNDS * SECOND)
+
+
+def _gang(dimensions: Dimensions, options: Options, nodes: list[Node], groups: list[Group]) -> None:
+    """Place a plain gang as a whole; in the story the nodes may never have room for one at the right moment."""
+    core = Scheduler(dimensions, options)
+    core.observe(0, [*map(NodeAdded, nodes), GroupsApplied(tuple(groups))])
+    core.observe(0, [JobSubmitted(Job(id=1, group=groups[0].name, request=nodes[0].capacity, tasks=2, gang=True))])
+    core.decide(0)
 
 
 def _devices(core: Scheduler) -> None:

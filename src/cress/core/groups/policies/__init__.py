@@ -29,9 +29,10 @@ def make_policy(group: Group, options: Options, fit: Fit) -> Policy[J]:
     """The policy that ``group`` asks for, with the group's own options."""
     kind = POLICIES.get(group.policy)
     if kind is None:
+        *others, last = (each.value for each in POLICIES)
         raise InputError(
             f"the policy {group.policy.value} needs deadlines, which are not known yet",
-            hint=", ".join(each.value for each in POLICIES),
+            hint=f"{', '.join(others)} or {last}",
             field=group.name,
         )
     return kind.of(group, options, fit)
