@@ -19,7 +19,7 @@ import uvloop
 
 from benchmarks.result import Result
 from cress.center.api.app import make_app
-from cress.center.engine import Engine
+from cress.center.committer import Committer
 from cress.center.settings import Settings
 from cress.lifecycle.inputs import Submit
 from cress.model.job import Job
@@ -73,12 +73,12 @@ class _Server(uvicorn.Server):
 
 
 async def _serve(folder: Path) -> None:
-    engine = Engine(SqliteStore(folder / "cress.db"), Settings(data=folder))
-    await engine.start()
+    committer = Committer(SqliteStore(folder / "cress.db"), Settings(data=folder))
+    await committer.start()
     job = Job(id=0, group="default", request=(1000, 0, 0, 0, 0, 0, 0), user="u", name="a job")
     run = Run(job=0, command=("true",))
     for _ in range(JOBS // TOGETHER):
-        await engine.submit(Submit(jobs=(job,) * TOGETHER), [run] * TOGETHER)
+        await committer.submit(Submit(jobs=(job,) * TOGETHER), [run] * TOGETHER)
     told = {"seconds": 0.0, "fork": 0.0}
     mode = NONE
     changed = asyncio.Event()
@@ -93,7 +93,7 @@ async def _serve(folder: Path) -> None:
     for number in (OFF, ON, NONE):
         asyncio.get_running_loop().add_signal_handler(number, tell, number)
     server = _Server(
-        uvicorn.Config(make_app(engine, token=TOKEN, user="u", names=("127.0.0.1",)), port=0, log_config=None)
+        uvicorn.Config(make_app(committer, token=TOKEN, user="u", names=("127.0.0.1",)), port=0, log_config=None)
     )
     serving = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110 – uvicorn tells in no other way
@@ -103,13 +103,13 @@ async def _serve(folder: Path) -> None:
         changed.clear()
         if mode is OFF:
             begin = time.perf_counter()
-            engine._begin_snapshot(engine.loop.snapshot())  # noqa: SLF001 – at once, instead of when the log is long
+            committer._begin_snapshot(committer.loop.snapshot())  # noqa: SLF001 – at once, instead of when the log is long
             told["fork"] = max(told["fork"], time.perf_counter() - begin)
-            assert engine._snapshot is not None  # noqa: SLF001
-            await engine._snapshot  # noqa: SLF001
+            assert committer._snapshot is not None  # noqa: SLF001
+            await committer._snapshot  # noqa: SLF001
             told["seconds"] = max(told["seconds"], time.perf_counter() - begin)
         elif mode is ON:
-            engine.machine.export()
+            committer.machine.export()
             await asyncio.sleep(0.2)
         else:
             await changed.wait()

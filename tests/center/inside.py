@@ -1,4 +1,4 @@
-"""A center inside the test: the real engine on a real store, the real API without a socket, executors by their inputs."""
+"""A center inside the test: the real committer on a real store, the real API without a socket, executors by their inputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Self
 import httpx
 
 from cress.center.api.app import make_app
-from cress.center.engine import Engine
+from cress.center.committer import Committer
 from cress.center.mover import Mover
 from cress.center.settings import Settings
 from cress.lifecycle.inputs import NodeJoined, Reported
@@ -41,13 +41,13 @@ class Store(SqliteStore):
 
 
 class Inside:
-    """A running engine, its mover (which works when it is told to), and a client of its API."""
+    """A running committer, its mover (which works when it is told to), and a client of its API."""
 
     def __init__(self, data: Path, user: str = "ann", **settings: Any) -> None:
         self.store = Store(data / "cress.db")
-        self.engine = Engine(self.store, Settings(data=data, **settings))
-        self.mover = Mover(self.engine)
-        app = make_app(self.engine, token=TOKEN, user=user, names=("localhost",))
+        self.committer = Committer(self.store, Settings(data=data, **settings))
+        self.mover = Mover(self.committer)
+        app = make_app(self.committer, token=TOKEN, user=user, names=("localhost",))
         self.http = httpx.AsyncClient(
             transport=httpx.ASGITransport(app=app, raise_app_exceptions=False),
             base_url="http://localhost",
@@ -55,7 +55,7 @@ class Inside:
         )
 
     async def __aenter__(self) -> Self:
-        await self.engine.start()
+        await self.committer.start()
         return self
 
     async def __aexit__(
@@ -63,7 +63,7 @@ class Inside:
     ) -> None:
         self.store.failing = False
         await self.http.aclose()
-        await self.engine.stop()
+        await self.committer.stop()
 
     async def call(self, method: str, path: str, body: Any = None, status: int = 200, **headers: str) -> Any:
         answer = await self.http.request(method, path, json=body, headers=headers)
@@ -79,21 +79,21 @@ class Inside:
 
     async def join(self, name: str = "n1", cores: int = 64) -> None:
         node = Node(name=name, capacity=(cores * 1000, 2**40, 2**30, 2**30, 2**30, 2**20, 2**20))
-        await self.engine.submit(NodeJoined(node=node, boot="b"))
+        await self.committer.submit(NodeJoined(node=node, boot="b"))
 
     async def started(self, job: int) -> None:
-        for attempt in list(self.engine.machine.jobs[job].attempts.values()):
-            report = Started(attempt=attempt.id, at=self.engine.clock.utc(), pid=7)
-            await self.engine.submit(Reported(node=attempt.node, reports=(report,)))
+        for attempt in list(self.committer.machine.jobs[job].attempts.values()):
+            report = Started(attempt=attempt.id, at=self.committer.clock.utc(), pid=7)
+            await self.committer.submit(Reported(node=attempt.node, reports=(report,)))
 
     async def end(self, job: int, *, code: int = 0, cpu: int = SECOND, later: int = 0) -> None:
         """All running tasks of a job end, by the wall clock ``later`` microseconds from now."""
-        utc = self.engine.clock.utc()
-        for attempt in list(self.engine.machine.jobs[job].attempts.values()):
+        utc = self.committer.clock.utc()
+        for attempt in list(self.committer.machine.jobs[job].attempts.values()):
             ended = Ended(
                 attempt=attempt.id, cause=Cause.EXITED, code=code, started=utc, at=utc + later, usage=Usage(cpu, 2**20)
             )
-            await self.engine.submit(Reported(node=attempt.node, reports=(ended,)))
+            await self.committer.submit(Reported(node=attempt.node, reports=(ended,)))
 
 
 def inside(data: Path, story: Callable[[Inside], Awaitable[None]], **settings: Any) -> None:

@@ -34,7 +34,7 @@ NODE = Node(
 
 def test_who_has_which_device_of_a_node_while_it_runs_and_afterwards(tmp_path: Path) -> None:
     async def story(center: Inside) -> None:
-        await center.engine.submit(NodeJoined(node=NODE, boot="b"))
+        await center.committer.submit(NodeJoined(node=NODE, boot="b"))
         part = await center.submit(name="part", resource="<1, 1G, gpu=0.46>")
         whole = await center.submit(name="whole", resource="<1, 1G, gpu=1>")
         alone = await center.submit(name="alone", resource="<1, 1G, 0, 50M>", exclusive_disk=True)
@@ -65,7 +65,8 @@ def test_who_has_which_device_of_a_node_while_it_runs_and_afterwards(tmp_path: P
         }
         # It is worked out from what tasks have; the core, which decides, keeps it by device.
         core = [
-            (len(left) == 1 and left[0], users) for _, left, users in device_use(center.engine.machine.core.cluster, 0)
+            (len(left) == 1 and left[0], users)
+            for _, left, users in device_use(center.committer.machine.core.cluster, 0)
         ]
         assert [(each["kind"] == "gpu" and each["free"], each["users"]) for each in node["devices"]] == core
         assert (node["disks"], node["disks_free"], node["data"]) == (2, 0, ["/data/sets/a", "/data/sets/b"])
@@ -87,7 +88,7 @@ def test_who_has_which_device_of_a_node_while_it_runs_and_afterwards(tmp_path: P
             if moved:
                 # To the history database, where attempts are read back from.
                 assert await center.mover.move()
-                assert center.engine.store.job(part) is None
+                assert center.committer.store.job(part) is None
             over = await center.get(f"/v1/jobs/{part}/tasks/0")
             assert over["attempts"][0]["outcome"] == "succeeded"
             assert over["attempts"][0]["devices"] == before["attempts"][0]["devices"]
@@ -100,15 +101,15 @@ def test_who_has_which_device_of_a_node_while_it_runs_and_afterwards(tmp_path: P
 
 def test_the_load_of_a_node_is_told_as_it_was_measured_last(tmp_path: Path) -> None:
     async def story(center: Inside) -> None:
-        await center.engine.submit(NodeJoined(node=NODE, boot="b"))
+        await center.committer.submit(NodeJoined(node=NODE, boot="b"))
         assert (await center.get("/v1/nodes"))["nodes"][0]["load"] is None
         busy = Load(cpu=950, memory=250, network=10, disk=1000, free_memory=2**30)
-        await center.engine.submit(LoadReported(name="n1", load=busy))
+        await center.committer.submit(LoadReported(name="n1", load=busy))
         told = {"cpu": 0.95, "memory": 0.25, "network": 0.01, "disk": 1.0, "free_memory": 2**30}
         (node,) = (await center.get("/v1/nodes"))["nodes"]
         assert (node["load"], node["judged"]) == (told, False)
         # No news for the machine, so it is not told.
-        center.engine.sessions.loads["n1"] = Load(cpu=955, memory=250, network=10, disk=1000, free_memory=2**30)
+        center.committer.sessions.loads["n1"] = Load(cpu=955, memory=250, network=10, disk=1000, free_memory=2**30)
         assert (await center.get("/v1/nodes/n1"))["load"] == told | {"cpu": 0.955}
 
     inside(tmp_path, story, dimensions=DIMENSIONS)
@@ -118,14 +119,14 @@ def test_an_overloaded_node_says_what_is_too_much_and_a_cordoned_one_who_cordone
     async def story(center: Inside) -> None:
         await center.join("n2")
         # The sessions say which executors are connected, and there are none here: then all are away.
-        await center.engine.submit(LoadReported(name="n2", load=Load(cpu=970, free_memory=2**40)))
+        await center.committer.submit(LoadReported(name="n2", load=Load(cpu=970, free_memory=2**40)))
         assert (await center.get("/v1/nodes/n2"))["state"] == "away"
-        center.engine.loop.joined["n2"] = Session("n2")
+        center.committer.loop.joined["n2"] = Session("n2")
         (node,) = (await center.get("/v1/nodes"))["nodes"]
         assert (node["state"], node["reason"], node["judged"]) == ("overloaded", "cpu 97%", True)
         assert (await center.call("POST", "/v1/nodes/n2/cordon", {"reason": "new disk"}))["state"] == "cordoned"
         await center.call("POST", "/v1/nodes/n2/uncordon", {})
-        await center.engine.submit(LoadReported(name="n2", load=Load(cpu=300, free_memory=2**40)))
+        await center.committer.submit(LoadReported(name="n2", load=Load(cpu=300, free_memory=2**40)))
         assert (await center.get("/v1/nodes/n2"))["state"] == "up"
 
     inside(tmp_path, story)
@@ -133,7 +134,7 @@ def test_an_overloaded_node_says_what_is_too_much_and_a_cordoned_one_who_cordone
 
 def test_a_data_directory_may_have_more_dimensions_than_are_asked_for_in_any_order(tmp_path: Path) -> None:
     async def story(center: Inside) -> None:
-        assert center.engine.machine.core.dimensions.custom == ("gpu", "slot")
+        assert center.committer.machine.core.dimensions.custom == ("gpu", "slot")
 
     for custom in (("gpu", "slot"), ("slot", "gpu"), ("slot",), ()):
         inside(tmp_path, story, dimensions=Dimensions(custom))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cress.center import event_log as eventlog
-from cress.center.engine import Engine
+from cress.center.committer import Committer
 from cress.center.event_log import EventLog, files, prune, read
 from cress.center.settings import Settings
 from cress.lifecycle.follower import Follower
@@ -31,7 +31,7 @@ from cress.shell.center.commit import Limits
 from cress.shell.center.log_entries import unpack
 from cress.store.base import Batch
 from cress.store.sqlite import SqliteStore
-from tests.center.test_engine import run
+from tests.center.test_committer import run
 
 STATE = Machine(Dimensions(), Options()).export()
 
@@ -59,25 +59,25 @@ async def _life(folder: Path, committed: list[bytes], submits: int, end: str, li
     """A center that takes so many submits and ends in this way."""
     store = Store(folder / "cress.db")
     store.committed = committed
-    engine = Engine(store, Settings(data=folder), limits=limits)
-    await engine.start()
+    committer = Committer(store, Settings(data=folder), limits=limits)
+    await committer.start()
     for _ in range(submits):
         job = Job(id=0, group="default", request=(1000, 0, 0, 0, 0, 0, 0), user="u")
-        await engine.submit(Submit(jobs=(job,)), [Run(job=0, command=("true",))])
+        await committer.submit(Submit(jobs=(job,)), [Run(job=0, command=("true",))])
     if end == "clean":
-        await engine.stop()
+        await committer.stop()
         return
     store.die_before, store.die_behind = end == "before the commit", end == "behind the commit"
-    assert engine._task is not None
+    assert committer._task is not None
     if end != "killed":
-        # A commit that is killed ends the engine, as kill -9 does.
+        # A commit that is killed ends the committer, as kill -9 does.
         job = Job(id=0, group="default", request=(1000, 0, 0, 0, 0, 0, 0), user="u")
-        engine.post(Submit(jobs=(job,)))
-        await asyncio.wait({engine._task}, timeout=60)
-    engine._task.cancel()
-    await asyncio.gather(engine._task, return_exceptions=True)
-    engine._thread.shutdown()
-    engine.log.close()
+        committer.post(Submit(jobs=(job,)))
+        await asyncio.wait({committer._task}, timeout=60)
+    committer._task.cancel()
+    await asyncio.gather(committer._task, return_exceptions=True)
+    committer._thread.shutdown()
+    committer.log.close()
     store.close()
 
 
@@ -142,11 +142,11 @@ def _replayed(path: Path) -> bytes:
 
 
 def test_a_machine_that_is_stepped_through_a_file_is_the_one_that_ran(tmp_path: Path) -> None:
-    async def story(engine: Engine, _: SqliteStore) -> bytes:
+    async def story(committer: Committer, _: SqliteStore) -> bytes:
         for _each in range(20):
             job = Job(id=0, group="default", request=(1000, 0, 0, 0, 0, 0, 0), user="u", tasks=3)
-            await engine.submit(Submit(jobs=(job,)), [Run(job=0, command=("true",))])
-        return engine.machine.export()
+            await committer.submit(Submit(jobs=(job,)), [Run(job=0, command=("true",))])
+        return committer.machine.export()
 
     state = run(tmp_path, story)
     (path,) = files(tmp_path / "events")
@@ -244,7 +244,7 @@ def test_damage_in_the_middle_is_told_with_its_place(tmp_path: Path) -> None:
 
 
 def test_records_that_are_read_are_those_that_were_written(tmp_path: Path) -> None:
-    async def story(_: Engine, store: SqliteStore) -> list[bytes]:
+    async def story(_: Committer, store: SqliteStore) -> list[bytes]:
         return [unpack(entry).record for entry in store.load().records]
 
     run(tmp_path, story)

@@ -156,26 +156,26 @@ def test_what_is_found_out_beside_tasks_is_told(tmp_path: Path) -> None:
     data, problem = "hdfs://namenode/sets/a", "the name node does not answer"
 
     async def story(center: Inside) -> None:
-        engine = center.engine
+        committer = center.committer
         await center.join("n1")
-        await engine.submit(LoadReported(name="n1", load=calm))
-        await engine.submit(LoadReported(name="n1", load=busy))
-        await engine.submit(LoadReported(name="n1", load=msgspec.structs.replace(busy, cpu=990)))
-        await engine.submit(LoadReported(name="n1", load=calm))
-        await engine.submit(LoadReported(name="n1", load=busy))
+        await committer.submit(LoadReported(name="n1", load=calm))
+        await committer.submit(LoadReported(name="n1", load=busy))
+        await committer.submit(LoadReported(name="n1", load=msgspec.structs.replace(busy, cpu=990)))
+        await committer.submit(LoadReported(name="n1", load=calm))
+        await committer.submit(LoadReported(name="n1", load=busy))
         # It is gone, and takes its load with it; that it left is told.
-        await engine.submit(NodeLeft(name="n1"))
+        await committer.submit(NodeLeft(name="n1"))
         # As one does that is refused whenever it comes back.
-        await engine.submit(NodeLeft(name="n1"))
-        await engine.submit(LoadReported(name="n1", load=None))
-        await engine.submit(SetLicences(counts=(("matlab", 5), ("ansys", 2))))
-        await engine.submit(SetLicences(counts=()))
+        await committer.submit(NodeLeft(name="n1"))
+        await committer.submit(LoadReported(name="n1", load=None))
+        await committer.submit(SetLicences(counts=(("matlab", 5), ("ansys", 2))))
+        await committer.submit(SetLicences(counts=()))
         await center.submit(requirement=f'DataLocality = "{data}"')
-        await engine.submit(LocateData(data=data, places=None, problem=problem))
-        await engine.submit(LocateData(data=data, places=None, problem=problem))
-        await engine.submit(LocateData(data=data, places=(("n1", 1000),)))
-        await engine.submit(LocateData(data=data, places=None, problem=problem))
-        found = [(each.kind, each.node, each.text) for each in engine.events.after(0, 100)]
+        await committer.submit(LocateData(data=data, places=None, problem=problem))
+        await committer.submit(LocateData(data=data, places=None, problem=problem))
+        await committer.submit(LocateData(data=data, places=(("n1", 1000),)))
+        await committer.submit(LocateData(data=data, places=None, problem=problem))
+        found = [(each.kind, each.node, each.text) for each in committer.events.after(0, 100)]
         missing = ("data.missing", "", f"{data}: {problem}")
         assert found[found.index(("node.joined", "n1", "")) + 1 :] == [
             ("node.overloaded", "n1", "cpu 97%"),

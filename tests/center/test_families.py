@@ -114,14 +114,14 @@ def test_who_is_faster_than_an_apply_is_told_of(tmp_path: Path) -> None:
     async def story(center: Inside) -> None:
         await center.join()
         await apply(center, WEB, NIGHTLY)
-        engine = center.engine
+        committer = center.committer
         entries = [{**WEB, "tasks": 3}, {**NIGHTLY, "when": "@daily"}]
-        specs, jobs = read_jobs(entries, dimensions=engine.machine.core.dimensions, user="ann")
-        changes = applying.changes_of(engine, specs, jobs)
-        applying.check(engine, changes, ())
-        engine.post(Cancel(job=1))
+        specs, jobs = read_jobs(entries, dimensions=committer.machine.core.dimensions, user="ann")
+        changes = applying.changes_of(committer, specs, jobs)
+        applying.check(committer, changes, ())
+        committer.post(Cancel(job=1))
         with pytest.raises(NotAccepted, match=r"job 1 is .*; nightly is updated all the same \(apply the file again\)"):
-            await applying.carry_out(engine, changes, ())
+            await applying.carry_out(committer, changes, ())
         assert (await center.get("/v1/jobs/2"))["cron"]["when"] == "@daily"
 
     inside(tmp_path, story)
@@ -153,7 +153,7 @@ def test_tasks_of_a_service_are_its_members_now_and_afterwards(tmp_path: Path) -
         assert (await center.call("POST", f"/v1/jobs/{service}/scale", {"tasks": -1}, 422))["code"] == "bad_input"
         await center.call("POST", f"/v1/jobs/{service}/cancel")
         for number in ids:
-            if number in center.engine.machine.jobs:
+            if number in center.committer.machine.jobs:
                 await center.end(number, code=-15)
         await _is_over(center, service, ids)
         await center.mover.work()
@@ -168,18 +168,18 @@ def test_between_two_lives_a_task_is_what_it_was(tmp_path: Path) -> None:
         database = await center.submit(**{**WEB, "type": "database", "tasks": 1, "name": "db"}, backoff="1h")
         (first,) = await members(center, database)
         await center.started(first)
-        (attempt,) = center.engine.machine.jobs[first].attempts
+        (attempt,) = center.committer.machine.jobs[first].attempts
         await center.end(first, code=3)
         # Nothing of it is alive; what there is of it is its last life.
-        assert center.engine.machine.families[database].members == {}
+        assert center.committer.machine.families[database].members == {}
         (task,) = (await center.get(f"/v1/jobs/{database}/tasks"))["tasks"]
         assert (task["index"], task["job"], task["state"], task["ready"]) == (0, first, "waiting", False)
         assert [(each["id"], each["code"]) for each in task["attempts"]] == [(attempt, 3)]
         assert await center.get(f"/v1/jobs/{database}/tasks/0") == task
-        assert await place_of(center.engine, center.engine.machine.families[database], 0) == (first, 0)
+        assert await place_of(center.committer, center.committer.machine.families[database], 0) == (first, 0)
         await center.mover.work()
         assert (await center.get(f"/v1/jobs/{database}/tasks"))["tasks"] == [task]
-        assert await place_of(center.engine, center.engine.machine.families[database], 0) == (first, 0)
+        assert await place_of(center.committer, center.committer.machine.families[database], 0) == (first, 0)
 
     inside(tmp_path, story)
 
@@ -193,15 +193,15 @@ def test_while_the_next_member_waits_for_a_node_a_task_has_the_attempts_of_the_l
         await center.call("POST", "/v1/nodes/n1/cordon", {"reason": "work on it"})
         await apply(center, {**WEB, "tasks": 1, "command": ["other"]})
         await center.end(first, code=-15)
-        (second,) = center.engine.machine.families[service].members.values()
-        assert not center.engine.machine.jobs[second].attempts
+        (second,) = center.committer.machine.families[service].members.values()
+        assert not center.committer.machine.jobs[second].attempts
         (task,) = (await center.get(f"/v1/jobs/{service}/tasks"))["tasks"]
         assert (task["job"], task["state"], [each["code"] for each in task["attempts"]]) == (second, "waiting", [-15])
-        assert await place_of(center.engine, center.engine.machine.families[service], 0) == (first, 0)
+        assert await place_of(center.committer, center.committer.machine.families[service], 0) == (first, 0)
         await center.call("POST", "/v1/nodes/n1/uncordon", {})
         (task,) = (await center.get(f"/v1/jobs/{service}/tasks"))["tasks"]
         assert (task["job"], task["state"], [each["code"] for each in task["attempts"]]) == (second, "starting", [None])
-        assert await place_of(center.engine, center.engine.machine.families[service], 0) == (second, 0)
+        assert await place_of(center.committer, center.committer.machine.families[service], 0) == (second, 0)
 
     inside(tmp_path, story)
 
@@ -264,7 +264,7 @@ def test_a_dry_run_says_what_a_submit_would_say_and_stores_nothing(tmp_path: Pat
             refused = await center.call("POST", path, {"jobs": [{"command": "x"}, too_large]}, 409)
             assert refused["faults"][0]["field"] == "jobs[1].steps.b.resource"
         assert (await center.get("/v1/jobs"))["jobs"] == []
-        assert center.engine.machine.next_job == 1
+        assert center.committer.machine.next_job == 1
 
     inside(tmp_path, story)
 

@@ -37,7 +37,7 @@ def test_what_is_moved_is_answered_as_before(tmp_path: Path) -> None:
         third = await center.submit(name="third")
         before = await _answers(center, first, second, third)
         await center.mover.work()
-        assert await center.engine.finished.oldest(9) == ([], [])
+        assert await center.committer.finished.oldest(9) == ([], [])
         assert [center.store.run(job) is None for job in (first, second, third)] == [True, True, False]
         assert await _answers(center, first, second, third) == before
         assert before[1]["jobs"][0]["name"] == "second"
@@ -95,7 +95,7 @@ def test_usage_counts_what_ended_and_what_runs(tmp_path: Path) -> None:
         await center.end(ended, later=2 * HOUR, code=1)
         await center.mover.work()
         await center.submit(resource="<4, 1G>", tasks=3)
-        now = center.engine.clock.utc() / 1e6
+        now = center.committer.clock.utc() / 1e6
         page = await center.get(f"/v1/usage?since={now - 1}&until={now + 3 * 3600}&group=default")
         assert page["span"] == 3600
         cores = sum(used["core_seconds"] for used in page["usage"])
@@ -165,7 +165,7 @@ def test_what_is_old_goes(tmp_path: Path) -> None:
         await center.mover.work()
         await center.mover.retain()
         assert (await center.get(f"/v1/jobs/{old}"))["state"] == "succeeded"
-        center.engine.clock._wall = lambda: 10**15 * 4
+        center.committer.clock._wall = lambda: 10**15 * 4
         await center.mover.retain()
         await center.get(f"/v1/jobs/{old}", 404)
         assert (await center.get("/v1/jobs"))["jobs"] == []

@@ -167,7 +167,7 @@ def test_a_follower_whose_node_never_comes_back_is_let_go(tmp_path: Path, monkey
         await center.join()
         job = await center.submit()
         await center.started(job)
-        await center.engine.submit(NodeLeft(name="n1"))
+        await center.committer.submit(NodeLeft(name="n1"))
         async with asyncio.timeout(PATIENCE):
             answers = await asyncio.gather(
                 *(center.http.get(f"/v1/jobs/{job}/logs?follow=true") for _ in range(50)), return_exceptions=True
@@ -178,7 +178,7 @@ def test_a_follower_whose_node_never_comes_back_is_let_go(tmp_path: Path, monkey
         }
         assert not any(isinstance(answer, BaseException) for answer in answers)
         # They left nothing behind.
-        assert center.engine._watchers == {}
+        assert center.committer._watchers == {}
 
     inside(tmp_path, story)
 

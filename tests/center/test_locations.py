@@ -41,13 +41,13 @@ class Located(Inside):
     ) -> None:
         super().__init__(data, **settings)
         hdfs = Hdfs(Namenodes([f"nn:8020={namenode.url}", "any"]), patience=patience)
-        self.locator = Locator(self.engine, hdfs, age)
+        self.locator = Locator(self.committer, hdfs, age)
         self.task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         for name in ("n1", "n2"):
-            if name not in self.engine.machine.nodes or not self.engine.machine.nodes[name].connected:
+            if name not in self.committer.machine.nodes or not self.committer.machine.nodes[name].connected:
                 await self.join(name, cores=2)
         self.task = asyncio.create_task(self.locator.run())
         return self
@@ -63,13 +63,13 @@ class Located(Inside):
 
     @property
     def known(self) -> Locations:
-        return self.engine.machine.core.relations.locations
+        return self.committer.machine.core.relations.locations
 
     def nodes_of(self, job: int) -> list[str]:
-        return [each.node for each in self.engine.machine.jobs[job].attempts.values()]
+        return [each.node for each in self.committer.machine.jobs[job].attempts.values()]
 
     def reason(self, job: int) -> str:
-        return self.engine.machine.reason(job)
+        return self.committer.machine.reason(job)
 
     async def runs_on(self, job: int, node: str) -> None:
         await until(lambda: self.nodes_of(job) == [node], f"job {job} on {node}")
@@ -195,9 +195,9 @@ def test_what_could_not_be_stored_is_told_again(tmp_path: Path) -> None:
                 job = await center.submit(requirement=NEAR)
                 await until(lambda: center.known.problems, "the problem")
                 center.store.failing, namenode.how = True, ""
-                await until(lambda: center.engine.problem, "the full disk")
+                await until(lambda: center.committer.problem, "the full disk")
                 center.store.failing = False
-                await until(lambda: not center.engine.problem, "the end of the trouble")
+                await until(lambda: not center.committer.problem, "the end of the trouble")
                 for name in ("n1", "n2"):
                     await center.join(name, cores=2)
                 await center.runs_on(job, "n1")
@@ -211,7 +211,7 @@ def test_paths_of_a_node_change_while_it_is_connected(tmp_path: Path) -> None:
             async with Located(tmp_path, namenode) as center:
                 job = await center.submit(requirement='DataLocality = "/data/a/b"')
                 assert center.reason(job).endswith("no node has /data/a/b")
-                await center.engine.submit(DataFound(name="n2", data=("/data/a",)))
+                await center.committer.submit(DataFound(name="n2", data=("/data/a",)))
                 await center.runs_on(job, "n2")
                 assert namenode.asked == []
 

@@ -504,7 +504,7 @@ class World:
     # --- questions -------------------------------------------------------------------------------------------
 
     def state(self, name: str) -> Any:
-        """The core's own ``JobState`` of a live job."""
+        """The core's own ``JobEntry`` of a live job."""
         return self.core.jobs[self.ids[name]]
 
     def group(self, name: str) -> GroupState:

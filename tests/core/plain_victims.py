@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cress.core.jobs import Attempt, JobState
+from cress.core.jobs import Attempt, JobEntry
 from cress.core.scheduler import Scheduler
 from cress.model.group import PreemptivePolicy
 from cress.model.job import JobType
@@ -45,7 +45,7 @@ class PlainVictim:
 class PlainSearch:
     """Who would yield to one unit of ``job``."""
 
-    def __init__(self, core: Scheduler, job: JobState, excluded: frozenset[int] = frozenset()) -> None:
+    def __init__(self, core: Scheduler, job: JobEntry, excluded: frozenset[int] = frozenset()) -> None:
         self.core = core
         self.job = job
         takers = [group for group in core.groups if group is not job.group and group.can_be_preempted()]

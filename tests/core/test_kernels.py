@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from cress.core.future.timeline import Timeline
-from cress.core.jobs import JobState, Reservation
+from cress.core.jobs import JobEntry, Reservation
 from cress.core.kernels.balance import WIDTHS
 from cress.core.kernels.choice import current_weights, precedence, set_aside
 from cress.core.kernels.holding import (
@@ -628,7 +628,7 @@ class PlainTime:
 
 
 def booking_for(shape: Shape, start: int, nodes: list[tuple[int, int]]) -> Reservation:
-    return Reservation(cast(JobState, SimpleNamespace(shape=shape)), start, nodes, -1)
+    return Reservation(cast(JobEntry, SimpleNamespace(shape=shape)), start, nodes, -1)
 
 
 def random_time_line(

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from cress.core.groups.policies.base import Policy
-from cress.core.jobs import JobState
+from cress.core.jobs import JobEntry
 from cress.model.times import NEVER, SECOND
 from tests.core.builders import World, group, job, nodes
 
 
-class Urgent(Policy[JobState]):
+class Urgent(Policy[JobEntry]):
     """First come, first served; but whoever has a priority goes first from that many seconds after its submission on."""
 
     timed = True
 
-    def _turns(self, job: JobState) -> int:
+    def _turns(self, job: JobEntry) -> int:
         return job.submitted + job.job.priority * SECOND if job.job.priority else NEVER
 
-    def key(self, job: JobState) -> tuple[int, int]:
+    def key(self, job: JobEntry) -> tuple[int, int]:
         return (int(self.now < self._turns(job)), job.job.id)
 
-    def key_until(self, job: JobState) -> int:
+    def key_until(self, job: JobEntry) -> int:
         turns = self._turns(job)
         return turns if self.now < turns else NEVER
 

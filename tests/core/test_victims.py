@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from cress.core.jobs import JobState
+from cress.core.jobs import JobEntry
 from cress.core.preemption import find_eviction
 from cress.model.events import Outcome
 from cress.model.job import JobType
@@ -58,15 +58,15 @@ def _crowd(random_: random.Random, *, vectors: bool, preemptive: str, kinds: boo
     return world
 
 
-def _waiting(world: World, random_: random.Random, size: int = 1, name: str = "unit") -> JobState:
+def _waiting(world: World, random_: random.Random, size: int = 1, name: str = "unit") -> JobEntry:
     unit = job(name).cpu(random_.choice((2, 5, 8))).memory(random_.choice(("1G", "8G", "16G"))).group("new")
     world.submit(unit.limit(100) if size == 1 else unit.tasks(size).gang().limit(100))
     state = world.state(name)
-    assert isinstance(state, JobState)
+    assert isinstance(state, JobEntry)
     return state
 
 
-def _compare(world: World, unit: JobState, excluded: frozenset[int] = frozenset()) -> str:
+def _compare(world: World, unit: JobEntry, excluded: frozenset[int] = frozenset()) -> str:
     """Hold the core's plan against the plain one; what it came to."""
     got = find_eviction(world.core, unit)
     expected = PlainSearch(world.core, unit, excluded).plan()
@@ -135,7 +135,7 @@ def test_where_small_victims_use_up_what_a_group_can_spare_the_largest_goes() ->
     assert [each.job for each in plan.attempts] == [world.state("big")]
 
 
-def _greedy(world: World, unit: JobState, t: int) -> list[tuple[int, int]] | None:
+def _greedy(world: World, unit: JobEntry, t: int) -> list[tuple[int, int]] | None:
     """Copies of the gang per node at time ``t``, as many as fit in the order of the nodes, if they are enough."""
     core, missing, chosen = world.core, unit.shape.size, []
     for f in range(core.cluster.node_count):

@@ -51,7 +51,7 @@ def test_every_job_attempt_group_and_node_is_there(tmp_path: Path, left: str) ->
             some(NODE, node) for node in told["/v1/nodes?limit=1000"]["nodes"]
         ]
         assert {node["state"] for node in nodes} == {"away"}
-        assert center.engine.machine.validate() == []
+        assert center.committer.machine.validate() == []
 
     inside(unpack(f"{OLD}/{left}", tmp_path) / "d", story)
 

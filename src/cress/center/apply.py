@@ -12,7 +12,7 @@ from enum import Enum
 
 import msgspec
 
-from cress.center.engine import Engine, NotStored
+from cress.center.committer import Committer, NotStored
 from cress.center.validation import placed
 from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle.families import families
@@ -54,7 +54,7 @@ class Change(msgspec.Struct, frozen=True):
         return self.before.id if self.before is not None else 0
 
 
-def changes_of(engine: Engine, specs: Sequence[JobSpec], jobs: Sequence[Job]) -> list[Change]:
+def changes_of(committer: Committer, specs: Sequence[JobSpec], jobs: Sequence[Job]) -> list[Change]:
     """Return the changes in the order of the file. Raises InputError(s) for jobs that cannot be applied."""
     changes: list[Change] = []
     errors: list[InputError] = []
@@ -64,7 +64,7 @@ def changes_of(engine: Engine, specs: Sequence[JobSpec], jobs: Sequence[Job]) ->
             continue
         key = (job.group or DEFAULT_GROUP, job.name)
         try:
-            changes.append(_change(engine, spec, job))
+            changes.append(_change(committer, spec, job))
         except InputError as error:
             errors.append(below(error, spec.place))
         else:
@@ -77,18 +77,18 @@ def changes_of(engine: Engine, specs: Sequence[JobSpec], jobs: Sequence[Job]) ->
     return changes
 
 
-def _change(engine: Engine, spec: JobSpec, job: Job) -> Change:
+def _change(committer: Committer, spec: JobSpec, job: Job) -> Change:
     if job.type not in KINDS:
         hint = "services, databases and cron jobs are applied; `cress submit` for what ends"
         raise InputError(f"a {job.type.value} job is run once", hint=hint, field="type")
-    family = families.named(engine.machine, job.name, job.group or DEFAULT_GROUP)
+    family = families.named(committer.machine, job.name, job.group or DEFAULT_GROUP)
     if family is None:
         return Change(What.CREATED, spec, job)
     before = family.job
     if before.type is not job.type:
         what = f"there is a {before.type.value} {job.name} already, job {before.id}"
         raise NotAccepted(what, hint=f"`cress cancel {before.id}` first", field="type")
-    run = engine.run(before.id)
+    run = committer.run(before.id)
     if run is None or not same_run(run, spec.run) or _what_counts(job) != _what_counts(before):
         return Change(What.UPDATED, spec, job, before)
     # A timetable overrides the count that the file gives.
@@ -103,9 +103,9 @@ def _what_counts(job: Job) -> Job:
     return msgspec.structs.replace(job, id=0, tasks=1, after=(), hold=False, user="", group=job.group or DEFAULT_GROUP)
 
 
-def check(engine: Engine, changes: Sequence[Change], known: tuple[tuple[int, JobState], ...]) -> None:
+def check(committer: Committer, changes: Sequence[Change], known: tuple[tuple[int, JobState], ...]) -> None:
     """Raise InputError if the machine would refuse any of the changes."""
-    machine = engine.machine
+    machine = committer.machine
     created = [each for each in changes if each.what is What.CREATED]
     try:
         if created:
@@ -135,7 +135,7 @@ def _alone(change: Change, created: Sequence[Change]) -> Job:
 
 
 async def carry_out(
-    engine: Engine, changes: Sequence[Change], known: tuple[tuple[int, JobState], ...]
+    committer: Committer, changes: Sequence[Change], known: tuple[tuple[int, JobState], ...]
 ) -> tuple[AppliedJob, ...]:
     """Make the changes in one step. Raises NotAccepted, with those that were done, if the state has changed."""
     created = [each for each in changes if each.what is What.CREATED]
@@ -148,7 +148,7 @@ async def carry_out(
             work.append(_Work([each], Update(job=each.id, spec=each.job), [each.spec.run]))
         elif each.what is What.SCALED:
             work.append(_Work([each], Scale(job=each.id, tasks=each.job.tasks), []))
-    await asyncio.gather(*(each.do(engine) for each in work))
+    await asyncio.gather(*(each.do(committer) for each in work))
     failed = next((each.error for each in work if each.error is not None), None)
     if failed is not None:
         done = [
@@ -161,7 +161,7 @@ async def carry_out(
     for one in work:
         if isinstance(one.input, Submit):
             ids |= {change.spec.place: number for change, number in zip(one.changes, one.reply, strict=True)}
-    return told(engine, changes, ids)
+    return told(committer, changes, ids)
 
 
 class _Work:
@@ -174,30 +174,30 @@ class _Work:
         self.reply: tuple[int, ...] = ()
         self.error: InputError | NotStored | None = None
 
-    async def do(self, engine: Engine) -> None:
+    async def do(self, committer: Committer) -> None:
         """Submit the input, and wait until it is stored or refused."""
         try:
-            self.reply = await engine.submit(self.input, self.runs)
+            self.reply = await committer.submit(self.input, self.runs)
         except (InputError, NotStored) as error:
             self.error = error
 
 
-def told(engine: Engine, changes: Sequence[Change], ids: dict[str, int]) -> tuple[AppliedJob, ...]:
+def told(committer: Committer, changes: Sequence[Change], ids: dict[str, int]) -> tuple[AppliedJob, ...]:
     """Return a view of the changes, done or planned; ``ids`` are those of new jobs, by place."""
     return tuple(
         AppliedJob(
             id=each.id or ids.get(each.spec.place, 0),
             name=each.job.name,
             what=each.what.value,
-            note=_note(engine, each),
+            note=_note(committer, each),
         )
         for each in changes
     )
 
 
-def _note(engine: Engine, change: Change) -> str:
+def _note(committer: Committer, change: Change) -> str:
     if change.what is What.SCALED and change.before is not None:
         return f"{change.before.tasks} to {change.job.tasks} tasks"
     if change.what in (What.CREATED, What.UPDATED):
-        return "; ".join(remarks(engine.machine.core, change.job))
+        return "; ".join(remarks(committer.machine.core, change.job))
     return ""

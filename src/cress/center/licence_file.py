@@ -12,7 +12,7 @@ from cress.model.jobfile.licences import Licences, amount, named
 from cress.model.units import closest
 
 if TYPE_CHECKING:
-    from cress.center.engine import Engine
+    from cress.center.committer import Committer
 
 HINT = "licences: with how many there are of each, such as licences: {matlab: 5} (docs/licences.md)"
 KEY = "licences"
@@ -64,10 +64,10 @@ def parse_licences(text: str, file: str) -> Licences:
     return tuple(sorted(found.items()))
 
 
-def set_licences(engine: Engine, licences: Licences | None) -> None:
+def set_licences(committer: Committer, licences: Licences | None) -> None:
     """Set the number of each licence; None keeps the present numbers."""
-    if licences is not None and dict(licences) != engine.machine.core.relations.licences.counts:
-        engine.post(SetLicences(counts=licences))
+    if licences is not None and dict(licences) != committer.machine.core.relations.licences.counts:
+        committer.post(SetLicences(counts=licences))
 
 
 def _add(found: dict[str, int], written: object, number: object) -> None:

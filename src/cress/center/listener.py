@@ -12,8 +12,8 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
+from cress.center.committer import Committer
 from cress.center.connections import Connection
-from cress.center.engine import Engine
 from cress.center.local_executors import Locals, recognise
 from cress.center.topology import Topology
 from cress.lifecycle.inputs import SetRacks
@@ -38,8 +38,8 @@ _log = logging.getLogger("cress.executors")
 class Listener:
     """Drives the sessions of executors: passes on their messages, and sends those of the center."""
 
-    def __init__(self, engine: Engine, token: str) -> None:
-        self._engine = engine
+    def __init__(self, committer: Committer, token: str) -> None:
+        self._committer = committer
         self._token = f"Bearer {token}".encode()
         self._wires: dict[Session, ServerConnection] = {}
         self._server: Server | None = None
@@ -50,7 +50,7 @@ class Listener:
         # The library logs every garbled handshake; a port scan must not fill the log.
         quiet = logging.getLogger("cress.executors.wire")
         quiet.setLevel(logging.CRITICAL)
-        ping = max(LEAST_PING, min(PING, self._engine.machine.core.options.term / SECOND / 3))
+        ping = max(LEAST_PING, min(PING, self._committer.machine.core.options.term / SECOND / 3))
         self._server = await serve(
             self._serve,
             sock=sock,
@@ -64,20 +64,20 @@ class Listener:
             ping_interval=ping,
             ping_timeout=ping,
         )
-        self._locals = asyncio.create_task(Locals(self._engine).run(), name="executors of this machine")
+        self._locals = asyncio.create_task(Locals(self._committer).run(), name="executors of this machine")
 
     def arrange(self, topology: Topology) -> None:
         """Set the racks of the nodes whose executors do not name their own."""
-        engine = self._engine
-        if engine.machine.neighbours != topology.neighbours:
-            engine.post(SetRacks(neighbours=topology.neighbours))
-        engine.carry_out(engine.sessions.arrange(topology.racks))
+        committer = self._committer
+        if committer.machine.neighbours != topology.neighbours:
+            committer.post(SetRacks(neighbours=topology.neighbours))
+        committer.carry_out(committer.sessions.arrange(topology.racks))
 
     async def stop(self) -> None:
         """Close every connection."""
         if self._locals is not None:
             self._locals.cancel()
-        self._engine.close_all("the center stops")
+        self._committer.close_all("the center stops")
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
@@ -86,8 +86,8 @@ class Listener:
         given = request.headers.get_all("Authorization")
         if len(given) != 1 or not hmac.compare_digest(given[0].encode("utf-8", "surrogateescape"), self._token):
             return connection.respond(HTTPStatus.UNAUTHORIZED, "wrong token or none\n")
-        if self._engine.problem:
-            return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, self._engine.problem + "\n")
+        if self._committer.problem:
+            return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, self._committer.problem + "\n")
         return None
 
     async def _serve(self, wire: ServerConnection) -> None:
@@ -102,10 +102,10 @@ class Listener:
             await self._converse(wire, data)
 
     async def _converse(self, wire: ServerConnection, first: str | bytes) -> None:
-        session, engine = Session(), self._engine
-        sessions = engine.sessions
+        session, committer = Session(), self._committer
+        sessions = committer.sessions
         connection = Connection(session)
-        engine.connections.add(connection)
+        committer.connections.add(connection)
         self._wires[session] = wire
         writer = asyncio.create_task(_write(wire, connection), name="orders to an executor")
         try:
@@ -113,10 +113,10 @@ class Listener:
                 hello = decoded(first, session)
             except InputError as error:
                 refused = Refused(what=error.what, hint=error.hint, permanent=True)
-                engine.carry_out((Send(session, refused), Close(session, "refused", refused=True)))
+                committer.carry_out((Send(session, refused), Close(session, "refused", refused=True)))
                 return
             local = recognise(hello) if isinstance(hello, Hello) else None
-            await self._carry_out(sessions.hello(session, hello, engine.clock.now(), local))
+            await self._carry_out(sessions.hello(session, hello, committer.clock.now(), local))
             async for data in wire:
                 message = decoded(data, session)
                 if isinstance(message, LogData):
@@ -124,7 +124,7 @@ class Listener:
                 elif isinstance(message, (ExecData, ExecOver)):
                     connection.told(message)
                 elif message is not None:
-                    engine.carry_out(sessions.received(session, message, engine.clock.now()))
+                    committer.carry_out(sessions.received(session, message, committer.clock.now()))
         except InputError as error:
             _log.warning("node %s: %s", session.name, error)
             connection.close(Close(session, str(error)))
@@ -132,22 +132,22 @@ class Listener:
             pass
         finally:
             connection.close(Close(session, "gone"))
-            engine.carry_out(sessions.gone(session))
+            committer.carry_out(sessions.gone(session))
             await writer
-            engine.connections.remove(connection)
+            committer.connections.remove(connection)
             del self._wires[session]
 
     async def _carry_out(self, effects: list[Effect]) -> None:
         """Carry out the effects of a handshake."""
-        engine = self._engine
+        committer = self._committer
         for effect in effects:
             if isinstance(effect, Ping):
                 alive = await self._is_alive(effect.session)
-                now = engine.clock.now()
-                engine.carry_out(engine.sessions.pinged(effect.rival, effect.session, now, alive=alive))
+                now = committer.clock.now()
+                committer.carry_out(committer.sessions.pinged(effect.rival, effect.session, now, alive=alive))
             else:
-                engine.carry_out((effect,))
-        engine.carry_out(())
+                committer.carry_out((effect,))
+        committer.carry_out(())
 
     async def _is_alive(self, session: Session) -> bool:
         wire = self._wires.get(session)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cress.center.clock import boot_id
-from cress.center.engine import Engine
+from cress.center.committer import Committer
 from cress.lifecycle.inputs import NodeDead
 from cress.lifecycle.tables.rows import LiveNode
 from cress.model.node import Local, Supervisor
@@ -55,8 +55,8 @@ def is_dead(node: LiveNode, pids: set[int]) -> bool:
 class Locals:
     """Watches the executors of this machine that are away while the center counts their tasks as running."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
         self._dead_since: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -70,7 +70,7 @@ class Locals:
 
     async def look(self) -> None:
         """Tell the machine of every node that has had no process for long enough."""
-        engine, machine = self._engine, self._engine.machine
+        committer, machine = self._committer, self._committer.machine
         pids: dict[str, set[int]] = {}
         for attempt in machine.attempts.values():
             node = machine.nodes.get(attempt.node)
@@ -80,9 +80,9 @@ class Locals:
         for name, leaders in pids.items():
             if not await asyncio.to_thread(is_dead, machine.nodes[name], leaders - {0}):
                 continue
-            since = dead_since[name] = self._dead_since.get(name, engine.clock.now())
-            if engine.clock.now() - since >= PATIENCE:
-                engine.post(NodeDead(name=name))
+            since = dead_since[name] = self._dead_since.get(name, committer.clock.now())
+            if committer.clock.now() - since >= PATIENCE:
+                committer.post(NodeDead(name=name))
         self._dead_since = dead_since
 
 

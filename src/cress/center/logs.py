@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from cress.center.committer import Committer
 from cress.center.connections import Away
-from cress.center.engine import Engine
 from cress.center.lookup import Task, find_job, find_tasks
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import NotAccepted
@@ -37,7 +37,7 @@ class LogReader:
 
     def __init__(
         self,
-        engine: Engine,
+        committer: Committer,
         job: int,
         task: int,
         stream: str,
@@ -45,7 +45,7 @@ class LogReader:
         attempt: int | None = None,
         since: int | None = None,
     ) -> None:
-        self._engine = engine
+        self._committer = committer
         self._job = job
         self._task = task
         self._stream = stream
@@ -61,19 +61,19 @@ class LogReader:
         """
         attempt = 0
         while True:
-            change = self._engine.watch(self._job)
+            change = self._committer.watch(self._job)
             try:
                 task = await self._now()
                 latest = self._wanted(task, attempt)
                 if latest is None or latest[0] == attempt:
-                    if not follow or self._only or await self._over(task) or self._engine.stopping:
+                    if not follow or self._only or await self._over(task) or self._committer.stopping:
                         if latest is None and attempt == 0:
                             raise NotAccepted(f"task {self._task} of job {self._job} has not been started yet")
                         return
                     await _settled(change)
                     continue
             finally:
-                self._engine.unwatch(self._job, change)
+                self._committer.unwatch(self._job, change)
             if attempt or (self._since is not None and latest[0] != self._since):
                 self._offset = 0
             attempt, node = latest
@@ -97,12 +97,12 @@ class LogReader:
         if latest is None and self._only is not None:
             raise NoAttempt(f"task {self._task} of job {self._job} has no attempt {self._only}")
         if latest is not None and (task.live is None or task.live.id != latest[0]) and await self._over(task):
-            self._engine.connections.to(latest[1])
+            self._committer.connections.to(latest[1])
 
     async def _attempt(self, attempt: int, node: str, *, follow: bool) -> AsyncIterator[Part]:
         # Once the center stops no wait blocks: a loop without this check would never end.
-        while not self._engine.stopping:
-            live = self._engine.machine.attempts.get(attempt)
+        while not self._committer.stopping:
+            live = self._committer.machine.attempts.get(attempt)
             if live is not None and not live.started:
                 # Its executor may not have received it.
                 if not follow:
@@ -129,45 +129,45 @@ class LogReader:
         """Read the next part; None to try again, since the node of a running attempt may come back."""
         wait = WAIT if follow else 0
         try:
-            connection = self._engine.connections.to(node)
+            connection = self._committer.connections.to(node)
             data = await connection.read_log(
                 attempt, self._stream, self._offset, limit=LIMIT, wait=wait, patience=PATIENCE
             )
         except Away:
             now = asyncio.get_running_loop().time()
             since = self._away_since = self._away_since or now
-            if not follow or attempt not in self._engine.machine.attempts or now - since >= MOST_AWAY:
+            if not follow or attempt not in self._committer.machine.attempts or now - since >= MOST_AWAY:
                 raise
         else:
             self._away_since = 0.0
             return data
-        change = self._engine.watch(self._job)
+        change = self._committer.watch(self._job)
         try:
             await _settled(change)
         finally:
-            self._engine.unwatch(self._job, change)
+            self._committer.unwatch(self._job, change)
         return None
 
     async def _until_changed(self, attempt: int, *, started: bool) -> None:
         """Wait until the attempt has started or ended, as far as the center knows."""
-        while not self._engine.stopping:
-            change = self._engine.watch(self._job)
+        while not self._committer.stopping:
+            change = self._committer.watch(self._job)
             try:
-                live = self._engine.machine.attempts.get(attempt)
+                live = self._committer.machine.attempts.get(attempt)
                 if live is None or (started and live.started):
                     return
                 await _settled(change)
             finally:
-                self._engine.unwatch(self._job, change)
+                self._committer.unwatch(self._job, change)
 
     async def _now(self) -> Task:
-        (task,) = await find_tasks(self._engine, self._job, self._task, self._task)
+        (task,) = await find_tasks(self._committer, self._job, self._task, self._task)
         return task
 
     async def _over(self, task: Task) -> bool:
         if task.live is not None:
             return False
-        return task.state != "waiting" or not isinstance(await find_job(self._engine, self._job), LiveJob)
+        return task.state != "waiting" or not isinstance(await find_job(self._committer, self._job), LiveJob)
 
     def _wanted(self, task: Task, read: int = 0) -> tuple[int, str] | None:
         """Return the attempt to read now, and its node; ``read`` is the attempt that was read before, 0 if none."""

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from cress.center.engine import Engine
+from cress.center.committer import Committer
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.events import Outcome
@@ -30,31 +30,31 @@ AnyJob: TypeAlias = LiveJob | Family | JobRecord
 _KEPT = (JobType.SERVICE.value, JobType.DATABASE.value)
 
 
-async def find_job(engine: Engine, number: int) -> AnyJob | None:
+async def find_job(committer: Committer, number: int) -> AnyJob | None:
     """Return the job, live or finished."""
-    return recent_job(engine, number) or await engine.history.job(number)
+    return recent_job(committer, number) or await committer.history.job(number)
 
 
-def recent_job(engine: Engine, number: int) -> AnyJob | None:
+def recent_job(committer: Committer, number: int) -> AnyJob | None:
     """Return the job, unless it has moved to the history."""
-    machine = engine.machine
+    machine = committer.machine
     alive = machine.jobs.get(number) or machine.families.get(number)
-    return alive or engine.uncommitted.jobs.get(number) or engine.store.job(number)
+    return alive or committer.uncommitted.jobs.get(number) or committer.store.job(number)
 
 
-def members_of(engine: Engine, family: Family) -> list[LiveJob]:
+def members_of(committer: Committer, family: Family) -> list[LiveJob]:
     """Return its live members, by index."""
-    jobs = engine.machine.jobs
+    jobs = committer.machine.jobs
     return [jobs[number] for _, number in sorted(family.members.items()) if number in jobs]
 
 
-def state_of(engine: Engine, job: AnyJob) -> JobState:
+def state_of(committer: Committer, job: AnyJob) -> JobState:
     """Return the state of a job; a family runs as long as a member does, and a dag until it is over."""
     if isinstance(job, JobRecord):
         return job.state
     if isinstance(job, Family):
         begun = isinstance(job.job.plan, Dag) and job.succeeded + job.failed > 0
-        running = begun or any(member.running for member in members_of(engine, job))
+        running = begun or any(member.running for member in members_of(committer, job))
     else:
         running = job.running > 0
     return JobState.RUNNING if running else JobState.PENDING
@@ -83,24 +83,24 @@ class Found(msgspec.Struct):
     problem: str = ""
 
 
-async def find_jobs(engine: Engine, filters: Filters, *, limit: int, before: int | None) -> Found:
+async def find_jobs(committer: Committer, filters: Filters, *, limit: int, before: int | None) -> Found:
     """Return the jobs that pass the filters, newest first, at most ``limit``."""
     live: list[AnyJob] = []
     kinds: tuple[Iterable[LiveJob | Family], ...] = (
-        reversed(engine.machine.jobs.values()),
-        reversed(engine.machine.families.values()),
+        reversed(committer.machine.jobs.values()),
+        reversed(committer.machine.families.values()),
     )
     for each in kinds:
-        live += islice((job for job in each if _passes(engine, job, filters, before)), limit)
-    live += (job for job in engine.uncommitted.jobs.values() if _passes(engine, job, filters, before))
+        live += islice((job for job in each if _passes(committer, job, filters, before)), limit)
+    live += (job for job in committer.uncommitted.jobs.values() if _passes(committer, job, filters, before))
     words = {name: getattr(filters, name) for name in ("group", "user", "state", "name", "type")}
     family = filters.family
-    stored = await engine.finished.jobs(limit=limit, before=before, family=family, **words)
-    live += (job for job in stored if _passes(engine, job, filters, before))
+    stored = await committer.finished.jobs(limit=limit, before=before, family=family, **words)
+    live += (job for job in stored if _passes(committer, job, filters, before))
     problem = ""
     # Ids grow with time, but the history may have any of them: an old job can outlive many younger ones.
     try:
-        live += await engine.history.jobs(
+        live += await committer.history.jobs(
             limit=limit, before=before, since=filters.since, until=filters.until, family=family, **words
         )
     except StoreError as error:
@@ -110,7 +110,7 @@ async def find_jobs(engine: Engine, filters: Filters, *, limit: int, before: int
     return Found([found[number] for number in sorted(found, reverse=True)[:limit]], problem)
 
 
-def _passes(engine: Engine, job: AnyJob, filters: Filters, before: int | None) -> bool:
+def _passes(committer: Committer, job: AnyJob, filters: Filters, before: int | None) -> bool:
     spec = spec_of(job)
     type_ = spec.type if isinstance(spec, JobRecord) else spec.type.value
     return (
@@ -120,7 +120,7 @@ def _passes(engine: Engine, job: AnyJob, filters: Filters, before: int | None) -
         and (not filters.name or spec.name == filters.name)
         and (not filters.type or type_ == filters.type)
         and (spec.family == filters.family if filters.family else not (spec.family and type_ in _KEPT))
-        and (not filters.state or state_of(engine, job).value == filters.state)
+        and (not filters.state or state_of(committer, job).value == filters.state)
         and (filters.since is None or job.submitted >= filters.since)
         and (filters.until is None or job.submitted < filters.until)
     )
@@ -165,7 +165,7 @@ class Task:
             self.state = "cancelled" if dropped else "waiting"
 
 
-async def find_tasks(engine: Engine, number: int, first: int, last: int) -> list[Task]:
+async def find_tasks(committer: Committer, number: int, first: int, last: int) -> list[Task]:
     """Return the tasks ``first`` … ``last`` (included) of a job that exists."""
     finished: dict[int, dict[int, AttemptRecord]] = {}
 
@@ -174,17 +174,17 @@ async def find_tasks(engine: Engine, number: int, first: int, last: int) -> list
             if first <= record.task <= last:
                 finished.setdefault(record.task, {})[record.attempt] = record
 
-    take(await engine.finished.attempts(number, first, last))
-    take(await engine.history.attempts(number, first, last))
-    job = await find_job(engine, number)
+    take(await committer.finished.attempts(number, first, last))
+    take(await committer.history.attempts(number, first, last))
+    job = await find_job(committer, number)
     live: dict[int, LiveAttempt] = {}
     dropped = True
     if isinstance(job, LiveJob):
         live = {attempt.task: attempt for attempt in job.attempts.values()}
         dropped = job.ending
     # Once more: attempts that ended meanwhile are no longer live.
-    take(engine.uncommitted.attempts.get(number, ()))
-    take(await engine.finished.attempts(number, first, last))
+    take(committer.uncommitted.attempts.get(number, ()))
+    take(await committer.finished.attempts(number, first, last))
     tasks = []
     for index in range(first, last + 1):
         attempts = finished.get(index, {})
@@ -196,16 +196,16 @@ async def find_tasks(engine: Engine, number: int, first: int, last: int) -> list
 
 
 async def page_of_tasks(
-    engine: Engine, number: int, tasks: int, *, limit: int, after: int, state: str
+    committer: Committer, number: int, tasks: int, *, limit: int, after: int, state: str
 ) -> tuple[list[Task], int | None]:
     """Return at most ``limit`` tasks after ``after`` in that state (empty: any), and the next ``after``."""
     if not state:
         last = min(tasks - 1, after + limit)
-        return await find_tasks(engine, number, after + 1, last), last if last < tasks - 1 else None
+        return await find_tasks(committer, number, after + 1, last), last if last < tasks - 1 else None
     found = []
     end = min(tasks - 1, after + MOST_SCANNED)
     for first in range(after + 1, end + 1, CHUNK):
-        for task in await find_tasks(engine, number, first, min(end, first + CHUNK - 1)):
+        for task in await find_tasks(committer, number, first, min(end, first + CHUNK - 1)):
             if task.state == state:
                 found.append(task)
                 if len(found) == limit:

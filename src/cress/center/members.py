@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cress.center.engine import Engine
+from cress.center.committer import Committer
 from cress.center.lookup import AnyJob, Filters, Task, find_jobs, find_tasks, id_of, members_of, page_of_tasks, tasks_of
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
@@ -28,15 +28,15 @@ def count_of(job: AnyJob) -> int:
     return tasks_of(job)
 
 
-async def member_of(engine: Engine, job: AnyJob, index: int) -> LiveJob | JobRecord | None:
+async def member_of(committer: Committer, job: AnyJob, index: int) -> LiveJob | JobRecord | None:
     """Return the member that is the task ``index``, the last that ran; None if none has.
 
     While its next member waits for a node, a task is still its last member.
     """
-    live = engine.machine.jobs.get(job.members.get(index, 0)) if isinstance(job, Family) else None
+    live = committer.machine.jobs.get(job.members.get(index, 0)) if isinstance(job, Family) else None
     if live is not None and (live.attempts or live.started):
         return live
-    records = (each for each in await _records(engine, job) if each.index == index)
+    records = (each for each in await _records(committer, job) if each.index == index)
     first = next(records, None)
     return next((each for each in (first, *records) if each is not None and _ran(each)), live or first)
 
@@ -46,33 +46,33 @@ def _ran(record: JobRecord) -> bool:
     return bool(record.started or record.failed)
 
 
-async def _records(engine: Engine, job: AnyJob) -> list[JobRecord]:
+async def _records(committer: Committer, job: AnyJob) -> list[JobRecord]:
     """Return the finished members, the last one first."""
-    found = await find_jobs(engine, Filters(family=id_of(job)), limit=MOST_LOOKED, before=None)
+    found = await find_jobs(committer, Filters(family=id_of(job)), limit=MOST_LOOKED, before=None)
     return [each for each in found.jobs if isinstance(each, JobRecord)]
 
 
-async def place_of(engine: Engine, job: AnyJob, index: int) -> tuple[int, int]:
+async def place_of(committer: Committer, job: AnyJob, index: int) -> tuple[int, int]:
     """Return the job and its task number for the task ``index`` of ``job``."""
     if not is_kept(job):
         return id_of(job), index
-    member = await member_of(engine, job, index)
+    member = await member_of(committer, job, index)
     return (id_of(job), index) if member is None else (id_of(member), 0)
 
 
 async def tasks_page(
-    engine: Engine, job: AnyJob, *, limit: int, after: int, state: str
+    committer: Committer, job: AnyJob, *, limit: int, after: int, state: str
 ) -> tuple[list[tuple[Task, int | None]], int | None]:
     """Return at most ``limit`` tasks after ``after`` in that state (empty: any), each with its member; and the next."""
     if not is_kept(job):
-        tasks, more = await page_of_tasks(engine, id_of(job), count_of(job), limit=limit, after=after, state=state)
+        tasks, more = await page_of_tasks(committer, id_of(job), count_of(job), limit=limit, after=after, state=state)
         return [(task, None) for task in tasks], more
     count = count_of(job)
     # A running member needs no earlier one.
-    latest = await _latest(engine, job) if len(attempts_of(engine, job, None)) < count else {}
+    latest = await _latest(committer, job) if len(attempts_of(committer, job, None)) < count else {}
     found: list[tuple[Task, int | None]] = []
     for index in range(after + 1, count):
-        task = await task_of(engine, job, index, latest)
+        task = await task_of(committer, job, index, latest)
         if not state or task[0].state == state:
             found.append(task)
             if len(found) == limit:
@@ -81,20 +81,20 @@ async def tasks_page(
 
 
 async def task_of(
-    engine: Engine, job: AnyJob, index: int, latest: dict[int, JobRecord] | None = None
+    committer: Committer, job: AnyJob, index: int, latest: dict[int, JobRecord] | None = None
 ) -> tuple[Task, int | None]:
     """Return a task and its member; while the next member waits, the task has the attempts of the last one."""
     if not is_kept(job):
-        return (await find_tasks(engine, id_of(job), index, index))[0], None
-    live = engine.machine.jobs.get(job.members.get(index, 0)) if isinstance(job, Family) else None
+        return (await find_tasks(committer, id_of(job), index, index))[0], None
+    live = committer.machine.jobs.get(job.members.get(index, 0)) if isinstance(job, Family) else None
     task = Task(index, [], None, dropped=isinstance(job, JobRecord))
     number = None
     if live is not None:
-        number, (task,) = id_of(live), await find_tasks(engine, id_of(live), 0, 0)
+        number, (task,) = id_of(live), await find_tasks(committer, id_of(live), 0, 0)
     if not (task.live or task.finished):
-        before = (await _latest(engine, job) if latest is None else latest).get(index)
+        before = (await _latest(committer, job) if latest is None else latest).get(index)
         if before is not None:
-            (last,) = await find_tasks(engine, before.id, 0, 0)
+            (last,) = await find_tasks(committer, before.id, 0, 0)
             number = before.id if number is None else number
             if isinstance(job, JobRecord):
                 task = last
@@ -103,19 +103,19 @@ async def task_of(
     return task, number
 
 
-async def _latest(engine: Engine, job: AnyJob) -> dict[int, JobRecord]:
+async def _latest(committer: Committer, job: AnyJob) -> dict[int, JobRecord]:
     """Return the last finished member of each index; of a live family, among those that ran."""
-    records = await _records(engine, job)
+    records = await _records(committer, job)
     return {each.index: each for each in reversed(records) if isinstance(job, JobRecord) or _ran(each)}
 
 
-def attempts_of(engine: Engine, job: AnyJob, task: int | None) -> list[LiveAttempt]:
+def attempts_of(committer: Committer, job: AnyJob, task: int | None) -> list[LiveAttempt]:
     """Return the running attempts of a job, or of one of its tasks."""
     if isinstance(job, JobRecord):
         return []
     if isinstance(job, LiveJob):
         return [each for each in job.attempts.values() if task is None or each.task == task]
-    members = members_of(engine, job)
+    members = members_of(committer, job)
     if task is not None:
         members = [each for each in members if each.index == task] if is_kept(job) else []
     return [each for member in members for each in member.attempts.values()]

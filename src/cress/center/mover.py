@@ -7,7 +7,7 @@ import logging
 from functools import partial
 
 from cress.center import event_log as eventlog
-from cress.center.engine import Engine, NotStored
+from cress.center.committer import Committer, NotStored
 from cress.center.lookup import group_of
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.records import AttemptRecord, JobRecord
@@ -28,8 +28,8 @@ _log = logging.getLogger("cress.center")
 class Mover:
     """Moves and removes records while ``run`` runs. ``problem`` says why the history cannot be written."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
         self.problem = ""
         self._next_retention = 0.0
 
@@ -60,8 +60,8 @@ class Mover:
 
     async def move(self) -> bool:
         """Copy one batch into the history, then remove it from the store; return whether there was one."""
-        engine = self._engine
-        jobs, attempts = await engine.finished.oldest(BATCH)
+        committer = self._committer
+        jobs, attempts = await committer.finished.oldest(BATCH)
         if not jobs and not attempts:
             return False
         weights: dict[int, Weight] = {}
@@ -70,8 +70,8 @@ class Mover:
             if each.job not in weights:
                 weights[each.job] = await self._weight(each, over)
         runs = await asyncio.to_thread(lambda: [(job, self._run(job)) for job in jobs])
-        await engine.history.add(runs, attempts, weights)
-        await engine.tidy(
+        await committer.history.add(runs, attempts, weights)
+        await committer.tidy(
             Batch(
                 moved_jobs=[job.id for job in jobs],
                 moved_attempts=[(each.job, each.task, each.attempt) for each in attempts],
@@ -81,20 +81,20 @@ class Mover:
 
     def _run(self, job: JobRecord) -> bytes | None:
         """Return the run of a job for the history; a member of a family gets a copy of its template's run."""
-        data = self._engine.store.run(job.template or job.id)
+        data = self._committer.store.run(job.template or job.id)
         if data is None or not job.template:
             return data
         return encode_run(run_of(job, decode_run(data)))
 
     async def _weight(self, attempt: AttemptRecord, over: dict[int, JobRecord]) -> Weight:
         """Return the resources that an attempt of this job holds."""
-        engine = self._engine
-        index = engine.machine.core.dimensions.index
-        live = engine.machine.jobs.get(attempt.job)
-        found: LiveJob | JobRecord | None = live or over.get(attempt.job) or engine.uncommitted.jobs.get(attempt.job)
-        found = found or await asyncio.to_thread(engine.store.job, attempt.job)
+        committer = self._committer
+        index = committer.machine.core.dimensions.index
+        live = committer.machine.jobs.get(attempt.job)
+        found: LiveJob | JobRecord | None = live or over.get(attempt.job) or committer.uncommitted.jobs.get(attempt.job)
+        found = found or await asyncio.to_thread(committer.store.job, attempt.job)
         if found is None:
-            found = await engine.history.job(attempt.job)
+            found = await committer.history.job(attempt.job)
         if found is None:
             return Weight("", 0, 0)
         request = found.job.request if isinstance(found, LiveJob) else found.request
@@ -102,12 +102,12 @@ class Mover:
 
     async def retain(self) -> None:
         """Remove records beyond the retention settings: history, usage, files of the event log."""
-        settings, utc = self._engine.settings, self._engine.clock.utc()
-        while await self._engine.history.prune(utc - settings.keep_history, utc - settings.keep_usage):  # noqa: ASYNC110
+        settings, utc = self._committer.settings, self._committer.clock.utc()
+        while await self._committer.history.prune(utc - settings.keep_history, utc - settings.keep_usage):  # noqa: ASYNC110
             await asyncio.sleep(PAUSE)
         prune = partial(
             eventlog.prune,
-            self._engine.log.folder,
+            self._committer.log.folder,
             now=utc,
             keep_age=settings.keep_events,
             keep_size=settings.keep_events_size,

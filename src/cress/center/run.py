@@ -20,11 +20,11 @@ import uvloop
 from cress.center.api.app import make_app
 from cress.center.api.timeouts import TimedProtocol, allow_files, close_overdue
 from cress.center.auth import ensure_token, owner
+from cress.center.committer import Committer
 from cress.center.data_directory import STORE, Address, DataDirectory
 from cress.center.data_locations.hdfs import Hdfs
 from cress.center.data_locations.locator import Locator
 from cress.center.data_locations.namenodes import Namenodes
-from cress.center.engine import Engine
 from cress.center.licence_file import read_licences, set_licences
 from cress.center.listener import Listener
 from cress.center.mover import Mover
@@ -93,12 +93,12 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         await _stop_with_parent(stop)
     token = ensure_token(directory.path)
     doors = [_bound(settings.host, port) for port in (settings.port, settings.executor_port)]
-    engine = Engine(SqliteStore(directory.path / STORE), settings)
-    listener = Listener(engine, token)
+    committer = Committer(SqliteStore(directory.path / STORE), settings)
+    listener = Listener(committer, token)
     names = (*LOCAL_NAMES, settings.host, _in_url(settings.host), *settings.names)
     server = _Server(
         uvicorn.Config(
-            make_app(engine, token=token, user=owner(directory.path), names=names),
+            make_app(committer, token=token, user=owner(directory.path), names=names),
             http=TimedProtocol,
             ws="websockets-sansio",
             ws_max_size=MOST_MESSAGE,
@@ -114,22 +114,22 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
     )
     serving: asyncio.Task[None] | None = None
     try:
-        await engine.start()
-        await _warm_up(engine)
+        await committer.start()
+        await _warm_up(committer)
         # The present objects live long: the garbage collector need not scan them repeatedly.
         gc.collect()
         gc.freeze()
         listener.arrange(topology)
-        set_licences(engine, licences)
+        set_licences(committer, licences)
         if settings.topology is not None or settings.licences is not None:
-            loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, engine))
+            loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, committer))
         await listener.start(doors[1])
         serving = asyncio.create_task(server.serve(sockets=[doors[0]]))
         while not server.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way
             await asyncio.sleep(0.002)
         directory.announce(_address(settings.host, *doors))
-        mover = asyncio.create_task(Mover(engine).run(), name="mover")
-        locator = asyncio.create_task(Locator(engine, Hdfs(namenodes), settings.data_age).run(), name="locator")
+        mover = asyncio.create_task(Mover(committer).run(), name="mover")
+        locator = asyncio.create_task(Locator(committer, Hdfs(namenodes), settings.data_age).run(), name="locator")
         patience = asyncio.create_task(close_overdue(lambda: server.server_state.connections), name="patience")
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait((stopped, serving), return_when=asyncio.FIRST_COMPLETED)
@@ -140,11 +140,11 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         await asyncio.wait((mover, patience, locator))
     finally:
         server.should_exit = True
-        engine.leave()
+        committer.leave()
         await listener.stop()
         if serving is not None:
             await serving
-        await engine.stop()
+        await committer.stop()
         for door in doors:
             door.close()
 
@@ -160,7 +160,7 @@ def _licences(settings: Settings) -> Licences | None:
     return settings.licence or None
 
 
-def _read_anew(settings: Settings, listener: Listener, engine: Engine) -> None:
+def _read_anew(settings: Settings, listener: Listener, committer: Committer) -> None:
     """Read the topology and the licences again, at SIGHUP; a file with a mistake changes nothing."""
     try:
         listener.arrange(_topology(settings))
@@ -168,15 +168,15 @@ def _read_anew(settings: Settings, listener: Listener, engine: Engine) -> None:
         _say(error)
         _say("the racks stay as they were")
     try:
-        set_licences(engine, _licences(settings))
+        set_licences(committer, _licences(settings))
     except InputError as error:
         _say(error)
         _say("the licences stay as they were")
 
 
-async def _warm_up(engine: Engine) -> None:
+async def _warm_up(committer: Committer) -> None:
     """Compile the scheduler now, so that no pass waits for it later."""
-    core = engine.machine.core
+    core = committer.machine.core
     notice = "compiling the scheduler for this machine, once after an installation\n"
     slow = asyncio.get_running_loop().call_later(PATIENCE, sys.stderr.write, f"cress center: {notice}")
     await asyncio.to_thread(warm_up, core.dimensions, core.options)

@@ -9,7 +9,7 @@ import numpy as np
 
 from cress.core.books import Books
 from cress.core.combined_restarts import leave_units
-from cress.core.jobs import Attempt, JobState, Stranger
+from cress.core.jobs import Attempt, JobEntry, Stranger
 from cress.core.kernels.holding import AMOUNTS, END, FREE
 from cress.core.kernels.timeline import B_AMOUNTS
 from cress.core.placing import licence_use
@@ -43,7 +43,7 @@ def adopt(core: Books, fact: TaskAdopted) -> None:
     check_room(core, f)
 
 
-def _adopt_of(core: Books, fact: TaskAdopted, job: JobState, f: int, slot: int) -> None:
+def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int) -> None:
     """Enter the attempt of a job that is known."""
     if not job.cancelled:
         _take_out(core, job, fact.task)
@@ -70,7 +70,7 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobState, f: int, slot: int) 
     core.groups.reorder(group)
 
 
-def _take_out(core: Books, job: JobState, task: int) -> None:
+def _take_out(core: Books, job: JobEntry, task: int) -> None:
     """Let a task wait no longer, wherever it does."""
     if task in job.carried or task in job.companions:
         leave_units(core, job)

@@ -13,7 +13,7 @@ from cress.core.future.plans import Plans
 from cress.core.future.reservations import Reservations
 from cress.core.future.timeline import Timeline
 from cress.core.groups.shares import Groups
-from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobState, Stranger
+from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Stranger
 from cress.core.kernels.holding import HEAD, NEXT, NONE, USABLE
 from cress.core.placing.balance import Balance
 from cress.core.placing.constraints import NO_WANTS, Constraints, Wants, lasting_wants
@@ -51,7 +51,7 @@ class Books:
         self.balance = Balance(self.cluster, self.fit, options)
         self.groups = Groups(options, dimensions, self.cluster, self.fit, zone)
         self.groups.apply((), 0)
-        self.jobs: dict[int, JobState] = {}
+        self.jobs: dict[int, JobEntry] = {}
         self.relations = self.matching.relations
         self.relations.jobs = self.jobs
         # Both are empty while no job asks for more than amounts.
@@ -112,19 +112,19 @@ class Books:
         size = job.tasks if job.gang else 1
         return self.fit.shape(job.request, size) if constraints is None else Shape(job.request, size)
 
-    def add_job(self, job: JobState) -> None:
+    def add_job(self, job: JobEntry) -> None:
         """Add a job."""
         self.jobs[job.job.id] = job
         job.group.jobs += 1
         if job.constraints is not None or job.job.application or self.relations.dependencies.followed:
             self.relations.add_job(job, relation_of(job.job, job.constraints, job.group.name))
 
-    def forget_relations(self, job: JobState) -> None:
+    def forget_relations(self, job: JobEntry) -> None:
         """Drop what is indexed of a job that is over, or that leaves its group."""
         if job.constraints is not None or job.job.application or self.relations.dependencies.followed:
             self.relations.remove_job(job)
 
-    def drop_if_over(self, job: JobState) -> None:
+    def drop_if_over(self, job: JobEntry) -> None:
         """Drop a job of which nothing waits or runs any more."""
         if job.over:
             del self.jobs[job.job.id]
@@ -196,11 +196,11 @@ class Books:
             if any(node == f for node, _ in claim.reservation.nodes):
                 self.drop_claim(claim, again=True)
 
-    def end_of(self, job: JobState) -> int:
+    def end_of(self, job: JobEntry) -> int:
         """The predicted end of a task that starts now: start + time limit; none given = no known end."""
         return NEVER if job.limit >= NEVER else self.now + job.limit
 
-    def charge_of(self, job: JobState, nodes: list[tuple[int, int]]) -> tuple[int, ...]:
+    def charge_of(self, job: JobEntry, nodes: list[tuple[int, int]]) -> tuple[int, ...]:
         """Return the charge of so many tasks of the job on these nodes."""
         total = [0] * len(job.group.quota)
         for f, count in nodes:
@@ -247,13 +247,13 @@ class Books:
 
     # --- queues ------------------------------------------------------------------------------------------------
 
-    def can_wait(self, job: JobState) -> bool:
+    def can_wait(self, job: JobEntry) -> bool:
         """Return whether a unit of the job may be offered: a gang only when nothing of it runs any more."""
         if not job.waiting or job.held or job.behind is not None or job.full:
             return False
         return not (job.job.gang and (job.attempts or job.claims or job.later))
 
-    def enqueue(self, job: JobState) -> None:
+    def enqueue(self, job: JobEntry) -> None:
         """Put a job into its queue; it waits from now on."""
         job.since = self.now
         job.arrived = self.pass_number
@@ -261,7 +261,7 @@ class Books:
             self._weigh(job)
         self.queue(job)
 
-    def queue(self, job: JobState) -> None:
+    def queue(self, job: JobEntry) -> None:
         """Put a job into its queue, with the time since which it waits and the sides of its clauses as they are."""
         job.queued = True
         size = job.waiting if job.job.gang else job.shape.size
@@ -276,7 +276,7 @@ class Books:
         if group.key is None:
             self.groups.reorder(group)
 
-    def dequeue(self, job: JobState) -> None:
+    def dequeue(self, job: JobEntry) -> None:
         """Take a job out of its queue."""
         job.queued = False
         job.group.policy.remove(job)
@@ -288,24 +288,24 @@ class Books:
         if not len(job.group.policy):
             self.groups.reorder(job.group)
 
-    def cancel_backoff(self, job: JobState, task: int) -> None:
+    def cancel_backoff(self, job: JobEntry, task: int) -> None:
         """Forget a task that is to be queued again at a time."""
         time = job.later.pop(task)
         self.later.remove((time, job.job.id, task))
         heapify(self.later)
 
-    def _queue_again(self, job: JobState, task: int) -> None:
+    def _queue_again(self, job: JobEntry, task: int) -> None:
         """Put a task whose backoff is over into the queue of its job."""
         del job.later[task]
         self.wait_again(job, task)
 
-    def waits_since(self, job: JobState, since: int) -> None:
+    def waits_since(self, job: JobEntry, since: int) -> None:
         """Set the time since which the job waits."""
         job.since = since
         if job.constraints is not None or job.companions:
             self.look_at(job)
 
-    def wait_again(self, job: JobState, task: int) -> None:
+    def wait_again(self, job: JobEntry, task: int) -> None:
         """Put a task into the queue of its job."""
         job.put_back(task)
         if job.queued:
@@ -313,7 +313,7 @@ class Books:
         elif self.can_wait(job):
             self.enqueue(job)
 
-    def wait_elsewhere(self, job: JobState, task: int) -> None:
+    def wait_elsewhere(self, job: JobEntry, task: int) -> None:
         """Take a task that was queued again out of the queue of its job."""
         job.take_out(task)
         if job.queued and (not job.waiting or job.full):
@@ -323,12 +323,12 @@ class Books:
 
     # --- constraints -------------------------------------------------------------------------------------------
 
-    def shape_of(self, job: JobState, size: int) -> Shape:
+    def shape_of(self, job: JobEntry, size: int) -> Shape:
         """The shape of ``size`` tasks of the job with what it wants while ``job.soft`` are soft, or of its next unit."""
         request, wants = self.asked_by(job, size)
         return self.fit.shape(request, size, wants)
 
-    def asked_by(self, job: JobState, size: int = 1) -> tuple[ResourceVector, Wants]:
+    def asked_by(self, job: JobEntry, size: int = 1) -> tuple[ResourceVector, Wants]:
         """Return the amounts and the wants of that shape."""
         companions = job.unit()
         if companions:
@@ -337,19 +337,19 @@ class Books:
             return job.job.request, NO_WANTS
         return job.job.request, job.constraints.wants(job.soft, job.job.counted_as, job.group.name, size)
 
-    def look_at(self, job: JobState) -> None:
+    def look_at(self, job: JobEntry) -> None:
         """Bring the shape of a waiting job up to date: clauses may have changed sides."""
         if (job.constraints is not None and self._weigh(job)) or job.companions:
             self._refit(job)
         self.relaxing.note(job, self.now)
 
-    def refit(self, job: JobState) -> None:
+    def refit(self, job: JobEntry) -> None:
         """Bring the shape of a job up to date after its next unit has changed."""
         if job.queued:
             self._refit(job)
             self.relaxing.note(job, self.now)
 
-    def _refit(self, job: JobState) -> None:
+    def _refit(self, job: JobEntry) -> None:
         old = job.shape
         shape = self.shape_of(job, old.size)
         if shape is old:
@@ -363,7 +363,7 @@ class Books:
         self.plans.forget(job)
         self.cluster.loosened += 1
 
-    def _weigh(self, job: JobState) -> bool:
+    def _weigh(self, job: JobEntry) -> bool:
         """Put every clause of a job on its side; returns whether one changed it."""
         assert job.constraints is not None
         load = self.balance.utilisation() if job.constraints.by_load else 0.0
@@ -372,7 +372,7 @@ class Books:
         job.soft = soft
         return changed
 
-    def reshape(self, job: JobState, shape: Shape) -> None:
+    def reshape(self, job: JobEntry, shape: Shape) -> None:
         """Give a job, and its claims, another shape."""
         if shape is job.shape:
             return
@@ -383,7 +383,7 @@ class Books:
 
     # --- questions ---------------------------------------------------------------------------------------------
 
-    def waiting(self) -> Iterator[JobState]:
+    def waiting(self) -> Iterator[JobEntry]:
         """All jobs with a task that waits, by id."""
         return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims or job.later or job.carried)
 

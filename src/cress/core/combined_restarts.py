@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cress.core.books import Books
-from cress.core.jobs import JobState
+from cress.core.jobs import JobEntry
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.tables.dependencies import Key
 from cress.core.unit_constraints import combination
@@ -58,14 +58,14 @@ def _reached(core: Books, number: int, among: set[int]) -> list[int]:
     return sorted(found)
 
 
-def _worthwhile(core: Books, job: JobState, companions: list[tuple[JobState, int]]) -> bool:
+def _worthwhile(core: Books, job: JobEntry, companions: list[tuple[JobEntry, int]]) -> bool:
     """Return whether the unit is small enough to be matched, and some node could hold it if it could hold the leader."""
     members = [job, *(other for other, _ in companions)]
     clauses = sum(len(each.constraints.requirement.clauses) for each in members if each.constraints)
     return clauses <= MOST_CLAUSES and not _hopeless(core, job, companions)
 
 
-def _hopeless(core: Books, job: JobState, companions: list[tuple[JobState, int]]) -> bool:
+def _hopeless(core: Books, job: JobEntry, companions: list[tuple[JobEntry, int]]) -> bool:
     """Return whether some node that is there could hold the leader, but none ever the whole unit."""
     request, wants = combination(
         core.relations.dependencies, job, companions, core.now, core.balance.utilisation, lasting=True
@@ -97,7 +97,7 @@ def join(core: Books, fact: UnitFormed) -> None:
     core.refit(job)
 
 
-def dissolve(core: Books, job: JobState, task: int) -> None:
+def dissolve(core: Books, job: JobEntry, task: int) -> None:
     """Let the members of the unit that ``task`` of the job leads wait alone again."""
     for other, its_task in job.companions.pop(task):
         del other.carried[its_task]
@@ -106,7 +106,7 @@ def dissolve(core: Books, job: JobState, task: int) -> None:
     core.refit(job)
 
 
-def leave_units(core: Books, job: JobState) -> None:
+def leave_units(core: Books, job: JobEntry) -> None:
     """Dissolve the units that the job leads, and take it out of those that it is with: it is cancelled, held or moved."""
     for task in sorted(job.companions):
         dissolve(core, job, task)
@@ -116,7 +116,7 @@ def leave_units(core: Books, job: JobState) -> None:
             _leave(core, leader, led, job)
 
 
-def _leave(core: Books, leader: JobState, led: int, gone: JobState) -> None:
+def _leave(core: Books, leader: JobEntry, led: int, gone: JobEntry) -> None:
     """Take a job out of a unit, and with it the members that belong there by it alone."""
     others = leader.companions.pop(led)
     stay = _reached(core, leader.job.id, {other.job.id for other, _ in others if other is not gone})

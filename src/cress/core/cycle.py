@@ -8,7 +8,7 @@ import numpy as np
 
 from cress.core.combined_restarts import hopeless_units, new_units
 from cress.core.future.reservations import Ahead, drain_due
-from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobState
+from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
 from cress.core.ledger import Ledger
 from cress.core.placing.constraints import NO_WANTS
@@ -30,7 +30,7 @@ class Cycle(Ledger):
         super().__init__(dimensions, options, zone)
         self._decided: list[Decision] = []
         # The unit behind which the last pass ended (``quota_only``), or that kept others to their quota.
-        self.last_blocked: JobState | None = None
+        self.last_blocked: JobEntry | None = None
         self._quota_only = options.behind_blocked == "quota_only"
         self._gate = options.balance_gate == "on"
 
@@ -161,7 +161,7 @@ class Cycle(Ledger):
         group.offered = head
         return False
 
-    def _try(self, job: JobState, ahead: Ahead, now: int) -> bool:
+    def _try(self, job: JobEntry, ahead: Ahead, now: int) -> bool:
         """Match one unit, beside the reservations of the units ahead, and start it if it fits."""
         group = job.group
         cluster = self.cluster
@@ -192,13 +192,13 @@ class Cycle(Ledger):
         """Return whether a unit ahead without a known start blocks the group: then only groups below their quota go on."""
         return not self._quota_only and not group.below_quota and self.reservations.unknown_below_quota(group)
 
-    def _heeded(self, group: GroupState, ahead: Ahead, now: int) -> list[JobState]:
+    def _heeded(self, group: GroupState, ahead: Ahead, now: int) -> list[JobEntry]:
         """Return the jobs whose reservations count: all ahead; with ``quota_only`` those of the group, and drained nodes."""
         if not self._quota_only:
             return ahead.jobs
         return [job for job in ahead.jobs if job.group is group or drain_due(job, now)]
 
-    def _start_one(self, job: JobState, now: int) -> bool:
+    def _start_one(self, job: JobEntry, now: int) -> bool:
         shape = job.shape
         if self.timeline.any_booked:
             delaying = self.timeline.screen(shape, job.limit, now)
@@ -209,7 +209,7 @@ class Cycle(Ledger):
         job.group.verdict = Verdict.PLACED
         return True
 
-    def _start_gang(self, job: JobState, now: int) -> bool:
+    def _start_gang(self, job: JobEntry, now: int) -> bool:
         shape = job.shape
         timeline = self.timeline
         if shape.match is not None:
@@ -229,7 +229,7 @@ class Cycle(Ledger):
         job.group.verdict = Verdict.PLACED
         return True
 
-    def _place_in(self, job: JobState, room: Room, now: int) -> None:
+    def _place_in(self, job: JobEntry, room: Room, now: int) -> None:
         """Start all waiting tasks of a gang in its room, one after the other, each on the best node that is open."""
         blocked = self.cluster.blocked[: self.cluster.node_count]
         for _ in range(job.waiting):
@@ -240,7 +240,7 @@ class Cycle(Ledger):
             room.take(self.attempts[self.next_attempt - 1].node)
         blocked[:] = 0
 
-    def _place(self, job: JobState) -> bool:
+    def _place(self, job: JobEntry) -> bool:
         """Start the next task of the job on the best node for it, if there is one."""
         self._count_pending()
         end = self.end_of(job)
@@ -258,7 +258,7 @@ class Cycle(Ledger):
         return True
 
     def _start(
-        self, job: JobState, task: int, f: int, slot: int, *, leader: int | None = None, claimed: bool = False
+        self, job: JobEntry, task: int, f: int, slot: int, *, leader: int | None = None, claimed: bool = False
     ) -> None:
         """Start a task on node ``f`` in the lease that is held for it already."""
         cluster = self.cluster
@@ -275,7 +275,7 @@ class Cycle(Ledger):
         self.apply_fact(start, slot)
         self._decided.append(start)
 
-    def _start_unit(self, job: JobState, f: int) -> None:
+    def _start_unit(self, job: JobEntry, f: int) -> None:
         """Start the next task of a job and its companions on one node."""
         task = job.again[0]
         members = [(job, task), *job.companions[task]]
@@ -283,7 +283,7 @@ class Cycle(Ledger):
         for (member, its_task), slot in zip(members, slots, strict=True):
             self._start(member, its_task, f, slot, leader=None if member is job else job.job.id)
 
-    def _hold_members(self, members: list[JobState], f: int) -> list[int]:
+    def _hold_members(self, members: list[JobEntry], f: int) -> list[int]:
         """Hold a lease for each of these on one node; tasks with an exclusive disk choose their devices first."""
         shapes = []
         for member in members:
@@ -298,7 +298,7 @@ class Cycle(Ledger):
             self.fit.unwant(shapes[i])
         return slots
 
-    def _place_all(self, job: JobState) -> None:
+    def _place_all(self, job: JobEntry) -> None:
         """Start all waiting tasks of a gang that is known to fit, one after the other, each on the best node."""
         self._count_pending()
         end = self.end_of(job)
@@ -307,7 +307,7 @@ class Cycle(Ledger):
         for task, f, slot in zip(job.next_tasks(job.waiting), places, slots, strict=True):
             self._start(job, task, f, slot)
 
-    def _start_on(self, job: JobState, task: int, f: int, *, claimed: bool = False) -> None:
+    def _start_on(self, job: JobEntry, task: int, f: int, *, claimed: bool = False) -> None:
         """Start a task on a node that was chosen before."""
         self._start(job, task, f, self.leases.hold(f, job.shape.row, self.end_of(job)), claimed=claimed)
 
@@ -340,14 +340,14 @@ class Cycle(Ledger):
             blocked = self._quota_only and (blocked or (head is not None and not self.fit.fitting(head.shape)))
         return tuple(counts[self.cluster.dims].tolist())
 
-    def _first_free(self, group: GroupState, now: int) -> JobState | None:
+    def _first_free(self, group: GroupState, now: int) -> JobEntry | None:
         """The first job of the group that neither its clauses, nor a limit, nor the balance gate pass over."""
         for job in group.policy:
             if not self._passed_over(job, now):
                 return job
         return None
 
-    def _passed_over(self, job: JobState, now: int) -> bool:
+    def _passed_over(self, job: JobEntry, now: int) -> bool:
         group = job.group
         if job.shape.match is not None and not self.fit.within_reach(job.shape):
             # It waits for another job, a port, a label: not for room. Who comes behind may be what it waits for.
@@ -373,7 +373,7 @@ class Cycle(Ledger):
         self._wake_at(job.held_since + hold)
         return True
 
-    def within_limit(self, job: JobState) -> bool:
+    def within_limit(self, job: JobEntry) -> bool:
         """Return whether the user of the job may start one more unit of it.
 
         With the accounting ``dominant`` the unit is counted as on the largest node; on a small one it costs more.
@@ -382,7 +382,7 @@ class Cycle(Ledger):
         charge = group.charge(job.job.request, self.cluster.largest_capacity())
         return group.policy.may_use_more(job, tuple(amount * job.shape.size for amount in charge), group.quota)
 
-    def _maybe_drain(self, job: JobState, ahead: Ahead, now: int) -> None:
+    def _maybe_drain(self, job: JobEntry, ahead: Ahead, now: int) -> None:
         """Keep nodes free for a unit that no known end frees, once it has waited long enough."""
         if drain_due(job, now):
             self.reservations.heed(self._heeded(job.group, ahead, now), now)
@@ -391,7 +391,7 @@ class Cycle(Ledger):
 
     # --- preemption ------------------------------------------------------------------------------------------
 
-    def _take_back(self, group: GroupState, job: JobState, now: int) -> bool:
+    def _take_back(self, group: GroupState, job: JobEntry, now: int) -> bool:
         """Step g: find victims for the group's blocked unit, tell them to stop, keep what they free for the unit."""
         mode = group.options.preemption
         nobody_else = group.jobs == len(self.jobs)
@@ -419,7 +419,7 @@ class Cycle(Ledger):
         group.verdict = Verdict.VICTIMS
         return True
 
-    def _claim(self, job: JobState, eviction: Eviction, now: int) -> None:
+    def _claim(self, job: JobEntry, eviction: Eviction, now: int) -> None:
         """Take the unit out of its queue, keep for it what its victims will free, whenever they do, and signal them."""
         names = self.cluster.names
         victims = eviction.attempts

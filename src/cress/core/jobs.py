@@ -24,7 +24,7 @@ GroupKey: TypeAlias = tuple[int, int, int, str]
 _SCALE = 128
 
 
-class JobState:
+class JobEntry:
     """A job with tasks that wait or run. An array is one object, whatever its length, until its tasks start.
 
     Tasks that never started are ``next_task`` … ``tasks - 1``; ``again`` is a heap of those queued again, ``later`` the
@@ -92,8 +92,8 @@ class JobState:
         self.key: tuple[int, int] = (submitted, job.id)
         self.attempts: dict[int, Attempt] = {}
         self.claims: list[ClaimEntry] = []
-        self.companions: dict[int, list[tuple[JobState, int]]] = {}
-        self.carried: dict[int, JobState] = {}
+        self.companions: dict[int, list[tuple[JobEntry, int]]] = {}
+        self.carried: dict[int, JobEntry] = {}
         self.cancelled = False
         # The number of passes that had been run when it was queued: it was not looked at before the next one.
         self.arrived = 0
@@ -140,7 +140,7 @@ class JobState:
         self.again.remove(task)
         heapify(self.again)
 
-    def unit(self) -> list[tuple[JobState, int]]:
+    def unit(self) -> list[tuple[JobEntry, int]]:
         """Return the tasks of other jobs that start together with the next task."""
         return self.companions.get(self.again[0], []) if self.companions and self.again else []
 
@@ -182,7 +182,7 @@ class Attempt:
     __slots__ = ("amounts", "charge", "id", "job", "node", "ports", "slot", "start", "stopping", "task")
 
     def __init__(
-        self, id: int, job: JobState, task: int, node: int, slot: int, start: int, charge: tuple[int, ...]
+        self, id: int, job: JobEntry, task: int, node: int, slot: int, start: int, charge: tuple[int, ...]
     ) -> None:
         self.id = id
         self.job = job
@@ -225,7 +225,7 @@ class Reservation:
 
     __slots__ = ("hopeless", "in_force", "job", "lasting", "nodes", "rows", "stamp", "start", "view")
 
-    def __init__(self, job: JobState, start: int, nodes: list[tuple[int, int]], stamp: int, view: int = 1) -> None:
+    def __init__(self, job: JobEntry, start: int, nodes: list[tuple[int, int]], stamp: int, view: int = 1) -> None:
         self.job = job
         self.start = start
         self.nodes = nodes
@@ -249,7 +249,7 @@ class ClaimEntry:
     __slots__ = ("charge", "expected", "job", "reservation", "tasks", "tried", "victims")
 
     def __init__(
-        self, job: JobState, tasks: list[int], reservation: Reservation, charge: tuple[int, ...], victims: list[int],
+        self, job: JobEntry, tasks: list[int], reservation: Reservation, charge: tuple[int, ...], victims: list[int],
         expected: int,
     ) -> None:  # fmt: skip
         self.job = job
@@ -269,7 +269,7 @@ class GroupState:
         self.name = name
         self.spec: Group
         self.options: Options
-        self.policy: Policy[JobState]
+        self.policy: Policy[JobEntry]
         self.quota: list[int] = [1]
         self.dims: tuple[int, ...] = ()
         self.used: list[int] = [0]
@@ -284,13 +284,13 @@ class GroupState:
         # What the last pass that looked at the group came to.
         self.visited = 0
         self.verdict = Verdict.UNVISITED
-        self.offered: JobState | None = None
+        self.offered: JobEntry | None = None
         self.failed: tuple[int, int, tuple[int, ...]] | None = None
         # The unit for which no victims were found, and the state of the cluster at that time.
         self.no_victims: tuple[int, int, int] | None = None
         self.retry_victims_at = NEVER
 
-    def configure(self, spec: Group, options: Options, policy: Policy[JobState]) -> None:
+    def configure(self, spec: Group, options: Options, policy: Policy[JobEntry]) -> None:
         """Take a configuration; the waiting jobs move to the new policy."""
         waiting = list(self.policy) if hasattr(self, "policy") else []
         self.spec = spec
@@ -373,7 +373,7 @@ class GroupState:
             return (request[0],)
         return (dominant_share(request, capacity),)
 
-    def add_used(self, job: JobState, charge: tuple[int, ...]) -> None:
+    def add_used(self, job: JobEntry, charge: tuple[int, ...]) -> None:
         """The group holds that much more (or less, with negative amounts)."""
         used = self.used
         if len(used) == 1:

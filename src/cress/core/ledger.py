@@ -15,7 +15,7 @@ from cress.core import adoption
 from cress.core.admission import check_events
 from cress.core.books import Books, add_amounts, went_back
 from cress.core.combined_restarts import dissolve, join, leave_units
-from cress.core.jobs import Attempt, ClaimEntry, JobState, Reservation, Stranger
+from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Reservation, Stranger
 from cress.core.kernels.holding import END, NONE
 from cress.core.placing import licence_use
 from cress.core.placing.constraints import constraints_of
@@ -140,7 +140,7 @@ class Ledger(Books):
         job = event.job
         group = self.groups.get(job.group)
         constraints = constraints_of(job)
-        state = JobState(job, group, self.first_shape(job, constraints), self.now, event.behind, constraints)
+        state = JobEntry(job, group, self.first_shape(job, constraints), self.now, event.behind, constraints)
         self.add_job(state)
         if self.can_wait(state):
             self.enqueue(state)
@@ -164,7 +164,7 @@ class Ledger(Books):
         self._stop_all(job)
         self.drop_if_over(job)
 
-    def _stop_all(self, job: JobState) -> None:
+    def _stop_all(self, job: JobEntry) -> None:
         """Let all running tasks of a job count as stopping; the next ``decide`` proposes their stops."""
         for attempt in job.attempts.values():
             if not attempt.stopping:
@@ -337,7 +337,7 @@ class Ledger(Books):
                 self.refit(job)
             self.groups.reorder(group)
 
-    def _hold(self, fact: Start, job: JobState, f: int) -> int:
+    def _hold(self, fact: Start, job: JobEntry, f: int) -> int:
         """Hold the lease of a start that was decided elsewhere."""
         mask, alone = devices.mask_for(self.cluster, f, fact.devices)
         amounts = devices.widened(self.cluster, f, job.job.request, mask) if alone else job.job.request
@@ -434,7 +434,7 @@ class Ledger(Books):
             self._leave(victim, self.now)
             victim.job.group.preempted_at = self.now
 
-    def _claim_of(self, job: JobState, task: int) -> ClaimEntry:
+    def _claim_of(self, job: JobEntry, task: int) -> ClaimEntry:
         return next(claim for claim in job.claims if task in claim.tasks)
 
     def _claim_dropped(self, fact: ClaimDropped) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cress.core.books import Books
-from cress.core.jobs import Attempt, GroupState, JobState
+from cress.core.jobs import Attempt, GroupState, JobEntry
 from cress.core.kernels.holding import AMOUNTS, FREE, NODE, NONE
 from cress.core.kernels.timeline import B_AMOUNTS, B_NODE
 from cress.core.kernels.victims import (
@@ -45,7 +45,7 @@ class Eviction:
         self.nodes = nodes
 
 
-def find_eviction(core: Books, job: JobState) -> Eviction | None:
+def find_eviction(core: Books, job: JobEntry) -> Eviction | None:
     """Victims for one unit of ``job``, or ``None`` if no allowed set makes it fit."""
     takers = [group for group in core.groups if group is not job.group and group.can_be_preempted()]
     if not takers:
@@ -60,7 +60,7 @@ class _Search:
     ``groups`` are those that may be preempted, the first of which yields first.
     """
 
-    def __init__(self, core: Books, job: JobState, groups: list[GroupState]) -> None:
+    def __init__(self, core: Books, job: JobEntry, groups: list[GroupState]) -> None:
         cluster = core.cluster
         self.job = job
         self.cluster = cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
-from cress.core.jobs import JobState
+from cress.core.jobs import JobEntry
 from cress.core.placing.constraints import Constraints
 from cress.model.times import NEVER
 
@@ -19,13 +19,13 @@ class Relaxation:
     def __init__(self) -> None:
         # A heap of times and jobs.
         self.times: list[tuple[int, int]] = []
-        self._by_time: dict[int, JobState] = {}
+        self._by_time: dict[int, JobEntry] = {}
         # Jobs by what they ask for that follows the load, and which of its clauses were soft, whenever, at the last look.
-        self.by_load: dict[Constraints, dict[int, JobState]] = {}
+        self.by_load: dict[Constraints, dict[int, JobEntry]] = {}
         self._seen: dict[Constraints, tuple[int, ...]] = {}
         self._follows: dict[int, tuple[Constraints, ...]] = {}
 
-    def note(self, job: JobState, now: int) -> None:
+    def note(self, job: JobEntry, now: int) -> None:
         """Note when the clauses of a waiting job change next."""
         asked = job.asked()
         if not asked:
@@ -50,7 +50,7 @@ class Relaxation:
             self.by_load.setdefault(each, {})[number] = job
             self._seen.pop(each, None)
 
-    def leave(self, job: JobState) -> None:
+    def leave(self, job: JobEntry) -> None:
         """Forget a job that no longer waits."""
         job.relaxes_at = NEVER
         self._by_time.pop(job.job.id, None)
@@ -64,7 +64,7 @@ class Relaxation:
                 del self.by_load[constraints]
                 self._seen.pop(constraints, None)
 
-    def follow(self, load: float, look_at: Callable[[JobState], None]) -> None:
+    def follow(self, load: float, look_at: Callable[[JobEntry], None]) -> None:
         """Call ``look_at`` for the jobs for which the load crossed a limit since the last time."""
         for constraints, jobs in list(self.by_load.items()):
             soft = constraints.soft_by_load(load)
@@ -73,7 +73,7 @@ class Relaxation:
                     look_at(job)
                 self._seen[constraints] = soft
 
-    def due(self, now: int) -> list[JobState]:
+    def due(self, now: int) -> list[JobEntry]:
         """The jobs whose time has come, by time and id; their entries are gone."""
         found = []
         while self.next() <= now:

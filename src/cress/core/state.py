@@ -16,7 +16,7 @@ import msgspec
 from cress.core.cycle import Cycle
 from cress.core.future.timeline import ALL
 from cress.core.groups.policies.backfill import BackfillPolicy
-from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobState, Reservation, Stranger
+from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Reservation, Stranger
 from cress.core.kernels.holding import AMOUNTS, END
 from cress.core.kernels.timeline import B_END
 from cress.core.placing.constraints import constraints_of
@@ -251,7 +251,7 @@ def restored(kind: type[_Kind], state: State, zone: tzinfo = UTC) -> _Kind:
     return core
 
 
-def _job(job: JobState) -> State:
+def _job(job: JobEntry) -> State:
     return {
         "job": msgspec.to_builtins(job.job),
         "group": job.group.name,
@@ -280,7 +280,7 @@ def _restore_job(core: Cycle, entry: State) -> None:
     group = core.groups.get(entry["group"])
     constraints = constraints_of(spec)
     shape = core.first_shape(spec, constraints)
-    job = JobState(spec, group, shape, entry["submitted"], constraints=constraints)
+    job = JobEntry(spec, group, shape, entry["submitted"], constraints=constraints)
     for name in (
         "since", "soft", "next_task", "waiting", "cancelled", "held", "behind", "held_since", "would_preempt", "arrived",
     ):  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from cress.core.jobs import JobState
+from cress.core.jobs import JobEntry
 from cress.core.placing.constraints import NO_WANTS, Wants
 from cress.core.tables.dependencies import Dependencies, key_of
 from cress.core.tables.licences import added
@@ -14,7 +14,7 @@ from cress.model.resources import ResourceVector
 
 
 def combination(
-    dependencies: Dependencies, job: JobState, companions: list[tuple[JobState, int]], now: int,
+    dependencies: Dependencies, job: JobEntry, companions: list[tuple[JobEntry, int]], now: int,
     utilisation: Callable[[], float], *, lasting: bool = False,
 ) -> tuple[ResourceVector, Wants]:  # fmt: skip
     """Return the amounts of the unit, and what it wants now: clauses joined, flags united, the leader's rank.

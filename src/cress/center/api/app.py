@@ -10,15 +10,15 @@ from fastapi import FastAPI
 
 from cress.center.api import errors, events, execution, families, groups, jobs, licences, logs, nodes, schemas, usage
 from cress.center.api import names as name_service
-from cress.center.engine import Engine
+from cress.center.committer import Committer
 from cress.center.security import App, Guard
 
 
-def make_app(engine: Engine, *, token: str, user: str, names: Iterable[str]) -> App:
-    """Return the API of ``engine`` for ``user``, who has ``token``; ``names`` are the host names that it accepts."""
+def make_app(committer: Committer, *, token: str, user: str, names: Iterable[str]) -> App:
+    """Return the API of ``committer`` for ``user``, who has ``token``; ``names`` are the host names that it accepts."""
     # No pages of documentation: they would load scripts from elsewhere.
     app = FastAPI(title="Cress", docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.state.engine = engine
+    app.state.committer = committer
     app.state.user = user
     for module in (jobs, families, logs, execution, groups, nodes, licences, name_service, events, usage):
         app.include_router(module.router)

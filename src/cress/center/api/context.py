@@ -1,16 +1,16 @@
-"""The context of a call: the engine, and the user who calls."""
+"""The context of a call: the committer, and the user who calls."""
 
 from __future__ import annotations
 
 from fastapi import Request
 
-from cress.center.engine import Engine
+from cress.center.committer import Committer
 
 
-def engine_of(request: Request) -> Engine:
-    """Return the center's engine."""
-    engine: Engine = request.app.state.engine
-    return engine
+def committer_of(request: Request) -> Committer:
+    """Return the center's committer."""
+    committer: Committer = request.app.state.committer
+    return committer
 
 
 def user_of(request: Request) -> str:

@@ -9,8 +9,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from cress.center.committer import NotStored
 from cress.center.connections import Away
-from cress.center.engine import NotStored
 from cress.model.errors import InputError, InputErrors, NotAccepted
 from cress.protocol.views import ErrorView, Fault, to_json
 from cress.store.base import StoreError

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from cress.center.api.context import engine_of
+from cress.center.api.context import committer_of
 from cress.center.api.stream import HEARTBEAT, Stream
-from cress.center.engine import Engine
+from cress.center.committer import Committer
 from cress.model.errors import InputError
 from cress.protocol.views import EventView, to_json
 
@@ -32,8 +32,8 @@ async def events(
     The header ``Last-Event-ID``, which clients send by themselves, overrides ``after``. Without ``follow``
     the answer ends with the latest event, and begins, without ``after``, with the oldest that is kept.
     """
-    engine = engine_of(request)
-    known = engine.events
+    committer = committer_of(request)
+    known = committer.events
     last = request.headers.get("last-event-id", "")
     if last:
         if not (last.isascii() and last.isdigit() and len(last) < 19):
@@ -43,14 +43,14 @@ async def events(
         after = known.last if follow else known.first - 1
     # A number beyond the last: the cluster is new, or was restored from a backup.
     after = min(after, known.last)
-    return EventStream(engine, after, job=job, group=group, follow=follow)
+    return EventStream(committer, after, job=job, group=group, follow=follow)
 
 
 class EventStream(Stream):
     """The answer; its only state is a position among the kept events."""
 
-    def __init__(self, engine: Engine, after: int, *, job: int | None, group: str, follow: bool) -> None:
-        super().__init__(engine)
+    def __init__(self, committer: Committer, after: int, *, job: int | None, group: str, follow: bool) -> None:
+        super().__init__(committer)
         self._at = after
         self._job = job
         self._group = group
@@ -70,15 +70,15 @@ class EventStream(Stream):
 
     async def wait(self) -> None:
         """Wait for an event after the last one that was sent."""
-        await self.engine.events.wait(self._at, HEARTBEAT)
+        await self.committer.events.wait(self._at, HEARTBEAT)
 
     def part(self) -> bytes:
         """Return the next events that pass the filters; empty at the end."""
-        known = self.engine.events
+        known = self.committer.events
         lines: list[bytes] = []
         if self._at < known.first - 1:
             self._at = known.first - 1
-            lines.append(_line(EventView(number=self._at, kind="gap", at=self.engine.clock.utc() / 1e6)))
+            lines.append(_line(EventView(number=self._at, kind="gap", at=self.committer.clock.utc() / 1e6)))
         while not lines and (found := known.after(self._at, CHUNK)):
             self._at = found[-1].number
             lines += self._lines(found)

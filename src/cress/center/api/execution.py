@@ -12,8 +12,8 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 from cress.center.api.errors import NotFound, answer_to
 from cress.center.api.jobs import check_task, job_by_id
 from cress.center.commands import Command, Overrun
+from cress.center.committer import Committer, NotStored
 from cress.center.connections import Away, Connection
-from cress.center.engine import Engine, NotStored
 from cress.center.lookup import id_of
 from cress.center.members import place_of
 from cress.model.errors import InputError, NotAccepted
@@ -34,9 +34,9 @@ _encode = msgspec.json.Encoder().encode
 @router.websocket("/{id}/tasks/{task}/exec")
 async def run_inside(socket: WebSocket, id: str, task: str) -> None:
     """Run a command in a running task."""
-    engine: Engine = socket.app.state.engine
+    committer: Committer = socket.app.state.committer
     try:
-        attempt, connection = await _place(engine, id, task)
+        attempt, connection = await _place(committer, id, task)
     except (InputError, NotFound, Away, NotStored, StoreError) as error:
         await socket.send_denial_response(answer_to(error))
         return
@@ -54,16 +54,16 @@ async def run_inside(socket: WebSocket, id: str, task: str) -> None:
             await _converse(socket, command)
 
 
-async def _place(engine: Engine, id: str, task: str) -> tuple[int, Connection]:
+async def _place(committer: Committer, id: str, task: str) -> tuple[int, Connection]:
     """Return the attempt of a running task, and the connection to its node."""
-    found = await job_by_id(engine, id)
+    found = await job_by_id(committer, id)
     number = int(task) if task.isascii() and task.isdigit() and len(task) < 19 else -1
     check_task(found, number, task)
-    job, index = await place_of(engine, found, number)
-    live = engine.machine.jobs.get(job)
+    job, index = await place_of(committer, found, number)
+    live = committer.machine.jobs.get(job)
     for attempt in live.attempts.values() if live is not None else ():
         if attempt.task == index and attempt.started:
-            return attempt.id, engine.connections.to(attempt.node)
+            return attempt.id, committer.connections.to(attempt.node)
     raise NotAccepted(f"task {number} of job {id_of(found)} does not run", hint="commands run in running tasks only")
 
 

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Request, Response
 
 from cress.center import apply as applying
 from cress.center.api.bodies import ApplyBody, ScaleBody, SubmitBody, read, reply
-from cress.center.api.context import engine_of, user_of
+from cress.center.api.context import committer_of, user_of
 from cress.center.api.jobs import digest_of, job_by_id, key_of, known_states, submit_all, submitted
-from cress.center.engine import Engine
+from cress.center.committer import Committer
 from cress.center.lookup import id_of, spec_of
 from cress.center.show.families import succeeded_steps
 from cress.center.show.jobs import job_view, run_of
@@ -41,44 +41,44 @@ async def schema() -> Response:
 @router.post("/apply")
 async def apply(request: Request) -> Response:
     """Create or change services, databases and cron jobs as in the body, all or none; a dry run shows the changes."""
-    engine, user = engine_of(request), user_of(request)
+    committer, user = committer_of(request), user_of(request)
     body = await read(request, ApplyBody)
-    dimensions, accounts = engine.machine.core.dimensions, engine.settings.run_as
+    dimensions, accounts = committer.machine.core.dimensions, committer.settings.run_as
     specs, jobs = read_jobs(body.jobs, dimensions=dimensions, user=user, accounts=accounts)
-    known = await known_states(engine, jobs)
+    known = await known_states(committer, jobs)
     # Nothing waits between here and the step: the checked state is the one that is changed.
-    changes = applying.changes_of(engine, specs, jobs)
-    applying.check(engine, changes, known)
+    changes = applying.changes_of(committer, specs, jobs)
+    applying.check(committer, changes, known)
     if body.dry_run:
-        return reply(AppliedJobs(jobs=applying.told(engine, changes, {})))
-    return reply(AppliedJobs(jobs=await applying.carry_out(engine, changes, known)))
+        return reply(AppliedJobs(jobs=applying.told(committer, changes, {})))
+    return reply(AppliedJobs(jobs=await applying.carry_out(committer, changes, known)))
 
 
 @router.post("/jobs/{id}/scale")
 async def scale(request: Request, id: str) -> Response:
     """Set the number of tasks of a service or database; a timetable may change it at its next moment."""
-    engine = engine_of(request)
+    committer = committer_of(request)
     body = await read(request, ScaleBody)
     parse_count(str(body.tasks), least=0, most=MAX_TASKS)
-    found = await job_by_id(engine, id)
-    await engine.submit(Scale(job=id_of(found), tasks=body.tasks))
-    return reply(job_view(engine, await job_by_id(engine, id)))
+    found = await job_by_id(committer, id)
+    await committer.submit(Scale(job=id_of(found), tasks=body.tasks))
+    return reply(job_view(committer, await job_by_id(committer, id)))
 
 
 @router.post("/jobs/{id}/resume")
 async def resume(request: Request, id: str) -> Response:
     """Submit the steps of a finished dag that did not succeed, as a new dag."""
-    engine, user = engine_of(request), user_of(request)
+    committer, user = committer_of(request), user_of(request)
     key = key_of(request)
-    found = await job_by_id(engine, id)
-    specs = await _left_of(engine, found, user)
-    jobs = jobs_of(specs, engine.settings.run_as)
+    found = await job_by_id(committer, id)
+    specs = await _left_of(committer, found, user)
+    jobs = jobs_of(specs, committer.settings.run_as)
     digest = digest_of(key, SubmitBody(jobs=[{"resume": id_of(found)}]))
-    what = Submit(jobs=jobs, known=await known_states(engine, jobs), key=key and f"{user} {key}", digest=digest)
-    return reply(submitted(engine, await submit_all(engine, what, specs), jobs), 201)
+    what = Submit(jobs=jobs, known=await known_states(committer, jobs), key=key and f"{user} {key}", digest=digest)
+    return reply(submitted(committer, await submit_all(committer, what, specs), jobs), 201)
 
 
-async def _left_of(engine: Engine, found: object, user: str) -> Sequence[JobSpec]:
+async def _left_of(committer: Committer, found: object, user: str) -> Sequence[JobSpec]:
     """Return the rest of a dag as a new one."""
     number, type_ = id_of(found), spec_of(found).type  # type: ignore[arg-type]
     if type_ not in (JobType.DAG, JobType.DAG.value):
@@ -86,14 +86,14 @@ async def _left_of(engine: Engine, found: object, user: str) -> Sequence[JobSpec
         raise NotAccepted(f"job {number} is a {word} job", hint="dags are resumed")
     if not isinstance(found, JobRecord):
         raise NotAccepted(f"job {number} is not over", hint="a dag can be resumed when all its steps are over")
-    run = run_of(engine, found)
+    run = run_of(committer, found)
     if run is None or not run.source:
         raise NotAccepted(f"what was submitted as job {number} is not known any more", hint="`cress submit` its file")
     entry = msgspec.json.decode(run.source)
-    specs = parse_jobs([entry], dimensions=engine.machine.core.dimensions, user=user)
+    specs = parse_jobs([entry], dimensions=committer.machine.core.dimensions, user=user)
     plan = specs[0].job.plan
     assert isinstance(plan, Dag)
-    there, succeeded = await succeeded_steps(engine, found)
+    there, succeeded = await succeeded_steps(committer, found)
     left = without_done(specs, (set(plan.steps) - there) | succeeded, number)
     if not left:
         raise NotAccepted(f"nothing of job {number} is left to do", hint="every step that could start has succeeded")

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from cress.center.api.bodies import GroupsBody, read, reply
-from cress.center.api.context import engine_of
-from cress.center.engine import Engine
+from cress.center.api.context import committer_of
+from cress.center.committer import Committer
 from cress.center.lookup import group_of
 from cress.center.show.jobs import group_view
 from cress.core.admission import check_groups
@@ -28,16 +28,16 @@ router = APIRouter(prefix="/v1/groups")
 @router.get("")
 async def groups(request: Request) -> Response:
     """Return all groups by name, and a text that can be applied again."""
-    engine = engine_of(request)
-    core = engine.machine.core
+    committer = committer_of(request)
+    core = committer.machine.core
     waiting: dict[str, int] = {}
-    for job in engine.machine.jobs.values():
+    for job in committer.machine.jobs.values():
         name = group_of(job)
         waiting[name] = waiting.get(name, 0) + job.waiting
     priorities = {name: format_share(round(float(value), 3)) for name, value in core.groups.priority_values().items()}
-    views = tuple(group_view(engine, each, waiting.get(each.name, 0), priorities[each.name]) for each in core.groups)
+    views = tuple(group_view(committer, each, waiting.get(each.name, 0), priorities[each.name]) for each in core.groups)
     # The quota of a default group without configuration follows the cluster; a written one would not.
-    configured = core.groups.configured or _with_default(engine, ())
+    configured = core.groups.configured or _with_default(committer, ())
     text = format_groups(configured, dimensions=core.dimensions, accounting=core.options.accounting)
     return reply(GroupsPage(groups=views, text=text))
 
@@ -45,26 +45,26 @@ async def groups(request: Request) -> Response:
 @router.put("")
 async def apply(request: Request, dry_run: Annotated[bool, Query()] = False) -> Response:
     """Replace the groups by those in the body; a dry run only shows the changes."""
-    engine = engine_of(request)
+    committer = committer_of(request)
     body = await read(request, GroupsBody)
-    core = engine.machine.core
+    core = committer.machine.core
     accounting = core.options.accounting
     parsed = parse_groups(body.text, dimensions=core.dimensions, file=body.file or "Group.conf", accounting=accounting)
-    moves = _moves(engine, body.moves, parsed)
-    warnings = _checked(engine, parsed)
-    old, new = _with_default(engine, core.groups.configured), _with_default(engine, parsed.groups)
+    moves = _moves(committer, body.moves, parsed)
+    warnings = _checked(committer, parsed)
+    old, new = _with_default(committer, core.groups.configured), _with_default(committer, parsed.groups)
     changes = diff_groups(old, new, dimensions=core.dimensions, accounting=accounting)
     check_groups(core, GroupsApplied(parsed.groups, moves))
     if not dry_run:
-        await engine.submit(ApplyGroups(groups=parsed.groups, moves=moves))
+        await committer.submit(ApplyGroups(groups=parsed.groups, moves=moves))
     notes = tuple(map(str, (*parsed.notes, *warnings)))
     return reply(Applied(diff=format_diff(changes), changes=len(changes), notes=notes))
 
 
-def _checked(engine: Engine, parsed: ParsedGroups) -> tuple[object, ...]:
+def _checked(committer: Committer, parsed: ParsedGroups) -> tuple[object, ...]:
     """Return remarks on the groups. Raises InputErrors for quotas that the registered nodes can never provide."""
-    core = engine.machine.core
-    nodes = engine.machine.nodes.values()
+    core = committer.machine.core
+    nodes = committer.machine.nodes.values()
     if not nodes:
         return ()
     found = check_quotas(
@@ -81,9 +81,9 @@ def _checked(engine: Engine, parsed: ParsedGroups) -> tuple[object, ...]:
     return found.warnings
 
 
-def _moves(engine: Engine, moves: dict[str, str], parsed: ParsedGroups) -> tuple[tuple[str, str], ...]:
+def _moves(committer: Committer, moves: dict[str, str], parsed: ParsedGroups) -> tuple[tuple[str, str], ...]:
     new = [*(group.name for group in parsed.groups), DEFAULT_GROUP]
-    old = list(engine.machine.core.groups.by_name)
+    old = list(committer.machine.core.groups.by_name)
     for source, target in moves.items():
         if source not in old:
             raise InputError(
@@ -94,8 +94,8 @@ def _moves(engine: Engine, moves: dict[str, str], parsed: ParsedGroups) -> tuple
     return tuple(moves.items())
 
 
-def _with_default(engine: Engine, groups: tuple[Group, ...]) -> tuple[Group, ...]:
-    core = engine.machine.core
+def _with_default(committer: Committer, groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    core = committer.machine.core
     capacity = core.cluster.capacity()
-    default = default_group(capacity, len(engine.machine.nodes), core.options, dimensions=core.dimensions)
+    default = default_group(capacity, len(committer.machine.nodes), core.options, dimensions=core.dimensions)
     return with_default_group(groups, default)

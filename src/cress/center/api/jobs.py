@@ -12,10 +12,10 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from cress.center.api.bodies import SignalBody, SubmitBody, read, reply
-from cress.center.api.context import engine_of, user_of
+from cress.center.api.context import committer_of, user_of
 from cress.center.api.errors import NotFound
+from cress.center.committer import Committer
 from cress.center.connections import Away
-from cress.center.engine import Engine
 from cress.center.lookup import AnyJob, Filters, find_job, find_jobs, id_of
 from cress.center.members import attempts_of, count_of, task_of, tasks_page
 from cress.center.show.jobs import job_view, run_of, task_view, whole_job_view
@@ -53,40 +53,40 @@ async def submit(request: Request, dry_run: bool = False) -> Response:
     With the header ``Idempotency-Key`` a submit can be repeated for a day: it gets the same answer. A
     ``dry_run`` gives the answer with ids 0, and stores nothing.
     """
-    engine, user = engine_of(request), user_of(request)
+    committer, user = committer_of(request), user_of(request)
     key = key_of(request)
     body = await read(request, SubmitBody)
-    dimensions, accounts = engine.machine.core.dimensions, engine.settings.run_as
+    dimensions, accounts = committer.machine.core.dimensions, committer.settings.run_as
     specs, jobs = read_jobs(body.jobs, dimensions=dimensions, user=user, accounts=accounts)
-    known = await known_states(engine, jobs)
+    known = await known_states(committer, jobs)
     if dry_run:
-        check_submit(engine, specs, jobs, known)
-        return reply(submitted(engine, [0] * len(jobs), jobs))
+        check_submit(committer, specs, jobs, known)
+        return reply(submitted(committer, [0] * len(jobs), jobs))
     what = Submit(jobs=jobs, known=known, key=key and f"{user} {key}", digest=digest_of(key, body))
-    return reply(submitted(engine, await submit_all(engine, what, specs), jobs), 201)
+    return reply(submitted(committer, await submit_all(committer, what, specs), jobs), 201)
 
 
-async def submit_all(engine: Engine, what: Submit, specs: Sequence[JobSpec]) -> tuple[int, ...]:
+async def submit_all(committer: Committer, what: Submit, specs: Sequence[JobSpec]) -> tuple[int, ...]:
     """Submit jobs; return their ids, steps of dags included. Raises InputError, placed in the submit."""
     try:
-        return await engine.submit(what, [spec.run for spec in specs])
+        return await committer.submit(what, [spec.run for spec in specs])
     except InputError as error:
         raise placed(error, specs) from None
 
 
 def check_submit(
-    engine: Engine, specs: Sequence[JobSpec], jobs: tuple[Job, ...], known: tuple[tuple[int, JobState], ...]
+    committer: Committer, specs: Sequence[JobSpec], jobs: tuple[Job, ...], known: tuple[tuple[int, JobState], ...]
 ) -> None:
     """Raise InputError if the machine would refuse these jobs."""
     try:
-        engine.machine.check_submit(jobs, known)
+        committer.machine.check_submit(jobs, known)
     except InputError as error:
         raise placed(error, specs) from None
 
 
-def submitted(engine: Engine, ids: Sequence[int], jobs: Sequence[Job]) -> SubmittedPage:
+def submitted(committer: Committer, ids: Sequence[int], jobs: Sequence[Job]) -> SubmittedPage:
     """Return the answer to a submit: one entry for each job, with the remarks on it and its steps."""
-    core = engine.machine.core
+    core = committer.machine.core
     notes: dict[int, dict[str, None]] = {}
     for place, job in enumerate(jobs):
         said = {} if isinstance(job.plan, Dag) else dict.fromkeys(remarks(core, job))
@@ -119,7 +119,7 @@ async def jobs(
     """
     _check_word(state, [each.value for each in JobState], "state")
     _check_word(type, [each.value for each in JobType], "type")
-    engine = engine_of(request)
+    committer = committer_of(request)
     filters = Filters(
         group=group,
         user=user,
@@ -130,10 +130,10 @@ async def jobs(
         since=None if since is None else round(since * SECOND),
         until=None if until is None else round(until * SECOND),
     )
-    found = await find_jobs(engine, filters, limit=limit + 1, before=before)
+    found = await find_jobs(committer, filters, limit=limit + 1, before=before)
     page = found.jobs[:limit]
     more = id_of(page[-1]) if len(found.jobs) > limit else None
-    views = tuple(job_view(engine, job) for job in page)
+    views = tuple(job_view(committer, job) for job in page)
     return reply(JobsPage(jobs=views, next=more, problem=found.problem))
 
 
@@ -142,23 +142,23 @@ async def job(
     request: Request, id: Annotated[str, "a number"], wait: Annotated[float, Query(ge=0, le=MOST_WAIT)] = 0.0
 ) -> Response:
     """Return one job; with ``wait`` (seconds) the answer comes when it is over, or when the time has passed."""
-    engine = engine_of(request)
-    found = await _job(engine, id)
+    committer = committer_of(request)
+    found = await _job(committer, id)
     deadline = asyncio.get_running_loop().time() + wait
-    while isinstance(found, (LiveJob, Family)) and not engine.stopping:
+    while isinstance(found, (LiveJob, Family)) and not committer.stopping:
         left = deadline - asyncio.get_running_loop().time()
         if left <= 0:
             break
         number = id_of(found)
-        change = engine.watch(number)
+        change = committer.watch(number)
         try:
             await asyncio.wait((change,), timeout=min(left, LOOK_AGAIN))
         finally:
-            engine.unwatch(number, change)
+            committer.unwatch(number, change)
         if await request.is_disconnected():
             break
-        found = await _job(engine, id)
-    return reply(await whole_job_view(engine, found))
+        found = await _job(committer, id)
+    return reply(await whole_job_view(committer, found))
 
 
 @router.get("/{id}/tasks")
@@ -174,33 +174,33 @@ async def tasks(
     With ``state`` a page may have fewer tasks than ``limit``, even none, although there is a ``next``.
     """
     _check_word(state, TASK_STATES, "state")
-    engine = engine_of(request)
-    found = await _job(engine, id)
+    committer = committer_of(request)
+    found = await _job(committer, id)
     _has_tasks(found)
-    page, more = await tasks_page(engine, found, limit=limit, after=after, state=state)
-    run = run_of(engine, found)
+    page, more = await tasks_page(committer, found, limit=limit, after=after, state=state)
+    run = run_of(committer, found)
     return reply(TasksPage(tasks=tuple(task_view(task, run, member) for task, member in page), next=more))
 
 
 @router.get("/{id}/tasks/{task}")
 async def task(request: Request, id: str, task: str) -> Response:
     """Return one task with all its attempts, oldest first."""
-    engine = engine_of(request)
-    found = await _job(engine, id)
+    committer = committer_of(request)
+    found = await _job(committer, id)
     number = int(task) if task.isascii() and task.isdigit() and len(task) < 19 else -1
     check_task(found, number, task)
-    one, member = await task_of(engine, found, number)
-    return reply(task_view(one, run_of(engine, found), member))
+    one, member = await task_of(committer, found, number)
+    return reply(task_view(one, run_of(committer, found), member))
 
 
 @router.post("/{id}/cancel")
 async def cancel(request: Request, id: str) -> Response:
     """Cancel a job and all its tasks; a finished job stays as it is."""
-    engine = engine_of(request)
-    number = id_of(await _job(engine, id))
-    if number in engine.machine.jobs or number in engine.machine.families:
-        await engine.submit(Cancel(job=number))
-    return reply(job_view(engine, await _job(engine, id)))
+    committer = committer_of(request)
+    number = id_of(await _job(committer, id))
+    if number in committer.machine.jobs or number in committer.machine.families:
+        await committer.submit(Cancel(job=number))
+    return reply(job_view(committer, await _job(committer, id)))
 
 
 @router.post("/{id}/hold")
@@ -216,30 +216,30 @@ async def release(request: Request, id: str) -> Response:
 
 
 async def _hold(request: Request, id: str, *, held: bool) -> Response:
-    engine = engine_of(request)
-    number = id_of(await _job(engine, id))
-    await engine.submit(Hold(job=number, held=held, by=user_of(request)))
-    return reply(job_view(engine, await _job(engine, id)))
+    committer = committer_of(request)
+    number = id_of(await _job(committer, id))
+    await committer.submit(Hold(job=number, held=held, by=user_of(request)))
+    return reply(job_view(committer, await _job(committer, id)))
 
 
 @router.post("/{id}/signal")
 async def send_signal(request: Request, id: str) -> Response:
     """Send a signal to the processes of the running tasks, or of one task."""
-    engine = engine_of(request)
+    committer = committer_of(request)
     body = await read(request, SignalBody)
     number = signal_number(body.signal)
-    found = await _job(engine, id)
+    found = await _job(committer, id)
     if body.task is not None:
         check_task(found, body.task)
-    targets = attempts_of(engine, found, body.task)
+    targets = attempts_of(committer, found, body.task)
     if not targets:
         which = f"task {body.task}" if body.task is not None else "no task"
         what = f"{which} of job {id_of(found)} {'does not run' if body.task is not None else 'runs'}"
         raise NotAccepted(what, hint="signals reach running tasks only", field="task")
-    missed = [attempt.node for attempt in targets if not engine.connections.signal(attempt.node, attempt.id, number)]
+    missed = [attempt.node for attempt in targets if not committer.connections.signal(attempt.node, attempt.id, number)]
     if missed:
         raise Away(f"the signal did not reach what runs on {', '.join(sorted(set(missed)))}: the node is away")
-    return reply(job_view(engine, found))
+    return reply(job_view(committer, found))
 
 
 def signal_number(word: str | int) -> int:
@@ -274,12 +274,12 @@ def check_task(job: AnyJob, task: int, written: str = "") -> None:
         raise NotFound(f"job {id_of(job)} has no task {written[:40] or task} ({known})")
 
 
-async def job_by_id(engine: Engine, id: str) -> AnyJob:
+async def job_by_id(committer: Committer, id: str) -> AnyJob:
     """Return the job in an address. Raises NotFound."""
     number = int(id) if id.isascii() and id.isdigit() and len(id) < 19 else 0
-    found = await find_job(engine, number) if number else None
+    found = await find_job(committer, number) if number else None
     if found is None:
-        last = engine.machine.next_job - 1
+        last = committer.machine.next_job - 1
         known = f"ids are 1 to {last}" if last else "no job has been submitted yet"
         raise NotFound(f"there is no job {id[:40]} ({known})")
     return found
@@ -305,19 +305,19 @@ def digest_of(key: str, body: SubmitBody) -> str:
     return hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
 
 
-async def known_states(engine: Engine, jobs: Sequence[Job]) -> tuple[tuple[int, JobState], ...]:
+async def known_states(committer: Committer, jobs: Sequence[Job]) -> tuple[tuple[int, JobState], ...]:
     """Return the states of the finished jobs that these jobs depend on."""
-    wanted = {number for job in jobs for number, _ in job.after if number > 0 and not _is_alive(engine, number)}
+    wanted = {number for job in jobs for number, _ in job.after if number > 0 and not _is_alive(committer, number)}
     known = []
     for number in sorted(wanted):
-        found = await find_job(engine, number)
+        found = await find_job(committer, number)
         if isinstance(found, JobRecord):
             known.append((number, found.state))
     return tuple(known)
 
 
-def _is_alive(engine: Engine, number: int) -> bool:
-    return number in engine.machine.jobs or number in engine.machine.families
+def _is_alive(committer: Committer, number: int) -> bool:
+    return number in committer.machine.jobs or number in committer.machine.families
 
 
 def _check_word(word: str, known: list[str] | tuple[str, ...], field: str) -> None:

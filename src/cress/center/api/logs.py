@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from cress.center.api.context import engine_of
+from cress.center.api.context import committer_of
 from cress.center.api.errors import NotFound
 from cress.center.api.jobs import check_task, job_by_id
 from cress.center.logs import LogReader, NoAttempt, answered
@@ -38,13 +38,13 @@ async def logs(
     connection, give the attempt as ``since``: ``offset`` counts in that attempt. ``framed``: in parts that name their
     attempt and offset, as in ``protocol/logs.py``.
     """
-    engine = engine_of(request)
+    committer = committer_of(request)
     if stream not in STREAMS:
         raise InputError(f"{stream[:40]!r} is not a stream", hint=one_of(stream, STREAMS), field="stream")
-    job = await job_by_id(engine, id)
+    job = await job_by_id(committer, id)
     check_task(job, task)
-    number, index = await place_of(engine, job, task)
-    reader = LogReader(engine, number, index, stream, offset, attempt, since)
+    number, index = await place_of(committer, job, task)
+    reader = LogReader(committer, number, index, stream, offset, attempt, since)
     try:
         parts = await answered(reader, follow=follow, framed=framed)
     except NoAttempt as error:

@@ -7,9 +7,9 @@ import asyncio
 from fastapi import APIRouter, Request, Response
 
 from cress.center.api.bodies import reply
-from cress.center.api.context import engine_of
+from cress.center.api.context import committer_of
 from cress.center.api.stream import HEARTBEAT, Stream
-from cress.center.engine import Engine
+from cress.center.committer import Committer
 from cress.center.show.jobs import place_view
 from cress.lifecycle.name_service import Place, resolve
 from cress.protocol.views import PlacesChange, PlacesPage, to_json
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/v1/names")
 @router.get("/{name}")
 async def names(request: Request, name: str, group: str = "") -> Response:
     """Return the running tasks of the jobs of a name, in one group or in all: node, rack, address, ports."""
-    found = resolve(engine_of(request).machine, name, group or None)
+    found = resolve(committer_of(request).machine, name, group or None)
     return reply(PlacesPage(places=tuple(map(place_view, found))))
 
 
@@ -33,14 +33,14 @@ async def watch(request: Request, name: str, group: str = "", follow: bool = Tru
 
     A reader that was cut off calls again, and begins with all of them. Without ``follow`` the answer ends there.
     """
-    return PlacesStream(engine_of(request), name, group or None, follow=follow)
+    return PlacesStream(committer_of(request), name, group or None, follow=follow)
 
 
 class PlacesStream(Stream):
     """The answer; it knows the attempts that it has sent."""
 
-    def __init__(self, engine: Engine, name: str, group: str | None, *, follow: bool) -> None:
-        super().__init__(engine)
+    def __init__(self, committer: Committer, name: str, group: str | None, *, follow: bool) -> None:
+        super().__init__(committer)
         self._follow = follow
         self._name = name
         self._group = group
@@ -62,17 +62,17 @@ class PlacesStream(Stream):
 
     async def wait(self) -> None:
         """Wait until something has changed."""
-        news, loop = self.engine.events, asyncio.get_running_loop()
+        news, loop = self.committer.events, asyncio.get_running_loop()
         until = loop.time() + HEARTBEAT
-        while not self._next and not self.engine.stopping and loop.time() < until:
+        while not self._next and not self.committer.stopping and loop.time() < until:
             # Every step counts, also one without an event: a task that was ordered to stop.
             await news.wait(news.last, until - loop.time())
-            if not self.engine.stopping:
+            if not self.committer.stopping:
                 await asyncio.sleep(PACE)
                 self._next = self._look()
 
     def _look(self) -> bytes:
-        now = {place.attempt: place for place in resolve(self.engine.machine, self._name, self._group)}
+        now = {place.attempt: place for place in resolve(self.committer.machine, self._name, self._group)}
         told, self._told = self._told, now
         known = told or {}
         fresh = [place for attempt, place in now.items() if known.get(attempt) != place]

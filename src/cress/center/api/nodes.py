@@ -9,9 +9,9 @@ from fastapi import APIRouter, Query, Request, Response
 
 import cress
 from cress.center.api.bodies import Body, CordonBody, DrainBody, read, reply
-from cress.center.api.context import engine_of
+from cress.center.api.context import committer_of
 from cress.center.api.errors import NotFound
-from cress.center.engine import Engine
+from cress.center.committer import Committer
 from cress.center.show.jobs import is_up, match_views, node_views, resources, used_of, whole_node_view
 from cress.core.diagnostics.match_report import remarks_on
 from cress.lifecycle.inputs import Cordon, Drain, NodeDead
@@ -41,25 +41,25 @@ async def nodes(
 
     With ``where`` (a requirement) or ``rank`` each node says whether it satisfies the one, and its value by the other.
     """
-    engine = engine_of(request)
-    matches = match_views(engine, where, rank) if where or rank else {}
-    known = list(engine.machine.nodes.values())
+    committer = committer_of(request)
+    matches = match_views(committer, where, rank) if where or rank else {}
+    known = list(committer.machine.nodes.values())
     first = 0
     if after:
-        names = list(engine.machine.nodes)
+        names = list(committer.machine.nodes)
         first = names.index(after) + 1 if after in names else len(names)
     page = known[first : first + limit]
     more = page[-1].node.name if first + limit < len(known) else None
-    views = (msgspec.structs.replace(view, match=matches.get(view.name)) for view in node_views(engine, page))
-    notes = remarks_on(engine.machine.core, where, rank) if matches else ()
+    views = (msgspec.structs.replace(view, match=matches.get(view.name)) for view in node_views(committer, page))
+    notes = remarks_on(committer.machine.core, where, rank) if matches else ()
     return reply(NodesPage(nodes=tuple(views), next=more, notes=notes))
 
 
 @router.get("/nodes/{name}")
 async def node(request: Request, name: str) -> Response:
     """Return one node, with its tasks and the ports in use."""
-    engine = engine_of(request)
-    return reply(whole_node_view(engine, _node(engine, name)))
+    committer = committer_of(request)
+    return reply(whole_node_view(committer, _node(committer, name)))
 
 
 @router.post("/nodes/{name}/cordon")
@@ -77,13 +77,13 @@ async def uncordon(request: Request, name: str) -> Response:
 @router.post("/nodes/{name}/drain")
 async def drain(request: Request, name: str) -> Response:
     """Drain a node: it gets no new tasks; those that still run at the deadline are stopped and run elsewhere."""
-    engine = engine_of(request)
+    committer = committer_of(request)
     body = await read(request, DrainBody)
-    _node(engine, name)
+    _node(committer, name)
     if not 0 <= body.deadline <= MOST_DEADLINE:
         raise InputError(f"{body.deadline:g} is no deadline", hint=f"0 to {MOST_DEADLINE} seconds", field="deadline")
-    await engine.submit(Drain(name=name, deadline=seconds(body.deadline), reason=body.reason[:MOST_REASON]))
-    return reply(node_views(engine, [_node(engine, name)])[0])
+    await committer.submit(Drain(name=name, deadline=seconds(body.deadline), reason=body.reason[:MOST_REASON]))
+    return reply(node_views(committer, [_node(committer, name)])[0])
 
 
 @router.post("/nodes/{name}/forget")
@@ -92,31 +92,31 @@ async def forget(request: Request, name: str) -> Response:
 
     The node is gone from the cluster until its executor joins again. Refused while it is connected.
     """
-    engine = engine_of(request)
+    committer = committer_of(request)
     await read(request, Body)
-    view = node_views(engine, [_node(engine, name)])[0]
-    await engine.submit(NodeDead(name=name, forget=True))
+    view = node_views(committer, [_node(committer, name)])[0]
+    await committer.submit(NodeDead(name=name, forget=True))
     return reply(view)
 
 
 @router.get("/state")
 async def state(request: Request) -> Response:
     """Return the cluster in a few numbers."""
-    engine = engine_of(request)
-    machine = engine.machine
+    committer = committer_of(request)
+    machine = committer.machine
     dimensions = machine.core.dimensions
-    up = [node for node in machine.nodes.values() if is_up(engine, node)]
+    up = [node for node in machine.nodes.values() if is_up(committer, node)]
     nothing = (0,) * len(dimensions)
     capacity = tuple(map(sum, zip(nothing, *(node.node.capacity for node in up), strict=True)))
-    used = tuple(map(sum, zip(nothing, *(used_of(engine, node) for node in up), strict=True)))
+    used = tuple(map(sum, zip(nothing, *(used_of(committer, node) for node in up), strict=True)))
     waiting = sum(job.waiting for job in machine.jobs.values())
     running = sum(1 for job in machine.jobs.values() if job.running)
     return reply(
         StateView(
             version=cress.__version__,
-            epoch=engine.epoch,
-            started=engine.started / SECOND,
-            now=engine.clock.utc() / SECOND,
+            epoch=committer.epoch,
+            started=committer.started / SECOND,
+            now=committer.clock.utc() / SECOND,
             nodes=len(machine.nodes),
             nodes_up=len(up),
             jobs_waiting=len(machine.jobs) - running,
@@ -125,7 +125,7 @@ async def state(request: Request) -> Response:
             tasks_running=len(machine.attempts),
             capacity=resources(capacity, dimensions),
             used=resources(used, dimensions),
-            problem=engine.problem,
+            problem=committer.problem,
         )
     )
 
@@ -137,15 +137,15 @@ async def health() -> Response:
 
 
 async def _cordon(request: Request, name: str, *, cordoned: bool) -> Response:
-    engine = engine_of(request)
+    committer = committer_of(request)
     body = await read(request, CordonBody)
-    _node(engine, name)
-    await engine.submit(Cordon(name=name, cordoned=cordoned, reason=body.reason[:MOST_REASON] if cordoned else ""))
-    return reply(node_views(engine, [_node(engine, name)])[0])
+    _node(committer, name)
+    await committer.submit(Cordon(name=name, cordoned=cordoned, reason=body.reason[:MOST_REASON] if cordoned else ""))
+    return reply(node_views(committer, [_node(committer, name)])[0])
 
 
-def _node(engine: Engine, name: str) -> LiveNode:
-    nodes = engine.machine.nodes
+def _node(committer: Committer, name: str) -> LiveNode:
+    nodes = committer.machine.nodes
     if name not in nodes:
         hint = one_of(name, list(nodes)[:20]) if nodes else "no node has registered yet"
         raise NotFound(f"there is no node {name[:100]!r} ({hint})")

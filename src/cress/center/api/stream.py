@@ -8,7 +8,7 @@ from abc import abstractmethod
 
 from fastapi import Response
 
-from cress.center.engine import Engine, NotStored
+from cress.center.committer import Committer, NotStored
 from cress.center.security import Receive, Scope, Send
 
 # Seconds: a sign of life goes out at least this often; a reader that takes nothing for so long is disconnected.
@@ -18,13 +18,13 @@ _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-con
 
 
 class Stream(Response):
-    """The answer; each part is read from the engine when it is sent, so a slow reader costs no memory."""
+    """The answer; each part is read from the committer when it is sent, so a slow reader costs no memory."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, committer: Committer) -> None:
         super().__init__(media_type="text/event-stream")
-        if engine.events.readers >= MOST_READERS:
+        if committer.events.readers >= MOST_READERS:
             raise NotStored(f"{MOST_READERS} readers follow the events already; try again")
-        self.engine = engine
+        self.committer = committer
 
     @abstractmethod
     def greeting(self) -> bytes:
@@ -40,7 +40,7 @@ class Stream(Response):
 
     def over(self) -> bool:
         """Return whether the stream is over."""
-        return self.engine.stopping
+        return self.committer.stopping
 
     @abstractmethod
     async def wait(self) -> None:
@@ -49,7 +49,7 @@ class Stream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the reader has gone or takes nothing more, or the stream is over."""
         gone = asyncio.ensure_future(_until_gone(receive))
-        self.engine.events.readers += 1
+        self.committer.events.readers += 1
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             part = self.greeting()
@@ -67,7 +67,7 @@ class Stream(Response):
             # The reader resumes when it reads again; until then nothing is kept for it.
             return
         finally:
-            self.engine.events.readers -= 1
+            self.committer.events.readers -= 1
             gone.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await gone

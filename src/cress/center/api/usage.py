@@ -8,8 +8,8 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from cress.center.api.bodies import reply
-from cress.center.api.context import engine_of
-from cress.center.engine import Engine
+from cress.center.api.context import committer_of
+from cress.center.committer import Committer
 from cress.center.lookup import group_of
 from cress.model.errors import InputError
 from cress.model.times import SECOND
@@ -42,16 +42,16 @@ async def usage(
     """
     if by not in SPANS:
         raise InputError(f"{by[:40]!r} is no span of time", hint=one_of(by, SPANS), field="by")
-    engine = engine_of(request)
+    committer = committer_of(request)
     span = SPANS[by]
-    end = engine.clock.utc() / SECOND if until is None else until
+    end = committer.clock.utc() / SECOND if until is None else until
     begin = end - DEFAULT_SPANS[by] * span if since is None else since
     first = int(begin // span) * span
     last = max(first, -int(-end // span) * span)
     page = min(last, first + MOST_HOURS * 3600 // span * span)
-    found = await engine.history.usage(since=first, until=page, group=group)
+    found = await committer.history.usage(since=first, until=page, group=group)
     total: Usage = {}
-    for usage in (found, running(engine, group)):
+    for usage in (found, running(committer, group)):
         for (hour, name), used in usage.items():
             if first <= hour < page:
                 total.setdefault((hour // span * span, name), Used()).add(used)
@@ -62,12 +62,12 @@ async def usage(
     return reply(UsagePage(usage=tuple(views), span=float(span), next=float(page) if page < last else None))
 
 
-def running(engine: Engine, group: str) -> Usage:
+def running(committer: Committer, group: str) -> Usage:
     """Return the usage of running attempts so far, by hour."""
     usage: Usage = {}
-    index = engine.machine.core.dimensions.index
-    utc = engine.clock.utc()
-    for job in engine.machine.jobs.values():
+    index = committer.machine.core.dimensions.index
+    utc = committer.clock.utc()
+    for job in committer.machine.jobs.values():
         if not job.attempts:
             continue
         name = group_of(job)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from cress.center.committer import Committer
 from cress.center.data_locations.hdfs import Hdfs, UnlocatedError
 from cress.center.data_locations.webhdfs import Places
-from cress.center.engine import Engine
 from cress.core.tables.data_locations import DataOf, Locations, is_local
 from cress.lifecycle.inputs import LocateData
 from cress.model.datanames import parse_data_name
@@ -42,8 +42,8 @@ class _Entry:
 class Locator:
     """Queries locations while ``run`` runs; ``age`` is the greatest age (µs) of a location while a job waits for it."""
 
-    def __init__(self, engine: Engine, hdfs: Hdfs, age: int) -> None:
-        self._engine = engine
+    def __init__(self, committer: Committer, hdfs: Hdfs, age: int) -> None:
+        self._committer = committer
         self._hdfs = hdfs
         self._age = age / SECOND
         self._entries: dict[str, _Entry] = {}
@@ -57,7 +57,7 @@ class Locator:
         """Work until cancelled."""
         try:
             while True:
-                events = self._engine.events
+                events = self._committer.events
                 await events.wait(events.last, LOOK)
                 try:
                     self._look()
@@ -73,7 +73,7 @@ class Locator:
 
     @property
     def _known(self) -> Locations:
-        return self._engine.machine.core.relations.locations
+        return self._committer.machine.core.relations.locations
 
     def _look(self) -> None:
         known, now = self._known, asyncio.get_running_loop().time()
@@ -99,14 +99,14 @@ class Locator:
                 entry.task.cancel()
         for data in [*known.places, *known.problems]:
             if data not in wanted:
-                self._engine.post(LocateData(data=data, places=None))
+                self._committer.post(LocateData(data=data, places=None))
         for data in wanted - self._entries.keys():
             self._entries[data] = _Entry(now)
         if not self._entries:
             self._gates.clear()
 
     def _is_waited_for(self, data: str) -> bool:
-        return bool(self._engine.machine.core.matching.watchers(DataOf(data)))
+        return bool(self._committer.machine.core.matching.watchers(DataOf(data)))
 
     def _tell(self, data: str, entry: _Entry, now: float) -> None:
         """Tell the core a location that it does not know; a step that was not stored may have lost it."""
@@ -115,7 +115,7 @@ class Locator:
             return
         if entry.found != (known.places.get(data), known.problems.get(data, "")):
             places, problem = entry.found
-            self._engine.post(LocateData(data=data, places=places, problem=problem))
+            self._committer.post(LocateData(data=data, places=places, problem=problem))
             entry.post_again = now + LOOK
 
     async def _find(self, data: str, entry: _Entry) -> None:

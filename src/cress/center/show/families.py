@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cress.center.engine import Engine
+from cress.center.committer import Committer
 from cress.center.history_reader import HistoryJob
 from cress.center.lookup import AnyJob, Filters, find_job, find_jobs, id_of, members_of, recent_job, spec_of, state_of
 from cress.lifecycle.families import families
@@ -27,9 +27,9 @@ from cress.protocol.views import TaskCounts
 MOST_MOMENTS = 3
 
 
-def counts_of(engine: Engine, family: Family) -> TaskCounts:
+def counts_of(committer: Committer, family: Family) -> TaskCounts:
     """Count by state the tasks of a service, the steps of a dag, the tasks of the live runs of a cron job."""
-    members = members_of(engine, family)
+    members = members_of(committer, family)
     if isinstance(family.job.plan, Dag):
         running = sum(member.running > 0 for member in members)
         over = family.succeeded + family.failed + family.cancelled
@@ -57,7 +57,7 @@ def counts_of(engine: Engine, family: Family) -> TaskCounts:
     return TaskCounts(total=total, waiting=total - running, running=running)
 
 
-def reason_of(engine: Engine, family: Family) -> str:
+def reason_of(committer: Committer, family: Family) -> str:
     """Return the reason why a family waits, or its problem."""
     if family.cancelling:
         return family.reason
@@ -65,33 +65,33 @@ def reason_of(engine: Engine, family: Family) -> str:
         return f"it is held by {family.held_by}" if family.held_by else "it is held"
     if family.unmet:
         number, _ = family.unmet[0]
-        first = recent_job(engine, number)
+        first = recent_job(committer, number)
         name = "" if first is None else spec_of(first).name
         more = f", and {len(family.unmet) - 1} more" if len(family.unmet) > 1 else ""
         return f"waiting for job {number}{f' ({name})' if name else ''}{more}"
-    why = families.kind_of(family).why(engine.machine, family, engine.clock.now())
-    return why or _first_reason(engine, family) or family.reason
+    why = families.kind_of(family).why(committer.machine, family, committer.clock.now())
+    return why or _first_reason(committer, family) or family.reason
 
 
-def _first_reason(engine: Engine, family: Family) -> str:
+def _first_reason(committer: Committer, family: Family) -> str:
     """Return the reason why the first waiting member waits."""
     if isinstance(family.job.plan, (Cron, Dag)):
         return ""
-    waiting = (member for member in members_of(engine, family) if member.waiting)
-    reasons = (engine.machine.reason(member.job.id, engine.clock.now()) for member in waiting)
+    waiting = (member for member in members_of(committer, family) if member.waiting)
+    reasons = (committer.machine.reason(member.job.id, committer.clock.now()) for member in waiting)
     return next((reason for reason in reasons if reason), "")
 
 
-def service_view(engine: Engine, family: Family) -> ServiceView | None:
+def service_view(committer: Committer, family: Family) -> ServiceView | None:
     """Return the part of a view that only services and databases have."""
     plan, kept = family.job.plan, family.state
     if isinstance(plan, (Cron, Dag)) or plan is None:
         return None
-    members = [member for member in members_of(engine, family) if not member.ending]
+    members = [member for member in members_of(committer, family) if not member.ending]
     ready = sum(any(is_ready(each) for each in member.attempts.values()) for member in members)
     updated = sum((member.template or family.template) == family.template for member in members)
-    why = families.kind_of(family).why(engine.machine, family, engine.clock.now())
-    following = _next_count(plan, engine.machine.utc) if isinstance(plan, Service) else None
+    why = families.kind_of(family).why(committer.machine, family, committer.clock.now())
+    following = _next_count(plan, committer.machine.utc) if isinstance(plan, Service) else None
     return ServiceView(
         wanted=family.job.tasks,
         ready=ready,
@@ -117,13 +117,13 @@ def _next_count(plan: Service, utc: int) -> tuple[int, int] | None:
     return min(((at, tasks) for at, tasks in coming if at is not None), default=None)
 
 
-def cron_view(engine: Engine, family: Family) -> CronView | None:
+def cron_view(committer: Committer, family: Family) -> CronView | None:
     """Return the part of a view that only cron jobs have."""
     plan, clock = family.job.plan, family.state
     if not isinstance(plan, Cron):
         return None
     clock = clock if isinstance(clock, CronState) else CronState()
-    last = recent_job(engine, clock.last_job) if clock.last_job else None
+    last = recent_job(committer, clock.last_job) if clock.last_job else None
     coming: list[float] = []
     at: int | None = clock.next or None
     while at is not None and len(coming) < MOST_MOMENTS:
@@ -137,7 +137,7 @@ def cron_view(engine: Engine, family: Family) -> CronView | None:
         next=tuple(coming),
         last=clock.last / SECOND if clock.last else None,
         last_job=clock.last_job or None,
-        last_state="" if last is None else state_of(engine, last).value,
+        last_state="" if last is None else state_of(committer, last).value,
         runs=clock.runs,
         skipped=clock.skipped,
         missed=clock.missed,
@@ -150,20 +150,20 @@ def dag_view(family: Family) -> DagView | None:
     return DagView(resumed=plan.resumed or None) if isinstance(plan, Dag) else None
 
 
-async def whole_dag_view(engine: Engine, job: AnyJob) -> DagView:
+async def whole_dag_view(committer: Committer, job: AnyJob) -> DagView:
     """Return a dag with its steps, live or finished."""
     number, spec = id_of(job), spec_of(job)
-    found = await find_jobs(engine, Filters(family=number), limit=spec.tasks + 1, before=None)
+    found = await find_jobs(committer, Filters(family=number), limit=spec.tasks + 1, before=None)
     steps = sorted((each for each in found.jobs if not isinstance(each, Family)), key=id_of)
     plan = job.job.plan if isinstance(job, Family) else None
     there = {spec_of(each).name.removeprefix(f"{spec.name}.") for each in steps}
-    run = job.run if isinstance(job, HistoryJob) else engine.run(number)
-    written = _conditions(engine, run, f"{spec.name}.")
+    run = job.run if isinstance(job, HistoryJob) else committer.run(number)
+    written = _conditions(committer, run, f"{spec.name}.")
     # A resumed dag lacks the steps that succeeded before.
     after = {name: {key: word for key, word in each.items() if key in there} for name, each in written.items()}
     needless = _needless(job)
     return DagView(
-        steps=tuple(_step(engine, each, f"{spec.name}.", after, needless) for each in steps),
+        steps=tuple(_step(committer, each, f"{spec.name}.", after, needless) for each in steps),
         resumed=(plan.resumed or None) if isinstance(plan, Dag) else None,
     )
 
@@ -174,28 +174,28 @@ def _needless(job: AnyJob) -> frozenset[int]:
 
 
 def _step(
-    engine: Engine,
+    committer: Committer,
     job: LiveJob | JobRecord,
     prefix: str,
     after: Mapping[str, dict[str, str]],
     needless: frozenset[int],
 ) -> StepView:
     name = spec_of(job).name.removeprefix(prefix)
-    reason = job.reason if isinstance(job, JobRecord) else engine.machine.reason(job.job.id, engine.clock.now())
+    reason = job.reason if isinstance(job, JobRecord) else committer.machine.reason(job.job.id, committer.clock.now())
     if job.index in needless:
         reason = f"not needed: {reason}" if reason else "not needed"
     return StepView(
-        name=name, id=id_of(job), state=state_of(engine, job).value, after=after.get(name, {}), reason=reason
+        name=name, id=id_of(job), state=state_of(committer, job).value, after=after.get(name, {}), reason=reason
     )
 
 
-def _conditions(engine: Engine, run: Run | None, prefix: str) -> dict[str, dict[str, str]]:
+def _conditions(committer: Committer, run: Run | None, prefix: str) -> dict[str, dict[str, str]]:
     """Return the dependencies of each step of a dag as submitted; empty if that is no longer known."""
     if run is None or not run.source:
         return {}
     with contextlib.suppress(InputError, msgspec.DecodeError):
         entry = msgspec.json.decode(run.source)
-        specs = parse_jobs([entry], dimensions=engine.machine.core.dimensions, user=run.user)
+        specs = parse_jobs([entry], dimensions=committer.machine.core.dimensions, user=run.user)
         names = [spec.job.name.removeprefix(prefix) for spec in specs]
         return {
             name: {names[-each - 1]: condition.value for each, condition in spec.job.after if each < -1}
@@ -204,14 +204,14 @@ def _conditions(engine: Engine, run: Run | None, prefix: str) -> dict[str, dict[
     return {}
 
 
-async def succeeded_steps(engine: Engine, job: JobRecord) -> tuple[set[str], set[str]]:
+async def succeeded_steps(committer: Committer, job: JobRecord) -> tuple[set[str], set[str]]:
     """Return the names of all steps of a finished dag, and of those that succeeded."""
-    found = await find_jobs(engine, Filters(family=job.id), limit=job.tasks + 1, before=None)
-    names = {spec_of(each).name.removeprefix(f"{job.name}."): state_of(engine, each) for each in found.jobs}
+    found = await find_jobs(committer, Filters(family=job.id), limit=job.tasks + 1, before=None)
+    names = {spec_of(each).name.removeprefix(f"{job.name}."): state_of(committer, each) for each in found.jobs}
     return set(names), {name for name, state in names.items() if state is JobState.SUCCEEDED}
 
 
-async def last_state(engine: Engine, number: int) -> str:
+async def last_state(committer: Committer, number: int) -> str:
     """Return the state of the last run of a cron job, wherever its record is."""
-    job = await find_job(engine, number)
-    return "" if job is None else state_of(engine, job).value
+    job = await find_job(committer, number)
+    return "" if job is None else state_of(committer, job).value

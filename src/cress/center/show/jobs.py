@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import msgspec
 
-from cress.center.engine import Engine
+from cress.center.committer import Committer
 from cress.center.history_reader import HistoryJob
 from cress.center.lookup import AnyJob, Task, id_of, state_of
 from cress.center.show.devices import device_views, held, held_then, load_view, overload
@@ -69,33 +69,33 @@ def resources(vector: ResourceVector, dimensions: Dimensions) -> Resources:
     }
 
 
-async def whole_job_view(engine: Engine, job: AnyJob) -> JobView:
+async def whole_job_view(committer: Committer, job: AnyJob) -> JobView:
     """Return the full view of a single job."""
-    view = job_view(engine, job)
+    view = job_view(committer, job)
     if view.type == JobType.DAG.value:
-        return msgspec.structs.replace(view, dag=await whole_dag_view(engine, job))
+        return msgspec.structs.replace(view, dag=await whole_dag_view(committer, job))
     if view.cron is not None and view.cron.last_job is not None and not view.cron.last_state:
         # The record of its last run is in the history by now.
-        last = await last_state(engine, view.cron.last_job)
+        last = await last_state(committer, view.cron.last_job)
         return msgspec.structs.replace(view, cron=msgspec.structs.replace(view.cron, last_state=last))
     return view
 
 
-def job_view(engine: Engine, job: AnyJob) -> JobView:
+def job_view(committer: Committer, job: AnyJob) -> JobView:
     """Return the view of a job, live or finished."""
     if isinstance(job, JobRecord):
-        return _job(engine, job, run_of(engine, job))
+        return _job(committer, job, run_of(committer, job))
     if isinstance(job, Family):
-        return _family(engine, job)
-    spec, machine = job.job, engine.machine
-    view = _job(engine, record_of(job, machine.utc), run_of(engine, job))
+        return _family(committer, job)
+    spec, machine = job.job, committer.machine
+    view = _job(committer, record_of(job, machine.utc), run_of(committer, job))
     now = machine.core.constraints(spec.id)
     return msgspec.structs.replace(
         view,
-        state=state_of(engine, job).value,
+        state=state_of(committer, job).value,
         tasks=msgspec.structs.replace(view.tasks, waiting=job.waiting, running=job.running),
         ended=None,
-        reason=machine.reason(spec.id, engine.clock.now()),
+        reason=machine.reason(spec.id, committer.clock.now()),
         requirement_now=now.requirement if now else "",
         rank_now=now.rank if now else "",
         relaxes=None if now is None or now.until is None else (now.until - machine.now + machine.utc) / SECOND,
@@ -110,15 +110,15 @@ def job_view(engine: Engine, job: AnyJob) -> JobView:
     )
 
 
-def _family(engine: Engine, family: Family) -> JobView:
-    spec, machine = family.job, engine.machine
-    view = _job(engine, families.record_of(family, machine.utc), run_of(engine, family))
+def _family(committer: Committer, family: Family) -> JobView:
+    spec, machine = family.job, committer.machine
+    view = _job(committer, families.record_of(family, machine.utc), run_of(committer, family))
     return msgspec.structs.replace(
         view,
-        state=state_of(engine, family).value,
-        tasks=counts_of(engine, family),
+        state=state_of(committer, family).value,
+        tasks=counts_of(committer, family),
         ended=None,
-        reason=reason_of(engine, family),
+        reason=reason_of(committer, family),
         held=family.held,
         retries=spec.retries,
         after={str(number): condition.value for number, condition in spec.after},
@@ -127,13 +127,13 @@ def _family(engine: Engine, family: Family) -> JobView:
         max_per_rack=spec.max_per_rack,
         licences=dict(spec.licences),
         job_failure=spec.job_failure,
-        service=service_view(engine, family),
-        cron=cron_view(engine, family),
+        service=service_view(committer, family),
+        cron=cron_view(committer, family),
         dag=dag_view(family),
     )
 
 
-def _job(engine: Engine, job: JobRecord, run: Run | None) -> JobView:
+def _job(committer: Committer, job: JobRecord, run: Run | None) -> JobView:
     return JobView(
         id=job.id,
         name=job.name,
@@ -144,7 +144,7 @@ def _job(engine: Engine, job: JobRecord, run: Run | None) -> JobView:
         tasks=TaskCounts(total=job.tasks, succeeded=job.succeeded, failed=job.failed, cancelled=job.cancelled),
         priority=job.priority,
         gang=job.gang,
-        resource=resources(job.request, engine.machine.core.dimensions),
+        resource=resources(job.request, committer.machine.core.dimensions),
         time_limit=None if job.time_limit is None else job.time_limit / SECOND,
         submitted=job.submitted / SECOND,
         started=moment(job.started),
@@ -163,9 +163,9 @@ def _job(engine: Engine, job: JobRecord, run: Run | None) -> JobView:
     )
 
 
-def run_of(engine: Engine, job: AnyJob) -> Run | None:
+def run_of(committer: Committer, job: AnyJob) -> Run | None:
     """Return the view of a job's run; None if it is no longer known."""
-    return job.run if isinstance(job, HistoryJob) else engine.run(id_of(job))
+    return job.run if isinstance(job, HistoryJob) else committer.run(id_of(job))
 
 
 def task_view(task: Task, run: Run | None, member: int | None = None) -> TaskView:
@@ -219,24 +219,26 @@ def place_view(place: Place) -> PlaceView:
     return PlaceView(**values | shown)
 
 
-def node_views(engine: Engine, nodes: list[LiveNode]) -> tuple[NodeView, ...]:
+def node_views(committer: Committer, nodes: list[LiveNode]) -> tuple[NodeView, ...]:
     """Return views of these nodes with their use."""
     running: dict[str, int] = {}
-    for attempt in engine.machine.attempts.values():
+    for attempt in committer.machine.attempts.values():
         running[attempt.node] = running.get(attempt.node, 0) + 1
-    return tuple(_node(engine, node, running.get(node.node.name, 0)) for node in nodes)
+    return tuple(_node(committer, node, running.get(node.node.name, 0)) for node in nodes)
 
 
-def whole_node_view(engine: Engine, node: LiveNode) -> NodeView:
+def whole_node_view(committer: Committer, node: LiveNode) -> NodeView:
     """Return one node with its tasks and the holders of its ports."""
-    (view,) = node_views(engine, [node])
+    (view,) = node_views(committer, [node])
     name = node.node.name
-    there = sorted((each for each in engine.machine.attempts.values() if each.node == name), key=lambda each: each.id)
-    devices = device_views(engine.machine, node)
+    there = sorted(
+        (each for each in committer.machine.attempts.values() if each.node == name), key=lambda each: each.id
+    )
+    devices = device_views(committer.machine, node)
     disks = [each for each in devices if each.kind == DISK_KIND]
     return msgspec.structs.replace(
         view,
-        tasks=tuple(_node_task(engine, each) for each in there[:MOST_NODE_TASKS]),
+        tasks=tuple(_node_task(committer, each) for each in there[:MOST_NODE_TASKS]),
         ports_seen=node.ports,
         disks=len(disks),
         disks_free=sum(each.state == "free" for each in disks),
@@ -246,9 +248,9 @@ def whole_node_view(engine: Engine, node: LiveNode) -> NodeView:
     )
 
 
-def match_views(engine: Engine, where: str, rank: str) -> dict[str, MatchView]:
+def match_views(committer: Committer, where: str, rank: str) -> dict[str, MatchView]:
     """Match every node against a requirement and a rank; results by name. Raises InputError."""
-    core = engine.machine.core
+    core = committer.machine.core
     try:
         fits = core.match(where, rank)
     except InputError as error:
@@ -274,8 +276,8 @@ def _wrong_one(core: Scheduler, where: str) -> str:
     return "rank"
 
 
-def _node_task(engine: Engine, attempt: LiveAttempt) -> NodeTask:
-    job = engine.machine.jobs[attempt.job]
+def _node_task(committer: Committer, attempt: LiveAttempt) -> NodeTask:
+    job = committer.machine.jobs[attempt.job]
     return NodeTask(
         job=attempt.job,
         task=attempt.task,
@@ -287,28 +289,28 @@ def _node_task(engine: Engine, attempt: LiveAttempt) -> NodeTask:
     )
 
 
-def is_up(engine: Engine, node: LiveNode) -> bool:
+def is_up(committer: Committer, node: LiveNode) -> bool:
     """Return whether a node's executor is connected."""
-    return node.connected and node.node.name in engine.connections
+    return node.connected and node.node.name in committer.connections
 
 
-def used_of(engine: Engine, node: LiveNode) -> ResourceVector:
+def used_of(committer: Committer, node: LiveNode) -> ResourceVector:
     """Return the amounts that are held on a node."""
-    cluster = engine.machine.core.cluster
+    cluster = committer.machine.core.cluster
     f = cluster.index.get(node.node.name)
     if f is None:
         return (0,) * len(cluster.dimensions)
     return tuple(total - free for total, free in zip(cluster.capacity_of(f), cluster.free(f), strict=True))
 
 
-def _node(engine: Engine, node: LiveNode, running: int) -> NodeView:
-    dimensions = engine.machine.core.dimensions
-    used = used_of(engine, node)
-    why = overload(engine.machine.core, node.node.name)
+def _node(committer: Committer, node: LiveNode, running: int) -> NodeView:
+    dimensions = committer.machine.core.dimensions
+    used = used_of(committer, node)
+    why = overload(committer.machine.core, node.node.name)
     state = "overloaded" if why else "up"
     if node.closed:
         state, why = "cordoned", node.why
-    if not is_up(engine, node):
+    if not is_up(committer, node):
         state, why = "away", AWAY
     return NodeView(
         name=node.node.name,
@@ -321,16 +323,16 @@ def _node(engine: Engine, node: LiveNode, running: int) -> NodeView:
         address=node.node.address,
         attributes=dict(node.node.attributes),
         # The last measurement; the machine is told of noticeable changes only.
-        load=load_view(engine.sessions.loads.get(node.node.name, node.load)),
+        load=load_view(committer.sessions.loads.get(node.node.name, node.load)),
         judged=node.node.judged,
         capacity_amounts=dict(zip(dimensions.names, node.node.capacity, strict=True)),
         used_amounts=dict(zip(dimensions.names, used, strict=True)),
     )
 
 
-def group_view(engine: Engine, group: GroupState, waiting: int, priority: str) -> GroupView:
+def group_view(committer: Committer, group: GroupState, waiting: int, priority: str) -> GroupView:
     """Return a group with its use and its limits."""
-    core = engine.machine.core
+    core = committer.machine.core
     return GroupView(
         name=group.name,
         quota=_quota(group, core.dimensions),
@@ -342,7 +344,7 @@ def group_view(engine: Engine, group: GroupState, waiting: int, priority: str) -
         running=len(group.attempts),
         waiting=waiting,
         priority=priority,
-        cooling=group.preempted_at is not None and engine.clock.now() < group.cools_until(),
+        cooling=group.preempted_at is not None and committer.clock.now() < group.cools_until(),
     )
 
 

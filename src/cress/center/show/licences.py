@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING
 from cress.protocol.licenceviews import LicencesPage, LicenceUse, LicenceView
 
 if TYPE_CHECKING:
-    from cress.center.engine import Engine
-    from cress.core.jobs import JobState
+    from cress.center.committer import Committer
+    from cress.core.jobs import JobEntry
 
 # Most jobs that are named as holders, and as waiting.
 MOST_JOBS = 100
 
 
-def licences_page(engine: Engine) -> LicencesPage:
+def licences_page(committer: Committer) -> LicencesPage:
     """Return all licences of the cluster, and others that jobs request, by name."""
-    core = engine.machine.core
+    core = committer.machine.core
     known = core.relations.licences
     having: dict[str, dict[int, LicenceUse]] = {}
     waiting: dict[str, dict[int, LicenceUse]] = {}
     for job in core.jobs.values():
         for name, number in job.job.licences:
             if job.attempts:
-                _count(engine, having.setdefault(name, {}), job, number * len(job.attempts))
+                _count(committer, having.setdefault(name, {}), job, number * len(job.attempts))
             if job.queued and (short := known.short(job.shape.wants.licences)):
                 wanted = {each.name: each.wanted for each in short}
                 if name in wanted:
-                    _count(engine, waiting.setdefault(name, {}), job, wanted[name])
+                    _count(committer, waiting.setdefault(name, {}), job, wanted[name])
     names = sorted({*known.counts, *known.taken, *waiting})
     return LicencesPage(
         licences=tuple(
@@ -46,11 +46,11 @@ def licences_page(engine: Engine) -> LicencesPage:
     )
 
 
-def _count(engine: Engine, uses: dict[int, LicenceUse], job: JobState, number: int) -> None:
+def _count(committer: Committer, uses: dict[int, LicenceUse], job: JobEntry, number: int) -> None:
     """Tasks of a service or database count as one job."""
     shown = job.job.counted_as
     before = uses.get(shown)
-    machine = engine.machine
+    machine = committer.machine
     name = machine.families[shown].job.name if shown in machine.families else job.job.name
     uses[shown] = LicenceUse(
         job=shown, name=name, group=job.group.name, number=number + (before.number if before else 0)

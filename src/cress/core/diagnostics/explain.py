@@ -7,7 +7,7 @@ import numpy as np
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.future.reservations import drain_due
-from cress.core.jobs import JobState
+from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import USABLE
 from cress.core.placing.constraints import NO_WANTS, Wants, lasting_wants
 from cress.core.placing.vetoes import Missing, Verdict, Veto
@@ -47,8 +47,8 @@ def why_waiting(core: Cycle, job_id: int) -> Veto | None:
 
 
 def _veto(
-    job: JobState, kind: Verdict, *, never: bool = False, nodes: int = 0, lacking: tuple[tuple[str, int], ...] = (),
-    clauses: tuple[tuple[str, int], ...] = (), behind: JobState | None = None, until: int | None = None,
+    job: JobEntry, kind: Verdict, *, never: bool = False, nodes: int = 0, lacking: tuple[tuple[str, int], ...] = (),
+    clauses: tuple[tuple[str, int], ...] = (), behind: JobEntry | None = None, until: int | None = None,
     places: tuple[str, ...] = (), missing: tuple[Missing, ...] = (), bound: tuple[str, ...] = (),
     overloaded: Busy = NOBODY_BUSY,
     licences: tuple[Shortage, ...] = (),
@@ -72,7 +72,7 @@ def _veto(
     )
 
 
-def _never(core: Cycle, job: JobState) -> Veto:
+def _never(core: Cycle, job: JobEntry) -> Veto:
     """Return the veto of a job that can never run on this cluster."""
     cluster = core.cluster
     wants = lasting_wants(job.job)
@@ -94,14 +94,14 @@ def _never(core: Cycle, job: JobState) -> Veto:
     )  # fmt: skip
 
 
-def _unvisited(core: Cycle, job: JobState) -> Veto:
+def _unvisited(core: Cycle, job: JobEntry) -> Veto:
     """The last pass ended before it came to the group."""
     if core.last_blocked is not None and not job.group.below_quota:
         return _veto(job, Verdict.QUOTA, behind=core.last_blocked)
     return _veto(job, Verdict.UNVISITED)
 
 
-def _gate(core: Cycle, job: JobState) -> Veto | None:
+def _gate(core: Cycle, job: JobEntry) -> Veto | None:
     """Return the veto of a job that is not offered: the balance gate, a user's limit, or a job before it."""
     group = job.group
     if group.policy.limits_users and not core.within_limit(job):
@@ -113,7 +113,7 @@ def _gate(core: Cycle, job: JobState) -> Veto | None:
     return _veto(job, Verdict.BEHIND, behind=group.offered or group.policy.head())
 
 
-def _placement(core: Cycle, job: JobState) -> Veto:
+def _placement(core: Cycle, job: JobEntry) -> Veto:
     """Return why no node was taken."""
     cluster = core.cluster
     nodes = cluster.usable_count
@@ -154,21 +154,21 @@ def _placement(core: Cycle, job: JobState) -> Veto:
     return _veto(job, Verdict.RESERVED, behind=behind, until=start, nodes=nodes)
 
 
-def _lacking(core: Cycle, job: JobState) -> tuple[tuple[str, int], ...]:
+def _lacking(core: Cycle, job: JobEntry) -> tuple[tuple[str, int], ...]:
     counts = zip(core.dimensions.names, core.fit.lacking(job.shape), strict=True)
     return tuple((name, count) for name, count in counts if count)
 
 
-def _missing(core: Cycle, job: JobState, wants: Wants, clauses: tuple[tuple[str, int], ...]) -> tuple[Missing, ...]:
+def _missing(core: Cycle, job: JobEntry, wants: Wants, clauses: tuple[tuple[str, int], ...]) -> tuple[Missing, ...]:
     texts = {text for text, _ in clauses}
     return missing_in(core, (each for each in wants.hard if str(each) in texts), job.group.name) if texts else ()
 
 
-def _bound(core: Cycle, job: JobState, wants: Wants) -> tuple[str, ...]:
+def _bound(core: Cycle, job: JobEntry, wants: Wants) -> tuple[str, ...]:
     return core.matching.binding(wants) if job.job.gang and wants is not NO_WANTS else ()
 
 
-def _busy(core: Cycle, job: JobState) -> Busy:
+def _busy(core: Cycle, job: JobEntry) -> Busy:
     """The overloaded nodes that are large enough, and satisfy what does not change."""
     nodes = core.loads.overloaded_nodes()
     if not nodes:

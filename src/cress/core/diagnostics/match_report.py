@@ -7,7 +7,7 @@ import numpy as np
 
 from cress.core.books import Books
 from cress.core.diagnostics.unresolved_names import missing_in, missing_in_rank, names_in, say
-from cress.core.jobs import JobState
+from cress.core.jobs import JobEntry
 from cress.core.kernels.holding import USABLE
 from cress.core.placing.constraints import BY_EXPRESSION, Constraints
 from cress.core.placing.match import Match, predicate
@@ -51,7 +51,7 @@ class NodeMatch(msgspec.Struct, frozen=True, kw_only=True):
 _ORDER = (Kind.CONDITION, Kind.RESOURCE, Kind.ADJACENT, Kind.PORT, Kind.DISK, Kind.DEPENDENCY)
 
 
-def current_constraints(core: Books, job: JobState) -> CurrentConstraints:
+def current_constraints(core: Books, job: JobEntry) -> CurrentConstraints:
     """The requirement and the rank of the job's next unit as they are matched now, in E's order.
 
     Names of jobs are the nodes on which they run, if they do. What starts again together has one requirement.

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from cress.core.future.timeline import ALL, NOBODY, Slot, Timeline
-from cress.core.jobs import GroupState, JobState, Reservation
+from cress.core.jobs import GroupState, JobEntry, Reservation
 from cress.core.kernels.holding import STAMP
 from cress.core.placing.fit import Fit
 from cress.core.tables.arrays import Ints
@@ -91,7 +91,7 @@ class Plans:
         finally:
             self.timeline.view = NOBODY
 
-    def _due(self, plan: GroupPlan, jobs: list[JobState], now: int) -> Reservation | None:
+    def _due(self, plan: GroupPlan, jobs: list[JobEntry], now: int) -> Reservation | None:
         cluster = self.cluster
         gone = self._match_queue(plan, jobs)
         freer = Freer(())
@@ -129,7 +129,7 @@ class Plans:
         self.timeline.drop(unit)
         self.by_group[group.name].units[unit.job.job.id].remove(unit)
 
-    def forget(self, job: JobState) -> None:
+    def forget(self, job: JobEntry) -> None:
         """The wants of the job changed: drop its plans, so that its units are planned again and other jobs may use the room."""
         plan = self.by_group.get(job.group.name)
         if plan is not None:
@@ -137,20 +137,20 @@ class Plans:
                 plan.freer.update(f for f, _ in unit.nodes)
                 self.timeline.drop(unit)
 
-    def planned_start(self, job: JobState) -> int | None:
+    def planned_start(self, job: JobEntry) -> int | None:
         """The earliest planned start of a job's units, if one is known."""
         plan = self.by_group.get(job.group.name)
         starts = [unit.start for unit in plan.units.get(job.job.id, ()) if unit.rows] if plan else []
         return min(starts, default=None)
 
-    def soonest_but(self, job: JobState) -> JobState | None:
+    def soonest_but(self, job: JobEntry) -> JobEntry | None:
         """Of the other jobs in the plan of its group, the one that is to start first."""
         plan = self.by_group.get(job.group.name)
         units = [unit for others in plan.units.values() for unit in others] if plan else []
         planned = ((unit.start, unit.job.job.id, unit.job) for unit in units if unit.rows and unit.job is not job)
         return min(planned, default=(0, 0, None))[2]
 
-    def _match_queue(self, plan: GroupPlan, jobs: list[JobState]) -> set[int]:
+    def _match_queue(self, plan: GroupPlan, jobs: list[JobEntry]) -> set[int]:
         """Drop the plans of units that do not wait any more; the nodes that they gave back."""
         waiting = {job.job.id: job for job in jobs}
         freer: set[int] = set()
@@ -205,7 +205,7 @@ class Plans:
         freer.add(f for f, _ in unit.nodes)
         return self._reserve(plan, unit.job, self.timeline.earliest(unit.job.shape, unit.job.limit, now))
 
-    def _reserve(self, plan: GroupPlan, job: JobState, slot: Slot | None) -> Reservation:
+    def _reserve(self, plan: GroupPlan, job: JobEntry, slot: Slot | None) -> Reservation:
         if slot is None:
             return Reservation(job, NEVER, [], self.cluster.stamp, plan.view)
         unit = Reservation(job, slot.start, slot.nodes, self.cluster.stamp, plan.view)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cress.core.future.timeline import Timeline
-from cress.core.jobs import GroupState, JobState, Reservation
+from cress.core.jobs import GroupState, JobEntry, Reservation
 from cress.core.kernels.holding import FREE, OUT
 from cress.core.placing.fit import Fit
 from cress.core.tables.cluster import Cluster
@@ -18,15 +18,15 @@ class Ahead:
     __slots__ = ("jobs", "sign")
 
     def __init__(self) -> None:
-        self.jobs: list[JobState] = []
+        self.jobs: list[JobEntry] = []
         self.sign: tuple[int, ...] = ()
 
-    def append(self, job: JobState) -> None:
+    def append(self, job: JobEntry) -> None:
         """One more blocked unit."""
         self.jobs.append(job)
         self.sign = (*self.sign, job.job.id)
 
-    def beside(self, job: JobState) -> Ahead:
+    def beside(self, job: JobEntry) -> Ahead:
         """The list with one more at its end; this one stays as it is."""
         more = Ahead()
         more.jobs = [*self.jobs, job]
@@ -48,7 +48,7 @@ class Reservations:
         self.kept: list[Reservation] = []
         self.loosened = -1
 
-    def heed(self, ahead: list[JobState], now: int) -> None:
+    def heed(self, ahead: list[JobEntry], now: int) -> None:
         """Have exactly the reservations of the units ``ahead`` in force."""
         if self.loosened != self.cluster.loosened:
             self.forget()
@@ -108,11 +108,11 @@ class Reservations:
             for reservation in self.kept
         )
 
-    def of(self, job: JobState) -> Reservation | None:
+    def of(self, job: JobEntry) -> Reservation | None:
         """The standing reservation of a job's next unit."""
         return next((reservation for reservation in self.kept if reservation.job is job), None)
 
-    def _make(self, job: JobState, now: int) -> Reservation:
+    def _make(self, job: JobEntry, now: int) -> Reservation:
         slot = self.timeline.earliest(job.shape, job.limit, now)
         if slot is not None:
             job.drain = []
@@ -129,7 +129,7 @@ class Reservations:
         reservation.hopeless = slot is None and not self.fit.could_ever_fit(job.shape)
         return reservation
 
-    def _drain(self, job: JobState) -> list[tuple[int, int]]:
+    def _drain(self, job: JobEntry) -> list[tuple[int, int]]:
         """Nodes to keep free for a unit that no known end will free: those that it had before, while they do.
 
         Else the usable nodes that are large enough and that no clause excludes, those that miss the smallest share of
@@ -165,6 +165,6 @@ class Reservations:
         return chosen if not wanted else []
 
 
-def drain_due(job: JobState, now: int) -> bool:
+def drain_due(job: JobEntry, now: int) -> bool:
     """Return whether a blocked unit has waited long enough for nodes to be drained for it."""
     return now >= job.since + job.group.options.drain_after

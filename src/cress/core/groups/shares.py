@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import lcm
 
 from cress.core.groups.policies import Policy, make_policy
-from cress.core.jobs import MILLION, GroupKey, GroupState, JobState
+from cress.core.jobs import MILLION, GroupKey, GroupState, JobEntry
 from cress.core.placing.fit import Fit
 from cress.core.tables.cluster import Cluster
 from cress.model.group import DEFAULT_GROUP, Group, Quota
@@ -77,7 +77,7 @@ class Groups:
                 continue
             state = old or GroupState(name)
             options = resolve_options(self.options, spec)
-            policy: Policy[JobState] = make_policy(spec, options, self.fit)
+            policy: Policy[JobEntry] = make_policy(spec, options, self.fit)
             policy.now = now
             state.configure(spec, options, policy)
             self.by_name[name] = state

@@ -1,4 +1,4 @@
-"""The engine: drives the commit loop with asyncio, and carries out its effects."""
+"""The committer: drives the commit loop with asyncio, and carries out its effects."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class NotStored(Exception):
     """The change was not stored, so it has no effect; the sentence says why."""
 
 
-class Engine:
+class Committer:
     """Owns the store and drives the commit loop. Changes go in by ``submit`` and ``post``.
 
     Reads look at ``machine``, ``uncommitted`` and ``store``. ``problem`` is the reason why nothing
@@ -117,7 +117,7 @@ class Engine:
         opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
         await self._in_thread(partial(self._begin, opened))
         self.loop.began(opened)
-        self._task = asyncio.create_task(self._work(), name="engine")
+        self._task = asyncio.create_task(self._work(), name="committer")
 
     def leave(self) -> None:
         """Take no new input, and release those who wait."""
