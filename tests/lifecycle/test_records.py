@@ -43,9 +43,9 @@ def test_changes_make_other_tables_the_same_in_the_same_order(steps: list[list[t
     for deeds in steps:
         for deed, key, value in deeds:
             do(ours, deed, key, value)
-        apply(theirs, through_a_log(collect(ours, {})), {})
+        apply(theirs, through_a_log(collect(ours, dict)), {})
         assert rows(theirs) == rows(ours)
-    assert not collect(ours, {}), "what was collected is not forgotten"
+    assert not collect(ours, dict), "what was collected is not forgotten"
 
 
 def do(tables: Tables, deed: int, key: int, value: int) -> None:

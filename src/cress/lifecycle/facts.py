@@ -7,7 +7,6 @@ are as they are by default; starts of tasks of one job that follow each other ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any, TypeAlias, get_args
 
 import msgspec
@@ -67,7 +66,7 @@ def packed(facts: Iterable[CoreFact]) -> list[Any]:
     entries: list[Any] = []
     run: list[Start] = []
     for fact in facts:
-        if isinstance(fact, Start) and _is_plain(fact):
+        if fact.__class__ is Start and _is_plain(fact):
             if run and (fact.job, fact.attempt) != (run[-1].job, run[-1].attempt + 1):
                 entries.append(_packed_starts(run))
                 run = []
@@ -104,16 +103,12 @@ def packed_struct(fact: msgspec.Struct) -> list[Any]:
     """Return the name of a struct and its fields, without those at the end that are as they are by default."""
     kind = type(fact)
     values = [kind.__name__, *_astuple(fact)]
-    for default in _defaults_from_the_end(kind):
-        if values[-1] != default:
-            break
+    defaults = kind.__struct_defaults__
+    last = len(defaults)
+    while last and values[-1] == defaults[last - 1]:
         values.pop()
+        last -= 1
     return values
-
-
-@cache
-def _defaults_from_the_end(kind: type[msgspec.Struct]) -> tuple[Any, ...]:
-    return tuple(reversed(kind.__struct_defaults__))
 
 
 def _is_plain(start: Start) -> bool:

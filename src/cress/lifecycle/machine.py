@@ -115,7 +115,7 @@ class Machine(Context):
         self._decide()
         out.more = self.more
         out.notices = list(self.noticed.notices(self.nodes, self.core))
-        out.facts = Facts(self.told, collect(self.tables, told_of(self.told)))
+        out.facts = Facts(self.told, collect(self.tables, lambda: told_of(self.told)))
         return out
 
     def _settle(self) -> None:

@@ -28,17 +28,21 @@ class TableChanges(msgspec.Struct, array_like=True):
 RowChanges: TypeAlias = dict[str, TableChanges]
 
 _GONE, _ANEW = Mark.GONE, Mark.ANEW
+_NOTHING: Mapping[str, Any] = {}
 
 # The one field of a row that is not written if the scheduler was told the same object in this step, by table.
 SHARED = {"jobs": "job", "nodes": "node"}
 
 
-def collect(tables: Tables, told: Mapping[str, Mapping[Any, Any]]) -> RowChanges:
+def collect(tables: Tables, told_of: Callable[[], Mapping[str, Mapping[Any, Any]]]) -> RowChanges:
     """Return what was written since the last time, and forget it.
 
-    ``told`` has what the scheduler was told last of jobs and nodes, by table and key: it is not repeated in new rows.
+    ``told_of`` returns what the scheduler was told last of jobs and nodes, by table and key: it is not repeated in new
+    rows. It is called only if there may be some.
     """
     noted, tables.journal.noted = tables.journal.noted, {}
+    whole_rows = any(mark.__class__ is not dict for name in SHARED for mark in noted.get(name, _NOTHING).values())
+    told = told_of() if whole_rows else _NOTHING
     found = {}
     for name, marks in noted.items():
         if marks:

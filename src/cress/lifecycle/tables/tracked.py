@@ -90,9 +90,16 @@ class Row(_Attached, msgspec.Struct, kw_only=True, omit_defaults=True):
         if value.__class__ not in _PLAIN:
             attached(journal, (*path, name), value)
         _set(self, name, value)
-        noted = journal.at(path)
-        if noted is not None:
-            noted[name] = _SET
+        # ``Journal.at`` in place: this is called for every field that is written.
+        noted = journal.noted
+        for part in path:
+            below = noted.get(part)
+            if below is None:
+                below = noted[part] = {}
+            elif below.__class__ is not dict:
+                return
+            noted = below
+        noted[name] = _SET
 
     def attach(self, journal: Journal, path: Path) -> None:
         """Let all writes to this row, from now on, be noted at a path."""
