@@ -209,7 +209,7 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(
         3: (Run(job=3, command=("true",), runtime="container", directory=str(tmp_path / "here")), f"directory {tmp_path}/here does not exist on this node, or not in containers there"),
         4: (Run(job=4, command=("true",), runtime="container", root="/no/such"), "root /no/such does not exist on this node, or is not a folder"),
         5: (Run(job=5, command=("true",), runtime="container", run_as="nobody-here"), "account nobody-here does not exist on this node (run_as)"),
-        6: (Run(job=6, command=("true",), root="/srv"), "a root folder of the job's own needs runtime: container"),
+        6: (Run(job=6, command=("true",), root="/srv"), "a root folder needs runtime: container"),
     }  # fmt: skip
     for attempt, (run, error) in cases.items():
         end = client.run(run, attempt)

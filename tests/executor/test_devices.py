@@ -188,7 +188,7 @@ def test_a_disk_or_a_device_that_is_not_there_is_the_nodes_trouble(tmp_path: Pat
     assert (end.cause, end.error) == (Cause.NODE, f"disk d ({place}) cannot be used: No such file or directory")
     launch(client, shell("true"), 2, Allocated("fpga", "a0", 1000))
     end = client.wait_ended(2)
-    assert (end.cause, end.error) == (Cause.NODE, f"the device {tmp_path}/fpga0 is not there on this node")
+    assert (end.cause, end.error) == (Cause.NODE, f"the device {tmp_path}/fpga0 does not exist on this node")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
@@ -291,7 +291,7 @@ def test_a_link_in_the_place_of_the_executors_folder_is_not_followed(tmp_path: P
     base.symlink_to(other)
     scratch.fit(node_devices, (disk(tmp_path / "disk"),))
     devices = node_devices.of(7, (Allocated("disk", "d", 0),))
-    with pytest.raises(StartError, match="is somebody else's"):
+    with pytest.raises(StartError, match="belongs to another account"):
         scratch.make(7, devices, None)
     # It was its own when the task began.
     scratch.over(7)

@@ -63,7 +63,7 @@ def test_a_folder_that_is_somebody_elses_already_is_not_used(
     os.chown(folder, NOBODY, NOBODY)
     end = client.run(shell("echo out", user="nobody", files=files), 5)
     assert end.cause is Cause.NODE
-    assert "is somebody else's" in end.error
+    assert "belongs to another account" in end.error
     assert (precious.read_text(), precious.stat().st_uid) == ("kept", 0)
 
 

@@ -67,7 +67,7 @@ def test_a_port_that_somebody_listens_on() -> None:
 
 def test_a_port_that_nobody_listens_on() -> None:
     port = free_port()
-    assert answer(Check(port="http"), port) == f"nobody listens on port {port}"
+    assert answer(Check(port="http"), port) == f"nothing listens on port {port}"
 
 
 def test_a_program_that_listens_at_another_address_is_asked_there_first_the_next_time() -> None:

@@ -74,7 +74,7 @@ NOT_STARTED = {
     "a folder": (Run(job=1, command=("/etc",)), "not executable by root: /etc"),
     "no program": (
         Run(job=1, command=("{odd}/text",)),
-        "{odd}/text is not a program: neither made for this machine nor a script that begins with #!",
+        "{odd}/text is not a program: neither built for this machine nor a script that begins with #!",
     ),
     "no interpreter": (
         Run(job=1, command=("{odd}/script",)),

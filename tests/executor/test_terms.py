@@ -329,7 +329,7 @@ def test_what_the_journal_does_not_know_is_killed(client: Client, parent: Superv
     again = parent.start()
     assert left_over(parent.directory) == set(), "before it says what runs: it will run again elsewhere"
     assert again.inventory.reports == ()
-    assert "1 attempts run that the journal does not know; they are killed" in parent.said()
+    assert "1 running attempts are not in the journal; they are killed" in parent.said()
 
 
 def test_an_alarm_rings_at_its_time_of_the_clock_that_does_not_sleep() -> None:

@@ -23,7 +23,7 @@ from cress.shell.executor.agent import Agent, Phase
 from cress.shell.executor.agent_effects import Effect
 from cress.shell.executor.records import Known, Record
 from cress.shell.executor.supervisor import Supervisor
-from cress.shell.executor.task_manager import Hands, TaskManager
+from cress.shell.executor.task_manager import ProcessDriver, TaskManager
 
 # Far above the numbers of attempts of any history.
 RENAMED = 1_000_000
@@ -93,11 +93,11 @@ class Rules:
         cores[again] = cores[launch.attempt]
         return msgspec.structs.replace(launch, attempt=again)
 
-    def manager(self, known: Known, hands: Hands, key: str) -> TaskManager:
+    def manager(self, known: Known, driver: ProcessDriver, key: str) -> TaskManager:
         """The task manager of a supervisor."""
         if self.no_fencing:
-            return _Obedient(known, hands, key)
-        return _Careless(known, hands, key) if self.no_deadline else TaskManager(known, hands, key)
+            return _Obedient(known, driver, key)
+        return _Careless(known, driver, key) if self.no_deadline else TaskManager(known, driver, key)
 
 
 def _hasty(tend: Callable[[Machine, Family], None]) -> Callable[[Machine, Family], None]:

@@ -173,7 +173,7 @@ def test_a_message_that_cannot_be_read_ends_the_connection() -> None:
     story.loop.connect(Inventory(boot="b", pid=1))
     story.loop.receive(b"\xc1")
     assert story.hung_up
-    assert story.said[0].startswith("the agent sent a message that cannot be read, and was cut off")
+    assert story.said[0].startswith("the agent sent an invalid message and was disconnected")
 
 
 def test_a_leaving_supervisor_waits_a_moment_for_confirmations() -> None:

@@ -220,7 +220,7 @@ def test_many_at_once(shared: Cluster, place: int) -> None:
         assert [each.communicate(b"y\n") for each in commands] == [(n, b"%d y\n" % n, b"") for n in range(40)]
         too_many = [client.exec(place, ["cat"]) for _ in range(101)]
         assert list(too_many[-1]) == []
-        assert too_many[-1].why == "100 commands run in tasks of this node already"
+        assert too_many[-1].why == "100 commands are running in tasks of this node, which is the limit"
         for each in too_many:
             each.close()
     wait_until(lambda: not _children_of_helper(shared), "the end of all commands")

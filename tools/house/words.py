@@ -9,9 +9,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-# Rooms in which the rule holds; add a room when its docstrings are clean.
-CLEAN_ROOMS = ("model", "language", "client", "cli", "protocol", "store", "center", "simulator", "lifecycle")
-
 BANNED = frozenset("What Who Whom Whose How Whether Where Which Why".split())
 
 
@@ -28,11 +25,10 @@ def riddles(source: str, file: str) -> Iterator[str]:
             yield f"{file}:{line}: the docstring begins with {beginning!r}; begin with a noun or a verb"
 
 
-def check(package: Path, rooms: tuple[str, ...] = CLEAN_ROOMS) -> list[str]:
-    """Return the complaints about the clean rooms of the package at ``package``."""
+def check(package: Path) -> list[str]:
+    """Return the complaints about the package at ``package``."""
     return [
         complaint
-        for room in rooms
-        for path in sorted((package / room).rglob("*.py"))
+        for path in sorted(package.rglob("*.py"))
         for complaint in riddles(path.read_text(encoding="utf-8"), str(path.relative_to(package.parents[1])))
     ]

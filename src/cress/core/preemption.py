@@ -17,13 +17,13 @@ from cress.core.kernels.victims import (
     JOB,
     LOSS,
     NO_NODE,
-    NOBODY,
     NUMBER,
     R_CHARGE,
     R_JOB,
     R_MINIMUM,
     R_YIELDS,
     RANK,
+    UNSET,
     WHOLE,
     cheapest_node,
     devices_hold,
@@ -85,7 +85,7 @@ class _Search:
         self.spare = self._what_groups_can_spare(groups)
         job_of, self.left = self._what_jobs_can_spare(stopping)
         rank = {group.name: i for i, group in enumerate(groups)}
-        rank_of = np.array([rank.get(name, NOBODY) for name in core.groups.by_name], np.int64)
+        rank_of = np.array([rank.get(name, UNSET) for name in core.groups.by_name], np.int64)
         latest = np.array([core.now - group.options.min_runtime for group in groups], np.int64)
         self.victims: Ints = np.empty((len(self.table), LOSS + self.spare.shape[1]), np.int64)
         name_victims(
@@ -108,7 +108,7 @@ class _Search:
             & ((self.table[:, R_YIELDS] == WHOLE) | (self.table[:, R_MINIMUM] > 0))
         )
         _, first, numbers = np.unique(self.table[slots, R_JOB], return_index=True, return_inverse=True)
-        job_of = np.full(len(self.table), NOBODY, np.int64)
+        job_of = np.full(len(self.table), UNSET, np.int64)
         job_of[slots] = numbers
         stay = np.bincount(numbers[~stopping[slots]], minlength=len(first))
         return job_of, stay - self.table[slots[first], R_MINIMUM]
@@ -153,7 +153,7 @@ class _Search:
                 taken[v] = True
                 self._free(v, 1)
                 lost[self.victims[v, RANK]] += self.victims[v, LOSS:]
-                if self.victims[v, JOB] != NOBODY:
+                if self.victims[v, JOB] != UNSET:
                     gone[self.victims[v, JOB]] += self.victims[v, NUMBER]
         nodes = np.flatnonzero(placed)
         needed = request * placed[nodes, None]

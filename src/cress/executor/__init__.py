@@ -12,7 +12,7 @@ __all__ = ["Settings", "run"]
 
 
 def run(settings: Settings) -> int:
-    """Run an executor until it is told to stop. Return the exit code: 0 stopped; 3 it cannot work, and has said why."""
+    """Run an executor until it is told to stop. Return the exit code: 0 stopped; 3 it cannot work, and has reported why."""
     from cress.executor.agent import main
 
     return main(settings)

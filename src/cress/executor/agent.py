@@ -1,7 +1,7 @@
 """The agent: between the center (WebSocket) and the supervisor (Unix socket).
 
-What it does when is decided by ``cress.shell.executor.agent``; here are the connections, the clock and the services that
-the agent gives itself: logs, commands in tasks, checks, load, tidying.
+``cress.shell.executor.agent`` decides; here are the connections, the clock and the services of the agent itself:
+logs, commands in tasks, checks, load, log cleanup.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from cress.shell.executor.agent_effects import (
 OPEN_TIMEOUT = 10.0
 # Orders for 100,000 attempts are 3 MB.
 MOST_MESSAGE = 256 * 1024 * 1024
-# Seconds between two looks whether the disk is nearly full, and whether something is old.
+# Seconds between two checks for a nearly full disk, and for old output.
 TIDY_LOOK, TIDY_EVERY = 30.0, 600.0
 # Requests for logs that may wait at a time.
 MOST_READS = 1_000
@@ -74,7 +74,7 @@ class Program:
             retry=(_micro(settings.retry_first), _micro(settings.retry_most)),
             chance=random.random,
             data_every=_micro(settings.data_look) if settings.data else 0,
-            quiet=settings.parent_pipe,  # the parent says it, for all its children at once
+            quiet=settings.parent_pipe,  # the parent reports it, for all its children at once
         )
         self.supervisors = Supervisors(
             self.directory, settings.name, settings.runtime, settings.writable, settings.log_size, settings.egress
@@ -94,7 +94,7 @@ class Program:
         self._asked = 0
 
     async def run(self) -> int:
-        """Hold sessions until told to leave; the exit code."""
+        """Hold sessions until told to leave; return the exit code."""
         self._exit: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._listen_to_signals()
         always = [asyncio.create_task(self._tidy()), asyncio.create_task(self.sampler.run())]
@@ -168,7 +168,7 @@ class Program:
                     self._exit.set_result(code)
 
     def _start(self, group: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
-        """Do some work beside; what it raises ends the program."""
+        """Do some work in the background; an exception ends the program."""
 
         def over(task: asyncio.Task[None]) -> None:
             group.discard(task)
@@ -269,7 +269,7 @@ class Program:
         await self._happen(self.agent.tell, message)
 
     async def _tell_load(self) -> None:
-        """Tell the center how busy the machine is: at first, and when that has noticeably changed."""
+        """Report the load of the machine to the center: at first, and after each noticeable change."""
         reporter = LoadReporter()
         while True:
             load = self.sampler.load
@@ -279,7 +279,7 @@ class Program:
             await self.sampler.fresh()
 
     async def _tell_checks(self) -> None:
-        """Tell the center what checks find, when it changes."""
+        """Report the results of checks to the center when they change."""
         while True:
             await self._tell(Reports(reports=await self.checks.news()))
 
@@ -326,7 +326,7 @@ class Program:
         await self._tell(data)
 
     async def _tidy(self) -> None:
-        """Now and then remove what tasks wrote long ago; only while it is known which of them run."""
+        """Remove old output of tasks at intervals; only while the running tasks are known."""
         folder = self.directory / "attempts"
         due = 0.0
         while True:
@@ -357,7 +357,7 @@ class Program:
         with contextlib.suppress(BlockingIOError):
             if not os.read(0, 4096):
                 asyncio.get_running_loop().remove_reader(0)
-                # The parent was killed: nobody asked for the tasks to be stopped.
+                # The parent was killed: that is no order to stop the tasks.
                 self._leave(keep=self.settings.keep_tasks or not self._asked)
 
     def _asked_to_leave(self) -> None:

@@ -105,7 +105,7 @@ class AgentSocket:
         try:
             messages = self._frames.feed(data)
         except FrameError as error:
-            self._say(f"the agent sent what is not a frame, and was cut off: {error}")
+            self._say(f"the agent sent an invalid frame and was disconnected: {error}")
             self.hang_up()
             return
         for message in messages:
@@ -125,7 +125,7 @@ class AgentSocket:
             return
         del self._waiting[:sent]
         if len(self._waiting) > MOST_WAITING:
-            self._say("the agent reads nothing any more, and was cut off")
+            self._say("the agent does not read any more and was disconnected")
             self.hang_up()
             return
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._waiting else 0)

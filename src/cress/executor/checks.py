@@ -1,8 +1,8 @@
 """Checks: the agent asks the tasks of its node whether they are ready and alive, and tells the center when it changes.
 
-What an attempt is checked by is in a file of its own in the executor's directory (``checks/ATTEMPT``) from its order to
-its end, so that an agent that is restarted goes on; tasks cannot reach it. What was found before a restart is found
-again: until then nothing is told, and what the center knows holds.
+The checks of an attempt are in a file in the executor's directory (``checks/ATTEMPT``) from its order to
+its end, so that an agent that is restarted goes on; tasks cannot reach it. Results from before a restart are found
+again: until then nothing is reported, and the center keeps the last results.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from cress.model.run import Check
 from cress.model.times import SECOND
 from cress.protocol.messages import Launches
 
-# Questions at a time: each needs a descriptor or three.
+# Simultaneous probes: each needs up to three descriptors.
 MOST_ASKED = 256
-# Seconds that news wait for others, so that many are one message.
+# Seconds that a change waits for others, so that many travel in one message.
 PAUSE = 0.02
-# Questions of attempts that begin together are spread over at most so much (seconds).
+# Probes of attempts that begin together are spread over at most this time (seconds).
 SPREAD = 1.0
 
 
@@ -54,7 +54,7 @@ class Checks:
         self._watched: dict[int, _Watched] = {}
         self._asking = asyncio.Semaphore(MOST_ASKED)
         self._changed = asyncio.Event()
-        self._news: dict[int, None] = {}  # attempts of which something is to be told
+        self._news: dict[int, None] = {}  # attempts with a state to report
 
     def ordered(self, order: Launches) -> None:
         """Store the checks of these attempts, before they are started."""
@@ -180,7 +180,7 @@ class _Watched:
         port = port_of(check, self._checking.ports)
         interval = check.interval / SECOND
         due = (self._began + check.delay - time.time_ns() // 1000) / SECOND
-        # Those that were started together, or found again together, are not asked in one moment for ever.
+        # Attempts that started together are not probed at the same moment each time.
         spread = min(interval, SPREAD) * (self._target.attempt % 101) / 101 if due <= 0 else 0.0
         await asyncio.sleep(max(0.0, min(due, check.delay / SECOND)) + spread)
         failed = 0

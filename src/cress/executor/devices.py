@@ -21,7 +21,7 @@ from cress.executor.settings import Settings
 from cress.model.devices import MOST_DEVICES
 from cress.model.node import DISK_KIND, Device
 
-# Bytes/s read and written, operations/s read and written, by class: what usual ones do, on the careful side.
+# Bytes/s read and written, operations/s read and written, by class: conservative figures of usual disks.
 NVME = (2_000_000_000, 1_000_000_000, 200_000, 100_000)
 SOLID = (500_000_000, 400_000_000, 50_000, 30_000)
 SPINNING = (150_000_000, 150_000_000, 150, 150)
@@ -163,7 +163,7 @@ def _bandwidth(name: str, machine: Machine) -> tuple[int, int, int, int]:
 
 
 def _unescaped(text: str) -> str:
-    r"""A path as the kernel means it, which writes ``\040`` for a space."""
+    r"""Return a path from the kernel, which writes ``\040`` for a space."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
@@ -202,6 +202,6 @@ def _alike(found: list[Device]) -> list[Device]:
 
 
 def model_of(name: str | bytes) -> str:
-    """``Tesla V100-SXM2-16GB`` as a word for constraints: what the maker calls it, without its own name."""
+    """Return the model as a word for constraints: the product name without the maker's, as in ``V100-SXM2-16GB``."""
     text = name.decode(errors="replace") if isinstance(name, bytes) else name
     return re.sub(r"^(NVIDIA|Tesla)\s+", "", re.sub(r"^NVIDIA\s+", "", " ".join(text.split())))

@@ -105,7 +105,7 @@ class LogLimits:
 def keep_last(path: bytes, limit: int) -> int:
     """Return all but the last ``limit`` bytes of a log to the disk. Return the number of bytes that are gone.
 
-    The task owns the folder, so a file that is not a log of its own any more, or has another name too, is left alone. Raise OSError.
+    The task owns the folder, so a file that is not its log any more, or has further names, is left alone. Raise OSError.
     """
     fd = open_log(path, os.O_RDWR)
     try:

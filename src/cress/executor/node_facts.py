@@ -35,7 +35,7 @@ class NodeFacts:
         self._settings = settings
         self._say = say
         self.asking: asyncio.Future[dict[str, str]] | None = None
-        self._versions: dict[str, str] = {}  # of compilers, as far as they have said them
+        self._versions: dict[str, str] = {}  # of compilers, as far as they have answered
         self.told: dict[str, str] = {}
 
     async def prepare(self) -> None:
@@ -83,12 +83,12 @@ class NodeFacts:
         found = []
         for each in devices.of_node(self._settings):
             if each.kind == DISK_KIND and not os.path.isdir(each.path):  # noqa: PTH112
-                self._say(f"{each.path} is not a folder: the node does not offer the disk {each.id}")
+                self._say(f"{each.path} is not a folder, so the node does not offer the disk {each.id}")
             else:
                 found.append(each)
         return tuple(found)
 
 
 def _containers(known: Inventory) -> dict[str, Value]:
-    """Return what constraints may ask for: whether containers can be run, and what makes them."""
+    """Return the facts about containers for constraints: whether they can be run, and by which engine."""
     return {"Container": True, "ContainerEngine": known.container} if known.container else {"Container": False}

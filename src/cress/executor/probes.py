@@ -150,7 +150,7 @@ def port_of(check: Check, ports: Sequence[tuple[str, int]]) -> int:
 
 def _unreachable(port: int, error: OSError) -> str:
     if isinstance(error, ConnectionRefusedError):
-        return f"nobody listens on port {port}"
+        return f"nothing listens on port {port}"
     return f"port {port} cannot be reached: {(error.strerror or str(error)).lower()}"
 
 

@@ -1,10 +1,10 @@
 """Folders of attempts on the disks of their node: made before the program starts, removed when it is over.
 
-``<disk>/cress-<executor>/<attempt>``, for the account of the task alone. What an earlier supervisor left is removed as soon as
+``<disk>/cress-<executor>/<attempt>``, for the account of the task alone. The folders of an earlier supervisor are removed as soon as
 the disks are known. Removing may take long, so a child does it; one child for all folders of a turn.
 
-The disk may be somebody's who renames what is on it at any moment. So the folder of the executor is opened, seen to be its own, and
-what is in it, where nobody else may write, is reached from there.
+Other accounts may own the disk and rename files on it at any moment. So the folder of the executor is opened, checked for its owner,
+and its contents, which no other account may write, are reached from there.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class ScratchFolders:
-    """The folders that attempts of this executor have on its disks."""
+    """The folders of this executor's attempts on the disks of its node."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
-        self._names: dict[str, str] = {}  # what people call the disk, by the folder on it
+        self._names: dict[str, str] = {}  # the name of the disk for messages, by the folder on it
         self._systems: dict[str, int] = {}  # the file system (st_dev) that each of these folders was on at first
         self._known: dict[int, tuple[str, ...]] = {}  # of attempts that are not over
         self._gone: list[str] = []
         self._removing: set[int] = set()
 
     def fit(self, node_devices: NodeDevices, devices: Iterable[Device]) -> None:
-        """These are the devices of the node from now on; what nobody needs any more of what is on its disks is removed."""
+        """Take over the devices of the node; folders on its disks that are not needed any more are removed."""
         before = self._systems
         self._names, self._systems = {}, {}
         living = {folder for folders in self._known.values() for folder in folders}
@@ -54,7 +54,7 @@ class ScratchFolders:
                 if base not in before or system != os.stat(f"{disk.path}/..").st_dev:  # noqa: PTH116
                     self._systems[base] = system
                 else:
-                    # Nothing is mounted there: if it was, it still is to be.
+                    # Nothing is mounted there now; if a disk was, it must be mounted again before use.
                     self._systems[base] = before[base]
             with contextlib.suppress(OSError), _opened(base) as place:
                 for name in os.listdir(place):  # noqa: PTH208
@@ -62,15 +62,15 @@ class ScratchFolders:
                         self._set_aside(base, name, place)
 
     def keep(self, attempt: int, folders: tuple[str, ...]) -> None:
-        """The attempt has, or is to have, these folders until it is over."""
+        """Keep these folders, or make room for them, until the attempt is over."""
         if folders:
             self._known[attempt] = folders
 
     def make(self, attempt: int, devices: AttemptDevices, account: tuple[int, int] | None) -> None:
-        """Make the folders of an attempt, for this account, and see that its devices are there. Raises StartError."""
+        """Make the folders of an attempt, for this account, and check that its device files exist. Raises StartError."""
         for file in devices.files:
             if not os.path.exists(file):  # noqa: PTH110
-                raise StartError(f"the device {file} is not there on this node", node=True)
+                raise StartError(f"the device {file} does not exist on this node", node=True)
         self.keep(attempt, devices.folders)
         for folder in devices.folders:
             base = folder.rpartition("/")[0]
@@ -94,24 +94,24 @@ class ScratchFolders:
         name = folder.rpartition("/")[2]
         with _opened(base) as place:
             with contextlib.suppress(FileNotFoundError):
-                # Of an attempt of this number that nobody knows any more.
+                # The folder of a forgotten attempt of the same number.
                 self._set_aside(base, name, place)
             os.mkdir(name, 0o700, dir_fd=place)
             if account is not None:
                 os.chown(name, *account, dir_fd=place, follow_symlinks=False)
 
     def _set_aside(self, base: str, name: str, place: int) -> None:
-        """Have it removed, by another name: an attempt may get this one meanwhile."""
+        """Rename a folder so that it is removed later: an attempt may get its name meanwhile."""
         aside = f"old-{time.monotonic_ns()}"
         os.rename(name, aside, src_dir_fd=place, dst_dir_fd=place)
         self._gone.append(f"{base}/{aside}")
 
     def over(self, attempt: int) -> None:
-        """Nothing of the attempt runs any more."""
+        """Note that nothing of the attempt runs any more, so its folders can be removed."""
         self._gone += self._known.pop(attempt, ())
 
     def remove(self) -> None:
-        """Remove what is to go; called at the end of each turn."""
+        """Remove the folders that are not needed; called at the end of each turn."""
         if not self._gone:
             return
         gone, self._gone = self._gone, []
@@ -129,40 +129,40 @@ class ScratchFolders:
         self._removing.add(pid)
 
     def close(self) -> None:
-        """Leave the disks as they were, as far as nobody has anything there any more."""
+        """Remove the executor's folders on the disks, as far as they are empty."""
         for base in self._names:
             with contextlib.suppress(OSError):
                 os.rmdir(base)  # noqa: PTH106
 
     def ended(self, pid: int) -> bool:
-        """A child has ended; whether it was one that removes folders."""
+        """Take note of the end of a child; return whether it was one that removes folders."""
         if pid in self._removing:
             self._removing.discard(pid)
             return True
         return False
 
     def busy(self, pids: Collection[int]) -> set[int]:
-        """Those of these children that remove folders: they are left alone when the supervisor ends."""
+        """Return those of these children that remove folders: they are left alone when the supervisor ends."""
         return self._removing & set(pids)
 
 
 @contextlib.contextmanager
 def _opened(base: str) -> Iterator[int]:
-    """A descriptor of the executor's folder on a disk. Raises OSError, also for one that is somebody else's."""
+    """Return a descriptor of the executor's folder on a disk. Raises OSError, also if it belongs to another account."""
     try:
         place = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except NotADirectoryError:
-        raise OSError(errno.EPERM, f"{base} is somebody else's") from None
+        raise OSError(errno.EPERM, f"{base} belongs to another account") from None
     try:
         if os.fstat(place).st_uid != os.geteuid():
-            raise OSError(errno.EPERM, f"{base} is somebody else's")
+            raise OSError(errno.EPERM, f"{base} belongs to another account")
         yield place
     finally:
         os.close(place)
 
 
 def _empty(folder: str) -> bool:
-    """Remove a folder with nothing in it; False: there is something in it."""
+    """Remove a folder if it is empty; return whether it was."""
     base, _, name = folder.rpartition("/")
     try:
         with _opened(base) as place:
@@ -175,7 +175,7 @@ def _empty(folder: str) -> bool:
 
 
 def _remove(folders: Sequence[str]) -> None:
-    """In the child: remove folders with all that is in them. Never returns."""
+    """In the child: remove folders with all their contents. Never returns."""
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
@@ -197,7 +197,7 @@ def _remove(folders: Sequence[str]) -> None:
 
 
 def _unmount(folder: str) -> None:
-    """Take away what a task has mounted in its folder: what is there is not its own. Raises OSError."""
+    """Unmount all that a task has mounted in its folder, which must not be removed with it. Raises OSError."""
     for place in reversed(linux.mounted()):
         if place == folder or place.startswith(f"{folder}/"):
             linux.unmount(place)

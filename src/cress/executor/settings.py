@@ -18,17 +18,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Identity of the executor, address of its center, and its behaviour.
 
     ``center_url`` is ``ws://host:port`` of the center's listener for executors. ``resource`` as in a node file
-    (``<4,8G,1G,500M>``); empty: what the machine has. ``address`` is where tasks are reached; empty: that by which the
+    (``<4,8G,1G,500M>``); empty: that of the machine. ``address`` is where tasks are reached; empty: that by which the
     center is reached. ``ports`` are the first and the last of the dynamic ports. ``grace``, ``ping_interval``, ``ping_timeout``, ``retry_first``
-    and ``retry_most`` are seconds: how long tasks get at a stop, how often a silent center is asked for a sign of
-    life and how long it may take to give one, how soon a lost connection is tried again at first and at the latest.
-    ``runtime`` is that of jobs that do not say (process, container; auto: container where it works), ``writable`` are the
-    folders of the node that tasks in containers may write to, ``egress`` is the interface on which what they send is limited.
-    What tasks wrote is kept for ``keep_logs`` seconds, and at most ``keep_logs_size`` bytes of it; of one stream of one
-    attempt the last ``log_size`` bytes, where its job does not say. ``judged``: the node takes no new tasks while it is
-    overloaded (docs/load.md). ``devices`` are those that the node has by its file, which speaks of the kinds ``told`` and names ``data``,
-    patterns of paths that are looked at every ``data_look`` seconds;
-    of other kinds those that are found count, if ``discover`` (docs/devices.md). Load is measured every ``load_every``
+    and ``retry_most`` are seconds: the time of tasks between SIGTERM and SIGKILL, the interval of pings to a silent center and
+    the time for its answer, the first and the longest pause before a lost connection is tried again.
+    ``runtime`` is that of jobs that do not name one (process, container; auto: container where it works), ``writable`` are the
+    folders of the node that tasks in containers may write to, ``egress`` is the interface on which their egress is limited.
+    The output of tasks is kept for ``keep_logs`` seconds, and at most ``keep_logs_size`` bytes of it; of one stream of one
+    attempt the last ``log_size`` bytes, if its job sets no limit. ``judged``: the node takes no new tasks while it is
+    overloaded (docs/load.md). ``devices`` are those of the node file, which covers the kinds ``told`` and names ``data``,
+    patterns of paths that are scanned every ``data_look`` seconds;
+    devices of other kinds are discovered if ``discover`` (docs/devices.md). Load is measured every ``load_every``
     seconds, and half of a change counts after ``load_half_life``.
     """
 

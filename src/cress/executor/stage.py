@@ -1,9 +1,9 @@
 """The stage of an attempt: fetches its files, runs its program, saves its outputs. ``python -m cress.executor.stage``.
 
 It leads the session and the process group of the program: signals for the attempt reach both, and the stage only takes
-note of them, so that it can end as the program did. Until the program runs it holds descriptor 3 open and says there what
-became of it; what goes wrong later, or while no supervisor listens, is a file in the attempt's folder. Files are brought
-and saved by a child, with all the libraries that this takes: the stage itself stays small, and starts nothing else.
+note of them, so that it can end as the program did. Until the program runs, it reports its progress and errors on
+descriptor 3; later errors, or those while no supervisor listens, go into a file in the attempt's folder. Files are fetched
+and saved by a child, which loads the libraries for it: the stage itself stays small, and starts nothing else.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from cress.shell.executor.starting import StageFailure, StartError
 TELLS = 3
 # Seconds for all files of an attempt together, and for all its outputs.
 MOST = 3600.0
-# Signals without a handler: those that cannot be caught, concern the stage's own children, suspend, or are its own faults.
+# Signals without a handler: those that cannot be caught, concern the stage's own children, suspend, or report its own faults.
 _UNHEARD = {
     "SIGKILL",
     "SIGSTOP",
@@ -71,7 +71,7 @@ class Stage:
                 return self._fail(wrong)
         if self._is_to_end():
             return self._fail(
-                StageFailure(Cause.FILES, "it was told to end before its program was started"), -signal.SIGTERM
+                StageFailure(Cause.FILES, "it was stopped before its program was started"), -signal.SIGTERM
             )
         pid, why = self._start()
         if why is not None:
@@ -85,7 +85,7 @@ class Stage:
             # A stopped attempt has no outputs: its task runs again, or is cancelled.
             wrong = None if self._is_to_end() else self._transfer(Cause.OUTPUTS)
             if self._is_to_end():
-                wrong = StageFailure(Cause.OUTPUTS, "it was told to end before its outputs were saved")
+                wrong = StageFailure(Cause.OUTPUTS, "it was stopped before its outputs were saved")
             if wrong is not None:
                 try:
                     stage_failure.write(self.what.folder, wrong)
@@ -118,7 +118,7 @@ class Stage:
             return 0, error
 
     def _wait(self, pid: int) -> int:
-        """Wait for the program, and for whoever comes to this process meanwhile; how it ended."""
+        """Wait for the program, and reap orphans meanwhile; return the program's wait status."""
         while True:
             ended, status = os.wait()
             if ended == pid:
@@ -146,7 +146,7 @@ class Stage:
             os.write(TELLS, words)
         os.close(TELLS)
 
-    # --- the child that brings and saves --------------------------------------------------------------------------------
+    # --- the child that fetches and saves --------------------------------------------------------------------------------
 
     def _transfer(self, kind: Cause) -> StageFailure | None:
         reading, writing = os.pipe()
@@ -168,13 +168,13 @@ class Stage:
         self._child = 0
         if told == b"done":
             return None
-        doing = "bringing its files" if kind is Cause.FILES else "saving its outputs"
+        doing = "fetching its files" if kind is Cause.FILES else "saving its outputs"
         if told is None:
             return StageFailure(kind, f"{doing} took more than {MOST / 3600:g} h")
         return stage_failure.decode(told) or StageFailure(kind, f"{doing} was interrupted ({_ending(status)})")
 
     def _carry(self, kind: Cause, writing: int) -> None:
-        """In the child: bring or save as the account of the task. Never returns."""
+        """In the child: fetch or save as the account of the task. Never returns."""
         try:
             for number in self._heard:
                 signal.signal(number, signal.SIG_DFL)
@@ -185,7 +185,7 @@ class Stage:
             os.dup2(null, 1)
             os.dup2(null, 2)
             os.write(writing, self._carried(kind))
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the child must not go on as a stage
+        except BaseException as error:  # noqa: BLE001 - after any error the child must not go on as a stage
             os.write(writing, StageFailure(kind, f"files cannot be moved on this node: {error}").encode())
         finally:
             os._exit(0)
@@ -209,7 +209,7 @@ class Stage:
                 )
                 if each
             )
-        # A directory of its own is entered by who may pass through the executor's; another one by the account itself.
+        # The attempt's directory is entered by root, who may pass through the executor's; another one by the account itself.
         own = not self.run.directory
         if own:
             try:
@@ -218,7 +218,7 @@ class Stage:
                 return StageFailure(kind, f"the directory of the attempt cannot be entered: {error.strerror}").encode()
         root = FileRoot(Path() if own else Path(self.run.directory), walls)
         told = step_down(self.what, self.orders.node)
-        # Only now, and not before a change of account: the kernel would forget it.
+        # Only now: the kernel resets this at a change of account.
         linux.die_with_parent(signal.SIGKILL)
         if not own:
             os.chdir(self.run.directory)
@@ -226,9 +226,9 @@ class Stage:
         return b"done" if wrong is None else wrong.encode()
 
     def _enter_own(self, *, make: bool) -> None:
-        """Go to the directory of the attempt. ``make`` it first, as the program would: while its folder is still ours.
+        """Enter the directory of the attempt. ``make`` it first, as the program would: while its folder is still ours.
 
-        Afterwards the folder is the task's, who may have put a link to where it may not go itself there.
+        Afterwards the folder belongs to the task, which may have replaced the directory by a link.
         """
         base = self.what.folder + b"/work"
         account = account_of(self.run)
@@ -239,13 +239,13 @@ class Stage:
                     os.chown(base, account.uid, account.gid)
         fd = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         if account is not None and os.fstat(fd).st_uid != account.uid:
-            raise PermissionError(errno.EACCES, "its directory is not its own any more")
+            raise PermissionError(errno.EACCES, "it belongs to another account")
         os.fchdir(fd)
         os.close(fd)
 
 
 def _all_of(fd: int, most: float | None = None) -> bytes | None:
-    """Read until the last writer has closed the pipe; ``None``: that takes longer than ``most`` seconds."""
+    """Read until the last writer has closed the pipe; ``None`` if that takes longer than ``most`` seconds."""
     end = None if most is None else time.monotonic() + most
     data = b""
     os.set_blocking(fd, True)
@@ -267,7 +267,7 @@ def _ending(status: int) -> str:
 
 
 def main() -> int:
-    """Run one attempt by the orders in its folder; ends as its program ends."""
+    """Run one attempt by the orders in its folder; end as its program ends."""
     os.set_inheritable(TELLS, False)
     stage = Stage(take(os.environb[b"CRESS_DIRECTORY"]))
     code = stage.perform()

@@ -1,8 +1,8 @@
 """The supervisor: parent of the tasks of one executor. ``python -m cress.executor.supervisor DIR --name NODE``.
 
-A single thread turns in one loop: signals of ended children, orders of the agent, spawns that are waiting, times that
-are due; at the end of each turn what happened is written to the journal and told to the agent in one message. What is
-decided is in ``cress.shell.executor.supervisor``; here are its signals, its socket and its clock, in ``task_processes``
+A single thread runs one loop: signals of ended children, orders of the agent, spawns that are waiting, times that
+are due; at the end of each turn the reports are written to the journal and sent to the agent in one message. The
+decisions are in ``cress.shell.executor.supervisor``; here are its signals, its socket and its clock, in ``task_processes``
 its processes.
 """
 
@@ -41,7 +41,7 @@ from cress.shell.executor.task_manager import Task
 
 # Seconds: the selector's clock stands still while the machine sleeps, that of the loop does not.
 LONGEST_SLEEP = 10.0
-# Seconds between two attempts to remove what is left of a container.
+# Seconds between two attempts to remove the remains of a container.
 CLEARING = 0.01
 
 # Exit code for errors that a later start would meet again.

@@ -124,12 +124,12 @@ class TaskProcesses:
                 self.orphans[pid] = attempt
 
     def resume(self, boot: str) -> None:
-        """Take up what an earlier supervisor left: running processes are found again, the rest is lost."""
+        """Resume the attempts of an earlier supervisor: running processes are found again, the others are lost."""
         attempts = self.manager.resume(boot)
         self._kill_strays(set(attempts))
         if self.container is not None:
             for attempt in self.container.left().difference(attempts):
-                self.say(f"what was left of the container of attempt {attempt} is removed")
+                self.say(f"the remains of the container of attempt {attempt} is removed")
                 self.container.remove(attempt)
         for attempt in attempts:
             self.scratch.keep(attempt, self.manager.known.running[attempt].intent.folders)
@@ -147,17 +147,17 @@ class TaskProcesses:
             else:
                 task = self.manager.adopt(attempt, pid, there)
                 self.log_limits.began(attempt, task.intent.log_size or self.log_size, self.manager.now)
-        self.say(f"{len(self.manager.tasks)} attempts of an earlier supervisor taken up")
+        self.say(f"{len(self.manager.tasks)} attempts of an earlier supervisor resumed")
 
     def _kill_strays(self, known: set[int]) -> None:
-        """End what runs although the journal does not know it (it was moved away, say): it will run again elsewhere."""
+        """Kill attempts that the journal does not know (it was moved away, say): their tasks will run again elsewhere."""
         told: set[int] = set()
         end = time.monotonic() + STRAYS
         while strays := [each for each in processes.find_attempts(self.attempts) if each[0] not in known]:
             fresh = {attempt for attempt, _ in strays} - told
             if fresh:
                 told |= fresh
-                self.say(f"{len(fresh)} attempts run that the journal does not know; they are killed")
+                self.say(f"{len(fresh)} running attempts are not in the journal; they are killed")
             for _, pid in strays:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, SIGKILL)
@@ -167,7 +167,7 @@ class TaskProcesses:
             time.sleep(0.005)
 
     def _watch(self, attempt: int, pid: int) -> bool:
-        """Wait for a process that is no child of ours."""
+        """Wait for a process that is not our child."""
         try:
             fd = os.pidfd_open(pid)
         except OSError:
@@ -182,7 +182,7 @@ class TaskProcesses:
         return True
 
     def spawn(self, task: Task) -> int:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
         assert task.run is not None
         port = ports.taken(task.context.ports)
         if port:
@@ -207,7 +207,7 @@ class TaskProcesses:
         if contained and self.container is None:
             raise StartError(f"this node cannot run containers: {self.no_container}", node=not run.runtime)
         if run.root and not contained:
-            raise StartError("a root folder of the job's own needs runtime: container")
+            raise StartError("a root folder needs runtime: container")
         if run.staged:
             return self.staged_inside if contained else self.staged
         return self.container if contained and self.container is not None else self.runtime
@@ -219,7 +219,7 @@ class TaskProcesses:
         return None
 
     def signal(self, task: Task, number: int) -> None:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
         inside = self._inside(task.attempt)
         if inside is not None:
             inside.signal(task.attempt, task.pid, number)
@@ -235,7 +235,7 @@ class TaskProcesses:
                 os.kill(task.pid, number)
 
     def sweep(self, task: Task, *, kill: bool) -> bool:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
         number = SIGKILL if kill else 0
         gone = True
         if task.pid and task.group and (not task.adopted or not self._pid_taken(task)):
@@ -247,7 +247,7 @@ class TaskProcesses:
         if task.adopted:
             left = {pid for attempt, pid in processes.find_attempts(self.attempts) if attempt == task.attempt}
         else:
-            # What was killed may have had children that are ours now.
+            # Killed processes may have had children that are ours now.
             self._find_orphans()
             left = {pid for pid, attempt in self.orphans.items() if attempt == task.attempt}
         if inside is not None:
@@ -279,7 +279,7 @@ class TaskProcesses:
         return True
 
     def clear(self) -> None:
-        """Remove what is left of the containers of programs that did not start."""
+        """Remove the remains of containers of programs that did not start."""
         for attempt in list(self.clearing):
             inside = self._inside(attempt)
             if inside is not None:
@@ -288,7 +288,7 @@ class TaskProcesses:
                 self.clearing.discard(attempt)
 
     def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
         self.scratch.fit(node_devices, devices)
 
     def ended(self, report: Report) -> None:

@@ -1,6 +1,6 @@
 """Fetching the files of a task and saving its outputs: through fsspec, several at a time, each completely or not at all.
 
-Runs in a separate process as the task's account: the many libraries that this takes end with it.
+Runs in a separate process as the task's account: so the memory of its many libraries is freed at its end.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ def _why(error: Exception, address: str) -> str:
         known = status in set(HTTPStatus)
         return f"the server answers {status} {HTTPStatus(status).phrase if known else getattr(error, 'message', '')}".strip()
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return "the server's certificate is not one that this node trusts"
+        return "this node does not trust the server's certificate"
     if isinstance(error, aiohttp.InvalidURL):
         return "it is not an address"
     if isinstance(error, aiohttp.ClientConnectorError):

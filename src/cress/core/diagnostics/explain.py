@@ -12,7 +12,7 @@ from cress.core.kernels.holding import USABLE
 from cress.core.placing.constraints import NO_WANTS, Wants, lasting_wants
 from cress.core.placing.vetoes import Missing, Verdict, Veto
 from cress.core.tables.licences import Shortage
-from cress.core.tables.measured_load import NOBODY_BUSY, Busy, say_busy
+from cress.core.tables.measured_load import NO_OVERLOAD, Busy, say_busy
 from cress.model.times import NEVER
 
 
@@ -50,7 +50,7 @@ def _veto(
     job: JobEntry, kind: Verdict, *, never: bool = False, nodes: int = 0, lacking: tuple[tuple[str, int], ...] = (),
     clauses: tuple[tuple[str, int], ...] = (), behind: JobEntry | None = None, until: int | None = None,
     places: tuple[str, ...] = (), missing: tuple[Missing, ...] = (), bound: tuple[str, ...] = (),
-    overloaded: Busy = NOBODY_BUSY,
+    overloaded: Busy = NO_OVERLOAD,
     licences: tuple[Shortage, ...] = (),
 ) -> Veto:  # fmt: skip
     return Veto(
@@ -172,7 +172,7 @@ def _busy(core: Cycle, job: JobEntry) -> Busy:
     """The overloaded nodes that are large enough, and satisfy what does not change."""
     nodes = core.loads.overloaded_nodes()
     if not nodes:
-        return NOBODY_BUSY
+        return NO_OVERLOAD
     may = core.matching.ever(job.shape.wants)
     request = job.shape.request
     large = (all(x >= y for x, y in zip(core.cluster.capacity_of(f), request, strict=True)) for f in nodes)

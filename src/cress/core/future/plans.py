@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from cress.core.future.timeline import ALL, NOBODY, Slot, Timeline
+from cress.core.future.timeline import ALL, NO_PLAN, Slot, Timeline
 from cress.core.jobs import GroupState, JobEntry, Reservation
 from cress.core.kernels.holding import STAMP
 from cress.core.placing.fit import Fit
@@ -89,7 +89,7 @@ class Plans:
         try:
             return self._due(plan, group.policy.looked_at(), now)
         finally:
-            self.timeline.view = NOBODY
+            self.timeline.view = NO_PLAN
 
     def _due(self, plan: GroupPlan, jobs: list[JobEntry], now: int) -> Reservation | None:
         cluster = self.cluster

@@ -18,8 +18,8 @@ from cress.core.tables.arrays import Ints, grown
 from cress.core.tables.cluster import Cluster
 from cress.model.times import NEVER
 
-# Bookings of force ALL count for everyone; a number above is the view of one group's plan; NOBODY has no plan.
-NOBODY, ALL = 0, 1
+# Bookings of force ALL count for everyone; a number above is the view of one group's plan; NO_PLAN has no plan.
+NO_PLAN, ALL = 0, 1
 
 # Times at which a gang is tried whose racks are counted or compared, where halving finds none.
 MOST_TIMES = 256
@@ -45,7 +45,7 @@ class Timeline:
         self.cluster = cluster
         self.fit = fit
         self.table: Ints = np.zeros((16, B_AMOUNTS + cluster.k_count), np.int64)
-        self.view = NOBODY
+        self.view = NO_PLAN
         self._free_rows = list(range(15, -1, -1))
         # Per node, the bookings in force that count for all.
         self._force_on: dict[int, int] = {}

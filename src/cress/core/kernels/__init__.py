@@ -1,4 +1,4 @@
-"""The compiled loops. Each has a plain twin in the tests that does the same operations in the same order."""
+"""The compiled loops. The tests have a plain version of each, which does the same operations in the same order."""
 
 from __future__ import annotations
 

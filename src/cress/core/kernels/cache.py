@@ -1,4 +1,4 @@
-"""Where compiled kernels are cached, and when they are stale.
+"""Places in which compiled kernels are cached, and the stamp by which they become stale.
 
 numba looks only at the file of a function when it asks whether the cached machine code is still right, but kernels
 take constants and other kernels from their neighbours: one of them changed makes all of them stale.
@@ -19,7 +19,7 @@ class _AllKernels:
     _py_file: str
 
     def get_source_stamp(self) -> tuple[Any, ...]:
-        """What the cached code is compared with."""
+        """Return the stamp that the cached code must have to be valid."""
         own = self._py_file
         folder, slash, name = own.rpartition("/")
         if name not in FILES:
@@ -34,12 +34,12 @@ class _AllKernels:
 
 
 class InTree(_AllKernels, caching.InTreeCacheLocator):
-    """Beside the source, where that can be written."""
+    """A cache beside the source, if that directory is writable."""
 
 
 class UserWide(_AllKernels, caching.UserWideCacheLocator):
-    """In the user's cache directory."""
+    """A cache in the user's cache directory."""
 
 
 class UserProvided(_AllKernels, caching.UserProvidedCacheLocator):
-    """Where ``NUMBA_CACHE_DIR`` points to."""
+    """A cache in the directory ``NUMBA_CACHE_DIR``."""

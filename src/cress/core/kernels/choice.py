@@ -1,4 +1,4 @@
-"""What choosing a node needs beside the scans: the weights of the moment, and the orders that are not balance."""
+"""Choice of a node, besides the balance scans: the current weights, and the orders other than balance."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def first_free(lack, blocked, node_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def differ(some, others):
-    """Whether two arrays of one length differ anywhere."""
+    """Return whether two arrays of one length differ anywhere."""
     for i in range(some.shape[0]):
         if some[i] != others[i]:
             return True

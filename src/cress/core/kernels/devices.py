@@ -1,15 +1,15 @@
-"""Devices in the tables of ``holding``: what of each is left, who has which, and whether a shape gets what it asks.
+"""Devices in the tables of ``holding``: free parts of each device, the devices of each lease, and the fit of requests.
 
 Beyond its amounts a row of ``nodes`` has a block of ``WIDTH`` columns for each device: its kind (the dimension that it
-counts for, ``DISK``, or ``NONE``: there is none), how many leases have some of it, four amounts that are left, four that
-it has. A device of a dimension uses the first of each four, in thousandths; a disk those of ``DISK_DIMENSIONS``.
+counts for, ``DISK``, or ``NONE`` for no device), the number of leases that use it, four free amounts, four amounts in
+all. A device of a dimension uses the first of each four, in thousandths; a disk those of ``DISK_DIMENSIONS``.
 
-A lease has a mask of its devices, and whether its disks are its ``ALONE``: then it holds all of their bandwidth. Of each
-device of a dimension it has an equal part of its amount.
+A lease has a mask of its devices, and a flag for exclusive disks, of which it holds all bandwidth. It uses an equal part of
+its amount on each of its devices of a dimension.
 
-What a shape asks of devices (``ask``, behind its counts in ``rows``): whether anything, how many disks it must have and would like
-to have alone, what it takes of a shared disk, what a disk of its own must have at least, then per dimension a part of one
-device, or thousandths of whole ones.
+A shape's request for devices (``ask``, behind its counts in ``rows``): a flag if there is any, the number of exclusive disks that
+it must have and that it prefers, its amounts on a shared disk, the least amounts of an exclusive disk, then per dimension a
+part of one device, or thousandths of whole ones.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def mask_at(k_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _disk_holds(node, at, amounts, first, left):
-    """Whether the disk at column ``at`` has four amounts from ``first`` on: left of it now, or at all."""
+    """Return whether the disk at column ``at`` has the four amounts from ``first`` on, free now or in all."""
     for i in range(DISK_AMOUNTS):
         if node[at + left + i] < amounts[first + i]:
             return False
@@ -63,13 +63,13 @@ def _asks_disk(ask, first):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _alone(node, at, ask, empty):
-    """Whether a task may have the disk alone: nobody uses it, and it is fast enough."""
+    """Return whether a task may have the disk exclusively: the disk is unused and fast enough."""
     return (empty or node[at + USERS] == 0) and _disk_holds(node, at, ask, EACH, ALL)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _copies_of(node, ask, k_count, k, empty):
-    """Copies of what is asked of the devices of dimension ``k``; MANY if the node knows none one by one."""
+    """Return the number of copies that fit on the devices of dimension ``k``; MANY if the node does not count them one by one."""
     amount = ask[PARTS + k]
     known = False
     copies = 0
@@ -89,7 +89,7 @@ def _copies_of(node, ask, k_count, k, empty):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _copies_of_disks(node, ask, k_count, empty):
-    """The same of disks."""
+    """Return the number of copies that fit on the disks; MANY if the node does not count them one by one."""
     left = ALL if empty else LEFT
     known = False
     alone = 0
@@ -112,7 +112,7 @@ def _copies_of_disks(node, ask, k_count, empty):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def device_copies(node, ask, k_count, empty):
-    """How many copies of a shape that asks this find their devices on a node (its row), as it is or were it empty."""
+    """Return the number of copies of a request that find their devices on a node (its row), as it is or if it were empty."""
     copies = MANY
     for k in range(k_count):
         if ask[PARTS + k] > 0:
@@ -124,7 +124,7 @@ def device_copies(node, ask, k_count, empty):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def device_bits(node, ask, k_count, empty):
-    """The dimensions of which no devices of a node have what is asked, as bits."""
+    """Return the dimensions whose devices on a node do not suffice for one copy, as bits."""
     bits = 0
     for k in range(k_count):
         if ask[PARTS + k] > 0 and _copies_of(node, ask, k_count, k, empty) == 0:
@@ -140,14 +140,14 @@ def device_bits(node, ask, k_count, empty):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def all_copies(nodes, node_count, ask, k_count, empty, out):
-    """``device_copies`` of every node, into ``out``."""
+    """Write ``device_copies`` of every node into ``out``."""
     for f in range(node_count):
         out[f] = device_copies(nodes[f], ask, k_count, empty)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def count_disks(nodes, places, k_count, free, out):
-    """How many disks each of the nodes ``places`` has, or how many of them nobody uses, into ``out``."""
+    """Write the number of disks, or of unused disks, of each of the nodes ``places`` into ``out``."""
     for i in range(places.shape[0]):
         node = nodes[places[i]]
         out[i] = 0
@@ -187,7 +187,7 @@ def _widest_disk(node, ask, k_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _disks_alone(node, ask, k_count, number):
-    """The mask of so many disks that nobody uses, those with least bandwidth that will do; 0 if there are not as many."""
+    """Return the mask of ``number`` unused disks, those with the least bandwidth that suffices; 0 if there are too few."""
     mask = np.int64(0)
     for _ in range(number):
         best = -1
@@ -206,7 +206,7 @@ def _disks_alone(node, ask, k_count, number):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def choose_devices(slot, node, ask, leases, k_count):
-    """Write into the lease which devices of the node (its row) it has; whoever asks fits."""
+    """Choose devices of the node (its row) for the lease and write them into it; the request must fit."""
     mask = np.int64(0)
     alone = np.int64(0)
     for k in range(k_count):
@@ -238,7 +238,7 @@ def choose_devices(slot, node, ask, leases, k_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def widen(mask, node, amounts, k_count):
-    """Make the disk amounts among these those of the disks of the node in ``mask``."""
+    """Replace the disk amounts by those of the node's disks in ``mask``."""
     for i in range(DISK_AMOUNTS):
         amounts[DISK_AT + i] = 0
     for d in range((node.shape[0] - first_device(k_count)) // WIDTH):
@@ -250,7 +250,7 @@ def widen(mask, node, amounts, k_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def held_on(node, request, ask, k_count):
-    """What a task would hold on a node now: its request, or all of the disks that it would have alone."""
+    """Return the amounts that a task would hold on a node now: its request, with all bandwidth of its exclusive disks."""
     number = max(ask[MUST], ask[LIKES])
     mask = _disks_alone(node, ask, k_count, number) if number > 0 else np.int64(0)
     if mask == 0:
@@ -262,7 +262,7 @@ def held_on(node, request, ask, k_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _part_of(slot, node, k, leases, k_count):
-    """What the lease has of each of its devices of dimension ``k``."""
+    """Return the amount that the lease uses on each of its devices of dimension ``k``."""
     mask = leases[slot, mask_at(k_count)]
     count = 0
     for d in range((node.shape[0] - first_device(k_count)) // WIDTH):
@@ -273,7 +273,7 @@ def _part_of(slot, node, k, leases, k_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def give_devices(slot, node, sign, leases, k_count):
-    """The node (its row) gets back what the lease has of its devices (1), or gives it (-1)."""
+    """Return (``sign`` 1) the lease's devices to the node (its row), or take them (-1)."""
     mask = leases[slot, mask_at(k_count)]
     alone = leases[slot, mask_at(k_count) + 1]
     for d in range((node.shape[0] - first_device(k_count)) // WIDTH):

@@ -11,9 +11,9 @@ Tables (int64, C-contiguous, one row per node, lease or shape):
 * ``totals``: the stamp, the number of rows in use that fit nowhere, then K amounts in use, then K capacities of the cluster.
 
 ``lack`` (int32, shape × node) has bit k set where the node lacks dimension k, as an amount or on its devices, ``UNUSABLE``
-where it takes nothing, ``NARROW`` where its devices would not do were it empty. Its
+where it takes no tasks, ``NARROW`` where its devices would not suffice even if it were empty. Its
 bits ``EXCLUDED`` are 1 + the place of the first hard clause that keeps the shape off the node, 0 if there is none; only
-``exclude`` changes them, and what the node lacks beside that is neither kept nor counted.
+``exclude`` changes them, and the dimensions that an excluded node lacks are neither kept nor counted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CLAUSE_BIT = 24
 CLAUSE = 1 << CLAUSE_BIT
 EXCLUDED = 31 * CLAUSE
 NARROW = 1 << 29
-# No time changes that the node is out of the question.
+# The bits of a node that is excluded at all times.
 OUT = EXCLUDED | NARROW
 NEVER = 2**61
 
@@ -91,7 +91,7 @@ def _replace(rows, r, f, bits, totals, lack, k_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _refresh_before(f, columns, then, width):
-    # The same operations in the same order as in the unrolled loops over all nodes.
+    # Same operations in the same order as in the unrolled loops over all nodes, for equal rounding.
     mean = np.float32(0)
     for b in range(width):
         mean += columns[b, f]
@@ -106,7 +106,7 @@ def _refresh_before(f, columns, then, width):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def refresh_node(f, nodes, totals, columns, then, dims, rows, row_count, lack):
-    """After a change on node ``f``: its stamp, its float columns, its entry in every row in use."""
+    """Bring the stamp of node ``f``, its float columns and its entry in every row in use up to date after a change."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     width = (columns.shape[0] - 2) // 2
     totals[TOTAL_STAMP] += 1
@@ -128,7 +128,7 @@ def refresh_node(f, nodes, totals, columns, then, dims, rows, row_count, lack):
                 if bits != lack[r, f]:
                     _replace(rows, r, f, bits, totals, lack, k_count)
         return
-    # Without devices a loop of its own: it is half as fast again as one with a branch for them.
+    # A separate loop without devices: it is half as fast again as one with a branch for them.
     for r in range(row_count):
         if rows[r, IN_USE] != 0:
             bits = _amount_bits(nodes, f, rows, r, k_count, lack[r, f] & EXCLUDED)
@@ -138,7 +138,7 @@ def refresh_node(f, nodes, totals, columns, then, dims, rows, row_count, lack):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def fill_row(r, nodes, node_count, totals, rows, lack):
-    """Work out the row of a shape; its amounts are in ``rows`` already, and its bits ``EXCLUDED`` in ``lack``."""
+    """Compute the row of a shape; its amounts are in ``rows`` already, and its bits ``EXCLUDED`` in ``lack``."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     rows[r, FITTING] = 0
     rows[r, IN_USE] = 1
@@ -212,9 +212,9 @@ def unlink_lease(slot, f, nodes, leases):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def hold(slot, f, end, r, nodes, leases, totals, columns, then, dims, rows, row_count, lack):
-    """A new lease in ``slot`` on node ``f`` until ``end``, of the amounts of row ``r``.
+    """Hold the amounts of row ``r`` on node ``f`` until ``end``, as a new lease in ``slot``.
 
-    A slot that says already which devices it has gets these, and no others.
+    If the slot names its devices already, it gets exactly those.
     """
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     leases[slot, NODE] = f
@@ -238,7 +238,7 @@ def hold(slot, f, end, r, nodes, leases, totals, columns, then, dims, rows, row_
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def hold_as_written(slot, f, end, nodes, leases, totals, columns, then, dims, rows, row_count, lack):
-    """A new lease in ``slot`` on node ``f`` until ``end``, of the amounts and devices that stand in the slot already."""
+    """Hold the amounts and devices that stand in ``slot`` on node ``f`` until ``end``, as a new lease."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     leases[slot, NODE] = f
     leases[slot, END] = end
@@ -254,7 +254,7 @@ def hold_as_written(slot, f, end, nodes, leases, totals, columns, then, dims, ro
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def release(slot, nodes, leases, totals, columns, then, dims, rows, row_count, lack):
-    """The lease in ``slot`` is over; what it held is free again."""
+    """Remove the lease in ``slot`` and free the amounts that it held."""
     k_count = (totals.shape[0] - TOTAL_USED) // 2
     f = leases[slot, NODE]
     if leases[slot, mask_at(k_count)] != 0:
@@ -271,7 +271,7 @@ def release(slot, nodes, leases, totals, columns, then, dims, rows, row_count, l
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def next_candidate(shape_of, limit_of, first, last, bound, rows):
-    """First queue position in [first, last) whose shape fits somewhere and whose limit is below its bound; or -1."""
+    """Return the first queue position in [first, last) whose shape fits somewhere and whose limit is below its bound; or -1."""
     for i in range(first, last):
         r = shape_of[i]
         if limit_of[i] < bound[r] and rows[r, FITTING] > 0:
@@ -281,7 +281,7 @@ def next_candidate(shape_of, limit_of, first, last, bound, rows):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def lacking_bits(r, rows, usable, k_count):
-    """Dimensions of which no usable node has enough for row ``r``, as bits; if none, the one that the fewest have."""
+    """Return the dimensions of which no usable node has enough for row ``r``, as bits; if none, the one of which the fewest have."""
     bits = 0
     worst = 0
     scarce = 0

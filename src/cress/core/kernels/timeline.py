@@ -1,12 +1,12 @@
-"""When something fits: the free amounts of a node over time, from the ends of its leases and its bookings.
+"""Free amounts of a node over time, from the ends of its leases and its bookings: the earliest time at which a request fits.
 
 ``bookings`` (int64, one row each): node, start, end, next, previous, force, then K amounts. A booking of force 0 is
-set aside, of force 1 it counts for everyone, above that only in the view of that number.
-``lack`` is the row of the shape that asks: a node that one of its clauses excludes is not looked at. ``caps`` (int64, per
-node) bound the copies of a gang on it; it is empty if nothing but room does. ``ask`` is what a copy asks of devices: leases
+ignored, one of force 1 counts for everyone, one above that only in the view of that number.
+``lack`` is the row of the shape: a node that one of its clauses excludes is left out. ``caps`` (int64, per
+node) bound the copies of a gang on it; it is empty if only amounts do. ``ask`` is the request of one copy for devices: leases
 give them back as they end, bookings keep amounts only.
 A lease that outlived its end counts as ending in the next microsecond, and a booking that is due as starting then: so
-what leases give back late is kept for the bookings that wait for it, and nothing else on the node is.
+amounts that leases give back late are kept for the bookings that wait for them, and nothing else on the node is.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _counts(bookings, slot, view):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def book(row, f, amounts, start, end, nodes, bookings):
-    """A booking of ``amounts`` on node ``f`` during [start, end), not in force yet, first in the node's list."""
+    """Add a booking of ``amounts`` on node ``f`` during [start, end) at the head of the node's list; it is not in force yet."""
     head = nodes[f, BOOKED]
     bookings[row, B_NODE] = f
     bookings[row, B_START] = start
@@ -82,7 +82,7 @@ def unbook(row, nodes, bookings):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def walk(f, request, nodes, leases, k_count, level):
-    """Earliest end of a lease at which ``request`` fits on ``f``: 0 = fits now, NEVER = no known end will do.
+    """Return the earliest end of a lease at which ``request`` fits on ``f``: 0 = it fits now, NEVER = at no known end.
 
     ``level`` is room for K amounts.
     """
@@ -110,7 +110,7 @@ def walk(f, request, nodes, leases, k_count, level):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def ready(f, ask, nodes, leases, k_count):
-    """Earliest end of a lease at which a copy finds its devices on ``f``: 0 = it does now, NEVER = no known end will do."""
+    """Return the earliest end of a lease at which a copy finds its devices on ``f``: 0 = it does now, NEVER = at no known end."""
     if ask[ASKS] == 0 or nodes.shape[1] == first_device(k_count) or device_copies(nodes[f], ask, k_count, False) > 0:
         return 0
     node = nodes[f].copy()
@@ -125,7 +125,7 @@ def ready(f, ask, nodes, leases, k_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _devices_at(f, t, ask, now, nodes, leases, k_count):
-    """How many copies find their devices on ``f`` at ``t``."""
+    """Return the number of copies that find their devices on ``f`` at ``t``."""
     if ask[ASKS] == 0 or nodes.shape[1] == first_device(k_count):
         return MANY
     if max(nodes[f, FIRST_END], now + 1) > t:
@@ -140,7 +140,7 @@ def _devices_at(f, t, ask, now, nodes, leases, k_count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sweep(f, request, duration, now, after, nodes, leases, bookings, view, k_count):
-    """Earliest t >= ``after`` >= now such that ``request`` fits on ``f`` during [t, t + duration) beside the bookings in force."""
+    """Return the earliest t >= ``after`` >= now such that ``request`` fits on ``f`` during [t, t + duration) beside the bookings in force."""
     if nodes[f, USABLE] == 0:
         return NEVER
     points = 0
@@ -201,7 +201,7 @@ def sweep(f, request, duration, now, after, nodes, leases, bookings, view, k_cou
 def block_booked(booked, lack_row, request, ask, duration, now, nodes, leases, bookings, view, k_count, blocked):
     """Mark the booked nodes on which ``request`` fits now but would delay a booking; returns how many.
 
-    Whoever has a disk alone there delays those whose bookings need it.
+    A task with an exclusive disk delays the bookings that need that disk.
     """
     count = 0
     for i in range(booked.shape[0]):
@@ -217,11 +217,10 @@ def block_booked(booked, lack_row, request, ask, duration, now, nodes, leases, b
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def earliest_one(request, ask, lack, duration, now, nodes, node_count, leases, bookings, view, k_count, early, seen):
-    """Node and time at which one copy of ``request`` fits first; the first registered node among equals.
+    """Return the time and node at which one copy of ``request`` fits first; the first registered node among equals.
 
-    ``early`` caches ``walk`` and ``ready`` per node, right up to stamp ``seen``, UNKNOWN where it was not needed yet: nothing gets
-    free on a node before its first end, so most nodes need no walk. Returns (time, node), (NEVER, -1) if no known end
-    will do.
+    ``early`` caches ``walk`` and ``ready`` per node, valid up to stamp ``seen``, UNKNOWN where they were not needed yet: nothing
+    becomes free on a node before its first end, so most nodes need no walk. (NEVER, -1) if it fits at no known end.
     """
     best = np.int64(NEVER)
     node = np.int64(-1)
@@ -287,7 +286,7 @@ def _copies_of(level, request, k_count, most):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _level_at(f, t, now, nodes, leases, k_count, level):
-    """Fill ``level`` with what is free on ``f`` at ``t``, were there no bookings."""
+    """Fill ``level`` with the amounts that would be free on ``f`` at ``t`` without bookings."""
     for k in range(k_count):
         level[k] = nodes[f, FREE + k]
     if max(nodes[f, FIRST_END], now + 1) > t:
@@ -301,7 +300,7 @@ def _level_at(f, t, now, nodes, leases, k_count, level):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def copies_at(f, t, request, ask, lack, duration, most, now, nodes, leases, bookings, view, k_count, level):
-    """How many copies of ``request`` fit on ``f`` during all of [t, t + duration), at most ``most``.
+    """Return the number of copies of ``request`` that fit on ``f`` during all of [t, t + duration), at most ``most``.
 
     ``level`` is room for K amounts.
     """
@@ -351,7 +350,7 @@ def _most(f, most, lack, caps):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _next_change(f, t, duration, now, nodes, leases, bookings, view):
-    """The first known time after ``t`` at which other copies may fit on ``f`` for ``duration``; NEVER if there is none.
+    """Return the first known time after ``t`` at which another number of copies may fit on ``f``; NEVER if there is none.
 
     More fit when a lease or a booking ends, fewer when the start of a booking comes within ``duration``.
     """
@@ -379,9 +378,9 @@ def _next_change(f, t, duration, now, nodes, leases, bookings, view):
 def earliest_together(
     request, ask, lack, caps, size, duration, now, before, nodes, node_count, leases, bookings, view, k_count
 ):
-    """Earliest time in [now, before) at which ``size`` copies of ``request`` fit for ``duration``; NEVER if there is none.
+    """Return the earliest time in [now, before) at which ``size`` copies of ``request`` fit for ``duration``; NEVER if there is none.
 
-    A sweep over time: a heap has the next change of every node that is large enough, and copies are counted anew
+    A sweep over time: a heap has the next change of every node that is large enough, and copies are counted again
     only on the nodes that change.
     """
     level = np.empty(k_count, np.int64)
@@ -424,7 +423,7 @@ def earliest_together(
 def total_copies_at(
     t, request, ask, lack, caps, duration, most, now, nodes, node_count, leases, bookings, view, k_count, out
 ):
-    """Copies of ``request`` per node during [t, t + duration) into ``out``, until ``most``; their sum, at most that."""
+    """Write the copies of ``request`` per node during [t, t + duration) into ``out``, up to ``most`` in all; return their sum."""
     level = np.empty(k_count, np.int64)
     total = 0
     for f in range(node_count):

@@ -1,15 +1,15 @@
-"""Who may yield, and the node on which room for one more task costs least.
+"""Victims: the tasks that may be preempted, and the node on which room for one more task costs least.
 
 Three tables of int64, one row per slot of ``leases``:
 
-* ``running``: what is known of the attempt in the slot; its last columns are what its group pays for it.
-* ``victims``: tasks that go together, one task or all of a gang, in the row of the slot of their first attempt. The
-  slots of the others point there by ``OF``; a slot whose task may not yield has NOBODY there.
+* ``running``: the attempt in the slot; its last columns are the charge to its group.
+* ``victims``: tasks that are preempted together, one task or all of a gang, in the row of the slot of their first attempt. The
+  slots of the others point there by ``OF``; a slot whose task may not yield has UNSET there.
 * ``taken`` (one number a slot): victims that were chosen already.
 
-Per group, in the order in which groups yield, ``spare`` (group × measure) is what it may lose in each of its measures
-and still be at its quota there; per job that yields as a whole or has a minimum, ``left`` is how many of its tasks may
-go. ``lost`` and ``gone`` count what was chosen already.
+Per group, in the order in which groups yield, ``spare`` (group × measure) is the amount that it may lose in each of its
+measures and still be at its quota; per job that yields as a whole or has a minimum, ``left`` is the number of tasks that may
+be preempted. ``lost`` and ``gone`` count what was chosen already.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from numba import njit
 from cress.core.kernels.devices import ASKS, device_copies, first_device, give_devices
 from cress.core.kernels.holding import AMOUNTS, HEAD, NEXT, NODE, NONE, OUT, USABLE
 
-# ``running``: the attempt, when it started, its job, the job's priority, the position of its group by name, how it
-# yields, how many tasks of the job must stay.
+# ``running``: the attempt, its start, its job, the job's priority, the position of its group by name, the way in which
+# it yields, the minimum of the job's tasks.
 R_ID, R_START, R_JOB, R_PRIORITY, R_GROUP, R_YIELDS, R_MINIMUM, R_CHARGE = range(8)
 NEVER_YIELDS, ALONE, WHOLE = range(3)
 
-# ``victims``: row of the victim, its group's place, what the policy goes by, the longest run of its tasks, the first
-# attempt, the number of tasks, the work lost, the number of the job in ``left`` or NOBODY, what the group gets back.
+# ``victims``: row of the victim, its group's place, its worth to the policy, the longest run of its tasks, the first
+# attempt, the number of tasks, the work lost, the number of the job in ``left`` or UNSET, the charge that ends.
 OF, RANK, WORTH, LONGEST, FIRST, NUMBER, WORK, JOB, LOSS = range(9)
-NOBODY = -1
+UNSET = -1
 NO_NODE = -1
 
 
@@ -36,22 +36,22 @@ NO_NODE = -1
 def name_victims(running, leases, stopping, job_of, left, rank_of, latest, now, by_priority, victims):
     """Fill ``victims``: running tasks that began by ``latest`` of their group and are not ``stopping``.
 
-    ``rank_of`` has the place in which each group yields, NOBODY for those that do not; ``job_of`` the number of the
+    ``rank_of`` has the place in which each group yields, UNSET for those that do not; ``job_of`` the number of the
     job of each slot in ``left``. A gang yields if all its tasks may.
     """
-    first = np.full(left.shape[0], NOBODY, np.int64)
+    first = np.full(left.shape[0], UNSET, np.int64)
     whole = np.ones(left.shape[0], np.bool_)
     for s in range(running.shape[0]):
-        victims[s, OF] = NOBODY
+        victims[s, OF] = UNSET
         if leases[s, NODE] == NONE:
             continue
         rank = rank_of[running[s, R_GROUP]]
-        may = rank != NOBODY and running[s, R_YIELDS] != NEVER_YIELDS and not stopping[s]
+        may = rank != UNSET and running[s, R_YIELDS] != NEVER_YIELDS and not stopping[s]
         may = may and running[s, R_START] <= latest[rank]
         if running[s, R_YIELDS] == WHOLE:
             job = job_of[s]
             whole[job] &= may
-            if first[job] == NOBODY or running[s, R_ID] < running[first[job], R_ID]:
+            if first[job] == UNSET or running[s, R_ID] < running[first[job], R_ID]:
                 first[job] = s
         elif may:
             victims[s, OF] = s
@@ -68,7 +68,7 @@ def name_victims(running, leases, stopping, job_of, left, rank_of, latest, now, 
             victims[s, LOSS:] = 0
     for s in range(running.shape[0]):
         v = victims[s, OF]
-        if v != NOBODY:
+        if v != UNSET:
             ran = now - running[s, R_START]
             victims[v, LONGEST] = max(victims[v, LONGEST], ran)
             victims[v, WORTH] = running[s, R_PRIORITY] if by_priority else victims[v, LONGEST]
@@ -88,7 +88,7 @@ def _fits(level, need):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _yields_before(v, w, victims):
-    """The group that yields first, then the policy's worth, then the shorter run; the latest attempt among equals."""
+    """Return whether victim ``v`` comes first: by group, then the policy's worth, then the shorter run, then the later attempt."""
     for column in (RANK, WORTH, LONGEST):
         if victims[v, column] != victims[w, column]:
             return victims[v, column] < victims[w, column]
@@ -97,11 +97,11 @@ def _yields_before(v, w, victims):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _room_on(f, nodes, leases, victims, taken, level):
-    """Add to ``level`` what would be free on ``f`` too if all victims that were not taken went."""
+    """Add to ``level`` the amounts that all victims on ``f`` that were not taken would free."""
     slot = nodes[f, HEAD]
     while slot != NONE:
         v = victims[slot, OF]
-        if v != NOBODY and not taken[v]:
+        if v != UNSET and not taken[v]:
             for k in range(level.shape[0]):
                 level[k] += leases[slot, AMOUNTS + k]
         slot = leases[slot, NEXT]
@@ -109,22 +109,22 @@ def _room_on(f, nodes, leases, victims, taken, level):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _victims_on(f, nodes, leases, victims, taken, here, amounts):
-    """The victims on ``f`` that were not taken, in the order in which they yield, into ``here``; their number.
+    """Write the victims on ``f`` that were not taken into ``here``, in the order in which they yield; return their number.
 
-    ``amounts`` has what each of them frees on the node.
+    ``amounts`` gets the amounts that each of them frees on the node.
     """
     n = 0
     slot = nodes[f, HEAD]
     while slot != NONE:
         v = victims[slot, OF]
-        if v != NOBODY and not taken[v]:
+        if v != UNSET and not taken[v]:
             i = n
             if victims[v, NUMBER] > 1:
                 for j in range(n):
                     if here[j] == v:
                         i = j
             if i == n:
-                # Where it belongs among those found so far.
+                # Insert it in order.
                 while i > 0 and _yields_before(v, here[i - 1], victims):
                     here[i] = here[i - 1]
                     amounts[i] = amounts[i - 1]
@@ -152,8 +152,8 @@ def _largest_first(n, need, amounts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _may_yield(v, victims, spare, left, loss, going):
-    """Whether the group stays at its quota in one measure, and the job at its minimum, when ``v`` goes too."""
-    if victims[v, JOB] != NOBODY and left[victims[v, JOB]] < going[victims[v, JOB]] + victims[v, NUMBER]:
+    """Return whether the group keeps its quota in one measure, and the job its minimum, without ``v``."""
+    if victims[v, JOB] != UNSET and left[victims[v, JOB]] < going[victims[v, JOB]] + victims[v, NUMBER]:
         return False
     rank = victims[v, RANK]
     for m in range(spare.shape[1]):
@@ -164,19 +164,19 @@ def _may_yield(v, victims, spare, left, loss, going):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _devices_without(f, nodes, leases, victims, taken, stopping, node):
-    """Fill ``node`` with the row of node ``f`` as it is when all that stop and all victims that were taken are gone."""
+    """Fill ``node`` with the row of node ``f`` without all stopping tasks and all victims that were taken."""
     node[:] = nodes[f]
     slot = nodes[f, HEAD]
     while slot != NONE:
         v = victims[slot, OF]
-        if stopping[slot] or (v != NOBODY and taken[v]):
+        if stopping[slot] or (v != UNSET and taken[v]):
             give_devices(slot, node, 1, leases, leases.shape[1] - AMOUNTS - 2)
         slot = leases[slot, NEXT]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _give_victim(v, f, sign, nodes, leases, victims, node):
-    """The row ``node`` gets back what a victim has of the devices of node ``f`` (1), or loses it again (-1)."""
+    """Return (``sign`` 1) a victim's devices on node ``f`` to the row ``node``, or take them again (-1)."""
     slot = nodes[f, HEAD]
     while slot != NONE:
         if victims[slot, OF] == v:
@@ -186,7 +186,7 @@ def _give_victim(v, f, sign, nodes, leases, victims, node):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def devices_hold(f, copies, ask, nodes, leases, victims, taken, stopping):
-    """Whether so many copies find their devices on node ``f`` when all that stop and all victims taken are gone."""
+    """Return whether ``copies`` copies find their devices on node ``f`` without all stopping tasks and all victims taken."""
     k_count = leases.shape[1] - AMOUNTS - 2
     node = np.empty(nodes.shape[1], np.int64)
     _devices_without(f, nodes, leases, victims, taken, stopping, node)
@@ -199,7 +199,7 @@ def _take(
 ):
     """Take victims in ``order`` until ``need`` fits, then give back in reverse; their number, or -1.
 
-    ``node`` is the row of node ``f`` as it will be, if devices matter; empty: they do not.
+    ``node`` is the future row of node ``f`` if devices matter, else empty.
     """
     k_count = need.shape[0]
     asks = node.shape[0] > 0
@@ -210,7 +210,7 @@ def _take(
             continue
         for m in range(spare.shape[1]):
             loss[victims[v, RANK], m] += victims[v, LOSS + m]
-        if victims[v, JOB] != NOBODY:
+        if victims[v, JOB] != UNSET:
             going[victims[v, JOB]] += victims[v, NUMBER]
         for k in range(need.shape[0]):
             level[k] += amounts[i, k]
@@ -251,15 +251,15 @@ def cheapest_node(
     request, lack, caps, placed, levels, nodes, leases, victims, taken, spare, left, lost, gone, chosen, ask, stopping,
     claimed,
 ):  # fmt: skip
-    """The node for one copy of ``request`` more than the ``placed`` ones, at the smallest cost, the first of equals.
+    """Return the node on which one more copy of ``request`` costs least (the first of equals), and the number of new victims.
 
-    Returns it, NO_NODE if none will do, and the number of victims beyond those ``taken``, which are in ``chosen`` in
-    the order in which they are taken. ``lack`` is the row of the shape: nodes that a clause excludes are left out, and
-    those that have as many copies as ``caps`` (empty: any number) allows. ``levels`` (node × K) is what is free, with what was taken. Cost: the largest
+    NO_NODE if there is no such node. The victims beyond those ``taken`` are in ``chosen``, in the order in which they are
+    taken. ``lack`` is the row of the shape: nodes that a clause excludes are left out, and
+    those that have as many copies as ``caps`` (empty: any number) allows. ``levels`` (node × K) are the free amounts, including those of the victims taken. Cost: the largest
     worth, the number of tasks, the work lost; a node that has room costs nothing.
 
-    ``ask`` is what a copy asks of devices. ``stopping`` (per slot) are counted in ``levels`` as gone already; nobody knows
-    which devices those will have for whom others were told to stop on a node that is ``claimed``.
+    ``ask`` is the request of one copy for devices. Tasks that are ``stopping`` (per slot) count in ``levels`` as gone. Nodes that are
+    ``claimed`` are left out when devices matter: the devices of the claiming unit are not known yet.
     """
     best, best_count = np.int64(NO_NODE), np.int64(0)
     best_worth, best_number, best_work = np.int64(0), np.int64(0), np.int64(0)
@@ -293,7 +293,7 @@ def cheapest_node(
         n = _victims_on(f, nodes, leases, victims, taken, here, amounts)
         count = np.int64(-1)
         for largest_first in (False, True):
-            # Small victims that yield first may use up what their group can spare, where one larger one would do.
+            # Small victims that yield first may use up the spare amount of their group, where one larger victim would do.
             if count < 0:
                 level[:] = levels[f]
                 loss[:] = lost

@@ -17,7 +17,7 @@ from cress.model.job import Job
 from cress.model.resources import ResourceVector
 from cress.model.times import NEVER
 
-NOBODY = -1
+NO_OWNER = -1
 
 # Kinds of clauses that an expression decides.
 BY_EXPRESSION = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
@@ -40,7 +40,7 @@ class Wants:
     ports: tuple[int, ...] = ()
     per_node: int = 0
     per_rack: int = 0
-    owner: int = NOBODY
+    owner: int = NO_OWNER
     group: str = ""
     parts: tuple[Wants, ...] = ()
     apart: bool = False
@@ -115,12 +115,12 @@ class Constraints:
                 soonest = soonest if change is None else min(soonest, change)
         return soonest
 
-    def wants(self, soft: int, owner: int = NOBODY, group: str = "", size: int = 1) -> Wants:
+    def wants(self, soft: int, owner: int = NO_OWNER, group: str = "", size: int = 1) -> Wants:
         """Return the wants while the clauses ``soft`` are soft, for ``size`` tasks of the job ``owner`` of ``group`` at once."""
-        owner = owner if self.owned else NOBODY
+        owner = owner if self.owned else NO_OWNER
         group = group if self.grouped else ""
         size = size if self.keys.licences else 1
-        made = self._made.get((soft, group, size)) if owner == NOBODY else None
+        made = self._made.get((soft, group, size)) if owner == NO_OWNER else None
         if made is not None:
             return made
         hard: list[Clause] = []
@@ -138,7 +138,7 @@ class Constraints:
         )  # fmt: skip
         if made == NO_WANTS:
             made = NO_WANTS
-        if owner == NOBODY:
+        if owner == NO_OWNER:
             self._made[(soft, group, size)] = made
         return made
 

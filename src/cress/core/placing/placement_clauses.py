@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from cress.core.placing.constraints import NOBODY, Constraints, Wants
+from cress.core.placing.constraints import NO_OWNER, Constraints, Wants
 from cress.core.placing.context import Context
 from cress.core.placing.device_requests import ask_of
 from cress.core.placing.predicates import Predicate
@@ -341,7 +341,7 @@ def would_be_adjacent(wants: Wants) -> bool:
 
 def near_whom(relations: Relations, wants: Wants) -> list[int]:
     """The racks that an adjacent unit must be near."""
-    return racks_in_use(relations, (part.owner for part in parts_of(wants) if part.owner != NOBODY))
+    return racks_in_use(relations, (part.owner for part in parts_of(wants) if part.owner != NO_OWNER))
 
 
 def relation_of(job: Job, constraints: Constraints | None, group: str) -> Relation:

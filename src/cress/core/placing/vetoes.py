@@ -7,7 +7,7 @@ from enum import Enum
 import msgspec
 
 from cress.core.tables.licences import Shortage
-from cress.core.tables.measured_load import NOBODY_BUSY, Busy
+from cress.core.tables.measured_load import NO_OVERLOAD, Busy
 
 
 class Verdict(Enum):
@@ -88,5 +88,5 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     places: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
     bound: tuple[str, ...] = ()
-    overloaded: Busy = NOBODY_BUSY
+    overloaded: Busy = NO_OVERLOAD
     licences: tuple[Shortage, ...] = ()

@@ -84,7 +84,7 @@ class Busy(NamedTuple):
     first: tuple[tuple[str, str], ...]
 
 
-NOBODY_BUSY = Busy(0, ())
+NO_OVERLOAD = Busy(0, ())
 
 
 def say_busy(nodes: Busy) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""Commands that people run in tasks (``cress exec``): between the center's messages and the descriptors of a command.
+"""Commands that people run in tasks (``cress exec``): data flows between the center's messages and a command's descriptors.
 
-No side gets further ahead of the other than a window of bytes (``EXEC_OUTPUT``, ``EXEC_INPUT``): a reader who is slow
+Each direction has a window of bytes (``EXEC_OUTPUT``, ``EXEC_INPUT``): a slow reader
 makes the command wait, as a terminal would, and costs no memory.
 """
 
@@ -18,10 +18,10 @@ from typing import Any
 from cress.executor.exec.helper_process import ExecError, ExecSession, HelperProcess, readable, set_once
 from cress.protocol.messages import EXEC_INPUT, EXEC_OUTPUT, Exec, ExecData, ExecInput, ExecOver, ExecSize, FromAgent
 
-# Commands at a time, checks not counted.
+# The limit of simultaneous commands; checks do not count.
 MOST = 100
 PART = 65_536
-# Seconds that what a command wrote is waited for when it is over: something it left in the task may hold the pipe.
+# Seconds to wait for the rest of the output of a command that is over: a process that it left may keep the pipe open.
 LINGER = 1.0
 END_OF_INPUT = b"\x04"
 
@@ -38,7 +38,7 @@ class Execs:
         self._commands: dict[int, _Command] = {}
 
     def obey(self, order: Exec | ExecInput | ExecSize | ExecOver) -> None:
-        """Do what the center says; about a command that is over it may say anything."""
+        """Carry out an order of the center; orders about a command that is over are ignored."""
         if isinstance(order, Exec):
             command = self._commands[order.id] = _Command(order, self._helper, self._send)
             full = len(self._commands) > MOST
@@ -55,11 +55,11 @@ class Execs:
             known.cancel()
 
     async def ended(self, attempt: int) -> None:
-        """The attempt is over: so are its commands."""
+        """End the commands of an attempt that is over."""
         await self._cancel([each for each in self._commands.values() if each.order.attempt == attempt])
 
     async def close(self) -> None:
-        """The center is gone: nobody wants them any more."""
+        """End all commands: the connection to the center is lost."""
         await self._cancel(list(self._commands.values()))
 
     @staticmethod
@@ -85,23 +85,23 @@ class _Command:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, first: int, *, full: bool, gone: Callable[[int, None], object]) -> None:
-        """Run it; ``gone`` is called with its number at its end."""
+        """Run the command; ``gone`` is called with its number at its end."""
         self._task = asyncio.create_task(self._run(first, full=full))
         self._task.add_done_callback(lambda _: gone(self.order.id, None))
 
     def cancel(self) -> None:
-        """Kill its processes."""
+        """Kill the command's processes."""
         if self._task is not None:
             self._task.cancel()
 
     async def gone(self) -> None:
-        """Return when it is over."""
+        """Wait until the command is over."""
         if self._task is not None:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._task
 
     def hear(self, order: ExecInput) -> None:
-        """Input, or room for output."""
+        """Take input for the command, or a larger window for its output."""
         if order.taken:
             self._room += order.taken
             self._more_room.set()
@@ -109,19 +109,19 @@ class _Command:
             self._input.append(order.data)
             self._waiting += len(order.data)
             if self._waiting > 2 * EXEC_INPUT:
-                self.cancel()  # whoever sends does not keep to what was agreed
+                self.cancel()  # the sender exceeds the window
         if order.over:
             self._input_over = True
         self._more_input.set()
 
     def resize(self, rows: int, columns: int) -> None:
-        """Tell the terminal, which tells the command."""
+        """Set the size of the terminal, which signals the command."""
         if self._session is not None and self._session.terminal >= 0:
             with contextlib.suppress(OSError):
                 fcntl.ioctl(self._session.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     async def _run(self, first: int, *, full: bool) -> None:
-        over = ExecOver(id=self.order.id, why="the command was ended: its task is over, or nobody was there to read")
+        over = ExecOver(id=self.order.id, why="the command was ended: its task is over, or the reader disconnected")
         try:
             _check(first, full=full)
             await (self._with_terminal(first) if self.order.terminal is not None else self._with_pipes(first))
@@ -135,9 +135,9 @@ class _Command:
             self._close_input()
             if self._session is not None and not self._session.over.done():
                 self._helper.kill(self._session)
-                # Its end is told when its processes are gone, as that of a task.
+                # Its end is reported when its processes are gone, like that of a task.
                 await asyncio.wait({self._session.over}, timeout=LINGER)
-            # On a connection that is gone nothing arrives, and nobody minds.
+            # A lost connection is noticed elsewhere.
             with contextlib.suppress(Exception):
                 await self._send(over)
 
@@ -177,7 +177,7 @@ class _Command:
             await self._until_over(outputs, self._feed(ours[0], terminal=False))
 
     async def _until_over(self, outputs: list[Coroutine[Any, Any, None]], feed: Coroutine[Any, Any, None]) -> None:
-        """Until what the command wrote is sent; then its input is of no interest any more."""
+        """Wait until all output is sent; then stop feeding input."""
         feeding = asyncio.create_task(feed)
         writing = [asyncio.create_task(each) for each in outputs]
         try:
@@ -191,7 +191,7 @@ class _Command:
             await asyncio.gather(feeding, *writing, return_exceptions=True)
 
     async def _output(self, fd: int, *, error: bool) -> None:
-        """Send what the command writes, as far as there is room."""
+        """Send the command's output, as far as the window allows."""
         assert self._session is not None
         while True:
             while self._room <= 0:
@@ -204,14 +204,14 @@ class _Command:
                     return
                 continue
             except OSError:
-                return  # of a terminal: nobody has it open any more
+                return  # a terminal that no process has open any more
             if not data:
                 return
             self._room -= len(data)
             await self._send(ExecData(id=self.order.id, data=data, error=error))
 
     async def _more_output(self, fd: int) -> bool:
-        """Wait for more output; False: none comes, since the command is over."""
+        """Wait for more output; return False if none can come, since the command is over."""
         assert self._session is not None
         ready = asyncio.ensure_future(readable(fd))
         either: set[asyncio.Future[Any]] = {ready, self._session.over}
@@ -255,9 +255,9 @@ class _Command:
 
 def _check(first: int, *, full: bool) -> None:
     if not first:
-        raise ExecError("the task does not run on its node (any more)", 125)
+        raise ExecError("the task is not running on its node", 125)
     if full:
-        raise ExecError(f"{MOST} commands run in tasks of this node already", 125)
+        raise ExecError(f"{MOST} commands are running in tasks of this node, which is the limit", 125)
 
 
 async def _write(fd: int, data: bytes) -> None:

@@ -1,7 +1,7 @@
 """Confinement of a running task, taken over by a process: cgroups, namespaces, root, directory, limits and account.
 
-All of it is read from /proc, so it serves every runtime alike: a plain process has no namespaces of its own, and nothing
-is entered then. ``prepare`` reads and opens; the rest is called in its order in a new child, which has one thread.
+All of it is read from /proc, so it works for every runtime: a plain process has the node's namespaces, and none
+is entered then. ``prepare`` reads and opens; the other functions are called in order in a new child, which has one thread.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 from cress.executor import processes
 from cress.executor.runtimes import linux
 
-# Namespaces in the order in which they are entered; of a user's own ones the user namespace opens the others.
+# Namespaces in the order in which they are entered; without root the user namespace gives the right to enter the others.
 _NAMESPACES = ("user", "cgroup", "ipc", "uts", "net", "pid", "time", "mnt")
-# Programs that stand between the first process of an attempt and its own program, by what the kernel calls them.
+# Programs between the first process of an attempt and its own program, by their names in the kernel.
 _ENGINES = frozenset({"crun", "runc", "runc:[2:INIT]", "bwrap", "conmon"})
 _STAGE = b"cress.executor.stage"
 _MOST_LOOKED = 100
-# Seconds between two looks for a program that is not there yet.
+# Seconds between two checks for a program that does not run yet.
 _PAUSES = (0.001, 0.01, 0.1)
 
 _MOST_CAPABILITIES = 64
@@ -51,10 +51,10 @@ class EnterError(Exception):
 
 
 class Place:
-    """What confines a process, with descriptors of what is entered; account as it is called inside.
+    """Confinement of a process, with open descriptors; account numbers are those inside its user namespace.
 
-    ``owner``: uid and gid of the task's account, ``None``: whatever the process has. Any other one than root may run
-    programs that are root for a while (set-user-id): nobody else becomes that by coming in at this moment.
+    ``owner``: uid and gid of the task's account, ``None``: those of the process. A task that is not root may run set-user-id
+    programs, which are root for a while: a command that enters at that moment must not become root.
     """
 
     __slots__ = (
@@ -69,7 +69,9 @@ class Place:
         self.gid = int(self.status["Gid"].split()[1])
         if owner is not None and owner[0]:
             if {int(each) for each in self.status["Uid"].split()} != {owner[0]}:
-                raise EnterError("the program of the task runs as another account than the task's at the moment")
+                raise EnterError(
+                    "the program of the task runs as another account than the task's at the moment; try again"
+                )
             self.gid = owner[1]
         self.groups = [int(each) for each in self.status.get("Groups", "").split()]
         self.environment = environment(pid)
@@ -93,9 +95,9 @@ class Place:
 
 
 def prepare(first: int, attempt: int, folder: str = "") -> Place:
-    """What confines the program of an attempt, whose first process is ``first``. Raises EnterError.
+    """Return the confinement of the program of an attempt, whose first process is ``first``. Raises EnterError.
 
-    ``folder`` is that of all attempts: what the attempt has there belongs to its account. Empty: nobody looks.
+    ``folder`` is that of all attempts; the owner of the attempt's files there is the task's account. Empty: not checked.
     """
     if not processes.is_alive(first):
         raise EnterError("the task is over")
@@ -112,7 +114,7 @@ def prepare(first: int, attempt: int, folder: str = "") -> Place:
 
 
 def _program_soon(first: int, attempt: int) -> int:
-    """The program, also of a task that has just been started: the environment is there a moment after the program."""
+    """Wait for the program, also of a task that has just started: its environment is readable a moment after its start."""
     for pause in _PAUSES:
         with contextlib.suppress(EnterError):
             return program(first, attempt)
@@ -121,12 +123,12 @@ def _program_soon(first: int, attempt: int) -> int:
 
 
 def program(first: int, attempt: int) -> int:
-    """The process of the task's own program: the first one, or what a container engine or the stage has started."""
+    """Return the pid of the task's own program: the first process, or the one that a container engine or the stage started."""
     known = [first]
     for pid in known:
         with contextlib.suppress(OSError):
             if _stands_between(pid):
-                # It may have others, such as the first process of a container, which only sleeps.
+                # There may be others, such as the first process of a container, which only sleeps.
                 known += sorted(_children(pid))
             elif environment(pid).get(b"CRESS_ATTEMPT") == b"%d" % attempt:
                 return pid
@@ -136,19 +138,19 @@ def program(first: int, attempt: int) -> int:
 
 
 def join_cgroups(place: Place) -> None:
-    """Be counted and limited as the task is. Before the namespaces are entered: the paths are the node's."""
+    """Join the task's control groups. Before the namespaces are entered: the paths are the node's."""
     for path in place.cgroups:
         try:
             with open(path, "wb", buffering=0) as file:  # noqa: PTH123
                 file.write(b"0")
         except OSError as error:
-            # Nobody but root has put it there on purpose, so a user's own executor has nothing to keep to.
+            # Only root sets limits by control groups, so an executor without root may skip them.
             if os.geteuid() == 0:
                 raise EnterError(f"the limits of the task cannot be taken over: {path}: {error.strerror}") from None
 
 
 def enter_namespaces(place: Place) -> None:
-    """Enter the namespaces of the task; that of the pids holds for children from now on."""
+    """Enter the namespaces of the task; the pid namespace holds only for further children."""
     for name, fd in place.namespaces:
         try:
             linux.setns(fd, 0)
@@ -166,7 +168,7 @@ def enter_root(place: Place) -> None:
 
 
 def become(place: Place) -> None:
-    """Take limits, capabilities and account of the task; last, since nothing of the above is allowed afterwards."""
+    """Take limits, capabilities and account of the task; last, since it gives up the rights that the other steps need."""
     for number, (soft, hard) in place.limits:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(number, (soft, hard))
@@ -187,7 +189,7 @@ def become(place: Place) -> None:
 
 
 def environment(pid: int) -> dict[bytes, bytes]:
-    """The variables with which a process was started."""
+    """Return the environment variables with which a process was started."""
     pairs = (part.partition(b"=") for part in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
     return {name: value for name, equals, value in pairs if equals and name}
 
@@ -224,7 +226,7 @@ def _limits(pid: int) -> Iterator[tuple[int, tuple[int, int]]]:
 
 
 def _cgroups(pid: int) -> Iterator[str]:
-    """The files that take a process into the cgroups of another, as far as they are not our own already."""
+    """Return the files by which we enter the cgroups of a process, without those that we are in already."""
     ours = set(_lines(os.getpid()))
     for line in _lines(pid):
         if line in ours:
@@ -242,7 +244,7 @@ def _lines(pid: int) -> list[str]:
 
 
 def _mount(controllers: str) -> tuple[str, str] | None:
-    """Root and place of the mount of a hierarchy: of v1 by its controllers, of v2 without any."""
+    """Return root and mount point of a hierarchy: of v1 by its controllers, of v2 without any."""
     wanted = set(controllers.split(",")) if controllers else None
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         before, _, after = line.partition(" - ")
@@ -257,7 +259,7 @@ def _mount(controllers: str) -> tuple[str, str] | None:
 
 
 def _inner(pid: int, table: str, number: int) -> int:
-    """What an account is called in the user namespace of a process."""
+    """Return the number of an account in the user namespace of a process."""
     for line in Path(f"/proc/{pid}/{table}").read_text(encoding="ascii").splitlines():
         inside, outside, count = map(int, line.split())
         if outside <= number < outside + count:

@@ -1,13 +1,14 @@
 """The exec helper: runs commands inside running tasks. ``python -m cress.executor.exec.helper FD [FOLDER]``.
 
-Its agent is at the other end of the descriptor, the attempts are in the folder.
+Its agent is at the other end of the descriptor; the attempts are in the folder.
 
-A process of its own, because a child that enters namespaces runs Python until it executes, which only a parent without
-threads can give it. The agent starts it when it is needed first. When the agent is gone, it kills what it has let in and
+It is a separate process, because a child that enters namespaces runs Python until it executes, which is safe only if the
+parent has no threads. The agent starts it when it is first needed. When the agent is gone, it kills its commands and
 ends; when it is killed itself, the kernel kills its children.
 
 An exec session is a command in a task: a child that leads a kernel session, below
-another one if the task has pids of its own. What is left of its process group is killed when the command ends; so is what left the group, by ``CRESS_EXEC``.
+another one if the task has a pid namespace. The rest of its process group is killed when the command ends; so are processes
+that left the group, which are found by ``CRESS_EXEC``.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ from cress.executor.runtimes.programs import become, candidates
 
 # Exit codes of shells.
 NOT_FOUND, NOT_EXECUTABLE, NOT_ENTERED = 127, 126, 125
-# How long what was killed may take to die when the agent is gone, in seconds.
+# Seconds that killed processes may take to end when the agent is gone.
 LAST = 5.0
 # The session and the process that leads its group.
 _TOLD = struct.Struct("=QQ")
 
 
 class Helper:
-    """The loop."""
+    """The loop of the exec helper."""
 
     def __init__(self, agent: socket.socket, folder: str = "") -> None:
         self.agent = agent
@@ -80,11 +81,11 @@ class Helper:
             try:
                 self._reap()
             except OSError:
-                break  # the agent takes nothing any more
+                break  # the agent has closed its end
         self._end()
 
     def _hear_agent(self) -> bool:
-        """Do what the agent says; False: it is gone."""
+        """Carry out the agent's orders; return False if it is gone."""
         try:
             data, fds, _, _ = socket.recv_fds(self.agent, 2 * MOST_PACKET, 4)
         except OSError:
@@ -128,7 +129,7 @@ class Helper:
                 os.killpg(leader, signal.SIGKILL)
 
     def _reap(self) -> None:
-        """Take in every child that has ended, and kill what their sessions leave behind."""
+        """Reap every child that has ended, and kill the processes that their sessions left."""
         over: list[tuple[int, int]] = []
         orphans = False
         while True:
@@ -144,7 +145,7 @@ class Helper:
                 continue
             code = os.waitstatus_to_exitcode(status)
             over.append((session, code if code >= 0 else 128 - code))
-            # A group outlives its leader, whose number nobody else gets meanwhile.
+            # A group outlives its leader, and the kernel does not reuse its number meanwhile.
             self._kill(session)
             self.leaders.pop(session, None)
             self.unwanted.discard(session)
@@ -162,7 +163,7 @@ class Helper:
                     os.kill(pid, signal.SIGKILL)
 
     def _end(self) -> None:
-        """Kill everything that was let in, and what it leaves behind."""
+        """Kill all commands and the processes that they left."""
         end = time.monotonic() + LAST
         while time.monotonic() < end:
             self._hear_leaders()
@@ -184,7 +185,7 @@ class Helper:
     # --- in the child ----------------------------------------------------------------------------------------------
 
     def _child(self, order: Enter, fds: list[int]) -> NoReturn:
-        """Become the command, or say why not and end."""
+        """Become the command, or report the error and end."""
         back = fds[0]
         try:
             for number in (
@@ -219,15 +220,15 @@ class Helper:
             _tell(back, str(error), error.code)
         except OSError as error:
             _tell(back, f"the command could not be started in the task: {error.strerror}", NOT_ENTERED)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the child must not go on as a helper
+        except BaseException as error:  # noqa: BLE001 - after any error the child must not go on as a helper
             _tell(back, f"the command could not be started in the task: {error!r}", NOT_ENTERED)
         finally:
             os._exit(NOT_ENTERED)
         raise AssertionError
 
     def _be_between(self, session: int, fds: list[int]) -> None:
-        """Fork into the task's pids; returns in the child. The parent waits for it and ends as it does."""
-        # The leader is to be told before it runs, or a kill in this moment would miss it.
+        """Fork into the task's pid namespace; returns in the child. The parent waits for it and ends as it does."""
+        # The leader is announced before it runs, or a kill at this moment would miss it.
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -254,7 +255,7 @@ class _NotStarted(Exception):
 
 
 def _terminal(back: int, size: tuple[int, int], place: confinement.Place) -> tuple[int, int, int]:
-    """A new terminal of the task's own, made ours; its other end is sent to the agent."""
+    """Open a new terminal of the task and make it ours; its other end is sent to the agent."""
     try:
         master, slave = os.openpty()
     except OSError as error:
@@ -294,7 +295,7 @@ def _nothing(_number: int, _frame: FrameType | None) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run a helper; the exit code."""
+    """Run a helper; return the exit code."""
     agent = socket.socket(fileno=int(arguments[0]))
     agent.setblocking(True)
     os.set_inheritable(agent.fileno(), False)
@@ -305,7 +306,7 @@ def main(arguments: list[str]) -> int:
     try:
         helper.run()
     except msgspec.DecodeError as error:
-        print(f"the agent sent what is not a message: {error}", file=sys.stderr)  # noqa: T201
+        print(f"the agent sent an invalid message: {error}", file=sys.stderr)  # noqa: T201
         return 1
     return 0
 

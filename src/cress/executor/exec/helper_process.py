@@ -1,4 +1,4 @@
-"""The agent's end of the exec helper: starts it, sends it commands, hears how they end."""
+"""The agent's end of the exec helper: starts it, sends it commands, receives their exit codes."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from cress.executor.exec.packets import (
     encode,
 )
 
-# Seconds until a full socket is tried again.
+# Seconds between attempts to write to a full socket.
 AGAIN = 0.01
-# Seconds that the helper may take to kill what it has let in, until the agent goes on without it.
+# Seconds that the helper may take to kill its commands, until the agent goes on without it.
 LAST = 1.0
 # Seconds that a command may take until it runs.
 PATIENCE = 20.0
 
 
 class ExecError(Exception):
-    """A command does not run in the task; the sentence says why, ``code`` is what a shell would say."""
+    """Error: a command could not be run in the task. The sentence says why, ``code`` is the exit code of a shell."""
 
     def __init__(self, why: str, code: int) -> None:
         super().__init__(why)
@@ -44,7 +44,7 @@ class ExecError(Exception):
 
 
 class ExecSession:
-    """A command that runs in a task. ``over`` becomes its exit code, or ExecError when nobody can know it any more."""
+    """A command that runs in a task. ``over`` becomes its exit code, or ExecError if that cannot be known any more."""
 
     def __init__(self, number: int, over: asyncio.Future[int]) -> None:
         self.number = number
@@ -53,7 +53,7 @@ class ExecSession:
 
 
 class HelperProcess:
-    """The exec helper of an agent, started when it is needed. ``folder``: that of the attempts; empty: of none."""
+    """The exec helper of an agent, started when it is needed. ``folder`` is that of the attempts, or empty."""
 
     def __init__(self, folder: str = "") -> None:
         self._folder = folder
@@ -114,7 +114,7 @@ class HelperProcess:
             job.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     def close(self) -> None:
-        """Let the helper end, and everything that it has let in."""
+        """End the helper and all its commands."""
         if self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket)
             self._socket.close()
@@ -125,7 +125,7 @@ class HelperProcess:
                 self._process.wait(LAST)
 
     async def _begun(self, back: socket.socket, session: ExecSession) -> None:
-        """Read what the child says until it has become the command."""
+        """Read the child's messages until it has become the command."""
         while True:
             await readable(back.fileno())
             data, fds, _, _ = socket.recv_fds(back, MOST_PACKET, 1)
@@ -148,7 +148,7 @@ class HelperProcess:
                 self._process.poll()
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
-                # It inherits nothing that is secret: commands can read the environment of their parent.
+                # It inherits no secrets: commands can read the environment of their parent.
                 variables = {name: value for name, value in os.environ.items() if not name.startswith("CRESS_")}
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "cress.executor.exec.helper", str(theirs.fileno()), self._folder],
@@ -182,7 +182,7 @@ class HelperProcess:
             session.over.set_result(left.code)
 
     def _clear_up(self) -> None:
-        """Kill what a helper let in who was killed himself: the kernel has killed his children, and not theirs."""
+        """Kill the commands of a helper that was killed: the kernel has killed its children, but not theirs."""
         if self._process is None or self._process.poll() is None:
             return
         mark = b"%s=%d." % (MARK, self._process.pid)
@@ -212,7 +212,7 @@ class HelperProcess:
 
 
 async def readable(fd: int) -> None:
-    """Return when there is something to read, or the end."""
+    """Wait until there is something to read, or the end."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
     loop.add_reader(fd, set_once, ready)
@@ -223,6 +223,6 @@ async def readable(fd: int) -> None:
 
 
 def set_once(ready: asyncio.Future[None]) -> None:
-    """Let go of who waits; an event may come twice before it does."""
+    """Complete the future; the event may come twice before the waiter runs."""
     if not ready.done():
         ready.set_result(None)

@@ -1,4 +1,4 @@
-"""Messages between agent and exec helper: one a packet, descriptors with it. See ``helper``.
+"""Messages between agent and exec helper: one per packet, with descriptors. See ``helper``.
 
 Their names and the order of their fields are those of release 0.1, whose agents may start the helper of this one.
 """
@@ -22,8 +22,8 @@ class _Packet(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class Enter(_Packet, frozen=True):
     """Run a command in the attempt whose first process is ``first``, as session ``session``.
 
-    With it come descriptors: a socket, on which the child says what went wrong, or, with a ``terminal`` (rows, columns),
-    sends its other end; it is closed when the command runs. Without one three more: its standard input, output, error.
+    It comes with descriptors: a socket, on which the child reports errors, or, with a ``terminal`` (rows, columns),
+    sends its other end; it is closed when the command runs. Without a terminal three more: standard input, output, error.
     """
 
     session: int
@@ -48,7 +48,7 @@ class Left(_Packet, frozen=True):
 
 
 class Trouble(msgspec.Struct, frozen=True, array_like=True):
-    """Why a command does not run, and the exit code that shells have for it."""
+    """Report that a command does not run: the reason, and the exit code that shells have for it."""
 
     why: str
     code: int

@@ -1,1 +1,1 @@
-"""How attempts are run: one file for each runtime, behind the interface in ``base``."""
+"""Runtimes: the ways to run attempts, one file for each, behind the interface in ``base``."""

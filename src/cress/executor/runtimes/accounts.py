@@ -21,16 +21,16 @@ class Account(msgspec.Struct, frozen=True):
     home: str
 
     def environment(self) -> dict[bytes, bytes]:
-        """What programs expect to be told about who they are."""
+        """Return the environment variables that describe the account to programs."""
         name = os.fsencode(self.name)
         return {b"HOME": os.fsencode(self.home), b"USER": name, b"LOGNAME": name}
 
 
 def account_of(run: Run) -> Account | None:
-    """Whom the task runs as; ``None``: whoever the executor is. StartError: as nobody here.
+    """Return the account that the task runs as; ``None`` for that of the executor. Raises StartError if it cannot run here.
 
-    An executor that is root takes ``run_as``, else the submitting user. Any other one has no choice, and says so when
-    it is asked for somebody else; that a user is called otherwise elsewhere is no reason to refuse work.
+    An executor that runs as root takes ``run_as``, else the submitting user. Any other executor refuses a ``run_as`` that is
+    not its own account. It ignores the submitting user, whose name may differ between machines.
     """
     if os.geteuid() != 0:
         if run.run_as and run.run_as != own_name():
@@ -51,7 +51,7 @@ def account_of(run: Run) -> Account | None:
 
 
 def own_name() -> str:
-    """The account of this process."""
+    """Return the name of the account of this process."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""What the file system of a container looks like: which folders of the node are in it, which are its own."""
+"""The file system of a container: the folders of the node in it, and its private ones."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from cress.executor.runtimes.engines.base import Box, Mount
 from cress.executor.runtimes.enter import Ids
 from cress.shell.executor.node_devices import AttemptDevices
 
-# Memory of the container's own: what is written there counts for its memory limit.
+# Private folders in memory; files in them count for the container's memory limit.
 _OWN = (("/tmp", 0o1777), ("/run", 0o755))  # noqa: S108
 _TEMPORARY = "/var/tmp"  # noqa: S108
-# Folders in which mounts of the node are not the container's business.
+# Folders whose mounts on the node are hidden from the container.
 _APART = (
     *("/proc", "/sys", "/dev", "/run", _TEMPORARY, *(target for target, _ in _OWN)),
     *("/var/lib/docker", "/var/lib/containers", "/var/lib/kubelet"),
 )
-# Every program that uses one GPU of this maker needs these, too.
+# Every program that uses a GPU of this maker needs these, too.
 _NVIDIA = re.compile(r"/dev/nvidia\d+")
 _NVIDIA_TOO = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 NOTHING = AttemptDevices()
@@ -45,11 +45,11 @@ def make_box(
     hidden: bool,
     devices: AttemptDevices = NOTHING,
 ) -> Box:
-    """The sandbox of an attempt, made in ``folder``; ``root`` is the job's own root folder, empty: the node's.
+    """Return the sandbox of an attempt, made in ``folder``; ``root`` is the job's root folder, empty: the node's.
 
-    ``home`` is the executor's folder, of which only ``attempt`` is seen. ``writable`` are folders of the node. ``hidden``:
-    the task is not root, and may not be able to pass through the folders above ``home``: those are made anew. ``devices`` is what
-    the attempt has of the node's devices: of what others have on its disks nothing is seen.
+    ``home`` is the executor's folder, of which only ``attempt`` is visible. ``writable`` are folders of the node. ``hidden``:
+    the task is not root, and may not be able to pass through the folders above ``home``, so these are replaced. ``devices`` are
+    the devices of the attempt; folders of other attempts on its disks are not visible.
     """
     mounts = [Mount(target, mode=mode) for target, mode in _OWN]
     base = root or "/"
@@ -79,7 +79,7 @@ def make_box(
 
 
 def _files(files: Sequence[str]) -> Iterator[str]:
-    """The files of devices that can be in a sandbox, which has a /dev of its own; with those that drivers need beside them."""
+    """Return the device files for a sandbox, which has a private /dev, with those that drivers need besides."""
     beside = _NVIDIA_TOO if any(_NVIDIA.fullmatch(each) for each in files) else ()
     for each in dict.fromkeys((*files, *beside)):
         path = os.path.realpath(each)
@@ -90,14 +90,13 @@ def _files(files: Sequence[str]) -> Iterator[str]:
 
 
 def bind_root(root: str, box: Box, account: Ids | None = None) -> None:
-    """Put the root file system where the engine takes it from; in a process with mounts of its own.
+    """Mount the root file system where the engine expects it; in a process with private mounts.
 
-    ``account`` is whose task it is: one that may not go to ``root`` and list it gets an OSError. In the container it would
-    be there already.
+    ``account`` is the account of the task; if it may not enter and list ``root``, OSError. Inside the container this could not
+    be checked any more.
 
-    Never the node's root as it is: a bind of its file system alone, without /dev and all else that is mounted in it, and
-    read-only before any engine sees it. A root folder of the job's may lack folders for mounts: it is not written to,
-    they are in memory beside binds of what it has.
+    The node's root is bound without /dev and other mounts in it, and is read-only before any engine sees it. A job's root folder
+    may lack folders for mounts: these are made in memory, beside binds of its contents, and nothing is written to it.
     """
     if not root.rstrip("/"):
         _bind("/", box.root)
@@ -114,11 +113,11 @@ def bind_root(root: str, box: Box, account: Ids | None = None) -> None:
 
 
 def _graft(source: str, target: str, paths: list[list[str]]) -> None:
-    """Make a folder in memory with what is in ``source``, in which these paths can be made."""
+    """Make a folder in memory with the contents of ``source``, in which these paths can be made."""
     linux.mount("tmpfs", target, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
     for name in os.listdir(source):  # noqa: PTH208
         place = f"{target}/{name}"
-        # Whoever has the folder may turn what is in it into links to elsewhere at any moment.
+        # The owner of the folder may replace its contents by links to elsewhere at any moment.
         with _opened(f"{source}/{name}") as (path, mode):
             if stat.S_ISLNK(mode):
                 os.symlink(os.readlink(f"{source}/{name}"), place)  # noqa: PTH211, PTH115
@@ -136,7 +135,7 @@ def _graft(source: str, target: str, paths: list[list[str]]) -> None:
 
 @contextlib.contextmanager
 def _as(account: Ids | None) -> Iterator[None]:
-    """Be somebody else for files, for a moment; in a process that is root."""
+    """Access files as another account for a moment; in a process that is root."""
     if account is None:
         yield
         return
@@ -155,7 +154,7 @@ def _as(account: Ids | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[tuple[str, int]]:
-    """A path that stays what it is now, and its mode."""
+    """Yield a path that keeps leading to the file of now, and its mode."""
     fd = os.open(path, os.O_PATH | os.O_NOFOLLOW)
     try:
         yield f"/proc/self/fd/{fd}", os.fstat(fd).st_mode
@@ -169,7 +168,7 @@ def _bind(source: str, target: str) -> None:
 
 
 def _mounts_of_the_node(home: str) -> list[str]:
-    """Where file systems are mounted that belong into a container: data, programs; nothing of the kernel's."""
+    """Return the mount points that belong into a container: data and programs, not the kernel's file systems."""
     found: list[str] = []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
@@ -180,7 +179,7 @@ def _mounts_of_the_node(home: str) -> list[str]:
 
 
 def _closed(path: str) -> str:
-    """The uppermost folder on the way to ``path`` that others may not pass; ``path`` itself if all may be passed."""
+    """Return the uppermost folder above ``path`` that others may not pass; ``path`` itself if they may pass all."""
     so_far = ""
     for part in path.strip("/").split("/"):
         so_far += "/" + part

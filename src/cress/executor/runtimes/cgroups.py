@@ -1,7 +1,7 @@
 """Control groups of attempts, in the kernel's first version, the second, and both at once (hybrid).
 
 One group for each attempt, below a folder for the executor: ``cress/NODE-1f2e3d4c/17``, in every hierarchy of the first
-version that has a controller that we use, and in the second if there is one. What is missing is said by ``lacks``.
+version that has a controller that we use, and in the second if there is one. ``lacks`` names the missing ones.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ TOP = "cress"
 
 # Microseconds of the period in which a quota of processor time is counted, and the least quota that the kernel takes.
 PERIOD, LEAST_QUOTA = 100_000, 1_000
-# How often a folder is made that somebody else removes in the same moment.
+# Attempts to make a folder that another executor may remove at the same moment.
 _TRIES = 100
 
-# What version 1 shows where nothing is limited is just below 2^63.
+# Version 1 shows a number just below 2^63 where nothing is limited.
 _NO_LIMIT = 1 << 62
 
 _DISK = (("disk_read", "read_bps", "rbps"), ("disk_write", "write_bps", "wbps"))
@@ -33,7 +33,7 @@ _IOPS = (("iops_read", "read_iops", "riops"), ("iops_write", "write_iops", "wiop
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What the processes of a group may use together; 0: no limit.
+    """Limits of a group, for all its processes together; 0: no limit.
 
     ``memory`` in bytes, ``cpu`` in thousandths of a processor, ``pids`` processes and threads. ``disk_read`` and
     ``disk_write`` in bytes/s, ``iops_read`` and ``iops_write`` a second, of each of ``devices`` (major:minor).
@@ -50,7 +50,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Used(msgspec.Struct, frozen=True):
-    """What a group has counted: ``cpu`` in µs, ``memory`` at the peak in bytes, processes killed for want of memory."""
+    """Usage that a group has counted: ``cpu`` in µs, ``memory`` at the peak in bytes, processes killed because memory ran out."""
 
     cpu: int = 0
     memory: int = 0
@@ -60,7 +60,7 @@ class Used(msgspec.Struct, frozen=True):
 class Cgroups:
     """The groups of one executor. ``first``: folders by controller of version 1; ``second``: the folder of version 2, if any.
 
-    ``folders`` are those of all hierarchies, for what has been put there by an engine too.
+    ``folders`` are those of all hierarchies, also those that only an engine uses.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Cgroups:
 
     @classmethod
     def find(cls, name: str, folder: str, also: tuple[str, ...] = ()) -> Cgroups:
-        """What this machine has mounted, for the executor ``name`` that works in ``folder``; ``also``: further controllers."""
+        """Find the hierarchies mounted here, for the executor ``name`` that works in ``folder``; ``also``: further controllers."""
         first: dict[str, str] = {}
         second = ""
         folders = []
@@ -97,7 +97,7 @@ class Cgroups:
     # --- before the first task -------------------------------------------------------------------------------------
 
     def prepare(self) -> bool:
-        """See which controllers work; False: there can be no groups, ``why`` says why."""
+        """Find out which controllers work; False if groups cannot be made, for the reason ``why``."""
         if not self._used:
             self._why = "no control groups are mounted"
             return False
@@ -115,7 +115,7 @@ class Cgroups:
         return True
 
     def _open(self, name: str = "") -> None:
-        """Make the executor's folder, and one in it, in all hierarchies; while others of the machine make and remove theirs."""
+        """Make the executor's folder, and one in it, in all hierarchies; other executors may make and remove theirs meanwhile."""
         for place in self._used:
             for _ in range(_TRIES):
                 try:
@@ -126,15 +126,15 @@ class Cgroups:
 
     @property
     def why(self) -> str:
-        """Why there can be no groups."""
+        """Return the reason why groups cannot be made."""
         return self._why
 
     def has(self, controller: str) -> bool:
-        """Whether a controller (by its name in version 1) works here."""
+        """Return whether a controller (by its name in version 1) works here."""
         return controller in self._has
 
     def _delegated(self, controller: str) -> bool:
-        """Whether version 2 hands this controller down to our groups."""
+        """Return whether version 2 delegates this controller to our groups."""
         name = _SECOND.get(controller, controller)
         place = Path(self.second)
         for folder in (place, place / TOP, place / self.path):
@@ -174,18 +174,18 @@ class Cgroups:
                     self._write("blkio", attempt, "io.max", f"{device} {second}={amount}")
 
     def doors(self, attempt: int) -> list[str]:
-        """The files into which a process writes its id (0: itself) to enter the group."""
+        """Return the files into which a process writes its id (0: itself) to enter the group."""
         return [f"{place}/{self.path}/{attempt}/cgroup.procs" for place in self._used]
 
     def pids(self, attempt: int) -> set[int]:
-        """The processes of a group."""
+        """Return the processes of a group."""
         found: set[int] = set()
         for place in self._used[:1]:
             found.update(int(each) for each in _read(f"{place}/{self.path}/{attempt}/cgroup.procs").split())
         return found
 
     def used(self, attempt: int) -> Used:
-        """What the group has counted so far; what nobody counts is 0."""
+        """Return the usage that the group has counted so far; 0 where nothing is counted."""
         if "cpuacct" in self.first:
             cpu = _number(_read(self.file("cpuacct", attempt, "cpuacct.usage"))) // 1000
         else:
@@ -199,13 +199,13 @@ class Cgroups:
         return Used(cpu, peak, killed)
 
     def memory(self, attempt: int) -> int:
-        """The limit of a group, in bytes; 0: none."""
+        """Return the memory limit of a group, in bytes; 0: none."""
         name = "memory.limit_in_bytes" if "memory" in self.first else "memory.max"
         limit = _number(_read(self.file("memory", attempt, name)))
         return limit if limit < _NO_LIMIT else 0
 
     def remove(self, attempt: int) -> bool:
-        """Remove the group, in every hierarchy; False: somebody is still in it."""
+        """Remove the group in every hierarchy; False if it still has processes."""
         gone = True
         for place in self._folders:
             try:
@@ -217,7 +217,7 @@ class Cgroups:
         return gone
 
     def left(self) -> set[int]:
-        """The attempts that have a group."""
+        """Return the attempts that have a group."""
         found: set[int] = set()
         for place in self._folders:
             with contextlib.suppress(OSError):
@@ -232,7 +232,7 @@ class Cgroups:
                     os.rmdir(f"{place}/{path}")  # noqa: PTH106
 
     def file(self, controller: str, attempt: int, name: str) -> str:
-        """The path of a file of a group."""
+        """Return the path of a file of a group."""
         return f"{self.first.get(controller, self.second)}/{self.path}/{attempt}/{name}"
 
     # --- files -----------------------------------------------------------------------------------------------------
@@ -257,10 +257,10 @@ class Cgroups:
         finally:
             os.close(fd)
 
-    # --- what does not hold ----------------------------------------------------------------------------------------
+    # --- missing limits --------------------------------------------------------------------------------------------
 
     def lacks(self) -> list[str]:
-        """Sentences about the limits that do not hold here."""
+        """Return sentences about the limits that do not hold here."""
         found = []
         for each, what in _MISSING.items():
             if each not in self._has:
@@ -289,7 +289,7 @@ _MISSING = {
 
 
 def device_of(path: str) -> str:
-    """The disk (major:minor) below a folder whose throughput can be limited; empty: there is none, as in memory."""
+    """Return the disk (major:minor) below a folder whose throughput can be limited; empty if there is none, as in memory."""
     number = os.stat(path).st_dev  # noqa: PTH116
     major, minor = os.major(number), os.minor(number)
     place = f"/sys/dev/block/{major}:{minor}"
@@ -302,7 +302,7 @@ def device_of(path: str) -> str:
 
 
 def _mounts() -> list[tuple[str, str, list[str]]]:
-    """Where control groups are mounted: folder, kind, options of the file system."""
+    """Return the mounts of control groups: folder, kind, options of the file system."""
     found = []
     for line in _read("/proc/self/mountinfo").splitlines():
         left, _, right = line.partition(" - ")

@@ -1,4 +1,4 @@
-"""Which runtimes a node has: engines are tried out, with a real container each, and the first that works is taken."""
+"""Choice of a node's runtimes: each engine is tried with a real container, and the first that works is taken."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cress.executor.runtimes.engines.base import Engine
 from cress.model.run import Run
 from cress.shell.executor.starting import StartError
 
-# The name of the file, among the containers, with the interface on which is limited what tasks send.
+# The name of the file, among the containers, with the interface on which the egress of tasks is limited.
 EGRESS = "egress"
 
 _COMMANDS = {"bubblewrap": "bwrap"}
@@ -29,7 +29,7 @@ PROCESS, CONTAINER, AUTO = RUNTIMES = ("process", "container", "auto")
 
 
 class Found(msgspec.Struct, frozen=True):
-    """``container`` is ``None`` where there can be none, for the reason ``why``. ``unlimited`` are sentences about the limits
+    """``container`` is ``None`` if containers cannot be run, for the reason ``why``. ``unlimited`` are sentences about the limits
     that do not hold in containers.
     """
 
@@ -47,9 +47,9 @@ def find(
     engines: Sequence[Engine] = ENGINES,
     egress: str = "",
 ) -> Found:
-    """What can be used in this process, which has no threads and no other children; takes a hundredth of a second.
+    """Find the runtimes that work in this process, which has no threads and no other children; takes a hundredth of a second.
 
-    ``egress`` is the interface on which what tasks send may be limited, empty: none.
+    ``egress`` is the interface on which the egress of tasks may be limited, empty: none.
     """
     if os.geteuid() != 0:
         return Found(None, "the executor is not root")
@@ -59,7 +59,7 @@ def find(
     folder = home / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     if not pause.write(folder / "pause"):
-        return Found(None, "there is no first process for a container on this processor")
+        return Found(None, "the first process of a container is not available for this processor")
     queue = Egress(egress, cgroups) if egress else None
     unqueued = "the executor was given no interface for it" if queue is None else queue.begin()
     if unqueued:
@@ -83,14 +83,14 @@ def find(
 
 
 def default(runtime: str, found: Found) -> str:
-    """The runtime of jobs that do not say, by the executor's option."""
+    """Return the runtime of jobs that do not name one, by the executor's option."""
     if runtime == AUTO:
         return PROCESS if found.container is None else CONTAINER
     return runtime
 
 
 def unlimited(runtime: str, found: Found) -> tuple[str, ...]:
-    """What is not limited on this node, in sentences, where ``runtime`` is that of jobs that do not say."""
+    """Return sentences about missing limits on this node, where ``runtime`` is that of jobs that do not name one."""
     sentences = list(found.unlimited)
     if found.container is None:
         sentences.append(f"containers cannot be run: {found.why}")
@@ -104,7 +104,7 @@ def unlimited(runtime: str, found: Found) -> tuple[str, ...]:
 def reopen(
     node: str, environment: Mapping[str, str], home: Path, engine: str, writable: tuple[str, ...] = ()
 ) -> ContainerRuntime:
-    """The runtime that ``find`` has found in another process, without any trial."""
+    """Return the runtime that ``find`` has found in another process, without a trial."""
     known = home / FOLDER / EGRESS
     device = known.read_text() if known.exists() else ""
     cgroups = Cgroups.find(node, str(home.absolute()), (CONTROLLER,) if device else ())
@@ -115,9 +115,9 @@ def reopen(
 
 
 def _try(runtime: ContainerRuntime, folder: Path) -> str:
-    """Why a container with this engine does not run; empty: it does."""
+    """Return the reason why a container with this engine does not run; empty if it does."""
     place = folder / "trial"
-    # An attempt of the number 0 is no one's.
+    # No real attempt has the number 0.
     runtime.remove(0)
     try:
         pid, fd = runtime.spawn(Spawn(0, 0, Run(job=0, command=("true",), directory="/"), os.fsencode(place)))
@@ -139,7 +139,7 @@ def _try(runtime: ContainerRuntime, folder: Path) -> str:
         return f"{runtime.engine.name}: {error}"
     finally:
         runtime.remove(0)
-        # Nothing of ours is left on a machine where nothing of ours runs.
+        # A machine without our containers keeps none of our folders either.
         runtime.cgroups.close()
         shutil.rmtree(place, ignore_errors=True)
 

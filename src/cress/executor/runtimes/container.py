@@ -1,8 +1,8 @@
 """Runtime ``container``: a sandbox for each attempt, made by an engine, with limits that hold.
 
-The engine makes a sandbox whose first process only sleeps, and leaves. The program is then made in it as a child of the
-supervisor, like any other program: so its end is seen as it is, and sentences about what does not start are the same.
-What is known of a container is in ``DIR/containers/ATTEMPT``, and goes with it; a new supervisor finds it there.
+The engine makes a sandbox whose first process only sleeps, and leaves. The program is then started in it as a child of the
+supervisor, like any other program: so its exit status is exact, and errors of starting are reported alike.
+The state of a container is in ``DIR/containers/ATTEMPT``, where a new supervisor finds it; it is removed with the container.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from cress.model.run import Run
 from cress.model.units import describe_amount
 from cress.shell.executor.starting import StartError
 
-# Processes and threads of a task whose job does not say: enough for honest work, far from the kernel's 32,768.
+# Processes and threads of a task whose job sets no limit: enough for honest work, far from the kernel's 32,768.
 PIDS = 4096
-# Seconds that an engine has to make a sandbox: a loaded machine is slow. Between two looks.
+# Seconds that an engine has to make a sandbox (a loaded machine is slow), and between two checks.
 PATIENCE, LOOK = 30.0, 0.0005
-# Seconds for what is left of an earlier time to be gone.
+# Seconds for the remains of an earlier supervisor to disappear.
 PATIENCE_AT_START = 5.0
-# Where the sandboxes are made, in the executor's folder.
+# The folder of the sandboxes, in the executor's folder.
 FOLDER = "containers"
 
 _GROUP, _BOX = b"group", b"box"
@@ -52,7 +52,7 @@ class _First(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ContainerRuntime(ProcessRuntime):
-    """See ``Runtime``; for root. ``home`` is the executor's folder, ``writable`` what tasks may write besides their own."""
+    """A ``Runtime`` for root. ``home`` is the executor's folder, ``writable`` are further folders in which tasks may write."""
 
     where = "on this node, or not in containers there"
 
@@ -78,11 +78,11 @@ class ContainerRuntime(ProcessRuntime):
     # --- one attempt -----------------------------------------------------------------------------------------------
 
     def knows(self, attempt: int) -> bool:
-        """Whether the attempt has, or had a moment ago, a sandbox."""
+        """Return whether the attempt has, or had a moment ago, a sandbox."""
         return os.path.isdir(f"{self._folder}/{attempt}")  # noqa: PTH112
 
     def spawn(self, what: Spawn) -> tuple[int, int]:
-        """Start a program in a sandbox of its own; see ``Runtime``."""
+        """Start a program in a new sandbox; see ``Runtime``."""
         if not what.run.command:
             raise StartError("the job has no command")
         if what.run.root and not os.path.isdir(what.run.root):  # noqa: PTH112
@@ -96,7 +96,7 @@ class ContainerRuntime(ProcessRuntime):
             raise
 
     def _child(self, plan: Plan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> None:
-        """In the child: make the sandbox, make the program's process in it, say which that is, and end."""
+        """In the child: make the sandbox and the program's process in it, report its pid, and end."""
         stage = _GROUP
         try:
             linux.die_with_parent(signal.SIGKILL)
@@ -126,13 +126,13 @@ class ContainerRuntime(ProcessRuntime):
             os.write(writing, b"%s %d\n" % (PID, pid))
         except OSError as error:
             os.write(writing, b"%s %d %s" % (stage, error.errno or -1, str(error.strerror or error).encode()))
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the child must not go on as a supervisor
+        except BaseException as error:  # noqa: BLE001 - after any error the child must not go on as a supervisor
             os.write(writing, b"%s -1 %s" % (stage, str(error).encode()))
         finally:
             os._exit(127)
 
     def problem(self, what: Run, told: bytes) -> StartError | None:
-        """Why the program did not start; see ``Runtime``."""
+        """Return the reason why the program did not start; see ``Runtime``."""
         stage, _, rest = told.partition(b" ")
         why = rest.partition(b" ")[2].decode(errors="replace")
         if stage == _GROUP:
@@ -142,11 +142,11 @@ class ContainerRuntime(ProcessRuntime):
         return super().problem(what, told)
 
     def signal(self, attempt: int, pid: int, number: int) -> bool:
-        """Send a signal to all processes in the sandbox but the first; SIGKILL to that one too. See ``Runtime``."""
+        """Send a signal to all processes in the sandbox but the first; SIGKILL also to the first. See ``Runtime``."""
         first = self.first(attempt)
         found = self.cgroups.pids(attempt) - {first}
         if number == signal.SIGKILL:
-            # With the first process all others of the sandbox go, however fast they multiply.
+            # The kernel kills all others with the first process, however fast they multiply.
             found |= {first} - {0}
         for each in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -154,7 +154,7 @@ class ContainerRuntime(ProcessRuntime):
         return bool(found)
 
     def clear(self, attempt: int) -> Rest | None:
-        """Take the sandbox away; see ``Runtime``. Without SIGKILL: only if no more than the first process is left."""
+        """Remove the sandbox; see ``Runtime``. Without SIGKILL only if no process but the first is left."""
         if not self.knows(attempt):
             return Rest()
         first = self.first(attempt)
@@ -176,7 +176,7 @@ class ContainerRuntime(ProcessRuntime):
         return Rest(usage, _killed(limit) if used.killed else "")
 
     def first(self, attempt: int) -> int:
-        """The pid of the first process of an attempt's sandbox; 0: there is none (any more)."""
+        """Return the pid of the first process of an attempt's sandbox; 0 if it has none (any more)."""
         try:
             known = msgspec.json.decode(Path(f"{self._folder}/{attempt}/first").read_bytes(), type=_First)
         except (OSError, msgspec.MsgspecError):
@@ -186,14 +186,14 @@ class ContainerRuntime(ProcessRuntime):
     # --- what an earlier supervisor left ---------------------------------------------------------------------------
 
     def left(self) -> set[int]:
-        """The attempts of which a sandbox or a control group is left."""
+        """Return the attempts that have left a sandbox or a control group."""
         found = self.cgroups.left()
         with contextlib.suppress(OSError):
             found |= {int(name) for name in os.listdir(self._folder) if name.isdigit()}  # noqa: PTH208
         return found
 
     def remove(self, attempt: int) -> None:
-        """Kill whatever is left of an attempt that nobody knows any more, and take it away."""
+        """Kill the processes left of an attempt that the supervisor does not know, and remove its sandbox."""
         Path(self._folder, str(attempt)).mkdir(parents=True, exist_ok=True)
         deadline = time.monotonic() + PATIENCE_AT_START
         while self.clear(attempt) is None and time.monotonic() < deadline:
@@ -211,7 +211,7 @@ class ContainerRuntime(ProcessRuntime):
             *self._writable,
             *what.context.devices.folders,
         ]
-        # Who has a disk for itself has it whole, however little was asked for.
+        # A task with an exclusive disk may use all of its bandwidth.
         own = {device_of(each) for each in what.context.devices.owned()}
         devices = [each for each in dict.fromkeys(device_of(each) for each in places if each) if each not in own]
         return Limits(
@@ -226,7 +226,7 @@ class ContainerRuntime(ProcessRuntime):
         )
 
     def _make(self, what: Spawn, account: Ids | None) -> int:
-        """Make the sandbox; the pid of its first process. OSError says what was wrong."""
+        """Make the sandbox; return the pid of its first process. Raises OSError."""
         folder = f"{self._folder}/{what.attempt}"
         Path(folder, "root").mkdir(exist_ok=True)
         box = make_box(
@@ -243,7 +243,7 @@ class ContainerRuntime(ProcessRuntime):
         try:
             first = self._make_once(box, what.run.root, account)
         except OSError:
-            # An executor that ends takes folders of control groups away that it has in common with others: once more.
+            # Another executor that ends may have removed a shared folder of control groups: try once more.
             shutil.rmtree(f"{folder}/state", ignore_errors=True)
             first = self._make_once(box, what.run.root, account)
         Path(folder, "first").write_bytes(msgspec.json.encode(_First(first, processes.start_ticks(first) or 0)))
@@ -256,7 +256,7 @@ class ContainerRuntime(ProcessRuntime):
         return self._wait(box, child)
 
     def _engine(self, box: Box, root: str, account: Ids | None) -> None:
-        """In the child: become the engine, with mounts of its own. Never returns."""
+        """In the child: become the engine, with private mounts. Never returns."""
         try:
             linux.die_with_parent(signal.SIGKILL)
             null = os.open(os.devnull, os.O_RDWR)
@@ -273,7 +273,7 @@ class ContainerRuntime(ProcessRuntime):
             os._exit(127)
 
     def _wait(self, box: Box, child: int) -> int:
-        """The pid of the first process once it sleeps; the engine is gone then."""
+        """Wait until the first process sleeps and the engine has ended; return its pid."""
         ended, status = False, 0
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:

@@ -1,7 +1,7 @@
-"""A limit of what tasks send: a queue (HTB of ``tc``) on one interface of the node, with a class for each attempt.
+"""Limits of the egress of tasks: a queue (HTB of ``tc``) on one interface of the node, with a class for each attempt.
 
 Packets find their class by their priority, which the control group ``net_prio`` gives to all sockets of an attempt: that needs no
-classifier in the kernel. The interface's queue becomes ours, so this is done only where an operator has named it.
+classifier in the kernel. This replaces the interface's queue, so it is done only if an operator has named the interface.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Egress:
         self._cgroups = cgroups
 
     def begin(self) -> str:
-        """Have the queue there; empty, or why it cannot be. What belongs to no class passes it as before."""
+        """Set up the queue; return an empty text, or the reason why it cannot be. Packets without a class pass as before."""
         if not self._cgroups.has(CONTROLLER):
             return f"the control groups of {CONTROLLER} are not mounted"
         if f"qdisc htb {_QUEUE}" in _tc("qdisc", "show", "dev", self.device)[1]:
@@ -36,7 +36,7 @@ class Egress:
         return said or f"tc ends with {code}" if code else ""
 
     def limit(self, attempt: int, rate: int) -> None:
-        """Let the group of an attempt send at most ``rate`` bits a second. OSError says what was wrong."""
+        """Let the group of an attempt send at most ``rate`` bits a second. Raises OSError."""
         minor = (zlib.crc32(self._cgroups.path.encode()) ^ attempt) % 0xFFFF + 1
         class_ = f"{_QUEUE}{minor:x}"
         code, said = _tc(
@@ -47,7 +47,7 @@ class Egress:
         self._file(attempt).write_text(f"{self.device} {MAJOR << 16 | minor}")
 
     def remove(self, attempt: int) -> None:
-        """Take the class of an attempt away, whose group is still there; without waiting for it."""
+        """Remove the class of an attempt, whose group still exists; without waiting for it."""
         with contextlib.suppress(OSError):
             for line in self._file(attempt).read_text().splitlines():
                 device, number = line.split()
@@ -62,8 +62,8 @@ class Egress:
 
 
 def _tc(*words: str) -> tuple[int, str]:
-    """The exit code of ``tc``, and what it says."""
-    import subprocess  # few executors limit this, and the supervisor stays small
+    """Run ``tc``; return its exit code and its output."""
+    import subprocess  # imported here since few executors need it, and the supervisor stays small
 
     try:
         done = subprocess.run(["tc", *words], capture_output=True, text=True, check=False)  # noqa: S607 - on its path

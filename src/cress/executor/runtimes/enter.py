@@ -1,4 +1,4 @@
-"""Going into a container, and down to the account of a task."""
+"""Entering a container, and changing to the account of a task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from cress.executor.runtimes import linux
 
-# What root in a container may do: what belongs to files of its own, to its own processes, and ports below 1024.
+# The capabilities of root in a container: its files, its processes, and ports below 1024.
 # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE (linux/capability.h).
 ROOT_MAY = (0, 1, 3, 4, 5, 6, 7, 10)
 
@@ -23,10 +23,10 @@ Ids: TypeAlias = tuple[int, int, tuple[int, ...]]
 
 
 class Entrance(msgspec.Struct, frozen=True, kw_only=True):
-    """The way into a task.
+    """Entry into a task: its namespaces, control groups and account.
 
-    ``pause`` is the first process of its container (0: there is none). ``doors`` are the files of its control groups that
-    take a process in. ``account`` is uid, gid and groups (``None``: stay who you are).
+    ``pause`` is the first process of its container (0: there is none). ``doors`` are the files by which a process enters its
+    control groups. ``account`` is uid, gid and groups (``None``: no change).
     """
 
     pause: int = 0
@@ -34,13 +34,13 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
     account: Ids | None = None
 
     def begin(self) -> None:
-        """In the parent: have children from now on in the container's space of process ids. Needs root."""
+        """In the parent: make further children in the container's pid namespace. Needs root."""
         if self.pause:
             with _space(self.pause, "pid") as fd:
                 linux.setns(fd, linux.NEWPID)
 
     def go_in(self) -> None:
-        """In the child: enter control groups and namespaces; files are those of the container from then on."""
+        """In the child: enter control groups and namespaces; paths are those of the container from then on."""
         fds = []
         if self.pause:
             fds = [
@@ -55,7 +55,7 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
             os.close(fd)
 
     def step_down(self) -> None:
-        """In the child, last of all: become the account, and in a container give up the rights that no task has."""
+        """In the child, last of all: change to the account, and in a container drop the capabilities that no task has."""
         uid, gid, groups = self.account or (os.getuid(), os.getgid(), ())
         if self.pause:
             linux.bound_capabilities(ROOT_MAY if uid == 0 else ())

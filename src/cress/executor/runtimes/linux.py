@@ -1,4 +1,4 @@
-"""The few calls of Linux that Python does not have, with the errors of the system. Numbers are those of the kernel's ABI."""
+"""System calls of Linux that Python lacks; they raise OSError. Numbers are those of the kernel's ABI."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
 _PDEATHSIG, _CAPBSET_READ, _CAPBSET_DROP, _SUBREAPER, _NO_NEW_PRIVS, _AMBIENT = 1, 23, 24, 36, 38, 47
 _AMBIENT_CLEAR = 4
 _CAPABILITY_VERSION = 0x2008_0522
-_CAPABILITIES = 64  # more than there are; reading one that is not there says so
+_CAPABILITIES = 64  # more than any kernel has; reading an unknown one fails
 
 # The kernel writes ``\040`` for a space in a path.
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 
-# Loaded before anybody forks.
+# Loaded before any fork.
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -38,30 +38,30 @@ def unshare(flags: int) -> None:
 
 
 def setns(fd: int, kind: int) -> None:
-    """Enter the namespace that ``fd`` is open for; of process ids: the children made from now on."""
+    """Enter the namespace that ``fd`` is open for; a pid namespace holds only for further children."""
     _check(_libc.setns(fd, kind), "setns")
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
-    """Mount; empty texts are what the kernel does not look at."""
+    """Mount; empty texts are arguments that the kernel ignores."""
     texts = (source or "none", target, kind, data)
     first, second, third, last = (os.fsencode(each) or None for each in texts)
     _check(_libc.mount(first, second, third, ctypes.c_ulong(flags), last), f"mount {target}")
 
 
 def unmount(target: str) -> None:
-    """Unmount now, and in the kernel as soon as nobody uses it; a link is not followed."""
+    """Unmount at once; the kernel frees it when it is no longer in use. Links are not followed."""
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH | UMOUNT_NOFOLLOW), f"umount {target}")
 
 
 def mounted() -> list[str]:
-    """Where something is mounted, in the order in which it was."""
+    """Return the mount points, in the order of mounting."""
     with open("/proc/self/mountinfo", "rb") as lines:  # noqa: PTH123
         return [os.fsdecode(_OCTAL.sub(_octal, line.split(b" ")[4])) for line in lines]
 
 
 def private_mounts() -> None:
-    """Mounts of this process are its own from now on, in both directions."""
+    """Make the mounts of this process private, in both directions."""
     unshare(NEWNS)
     mount("", "/", "", MS_REC | MS_PRIVATE)
 
@@ -77,12 +77,12 @@ def be_subreaper() -> None:
 
 
 def no_new_privileges() -> None:
-    """No exec gives this process, and what it starts, more rights than it has."""
+    """Make sure that no exec gives this process, or its children, more rights than it has."""
     _check(_libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
 def bound_capabilities(kept: Iterable[int]) -> None:
-    """Take all capabilities but ``kept`` out of reach, for this process and what it starts. Before the account changes."""
+    """Drop all capabilities but ``kept`` from the bounding set, for this process and its children. Before the account changes."""
     kept = set(kept)
     _libc.prctl(_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)  # unknown to old kernels, which have none
     for number in range(_CAPABILITIES):
@@ -91,7 +91,7 @@ def bound_capabilities(kept: Iterable[int]) -> None:
 
 
 def set_capabilities(kept: Iterable[int]) -> None:
-    """Have these capabilities and no others, none of them inherited."""
+    """Set the capabilities to exactly these, none of them inherited."""
     mask = sum(1 << number for number in set(kept))
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     low, high = mask & 0xFFFF_FFFF, mask >> 32

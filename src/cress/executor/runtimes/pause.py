@@ -1,8 +1,8 @@
-"""The first process of a container: it sleeps, and reaps whoever it is left with.
+"""The first process of a container: it sleeps, and reaps orphans.
 
-A program as process 1 would not hear SIGTERM unless it handles it, and would have to reap strangers. No file of the
-node can be counted on in a root directory that a job brings, so this one is a program of 30 instructions at most, made
-here for the processor: ``sigaction(SIGCHLD, SIG_IGN)``, then ``pause`` for ever. The kernel reaps for who ignores SIGCHLD.
+A program as process 1 would not hear SIGTERM unless it handles it, and would have to reap orphans. A root directory
+that a job brings may lack any file of the node, so this one is a program of 30 instructions at most, generated
+here for the processor: ``sigaction(SIGCHLD, SIG_IGN)``, then ``pause`` in a loop. If SIGCHLD is ignored, the kernel reaps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ELF_HEADER, _PROGRAM_HEADER = 64, 56
 # struct kernel_sigaction: SIG_IGN, no flags, no restorer, no mask.
 _ACTION = struct.pack("<4Q", 1, 0, 0, 0)
 
-# Machine of the ELF header, and code that is followed by the action.
+# The machine of the ELF header, and the code, which is followed by the action.
 _CODE = {
     "x86_64": (
         62,
@@ -59,7 +59,7 @@ _CODE = {
 
 
 def program(machine: str) -> bytes | None:
-    """The file for a processor as ``uname`` calls it; ``None``: none is known."""
+    """Return the file for a processor, named as by ``uname``; ``None`` if it is not supported."""
     if machine not in _CODE:
         return None
     number, code = _CODE[machine]
@@ -72,7 +72,7 @@ def program(machine: str) -> bytes | None:
 
 
 def write(path: Path) -> bool:
-    """Put the file there, ready to be executed; False: none is known for this processor."""
+    """Write the file, executable; return False if this processor is not supported."""
     data = program(platform.machine())
     if data is None:
         return False

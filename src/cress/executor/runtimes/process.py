@@ -1,4 +1,4 @@
-"""Runtime ``process``: a session and process group for each attempt, limits of the kernel, no further walls."""
+"""Runtime ``process``: a session and process group for each attempt, kernel limits, no further isolation."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from cress.executor.runtimes.programs import become, candidates
 from cress.model.run import Run
 from cress.shell.executor.starting import StartError
 
-# Plans by job: jobs with several attempts waiting are few, and a plan is made in a tenth of a millisecond.
+# Plans that are kept, by job: few jobs start several attempts at a time, and making one takes a tenth of a millisecond.
 _MOST_PLANS = 256
 
 _OUTPUT, _DIRECTORY, _LIMIT, _ACCOUNT, _EXEC = b"output", b"directory", b"limit", b"account", b"exec"
 
 
 class Plan:
-    """What all attempts of a job have in common, in the form in which the kernel takes it."""
+    """Launch data that all attempts of a job share, in the form in which the kernel takes it."""
 
     __slots__ = ("account", "arguments", "directory", "environment", "memory", "programs", "run")
 
@@ -42,9 +42,9 @@ class Plan:
 
 
 class ProcessRuntime:
-    """Forks and executes. Only for a process without threads: the child runs Python until it executes."""
+    """Runtime that forks and executes. Only for a process without threads: the child runs Python until it executes."""
 
-    where = "on this node"  # where a directory is looked for
+    where = "on this node"  # the place named in messages about directories
 
     def __init__(self, node: str, environment: Mapping[str, str]) -> None:
         self._base = {
@@ -54,7 +54,7 @@ class ProcessRuntime:
         }
         self._base[b"CRESS_NODE"] = os.fsencode(node)
         self._plans: dict[int, Plan] = {}
-        # What the supervisor raised or ignores for itself is given back to its children.
+        # Children get back the limits and signal handlers that the supervisor changed for itself.
         self._files = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._ignored = [each for each in signal.valid_signals() if signal.getsignal(each) == signal.SIG_IGN]
         self._handled = [each for each in signal.valid_signals() if callable(signal.getsignal(each))]
@@ -67,8 +67,8 @@ class ProcessRuntime:
             os.mkdir(folder, 0o750)  # noqa: PTH102 - bytes, and a thousand times a second
         except FileExistsError:
             if os.lstat(folder).st_uid != os.geteuid():
-                # Whoever has it may have put links in the place of what is written below.
-                raise StartError(f"the folder {os.fsdecode(folder)} is somebody else's", node=True) from None
+                # Its owner may have put links in the place of the files written below.
+                raise StartError(f"the folder {os.fsdecode(folder)} belongs to another account", node=True) from None
         except OSError as error:
             why = f"the folder {os.fsdecode(folder)} could not be made: {error.strerror}"
             raise StartError(why, node=True) from None
@@ -81,7 +81,7 @@ class ProcessRuntime:
         try:
             reading, writing = os.pipe()
         except OSError as error:
-            raise StartError(f"no pipe for a new process: {error.strerror}", node=True) from None
+            raise StartError(f"cannot open a pipe for a new process: {error.strerror}", node=True) from None
         # A signal that arrives between fork and exec waits until it has its default effect in the child.
         signal.pthread_sigmask(signal.SIG_BLOCK, self._handled)
         pid = -1
@@ -99,14 +99,14 @@ class ProcessRuntime:
         return pid, reading
 
     def _child(self, plan: Plan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> None:
-        """In the child: what becomes the program. Never returns."""
+        """In the child: become the program. Never returns."""
         account = None if plan.account is None else (plan.account.uid, plan.account.gid, plan.account.groups)
         self._become(plan, what, environment, writing, Entrance(account=account))
 
     def _become(
         self, plan: Plan, what: Spawn, environment: dict[bytes, bytes], writing: int, entrance: Entrance
     ) -> None:
-        """Become the program, or say why not and end. Never returns."""
+        """Become the program, or report the error and end. Never returns."""
         stage = _OUTPUT
         try:
             if what.leads:
@@ -117,7 +117,7 @@ class ProcessRuntime:
             folder = -1 if entrance.account is None else os.open(what.folder, os.O_RDONLY | os.O_DIRECTORY)
             entrance.go_in()
             if not plan.directory:
-                # Its account may not be able to come here by itself.
+                # The account of the task may not be able to enter this directory by path.
                 os.chdir(directory)
             stage = _LIMIT
             resource.setrlimit(resource.RLIMIT_NOFILE, self._files)
@@ -132,7 +132,7 @@ class ProcessRuntime:
                 os.dup2(writing, 3)
             stage = _ACCOUNT
             if entrance.account is not None:
-                # Only now that nothing is made in it any more: others of this account run, who could put links there.
+                # Only now, when nothing more is made in it: other processes of this account could put links there.
                 os.fchmod(folder, 0o700)
                 os.fchown(folder, *entrance.account[:2])
             entrance.step_down()
@@ -143,7 +143,7 @@ class ProcessRuntime:
             os.write(writing, b"%s %d" % (stage, become(plan.programs, plan.arguments, environment)))
         except OSError as error:
             os.write(writing, b"%s %d" % (stage, error.errno or 0))
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the child must not go on as a supervisor
+        except BaseException as error:  # noqa: BLE001 - after any error the child must not go on as a supervisor
             os.write(writing, b"%s -1 %s" % (stage, str(error).encode()))
         finally:
             os._exit(127)
@@ -164,7 +164,7 @@ class ProcessRuntime:
         return directory
 
     def problem(self, what: Run, told: bytes) -> StartError | None:
-        """Why the program did not start; see ``Runtime``."""
+        """Return the reason why the program did not start; see ``Runtime``."""
         if not told:
             return None
         stage, number, *rest = told.split(b" ", 2)
@@ -189,12 +189,12 @@ class ProcessRuntime:
         except ProcessLookupError:
             return False
         except PermissionError:
-            # All that is left runs as another user: nothing that we could do to it.
+            # All remaining processes run as another user, whom we may not signal.
             return False
         return True
 
     def clear(self, attempt: int) -> Rest | None:
-        """There is nothing beside the program; see ``Runtime``."""
+        """Return no usage: nothing is made besides the program; see ``Runtime``."""
         return Rest()
 
     def _plan(self, run: Run) -> Plan:
@@ -240,11 +240,11 @@ def _why_not_executed(what: Run, code: int, why: str) -> str:
     return {
         errno.EACCES: f"not executable by {_who(what)}: {command}",
         errno.E2BIG: f"command line and environment of {command} are too long for this node",
-        errno.ENOEXEC: f"{command} is not a program: neither made for this machine nor a script that begins with #!",
+        errno.ENOEXEC: f"{command} is not a program: neither built for this machine nor a script that begins with #!",
         errno.ENOMEM: f"{command} cannot be started: the memory limit is too small, or the node has none left",
     }.get(code, f"{command} cannot be started: {why}")
 
 
 def _who(what: Run) -> str:
-    """The account that the program was to run as."""
+    """Return the account that the program was to run as."""
     return (os.geteuid() == 0 and (what.run_as or what.user)) or own_name()

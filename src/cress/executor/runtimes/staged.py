@@ -1,4 +1,4 @@
-"""Attempts with files or outputs: a process that brings them, runs the program and saves them is started in its place."""
+"""Attempts with files or outputs: a stage is started, which fetches the files, runs the program and saves the outputs."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from cress.model.reports import Cause
 from cress.model.run import Run
 from cress.shell.executor.starting import StartError
 
-# In the attempt's folder, for a moment; for its owner only, since the environment of a job may hold what is secret.
+# In the attempt's folder, for a moment; readable only by its owner, since a job's environment may contain secrets.
 FILE = b"orders"
-# What the stage says when the program runs.
+# The word of the stage for a program that runs.
 RUNS = b"runs"
 
 _STAGE = Run(job=0, command=(sys.executable, "-I", "-m", "cress.executor.stage"), directory="/")
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """What a stage does: ``what`` is started by a runtime of this ``node``, with the supervisor's ``environment``.
+    """Orders of a stage: ``what`` is started by a runtime of this ``node``, with the supervisor's ``environment``.
 
-    ``engine``: in a container that this one makes (empty: in none), in the executor's directory ``home``, with folders that
-    are ``writable`` there.
+    ``engine`` makes its container (empty: none) in the executor's directory ``home``, with the folders ``writable``.
     """
 
     node: str
@@ -40,7 +39,7 @@ class Orders(msgspec.Struct, frozen=True):
 
 
 class StagedRuntime:
-    """Starts stages. They lead the session and the group of their program, so that they are signalled as it is."""
+    """Runtime that starts stages. A stage leads the session and group of its program, so signals reach both."""
 
     def __init__(
         self,
@@ -53,7 +52,7 @@ class StagedRuntime:
         self._node = node
         self._place = (engine, home, writable)
         self._environment = {name: value for name, value in environment.items() if not name.startswith("CRESS_")}
-        # What a job says of its environment does not come near the stage: that may run as root.
+        # The job's environment is kept from the stage, which may run as root.
         self._starter: Runtime = ProcessRuntime(node, environment)
 
     def spawn(self, what: Spawn) -> tuple[int, int]:
@@ -71,7 +70,7 @@ class StagedRuntime:
         return self._starter.spawn(Spawn(what.attempt, what.task, _STAGE, what.folder, tells=True))
 
     def problem(self, what: Run, told: bytes) -> StartError | None:
-        """Why the program did not start; see ``Runtime``."""
+        """Return the reason why the program did not start; see ``Runtime``."""
         if told == RUNS:
             return None
         said = stage_failure.decode(told)
@@ -86,12 +85,12 @@ class StagedRuntime:
         return self._starter.signal(attempt, pid, number)
 
     def clear(self, attempt: int) -> Rest | None:
-        """There is nothing beside stage and program; see ``Runtime``."""
+        """Return no usage: nothing is made besides stage and program; see ``Runtime``."""
         return self._starter.clear(attempt)
 
 
 def take(folder: bytes) -> Orders:
-    """The orders in the folder of an attempt, which are gone afterwards."""
+    """Read the orders in the folder of an attempt, and remove them."""
     path = folder + b"/" + FILE
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     with os.fdopen(fd, "rb") as file:

@@ -157,12 +157,12 @@ class CommitLoop:
 
     @property
     def busy(self) -> bool:
-        """Whether inputs wait for their step."""
+        """Return whether inputs wait for their step."""
         return bool(self._queue)
 
     @property
     def loading(self) -> bool:
-        """Whether the state has to be read before anything else."""
+        """Return whether the state has to be read before anything else."""
         return self._loading
 
     # --- inputs ----------------------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ class CommitLoop:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether another center is in charge."""
+        """Return whether another center is in charge."""
         return bool(self._replaced)
 
     def stand_by(self, opened: Opened) -> None:

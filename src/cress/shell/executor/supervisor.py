@@ -18,7 +18,7 @@ from cress.protocol.messages import OLDEST, PROTOCOL, UNSAID, FromSupervisor, Gr
 from cress.protocol.versions import Dialect
 from cress.shell.executor.node_devices import NodeDevices
 from cress.shell.executor.records import Known, Record
-from cress.shell.executor.task_manager import Hands, Task, TaskManager
+from cress.shell.executor.task_manager import ProcessDriver, Task, TaskManager
 
 # Spawns in one turn: more make turns longer, and the socket has to wait; fewer make more, smaller messages.
 SPAWNS_PER_TURN = 32
@@ -45,22 +45,22 @@ class Journal(Protocol):
 
 
 class Driver(Protocol):
-    """Actions that the loop asks of its driver. ``spawn``, ``signal``, ``sweep``, ``fit`` and ``say`` as in ``Hands``."""
+    """Actions that the loop asks of its driver. ``spawn``, ``signal``, ``sweep``, ``fit`` and ``say`` as in ``ProcessDriver``."""
 
     def spawn(self, task: Task) -> int:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
 
     def signal(self, task: Task, number: int) -> None:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
 
     def sweep(self, task: Task, *, kill: bool) -> bool:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
 
     def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
 
     def say(self, sentence: str) -> None:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
 
     def reap(self) -> None:
         """Call ``exited`` for every process that has ended by now."""
@@ -78,7 +78,7 @@ class Driver(Protocol):
         """Close the connection to the agent, and call ``disconnected``."""
 
 
-class Supervisor(Hands):
+class Supervisor(ProcessDriver):
     """The loop of one supervisor. When ``over`` is set, its driver ends."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Supervisor(Hands):
         driver: Driver,
         key: str = "",
         *,
-        manager: Callable[[Known, Hands, str], TaskManager] = TaskManager,
+        manager: Callable[[Known, ProcessDriver, str], TaskManager] = TaskManager,
     ) -> None:
         self.journal = journal
         self.manager = manager(journal.known, self, key)
@@ -136,7 +136,7 @@ class Supervisor(Hands):
         try:
             order = self._dialect.to_supervisor(message)
         except msgspec.MsgspecError as error:
-            self._driver.say(f"the agent sent a message that cannot be read, and was cut off: {error}")
+            self._driver.say(f"the agent sent an invalid message and was disconnected: {error}")
             self._driver.hang_up()
             return
         if isinstance(order, Greeting):
@@ -188,34 +188,34 @@ class Supervisor(Hands):
     # --- operations of the task manager --------------------------------------------------------------------------------
 
     def write(self, records: list[Record]) -> None:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
         self.journal.write(records)
 
     def note(self, record: Record) -> None:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
         self.journal.note(record)
 
     def report(self, report: Report) -> None:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
         self._reports.append(report)
         self._driver.ended(report)
 
     def spawn(self, task: Task) -> int:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
         return self._driver.spawn(task)
 
     def signal(self, task: Task, number: int) -> None:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
         self._driver.signal(task, number)
 
     def sweep(self, task: Task, *, kill: bool) -> bool:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
         return self._driver.sweep(task, kill=kill)
 
     def fit(self, node_devices: NodeDevices, devices: Sequence[Device]) -> None:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
         self._driver.fit(node_devices, devices)
 
     def say(self, sentence: str) -> None:
-        """See ``Hands``."""
+        """See ``ProcessDriver``."""
         self._driver.say(sentence)

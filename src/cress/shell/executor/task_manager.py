@@ -1,6 +1,6 @@
 """Decisions of the supervisor: attempts to start, stop and report. No process, file, socket or clock in here.
 
-The shell around it (``supervisor``) sets the time, calls a method for each event, and provides its ``Hands``.
+The shell around it (``supervisor``) sets the time, calls a method for each event, and provides its ``ProcessDriver``.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Task:
         return self.run is not None and self.run.staged
 
 
-class Hands(Protocol):
+class ProcessDriver(Protocol):
     """Actions that the task manager asks of its shell."""
 
     def write(self, records: list[Record]) -> None:
@@ -142,9 +142,9 @@ class TaskManager:
     every call, in microseconds. ``tasks`` are the attempts under way.
     """
 
-    def __init__(self, known: Known, hands: Hands, key: str = "") -> None:
+    def __init__(self, known: Known, driver: ProcessDriver, key: str = "") -> None:
         self.known = known
-        self.hands = hands
+        self.driver = driver
         self.key = key
         self.node_devices = NodeDevices(key)
         self.now = 0
@@ -168,9 +168,9 @@ class TaskManager:
             else:
                 open_ones.append(attempt)
         if self.known.boot != boot:
-            self.hands.note(Boot(boot))
+            self.driver.note(Boot(boot))
             if self.known.until:
-                self.hands.note(Deadline(0, 0))  # the old one is of a clock that has been reset
+                self.driver.note(Deadline(0, 0))  # the old one is of a clock that has been reset
         return open_ones
 
     def adopt(self, attempt: int, pid: int, ticks: int) -> Task:
@@ -180,7 +180,7 @@ class TaskManager:
         start = entry.start
         if start is None or start.pid != pid:
             start = Start(attempt, pid, ticks, self.now, self.utc)
-            self.hands.note(start)
+            self.driver.note(start)
         task.pid, task.since, task.at, task.adopted = pid, start.since, start.at, True
         self.tasks[attempt] = task
         self._run(task)
@@ -231,7 +231,7 @@ class TaskManager:
             self._welcome(order)
         elif isinstance(order, Devices):
             self.node_devices = NodeDevices(self.key, order.devices)
-            self.hands.fit(self.node_devices, order.devices)
+            self.driver.fit(self.node_devices, order.devices)
         elif isinstance(order, Shutdown) and not order.keep:
             self.leave(order.grace)
 
@@ -243,18 +243,18 @@ class TaskManager:
         if not self._accepts(order.epoch):
             return
         if order.cluster and order.cluster != self.known.cluster:
-            self.hands.note(Cluster(order.cluster))
+            self.driver.note(Cluster(order.cluster))
         if order.term:
             self.grant(order.sent, order.term)
         elif self.known.until:
-            self.hands.note(Deadline(0, 0))
+            self.driver.note(Deadline(0, 0))
             self._term_due = None
 
     def grant(self, sent: int, term: int) -> None:
         """Grant a term: tasks without ``keep`` may run for ``term`` after ``sent``."""
         until = min(sent, self.now) + term
         if until > self.known.until:
-            self.hands.note(Deadline(until, term))
+            self.driver.note(Deadline(until, term))
             self._watch_term()
 
     def launches(self, order: Launches) -> None:
@@ -285,12 +285,12 @@ class TaskManager:
         if not fresh:
             return
         try:
-            self.hands.write([task.intent for task in fresh])
+            self.driver.write([task.intent for task in fresh])
         except OSError as error:
             why = f"the executor's journal cannot be written: {error.strerror}"
             if error.errno == errno.ENOSPC:
                 why = "disk full: the executor's journal cannot be written"
-            self.hands.say(f"{len(fresh)} attempts not started: {why}")
+            self.driver.say(f"{len(fresh)} attempts not started: {why}")
             for task in fresh:
                 self._end(task.attempt, Cause.NODE, None, 0, why)
             return
@@ -309,7 +309,7 @@ class TaskManager:
             if task is not None:
                 self._stop(task, Cause.STOPPED, stop.grace)
             elif stop.attempt in self.known.ends:
-                self.hands.report(self.known.ends[stop.attempt])
+                self.driver.report(self.known.ends[stop.attempt])
             else:
                 self._end(stop.attempt, Cause.STOPPED, None, 0)
 
@@ -317,13 +317,13 @@ class TaskManager:
         """Send a signal to an attempt."""
         task = self.tasks.get(order.attempt)
         if self._accepts(order.epoch) and task is not None and task.stage is Stage.RUNNING:
-            self.hands.signal(task, order.number)
+            self.driver.signal(task, order.number)
 
     def durable(self, attempts: tuple[int, ...]) -> None:
         """Note that the center has stored the ends of these attempts."""
         gone = tuple(attempt for attempt in attempts if attempt in self.known.ends)
         if gone:
-            self.hands.note(Forget(gone))
+            self.driver.note(Forget(gone))
 
     def leave(self, grace: int) -> None:
         """Stop all tasks, each with its own grace or this one, whichever is shorter, and start no more."""
@@ -341,7 +341,7 @@ class TaskManager:
                 continue
             most -= 1
             try:
-                task.pid = self.hands.spawn(task)
+                task.pid = self.driver.spawn(task)
             except StartError as error:
                 self._not_started(task, error)
                 continue
@@ -356,7 +356,7 @@ class TaskManager:
         """Note that the attempt's process has become its program."""
         task = self.tasks[attempt]
         task.since, task.at = self.now, self.utc
-        self.hands.note(Start(attempt, task.pid, ticks, self.now, self.utc))
+        self.driver.note(Start(attempt, task.pid, ticks, self.now, self.utc))
         self._run(task)
 
     def failed(self, attempt: int, why: StartError) -> None:
@@ -411,16 +411,16 @@ class TaskManager:
 
     def _accepts(self, epoch: int) -> bool:
         if epoch < self.known.epoch:
-            self.hands.say(
+            self.driver.say(
                 f"an order of epoch {epoch} was refused: the center of epoch {self.known.epoch} is in charge"
             )
             return False
         if epoch > self.known.epoch:
             try:
                 # Durable, so that the older center is refused even after a crash of the machine.
-                self.hands.write([Epoch(epoch)])
+                self.driver.write([Epoch(epoch)])
             except OSError:
-                self.hands.note(Epoch(epoch))
+                self.driver.note(Epoch(epoch))
         return True
 
     def _watch_term(self) -> None:
@@ -449,9 +449,9 @@ class TaskManager:
         task = self.tasks.get(attempt)
         if task is not None:
             if task.at:
-                self.hands.report(self._started(task))
+                self.driver.report(self._started(task))
         elif attempt in self.known.ends:
-            self.hands.report(self.known.ends[attempt])
+            self.driver.report(self.known.ends[attempt])
         elif attempt in self.known.forgotten:
             self._end(attempt, Cause.UNKNOWN, None, 0, FORGOTTEN)
         else:
@@ -460,13 +460,13 @@ class TaskManager:
 
     def _run(self, task: Task) -> None:
         task.stage = Stage.RUNNING
-        self.hands.report(self._started(task))
+        self.driver.report(self._started(task))
         if task.intent.limit is not None and task.ends_at is None:
             task.ends_at = task.since + task.intent.limit
             self._at(task.ends_at, task)
         if task.cause is not None and task.kill_at is not None and task.kill_at > self.now and not task.staged:
             # A stop came while the program was being started: only a stage could get the signal.
-            self.hands.signal(task, SIGTERM)
+            self.driver.signal(task, SIGTERM)
 
     def _stop(self, task: Task, cause: Cause, grace: int) -> None:
         if task.stage is Stage.QUEUED:
@@ -484,9 +484,9 @@ class TaskManager:
         if task.stage is Stage.SWEEPING:
             return  # the next check does it
         if grace <= 0:
-            self.hands.signal(task, SIGKILL)
+            self.driver.signal(task, SIGKILL)
         elif first and (task.stage is Stage.RUNNING or task.staged):
-            self.hands.signal(task, SIGTERM)
+            self.driver.signal(task, SIGTERM)
 
     def _look(self, task: Task) -> None:
         """Do all that is due for this task."""
@@ -495,14 +495,14 @@ class TaskManager:
             return
         if task.kill_at is not None:
             if task.kill_at <= self.now:
-                self.hands.signal(task, SIGKILL)
+                self.driver.signal(task, SIGKILL)
         elif task.ends_at is not None and task.ends_at <= self.now:
             self._stop(task, Cause.TIME_LIMIT, task.intent.grace)
 
     def _sweep(self, task: Task) -> None:
         task.stage = Stage.SWEEPING
         # A shell may end at once on a stop, while its children still use their grace.
-        if not self.hands.sweep(task, kill=task.kill_at is None or task.kill_at <= self.now):
+        if not self.driver.sweep(task, kill=task.kill_at is None or task.kill_at <= self.now):
             self._at(self.now + task.pause, task)
             task.pause = min(2 * task.pause, SWEEP_MOST)
         elif task.failure is not None and task.cause is None:
@@ -548,8 +548,8 @@ class TaskManager:
             usage=usage or Usage(),
             port=port,
         )
-        self.hands.note(End(report))
-        self.hands.report(report)
+        self.driver.note(End(report))
+        self.driver.report(report)
 
     def _at(self, time: int, task: Task) -> None:
         self._count += 1

@@ -1,4 +1,4 @@
-"""Container engines: one file for each, and here the order in which they are tried."""
+"""Container engines, one file for each, and the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from cress.executor.runtimes.engines.bubblewrap import Bubblewrap
 from cress.executor.runtimes.engines.crun import Crun
 from cress.executor.runtimes.engines.runc import Runc
 
-# The quickest of those that containers are made with everywhere first; bubblewrap knows the fewest ways of hiding things.
+# The quickest of the common engines first; bubblewrap last, since it offers the least isolation.
 ENGINES: tuple[Engine, ...] = (Crun(), Runc(), Bubblewrap())
 
 __all__ = ["ENGINES", "Engine"]

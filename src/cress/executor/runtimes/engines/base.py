@@ -1,4 +1,4 @@
-"""What a container engine is told, and does: makes the sandbox, starts its first process in it, and leaves."""
+"""The interface of a container engine, which makes the sandbox, starts its first process in it, and ends."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Protocol
 
 import msgspec
 
-# What of /proc nobody may look into, and what nobody may write, root included.
+# Files of /proc that are hidden, and files that are read-only, also for root.
 HIDDEN = ("/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug", "/proc/scsi")
 FIXED = ("/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
 class Mount(msgspec.Struct, frozen=True):
-    """A folder of its own in memory (no ``source``) with the permissions ``mode``, or one of the node's at ``target``."""
+    """A mount at ``target``: a folder of the node, or (no ``source``) a private one in memory with the permissions ``mode``."""
 
     target: str
     source: str = ""
@@ -22,10 +22,10 @@ class Mount(msgspec.Struct, frozen=True):
 
 
 class Box(msgspec.Struct, frozen=True, kw_only=True):
-    """A sandbox to be made in the folder ``folder``, which is its maker's own.
+    """The description of a sandbox that is made in ``folder``, which only the executor may enter.
 
-    ``root`` is the folder of its root file system; ``bound``: it is bound read-only already, and needs nothing made in
-    it. ``mounts`` come in their order, after ``/proc``, ``/dev`` and ``/sys``. ``pause`` is the program of its first
+    ``root`` is the folder of its root file system; ``bound``: it is bound read-only already, and has all folders
+    for mounts. ``mounts`` come in their order, after ``/proc``, ``/dev`` and ``/sys``. ``pause`` is the program of its first
     process, which finds ``environment``. ``group`` is the path of its control groups. ``devices`` are files of the node in /dev
     that are in the sandbox too.
     """
@@ -41,11 +41,11 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def log(self) -> Path:
-        """What the engine says."""
+        """Return the path of the engine's log."""
         return Path(self.folder, "log")
 
 
-# Where the first process is found in the sandbox.
+# The path of the first process's program in the sandbox.
 PAUSE = "/dev/pause"
 
 
@@ -55,10 +55,10 @@ class Engine(Protocol):
     name: str
 
     def command(self, box: Box) -> list[str]:
-        """Called in the process that becomes the engine, with mounts of its own: prepare, and say what to execute.
+        """Prepare, and return the command to execute. Called in the process that becomes the engine, with private mounts.
 
-        It ends when the sandbox is there, or is killed then; its first process goes on in both cases.
+        The engine ends when the sandbox exists, or is killed then; the first process goes on in both cases.
         """
 
     def first(self, box: Box) -> int:
-        """The pid of the first process; 0: it is not there yet."""
+        """Return the pid of the first process; 0 if it does not exist yet."""

@@ -1,4 +1,4 @@
-"""bubblewrap: small; it would stay as the parent of the first process, but nobody needs it there."""
+"""bubblewrap: a small engine. It would stay as the parent of the first process, which is not needed, so it is killed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Info(msgspec.Struct):
 
 
 class Bubblewrap:
-    """See ``Engine``."""
+    """Engine ``bwrap``; see ``Engine``."""
 
     name = "bubblewrap"
 
@@ -54,7 +54,7 @@ class Bubblewrap:
 
 
 def _devices(box: Box) -> str:
-    """A /dev of the sandbox's own: bubblewrap's would bind the files of the node, whose permissions root could change."""
+    """Make a private /dev: bubblewrap's would bind the files of the node, whose permissions root could change."""
     dev = Path(box.folder, "dev")
     dev.mkdir(exist_ok=True)
     Path(box.folder, "nothing").touch(mode=0o444)

@@ -1,4 +1,4 @@
-"""crun: the quickest of those that follow the Open Container Initiative."""
+"""crun: the quickest engine that follows the Open Container Initiative."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CGROUPS = "/sys/fs/cgroup"
 
 
 class Crun:
-    """See ``Engine``."""
+    """Engine ``crun``; see ``Engine``."""
 
     name = "crun"
 

@@ -1,4 +1,4 @@
-"""What crun and runc have in common: a bundle in the form of the Open Container Initiative (runtime-spec 1.0.2)."""
+"""Bundles in the form of the Open Container Initiative (runtime-spec 1.0.2), which crun and runc share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CAPABILITIES = ("bounding", "effective", "permitted", "inheritable", "ambient")
 
 
 def write_bundle(box: Box) -> str:
-    """Write the configuration; the folder of the bundle. The first process has no rights at all."""
+    """Write the configuration, and return the folder of the bundle. The first process has no capabilities."""
     config = {
         "ociVersion": "1.0.2",
         "process": {
@@ -57,14 +57,14 @@ def write_bundle(box: Box) -> str:
 
 
 def first(box: Box) -> int:
-    """The pid that the engine has written."""
+    """Return the pid that the engine has written; 0 if it has not yet."""
     with contextlib.suppress(OSError, ValueError):
         return int(Path(box.folder, "pid").read_text())
     return 0
 
 
 def _device(path: str) -> dict[str, Any]:
-    """A file of the sandbox's own for the same device."""
+    """Return the description of a private file for the same device."""
     known = os.stat(path)  # noqa: PTH116
     return {
         "path": path,

@@ -1,4 +1,4 @@
-"""runc: the one that is everywhere."""
+"""runc: the most common engine."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from cress.executor.runtimes.engines.base import Box
 
 
 class Runc:
-    """See ``Engine``. It makes control groups in every hierarchy; they are where ours are, and go with them."""
+    """See ``Engine``. It makes control groups in every hierarchy, in the same places as ours, and they are removed with ours."""
 
     name = "runc"
 
     def command(self, box: Box) -> list[str]:
         """See ``Engine``."""
         bundle = oci.write_bundle(box)
-        # Its names are of the machine: units of systemd, for instance.
+        # Its names must be unique on the machine: systemd units are named after them, for instance.
         name = f"cress-{zlib.crc32(box.folder.encode()):08x}"
         command = ["runc", "--root", f"{box.folder}/state", "run", "--detach", "--bundle", bundle]
         return [*command, "--pid-file", f"{box.folder}/pid", name]
