@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
@@ -34,6 +34,19 @@ class Finished:
         self._threads.shutdown(cancel_futures=True)
         for reader in self._readers:
             reader.close()
+
+    async def job(self, job: int) -> JobRecord | None:
+        """Return a finished job."""
+        return await self._ask(lambda reader: reader.job(job))
+
+    async def runs(self, jobs: Iterable[int]) -> dict[int, bytes]:
+        """Return the runs that are stored, by job."""
+        wanted = sorted(set(jobs))
+
+        def read(reader: FinishedReader) -> dict[int, bytes]:
+            return {job: run for job in wanted if (run := reader.run(job)) is not None}
+
+        return await self._ask(read)
 
     async def jobs(self, *, limit: int, before: int | None, family: int = 0, **filters: str) -> list[JobRecord]:
         """Return finished jobs, newest first; see ``FinishedReader.jobs``."""

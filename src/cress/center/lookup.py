@@ -1,7 +1,7 @@
 """Lookup of live and finished work: in the machine, the batch that is being committed, the store, the history.
 
-Work moves in that order. Functions that wait for the store and the history look at the others first, so that nothing
-is missed while it moves.
+Work moves in that order, and is copied before it is removed. Functions look in the same order, each place once: what is
+not found in one place is in it no more, so it is found further on.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ _KEPT = (JobType.SERVICE.value, JobType.DATABASE.value)
 
 
 async def find_job(committer: Committer, number: int) -> AnyJob | None:
-    """Return the job, live or finished."""
-    return recent_job(committer, number) or await committer.history.job(number)
+    """Return the job, live or finished; the record of one whose run has moved to the history comes from there."""
+    found = recent_job(committer, number)
+    if found is None or (isinstance(found, JobRecord) and committer.run(number) is None):
+        return await committer.history.job(number) or found
+    return found
 
 
 def recent_job(committer: Committer, number: int) -> AnyJob | None:
@@ -107,7 +110,16 @@ async def find_jobs(committer: Committer, filters: Filters, *, limit: int, befor
         problem = str(error)
     # A job that is moving may be found twice: the first counts.
     found = {id_of(job): job for job in reversed(live)}
-    return Found([found[number] for number in sorted(found, reverse=True)[:limit]], problem)
+    page = [found[number] for number in sorted(found, reverse=True)[:limit]]
+    return Found([await _still(committer, job) for job in page], problem)
+
+
+async def _still(committer: Committer, job: AnyJob) -> AnyJob:
+    """Return the job as it is now: one that was alive when the search began may have ended since."""
+    number = id_of(job)
+    if isinstance(job, JobRecord) or number in committer.machine.jobs or number in committer.machine.families:
+        return job
+    return await find_job(committer, number) or job
 
 
 def _passes(committer: Committer, job: AnyJob, filters: Filters, before: int | None) -> bool:
@@ -167,24 +179,19 @@ class Task:
 
 async def find_tasks(committer: Committer, number: int, first: int, last: int) -> list[Task]:
     """Return the tasks ``first`` … ``last`` (included) of a job that exists."""
-    finished: dict[int, dict[int, AttemptRecord]] = {}
-
-    def take(records: Iterable[AttemptRecord]) -> None:
-        for record in records:
-            if first <= record.task <= last:
-                finished.setdefault(record.task, {})[record.attempt] = record
-
-    take(await committer.finished.attempts(number, first, last))
-    take(await committer.history.attempts(number, first, last))
     job = await find_job(committer, number)
     live: dict[int, LiveAttempt] = {}
     dropped = True
     if isinstance(job, LiveJob):
         live = {attempt.task: attempt for attempt in job.attempts.values()}
         dropped = job.ending
-    # Once more: attempts that ended meanwhile are no longer live.
-    take(committer.uncommitted.attempts.get(number, ()))
-    take(await committer.finished.attempts(number, first, last))
+    moving = list(committer.uncommitted.attempts.get(number, ()))
+    moving += await committer.finished.attempts(number, first, last)
+    moving += await committer.history.attempts(number, first, last)
+    finished: dict[int, dict[int, AttemptRecord]] = {}
+    for record in moving:
+        if first <= record.task <= last:
+            finished.setdefault(record.task, {})[record.attempt] = record
     tasks = []
     for index in range(first, last + 1):
         attempts = finished.get(index, {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from cress.center import event_log as eventlog
@@ -69,8 +70,8 @@ class Mover:
         for each in attempts:
             if each.job not in weights:
                 weights[each.job] = await self._weight(each, over)
-        runs = await asyncio.to_thread(lambda: [(job, self._run(job)) for job in jobs])
-        await committer.history.add(runs, attempts, weights)
+        runs = await committer.finished.runs(job.template or job.id for job in jobs)
+        await committer.history.add(await asyncio.to_thread(_with_runs, jobs, runs), attempts, weights)
         await committer.tidy(
             Batch(
                 moved_jobs=[job.id for job in jobs],
@@ -79,20 +80,13 @@ class Mover:
         )
         return True
 
-    def _run(self, job: JobRecord) -> bytes | None:
-        """Return the run of a job for the history; a member of a family gets a copy of its template's run."""
-        data = self._committer.store.run(job.template or job.id)
-        if data is None or not job.template:
-            return data
-        return encode_run(run_of(job, decode_run(data)))
-
     async def _weight(self, attempt: AttemptRecord, over: dict[int, JobRecord]) -> Weight:
         """Return the resources that an attempt of this job holds."""
-        committer = self._committer
+        committer = self._engine
         index = committer.machine.core.dimensions.index
         live = committer.machine.jobs.get(attempt.job)
         found: LiveJob | JobRecord | None = live or over.get(attempt.job) or committer.uncommitted.jobs.get(attempt.job)
-        found = found or await asyncio.to_thread(committer.store.job, attempt.job)
+        found = found or await committer.finished.job(attempt.job)
         if found is None:
             found = await committer.history.job(attempt.job)
         if found is None:
@@ -113,3 +107,12 @@ class Mover:
             keep_size=settings.keep_events_size,
         )
         await asyncio.to_thread(prune)
+
+
+def _with_runs(jobs: Sequence[JobRecord], runs: Mapping[int, bytes]) -> list[tuple[JobRecord, bytes | None]]:
+    """Return each job with its run for the history; a member of a family gets a copy of its template's run."""
+    found: list[tuple[JobRecord, bytes | None]] = []
+    for job in jobs:
+        data = runs.get(job.template or job.id)
+        found.append((job, encode_run(run_of(job, decode_run(data))) if data is not None and job.template else data))
+    return found

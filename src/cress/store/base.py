@@ -75,7 +75,7 @@ class Store(Protocol):
     """The log of a cluster, its last snapshot, and the runs of its jobs.
 
     A batch is durable when the method returns; when it raises ``StoreError``, nothing of it is stored. One
-    thread at a time writes, another one may look up runs and jobs; it sees whole batches.
+    thread at a time writes, others may look up runs and jobs; they see every batch whose commit has returned.
     """
 
     def load(self) -> Saved:
@@ -111,6 +111,12 @@ class Store(Protocol):
 
 class FinishedReader(Protocol):
     """Reads finished work on its own connection; one thread at a time."""
+
+    def job(self, job: int) -> JobRecord | None:
+        """Return a finished job."""
+
+    def run(self, job: int) -> bytes | None:
+        """Return the run of this job, as it was stored."""
 
     def jobs(
         self,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord, JobState
-from cress.store.sqlite_file import connect, told
+from cress.store.sqlite_file import connect, opened, told
 
 _JOB = JobRecord.__struct_fields__
 JOB_COLUMNS = ", ".join(f'"{name}"' for name in _JOB)
@@ -24,6 +25,16 @@ class SqliteReader:
         self.path = path
         with told(path, "cannot be read"):
             self._reader = connect(path, read_only=True)
+
+    def job(self, job: int) -> JobRecord | None:
+        """Return a finished job."""
+        with told(self.path, "cannot be read"):
+            return find_job(self._reader, job)
+
+    def run(self, job: int) -> bytes | None:
+        """Return the run of a job as it was stored."""
+        with told(self.path, "cannot be read"):
+            return find_run(self._reader, job)
 
     def jobs(
         self,
@@ -71,6 +82,18 @@ class SqliteReader:
     def close(self) -> None:
         """Close the connection."""
         self._reader.close()
+
+
+def find_job(reader: sqlite3.Connection, job: int) -> JobRecord | None:
+    """Return a finished job; call it inside ``told``."""
+    row = reader.execute(f"SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?", (job,)).fetchone()  # noqa: S608 (our own names)
+    return None if row is None else job_of(row)
+
+
+def find_run(reader: sqlite3.Connection, job: int) -> bytes | None:
+    """Return the run of a job as it was stored; call it inside ``told``."""
+    row = reader.execute("SELECT run FROM runs WHERE job = ?", (job,)).fetchone()
+    return None if row is None else opened(row[0], f"how to run job {job}")
 
 
 def rows(records: Iterable[JobRecord | AttemptRecord]) -> Iterator[list[object]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
@@ -12,7 +13,7 @@ import msgspec
 
 from cress.model.records import JobRecord
 from cress.store.base import Batch, Changed, Damaged, Fenced, Saved, StoreError
-from cress.store.finished import INSERT_ATTEMPT, INSERT_JOB, JOB_COLUMNS, SqliteReader, job_of, rows
+from cress.store.finished import INSERT_ATTEMPT, INSERT_JOB, SqliteReader, find_job, find_run, rows
 from cress.store.sqlite_file import MARK, begins_anew, beside, check_place, connect, opened, sealed, told, write_mark
 
 SCHEMA = 6
@@ -75,6 +76,8 @@ class SqliteStore:
         if not self.path.exists() or self._schema() != SCHEMA:
             self._open_writer()
         self._reader = connect(self.path, read_only=True)
+        # A query that another thread has under way on the same connection would keep both at its old snapshot.
+        self._looking_up = threading.Lock()
 
     def _schema(self) -> int:
         """Return the schema of the file, 0 if it is empty; raises StoreError for one of another release."""
@@ -159,9 +162,8 @@ class SqliteStore:
 
     def job(self, job: int) -> JobRecord | None:
         """Return a finished job."""
-        with told(self.path, "cannot be read"):
-            row = self._reader.execute(f"SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?", (job,)).fetchone()  # noqa: S608
-        return None if row is None else job_of(row)
+        with told(self.path, "cannot be read"), self._looking_up:
+            return find_job(self._reader, job)
 
     def reader(self) -> SqliteReader:
         """Open a reader of finished work."""
@@ -169,9 +171,8 @@ class SqliteStore:
 
     def run(self, job: int) -> bytes | None:
         """Return the run of this job as it was stored."""
-        with told(self.path, "cannot be read"):
-            row = self._reader.execute("SELECT run FROM runs WHERE job = ?", (job,)).fetchone()
-            return None if row is None else opened(row[0], f"how to run job {job}")
+        with told(self.path, "cannot be read"), self._looking_up:
+            return find_run(self._reader, job)
 
     def close(self) -> None:
         """Close the file; without a close nothing is lost."""

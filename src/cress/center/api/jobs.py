@@ -280,6 +280,8 @@ async def job_by_id(committer: Committer, id: str) -> AnyJob:
     found = await find_job(committer, number) if number else None
     if found is None:
         last = committer.machine.next_job - 1
+        if 0 < number <= last:
+            raise NotFound(f"the record of job {number} is not kept any more: jobs are forgotten some time after their end")
         known = f"ids are 1 to {last}" if last else "no job has been submitted yet"
         raise NotFound(f"there is no job {id[:40]} ({known})")
     return found

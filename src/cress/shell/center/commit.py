@@ -297,7 +297,7 @@ class CommitLoop:
         self._loading = True
         self._retry_at = 0
         self._covered = None
-        self.uncommitted = Uncommitted()
+        # The machine is ahead until the state is loaded: what it has ended stays visible for as long.
         self.runs.clear()
         refused = [Refuse(call.caller, why) for call in waiting if call.caller is not None]
         return [*refused, *self.close_all("the center loads its state again")]
@@ -328,6 +328,7 @@ class CommitLoop:
     def restored(self, machine: Machine) -> None:
         """Note what is stored, before it is known whether anything can be added to it."""
         self.machine = machine
+        self.uncommitted = Uncommitted()
 
     def began(self, opened: Opened) -> None:
         """Go on with a state that was loaded and whose epoch has begun."""
