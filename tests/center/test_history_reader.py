@@ -157,6 +157,53 @@ def test_a_history_that_is_away_keeps_nobody_from_working(tmp_path: Path) -> Non
     inside(tmp_path, story, history=f"postgresql://cress@/cress?host={tmp_path}")
 
 
+def test_a_job_is_found_while_it_moves_from_place_to_place(tmp_path: Path) -> None:
+    async def story(center: Inside) -> None:
+        await center.join()
+        over = asyncio.Event()
+
+        async def move() -> None:
+            while not over.is_set():
+                await center.mover.move()
+
+        moving = asyncio.create_task(move())
+        for _ in range(30):
+            job = await center.submit(resource="<1, 64M>")
+            await center.started(job)
+            ending = asyncio.create_task(center.end(job))
+            while not ending.done():
+                await _all_of(center, job)
+            for _ in range(3):
+                await _all_of(center, job)
+        over.set()
+        await moving
+
+    inside(tmp_path, story)
+
+
+async def _all_of(center: Inside, job: int) -> None:
+    view = await center.get(f"/v1/jobs/{job}")
+    assert view["command"] == ["true"]
+    (task,) = (await center.get(f"/v1/jobs/{job}/tasks"))["tasks"]
+    assert (task["state"], len(task["attempts"])) in {("running", 1), ("succeeded", 1)}
+    (listed,) = [each for each in (await center.get("/v1/jobs?limit=3"))["jobs"] if each["id"] == job]
+    assert listed["state"] in {"running", "succeeded"}
+
+
+def test_a_job_that_ended_in_a_step_that_was_not_stored_is_seen(tmp_path: Path) -> None:
+    async def story(center: Inside) -> None:
+        await center.join()
+        job = await center.submit()
+        center.store.failing = True
+        assert (await center.call("POST", f"/v1/jobs/{job}/cancel", status=503))["code"] == "unavailable"
+        assert (await center.get(f"/v1/jobs/{job}"))["id"] == job
+        center.store.failing = False
+        await until(lambda: not center.committer.problem)
+        assert (await center.get(f"/v1/jobs/{job}"))["state"] == "running"
+
+    inside(tmp_path, story)
+
+
 def test_what_is_old_goes(tmp_path: Path) -> None:
     async def story(center: Inside) -> None:
         await center.join()
@@ -167,7 +214,8 @@ def test_what_is_old_goes(tmp_path: Path) -> None:
         assert (await center.get(f"/v1/jobs/{old}"))["state"] == "succeeded"
         center.committer.clock._wall = lambda: 10**15 * 4
         await center.mover.retain()
-        await center.get(f"/v1/jobs/{old}", 404)
+        gone = await center.get(f"/v1/jobs/{old}", 404)
+        assert gone["message"].startswith(f"the record of job {old} is not kept any more")
         assert (await center.get("/v1/jobs"))["jobs"] == []
 
     inside(tmp_path, story, keep_history=DAY)

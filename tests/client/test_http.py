@@ -55,6 +55,7 @@ CALLS: list[tuple[Callable[[Client], object], object, str, object]] = [
     (lambda c: c.jobs(limit=5, before=9, name="a&b"), {"jobs": []}, "GET /v1/jobs?limit=5&before=9&name=a%26b", None),
     (lambda c: c.tasks(12, after=0, state="failed"), {"tasks": []}, "GET /v1/jobs/12/tasks?after=0&state=failed", None),
     (lambda c: c.cancel(12), JOB, "POST /v1/jobs/12/cancel", {}),
+    (lambda c: c.cancel_jobs([12, 13]), {"jobs": []}, "POST /v1/jobs/cancel", {"jobs": [12, 13]}),
     (lambda c: c.signal(12, "INT", 3), JOB, "POST /v1/jobs/12/signal", {"signal": "INT", "task": 3}),
     (lambda c: c.groups(), {"groups": []}, "GET /v1/groups", None),
     (

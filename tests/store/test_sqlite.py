@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -69,6 +70,25 @@ def test_a_new_store_is_empty(store: SqliteStore, reader: SqliteReader) -> None:
     saved = store.load()
     assert (saved.snapshot, saved.records, saved.meta) == (None, [], {})
     assert (store.run(1), store.job(1), reader.jobs(limit=5), reader.attempts(1, 0, 9)) == (None, None, [], [])
+
+
+def test_what_was_committed_is_seen_at_once_while_another_thread_looks_up(store: SqliteStore) -> None:
+    store.commit(Batch(runs=[(9_999, b"run" * 50)]), 1)
+    over = threading.Event()
+
+    def look_up() -> None:
+        while not over.is_set():
+            store.run(9_999)
+
+    other = threading.Thread(target=look_up)
+    other.start()
+    try:
+        for number in range(1, 201):
+            store.commit(Batch(jobs=[record(number)]), 1)
+            assert store.job(number) is not None
+    finally:
+        over.set()
+        other.join()
 
 
 def test_what_was_committed_is_there_after_opening_again(tmp_path: Path) -> None:

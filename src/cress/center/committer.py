@@ -163,6 +163,21 @@ class Committer:
         self._wake.set()
         return await future
 
+    async def submit_each(self, inputs: Sequence[Input]) -> None:
+        """Submit inputs that stand in the queue one behind the other; return when all are stored.
+
+        Raises the first InputError or NotStored, when all have been answered.
+        """
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        answers: list[asyncio.Future[tuple[int, ...]]] = [loop.create_future() for _ in inputs]
+        for what, future in zip(inputs, answers, strict=True):
+            self.loop.post(Call(what, caller=future))
+        self._wake.set()
+        for answer in await asyncio.gather(*answers, return_exceptions=True):
+            if isinstance(answer, BaseException):
+                raise answer
+
     def post(self, what: Input) -> bool:
         """Queue an input whose reply is not needed; return whether it was queued."""
         if not self.loop.post(Call(what)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
@@ -38,6 +38,10 @@ class Finished:
     async def job(self, job: int) -> JobRecord | None:
         """Return a finished job."""
         return await self._ask(lambda reader: reader.job(job))
+
+    async def some(self, ids: Sequence[int]) -> list[JobRecord]:
+        """Return those of these jobs that are stored."""
+        return await self._ask(lambda reader: reader.some(ids)) if ids else []
 
     async def runs(self, jobs: Iterable[int]) -> dict[int, bytes]:
         """Return the runs that are stored, by job."""

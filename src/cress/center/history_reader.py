@@ -74,6 +74,12 @@ class HistoryReader:
         found = await self._ask(lambda history: history.job(id))
         return _past(*found) if found else None
 
+    async def some(self, ids: Sequence[int]) -> list[HistoryJob]:
+        """Return those of these jobs that are in the history."""
+        if self.is_empty or not ids:
+            return []
+        return [_past(record, run) for record, run in await self._ask(lambda history: history.some(ids))]
+
     async def jobs(
         self, *, limit: int, before: int | None, since: int | None, until: int | None, family: int = 0, **filters: str
     ) -> list[HistoryJob]:

@@ -6,7 +6,7 @@ not found in one place is in it no more, so it is found further on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TypeAlias
 
@@ -35,6 +35,19 @@ async def find_job(committer: Committer, number: int) -> AnyJob | None:
     found = recent_job(committer, number)
     if found is None or (isinstance(found, JobRecord) and committer.run(number) is None):
         return await committer.history.job(number) or found
+    return found
+
+
+async def find_all(committer: Committer, numbers: Sequence[int]) -> dict[int, AnyJob]:
+    """Return those of these jobs that exist, live or finished, by id."""
+    machine = committer.machine
+    found: dict[int, AnyJob] = {}
+    for number in numbers:
+        job = machine.jobs.get(number) or machine.families.get(number) or committer.uncommitted.jobs.get(number)
+        if job is not None:
+            found[number] = job
+    for place in (committer.finished.some, committer.history.some):
+        found |= {job.id: job for job in await place([number for number in numbers if number not in found])}
     return found
 
 

@@ -82,7 +82,7 @@ class Mover:
 
     async def _weight(self, attempt: AttemptRecord, over: dict[int, JobRecord]) -> Weight:
         """Return the resources that an attempt of this job holds."""
-        committer = self._engine
+        committer = self._committer
         index = committer.machine.core.dimensions.index
         live = committer.machine.jobs.get(attempt.job)
         found: LiveJob | JobRecord | None = live or over.get(attempt.job) or committer.uncommitted.jobs.get(attempt.job)

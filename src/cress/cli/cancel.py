@@ -18,10 +18,9 @@ Example:
 
 \b
 Tasks that run get SIGTERM, and SIGKILL after the job's stop_grace. A job that is over stays as it is.
+All jobs are checked before the first is cancelled. If the center fails in between, repeat the command.
 Exit codes: 0 done, 2 bad input (no such job: then none was cancelled), 3 not accepted, or no center could be asked.
 """
-
-OVER = frozenset({"succeeded", "failed", "cancelled"})
 
 
 def cancel(
@@ -32,14 +31,10 @@ def cancel(
     """Cancel jobs."""
     with told("cancel"), connect(data) as client:
         ids = jobs_named(client, jobs)
-        # Looked at first: a mistyped id must not leave half of them cancelled.
-        before = [client.job(id) for id in ids]
-        for view in before:
-            if view.state not in OVER:
-                client.cancel(view.id)
+        cancelled = client.cancel_jobs(ids)
         if as_json:
-            print_json({"jobs": [client.job(id) for id in ids]})
+            print_json(cancelled)
             return
-        for view in before:
-            over = f"is over already: {view.state}" if view.state in OVER else "cancelled"
-            print(f"job {view.id} ({clean(view.name)}) {over}")
+        for each in cancelled.jobs:
+            over = f"is over already: {each.state}" if each.was_over else "cancelled"
+            print(f"job {each.id} ({clean(each.name)}) {over}")

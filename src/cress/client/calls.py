@@ -20,6 +20,7 @@ from cress.protocol.licenceviews import LicencesPage
 from cress.protocol.logs import Parts, Piece, Shown
 from cress.protocol.views import (
     AppliedJobs,
+    CancelledJobs,
     ErrorView,
     EventView,
     Fault,
@@ -38,6 +39,9 @@ from cress.protocol.views import (
 
 # The center reads no more, and hangs up in the middle of it.
 MOST_BODY = 16 * 2**20
+
+# A cancel of many jobs may take so much longer than other calls.
+CANCEL_SECONDS = 120.0
 
 T = TypeVar("T")
 
@@ -110,6 +114,11 @@ def release(id: int) -> Call[JobView]:
 def cancel(id: int) -> Call[JobView]:
     """Stop a job and all its tasks."""
     return Call(JobView, "POST", f"/v1/jobs/{id}/cancel", body={})
+
+
+def cancel_jobs(ids: Sequence[int]) -> Call[CancelledJobs]:
+    """Stop several jobs; none of them if one does not exist."""
+    return Call(CancelledJobs, "POST", "/v1/jobs/cancel", body={"jobs": list(ids)}, wait=CANCEL_SECONDS)
 
 
 def signal(id: int, signal: str, task: int | None = None) -> Call[JobView]:

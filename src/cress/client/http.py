@@ -19,6 +19,7 @@ from cress.protocol.logs import Piece
 from cress.protocol.views import (
     Applied,
     AppliedJobs,
+    CancelledJobs,
     EventView,
     GroupsPage,
     JobsPage,
@@ -151,6 +152,10 @@ class Client:
     def cancel(self, id: int) -> JobView:
         """Stop a job and all its tasks; one that is over already stays as it is."""
         return self.ask(calls.cancel(id))
+
+    def cancel_jobs(self, ids: Sequence[int]) -> CancelledJobs:
+        """Stop several jobs, in their order; none of them if one does not exist."""
+        return self.ask(calls.cancel_jobs(ids))
 
     def apply(self, jobs: Sequence[Mapping[str, object]], *, dry_run: bool = False) -> AppliedJobs:
         """Make services, databases and cron jobs what these say, all or none; what became of each, in the same order."""

@@ -40,9 +40,10 @@ class Submit(_Input, frozen=True):
 
 
 class Cancel(_Input, frozen=True):
-    """A job is no longer wanted."""
+    """A job is no longer wanted, by the word of the user ``by``."""
 
     job: int
+    by: str = ""
 
 
 class Update(_Input, frozen=True):

@@ -260,6 +260,21 @@ class SubmittedPage(View, frozen=True):
     jobs: tuple[Submitted, ...]
 
 
+class CancelledJob(View, frozen=True):
+    """A job after a cancel; ``was_over``: it had ended before, and stays as it was."""
+
+    id: int
+    name: str
+    state: str
+    was_over: bool
+
+
+class CancelledJobs(View, frozen=True):
+    """Answer to a cancel of several jobs, in the order of the ids, each once."""
+
+    jobs: tuple[CancelledJob, ...]
+
+
 class AppliedJob(View, frozen=True):
     """The result for one job of a file: ``created``, ``updated``, ``scaled`` or ``unchanged``. ``id`` is 0 in a dry run."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -114,6 +114,9 @@ class FinishedReader(Protocol):
 
     def job(self, job: int) -> JobRecord | None:
         """Return a finished job."""
+
+    def some(self, ids: Sequence[int]) -> list[JobRecord]:
+        """Return those of these jobs that are stored, in any order."""
 
     def run(self, job: int) -> bytes | None:
         """Return the run of this job, as it was stored."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.store.sqlite_file import connect, opened, told
 
+# Jobs that one query looks for.
+AT_ONCE = 500
 _JOB = JobRecord.__struct_fields__
 JOB_COLUMNS = ", ".join(f'"{name}"' for name in _JOB)
 INSERT_JOB = f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({', '.join('?' * len(_JOB))})"  # noqa: S608 (our own names)
@@ -30,6 +32,16 @@ class SqliteReader:
         """Return a finished job."""
         with told(self.path, "cannot be read"):
             return find_job(self._reader, job)
+
+    def some(self, ids: Sequence[int]) -> list[JobRecord]:
+        """Return those of these jobs that are stored."""
+        found: list[JobRecord] = []
+        with told(self.path, "cannot be read"):
+            for first in range(0, len(ids), AT_ONCE):
+                part = ids[first : first + AT_ONCE]
+                sql = f"SELECT {JOB_COLUMNS} FROM jobs WHERE id IN ({', '.join('?' * len(part))})"  # noqa: S608 (numbers are bound)
+                found += map(job_of, self._reader.execute(sql, part))
+        return found
 
     def run(self, job: int) -> bytes | None:
         """Return the run of a job as it was stored."""

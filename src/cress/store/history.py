@@ -24,6 +24,8 @@ from cress.store.usage import Usage, Used, Weight, add_usage
 
 # Jobs whose attempts are removed together.
 PRUNED = 200
+# Rows that one query looks for.
+AT_ONCE = 500
 # Seconds that a query may take, and a connection.
 QUERY, CONNECT = 30, 5
 
@@ -174,6 +176,14 @@ class History:
         found = self._select(sql.select(_jobs).where(_jobs.c.id == id))
         return _job(found[0]) if found else None
 
+    def some(self, ids: Sequence[int]) -> list[tuple[JobRecord, bytes | None]]:
+        """Return those of these jobs that are in the history, and their runs, in any order."""
+        found: list[tuple[JobRecord, bytes | None]] = []
+        for first in range(0, len(ids), AT_ONCE):
+            part = ids[first : first + AT_ONCE]
+            found += map(_job, self._select(sql.select(_jobs).where(_jobs.c.id.in_(part))))
+        return found
+
     def jobs(
         self,
         *,
@@ -236,8 +246,8 @@ def _prepare_sqlite(connection: Any, _: object) -> None:
 def _known(connection: sql.Connection, column: sql.Column[Any], values: Sequence[int]) -> set[int]:
     """Return those of the values that are in the column."""
     found: set[int] = set()
-    for first in range(0, len(values), 500):
-        found.update(connection.scalars(sql.select(column).where(column.in_(values[first : first + 500]))))
+    for first in range(0, len(values), AT_ONCE):
+        found.update(connection.scalars(sql.select(column).where(column.in_(values[first : first + AT_ONCE]))))
     return found
 
 

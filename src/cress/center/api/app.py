@@ -8,7 +8,20 @@ from typing import cast
 
 from fastapi import FastAPI
 
-from cress.center.api import errors, events, execution, families, groups, jobs, licences, logs, nodes, schemas, usage
+from cress.center.api import (
+    cancel,
+    errors,
+    events,
+    execution,
+    families,
+    groups,
+    jobs,
+    licences,
+    logs,
+    nodes,
+    schemas,
+    usage,
+)
 from cress.center.api import names as name_service
 from cress.center.committer import Committer
 from cress.center.security import App, Guard
@@ -20,7 +33,7 @@ def make_app(committer: Committer, *, token: str, user: str, names: Iterable[str
     app = FastAPI(title="Cress", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.committer = committer
     app.state.user = user
-    for module in (jobs, families, logs, execution, groups, nodes, licences, name_service, events, usage):
+    for module in (jobs, cancel, families, logs, execution, groups, nodes, licences, name_service, events, usage):
         app.include_router(module.router)
     errors.install(app)
     app.openapi = partial(schemas.openapi, app)  # type: ignore[method-assign]

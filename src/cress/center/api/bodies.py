@@ -36,6 +36,12 @@ class ApplyBody(Body, frozen=True):
     dry_run: bool = False
 
 
+class CancelBody(Body, frozen=True):
+    """The ids of jobs to be cancelled."""
+
+    jobs: list[int]
+
+
 class ScaleBody(Body, frozen=True):
     """The wanted number of tasks of a service or database."""
 

@@ -21,7 +21,7 @@ from cress.center.members import attempts_of, count_of, task_of, tasks_page
 from cress.center.show.jobs import job_view, run_of, task_view, whole_job_view
 from cress.center.validation import placed, read_jobs
 from cress.core.diagnostics.unresolved_names import remarks
-from cress.lifecycle.inputs import Cancel, Hold, Submit
+from cress.lifecycle.inputs import Hold, Submit
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError, NotAccepted
@@ -193,16 +193,6 @@ async def task(request: Request, id: str, task: str) -> Response:
     return reply(task_view(one, run_of(committer, found), member))
 
 
-@router.post("/{id}/cancel")
-async def cancel(request: Request, id: str) -> Response:
-    """Cancel a job and all its tasks; a finished job stays as it is."""
-    committer = committer_of(request)
-    number = id_of(await _job(committer, id))
-    if number in committer.machine.jobs or number in committer.machine.families:
-        await committer.submit(Cancel(job=number))
-    return reply(job_view(committer, await _job(committer, id)))
-
-
 @router.post("/{id}/hold")
 async def hold(request: Request, id: str) -> Response:
     """Hold a job: start none of its tasks until it is released; running tasks go on."""
@@ -281,7 +271,9 @@ async def job_by_id(committer: Committer, id: str) -> AnyJob:
     if found is None:
         last = committer.machine.next_job - 1
         if 0 < number <= last:
-            raise NotFound(f"the record of job {number} is not kept any more: jobs are forgotten some time after their end")
+            raise NotFound(
+                f"the record of job {number} is not kept any more: jobs are forgotten some time after their end"
+            )
         known = f"ids are 1 to {last}" if last else "no job has been submitted yet"
         raise NotFound(f"there is no job {id[:40]} ({known})")
     return found

@@ -10,11 +10,21 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 import cress
-from cress.center.api.bodies import ApplyBody, CordonBody, DrainBody, GroupsBody, ScaleBody, SignalBody, SubmitBody
+from cress.center.api.bodies import (
+    ApplyBody,
+    CancelBody,
+    CordonBody,
+    DrainBody,
+    GroupsBody,
+    ScaleBody,
+    SignalBody,
+    SubmitBody,
+)
 from cress.protocol.licenceviews import LicencesPage
 from cress.protocol.views import (
     Applied,
     AppliedJobs,
+    CancelledJobs,
     ErrorView,
     EventView,
     GroupsPage,
@@ -48,6 +58,7 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("get", "/v1/jobs/{id}/tasks"): (None, TasksPage),
     ("get", "/v1/jobs/{id}/tasks/{task}"): (None, TaskView),
     ("post", "/v1/jobs/{id}/cancel"): (None, JobView),
+    ("post", "/v1/jobs/cancel"): (CancelBody, CancelledJobs),
     ("post", "/v1/jobs/{id}/hold"): (None, JobView),
     ("post", "/v1/jobs/{id}/release"): (None, JobView),
     ("post", "/v1/jobs/{id}/scale"): (ScaleBody, JobView),
@@ -135,7 +146,7 @@ def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[t
         operation["responses"] = responses
         return
     errors = dict(_EVERY)
-    if "{" in path and not path.startswith("/v1/names/"):
+    if ("{" in path or takes is CancelBody) and not path.startswith("/v1/names/"):
         errors["404"] = "there is nothing of that name"
     if operation.get("parameters") or takes is not None:
         errors["422"] = "the input is wrong; nothing was changed"

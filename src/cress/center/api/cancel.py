@@ -1,0 +1,71 @@
+"""Calls that cancel jobs: one, or many that are checked together."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from cress.center.api.bodies import CancelBody, read, reply
+from cress.center.api.context import committer_of, user_of
+from cress.center.api.errors import NotFound
+from cress.center.api.jobs import job_by_id
+from cress.center.committer import Committer
+from cress.center.lookup import AnyJob, find_all, id_of, spec_of, state_of
+from cress.center.show.jobs import job_view
+from cress.lifecycle.inputs import Cancel
+from cress.model.errors import InputError
+from cress.model.records import FINAL, JobRecord, JobState
+from cress.protocol.views import CancelledJob, CancelledJobs
+
+# Jobs of one call; ids that an error names.
+MOST_JOBS = 100_000
+MOST_NAMED = 5
+
+router = APIRouter(prefix="/v1/jobs")
+
+
+@router.post("/cancel")
+async def cancel_jobs(request: Request) -> Response:
+    """Cancel jobs with all their tasks; finished ones stay as they are.
+
+    If one of the ids is not a job, none is cancelled. Then they are cancelled in their order; if the center fails in
+    between, the answer is an error, the first of them are cancelled, and the call can be repeated.
+    """
+    committer = committer_of(request)
+    body = await read(request, CancelBody)
+    if not body.jobs or len(body.jobs) > MOST_JOBS:
+        raise InputError(f"{len(body.jobs)} jobs", hint=f"1 to {MOST_JOBS} ids", field="jobs")
+    numbers = list(dict.fromkeys(body.jobs))
+    before = await _all(committer, numbers)
+    alive = [number for number, job in zip(numbers, before, strict=True) if not isinstance(job, JobRecord)]
+    await committer.submit_each([Cancel(job=number, by=user_of(request)) for number in alive])
+    after = await _all(committer, numbers)
+    jobs = tuple(_told(committer, *each) for each in zip(before, after, strict=True))
+    return reply(CancelledJobs(jobs=jobs))
+
+
+async def _all(committer: Committer, numbers: list[int]) -> list[AnyJob]:
+    """Return these jobs. Raises NotFound, which names the ids that are not jobs."""
+    given_out = [number for number in numbers if 0 < number < committer.machine.next_job]
+    found = await find_all(committer, given_out)
+    missing = [number for number in numbers if number not in found]
+    if missing:
+        named = ", ".join(map(str, missing[:MOST_NAMED])) + (" …" if len(missing) > MOST_NAMED else "")
+        raise NotFound(f"there is no job {named}; none was cancelled")
+    return [found[number] for number in numbers]
+
+
+def _told(committer: Committer, before: AnyJob, after: AnyJob) -> CancelledJob:
+    spec, state = spec_of(after), state_of(committer, after)
+    # One that ended by itself in the meantime was not cancelled either.
+    over = isinstance(before, JobRecord) or (state in FINAL and state is not JobState.CANCELLED)
+    return CancelledJob(id=id_of(after), name=spec.name, state=state.value, was_over=over)
+
+
+@router.post("/{id}/cancel")
+async def cancel(request: Request, id: str) -> Response:
+    """Cancel a job and all its tasks; a finished job stays as it is."""
+    committer = committer_of(request)
+    number = id_of(await job_by_id(committer, id))
+    if number in committer.machine.jobs or number in committer.machine.families:
+        await committer.submit(Cancel(job=number, by=user_of(request)))
+    return reply(job_view(committer, await job_by_id(committer, id)))
