@@ -36,7 +36,7 @@ packages:
 warm: setup
 	@$(BIN)/python -m cress.core.warm
 
-demo: warm ## run a small cluster for half a minute, live, and check what happened
+demo: setup ## run a small cluster for half a minute, live, and check what happened
 	$(BIN)/cress demo $(ARGS)
 
 test: warm packages ## run the tests (without the long ones)

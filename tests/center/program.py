@@ -31,7 +31,6 @@ from cress.center import run
 from cress.center.settings import Settings
 from cress.model.resources import Dimensions
 data, port, pipe, host, option, dimension, topology = sys.argv[1:]
-run.PATIENCE = 600.0  # a loaded machine is slow at the start, and what is said then is no matter of these tests
 sys.exit(run.run_center(Settings(
     data=Path(data), port=int(port), parent_pipe=pipe == "pipe", host=host,
     options=tuple(option.split()), dimensions=Dimensions((dimension,) if dimension else ()),

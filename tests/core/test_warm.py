@@ -1,9 +1,13 @@
-"""A scheduler that was warmed up meets no kernel that is not compiled yet."""
+"""A scheduler that was warmed up meets no kernel that is not compiled yet; interpreted kernels decide the same."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+from tests.core.stories import CONSTRAINED, PLACED, Player, digest, seeded_operations, seeded_setting
 
 _CHECK = """
 import sys
@@ -39,3 +43,36 @@ def test_after_warming_up_no_kernel_is_compiled_in_the_middle_of_work() -> None:
     # In a process of its own: other tests have called kernels already.
     done = subprocess.run([sys.executable, "-c", _CHECK], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+
+
+_INTERPRETED = """
+from cress.core.warm import KERNELS, warm_up
+KERNELS.interpret()
+from cress.model.options import Options
+from cress.model.resources import Dimensions
+from tests.core.test_warm import decided
+warm_up(Dimensions(), Options(), lambda: KERNELS.missing)
+print(KERNELS.missing, decided(), sep="\\n")
+"""
+
+
+def decided() -> str:
+    """A fingerprint of the decisions of stories of all kinds."""
+    placed = Player(seeded_setting(2, placed=True), check=False).play(seeded_operations(2, 60, PLACED))
+    constrained = Player(seeded_setting(1, constrained=True), check=False).play(seeded_operations(1, 60, CONSTRAINED))
+    return f"{digest(range(4), 40)} {placed.decisions} {constrained.decisions}"
+
+
+def test_interpreted_kernels_decide_the_same_and_none_is_compiled(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _INTERPRETED],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    missing, _, interpreted = done.stdout.partition("\n")
+    assert missing == "True", done.stderr[-2000:]
+    assert interpreted.strip() == decided()
+    assert not list(tmp_path.rglob("*.nb?"))

@@ -21,6 +21,7 @@ from cress.center.api.app import make_app
 from cress.center.api.timeouts import TimedProtocol, allow_files, close_overdue
 from cress.center.auth import ensure_token, owner
 from cress.center.committer import Committer
+from cress.center.compilation import Compilation
 from cress.center.data_directory import STORE, Address, DataDirectory
 from cress.center.data_locations.hdfs import Hdfs
 from cress.center.data_locations.locator import Locator
@@ -31,7 +32,6 @@ from cress.center.mover import Mover
 from cress.center.security import LOCAL_NAMES
 from cress.center.settings import Settings
 from cress.center.topology import Topology, read_topology
-from cress.core.warm import warm_up
 from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences
 from cress.store.base import StoreError
@@ -45,8 +45,6 @@ BACKLOG = 2048
 KEEP_ALIVE = 75
 # Bytes of a message to a command in a task.
 MOST_MESSAGE = 2**20
-# Seconds of silence at the start before a message explains it.
-PATIENCE = 3.0
 
 
 def run_center(settings: Settings) -> int:
@@ -113,9 +111,10 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         )
     )
     serving: asyncio.Task[None] | None = None
+    compilation = Compilation(_say)
     try:
         await committer.start()
-        await _warm_up(committer)
+        await compilation.start(committer.machine.core.dimensions, committer.machine.core.options)
         # The present objects live long: the garbage collector need not scan them repeatedly.
         gc.collect()
         gc.freeze()
@@ -144,6 +143,7 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         await listener.stop()
         if serving is not None:
             await serving
+        await compilation.stop()
         await committer.stop()
         for door in doors:
             door.close()
@@ -172,15 +172,6 @@ def _read_anew(settings: Settings, listener: Listener, committer: Committer) -> 
     except InputError as error:
         _say(error)
         _say("the licences stay as they were")
-
-
-async def _warm_up(committer: Committer) -> None:
-    """Compile the scheduler now, so that no pass waits for it later."""
-    core = committer.machine.core
-    notice = "compiling the scheduler for this machine, once after an installation\n"
-    slow = asyncio.get_running_loop().call_later(PATIENCE, sys.stderr.write, f"cress center: {notice}")
-    await asyncio.to_thread(warm_up, core.dimensions, core.options)
-    slow.cancel()
 
 
 class _Server(uvicorn.Server):

@@ -1,19 +1,23 @@
 """Make every kernel ready before it is needed.
 
 numba compiles a kernel when it is first called, which takes seconds on a fresh installation (later it is read from the
-cache). A live cluster must not stand still in the middle of its first preemption, so a center plays a small, made-up
-story first, in which everything happens that leads to a kernel.
+cache). A live cluster must not stand still in the middle of its first preemption, so a small, made-up story is played
+first, in which everything happens that leads to a kernel. A center interprets ``KERNELS`` until they are in the cache.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+from cress.core.kernels import balance, choice, devices, holding, timeline, victims
 from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.device_requests import ask_of
 from cress.core.scheduler import Scheduler
-from cress.core.tables import devices
+from cress.core.tables.devices import unit_fits
+from cress.language import machine
 from cress.language import warm as language
+from cress.language.kernels import Kernels
 from cress.model.decisions import Start
 from cress.model.events import GroupsApplied, JobCancelled, JobSubmitted, NodeAdded, NodeCordoned, NodeLost, TaskEnded
 from cress.model.group import Group, Quota, SchedPolicy
@@ -22,6 +26,9 @@ from cress.model.node import DISK_KIND, Device, Node
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import MINUTE, SECOND
+
+# All kernels of the scheduler.
+KERNELS = Kernels(balance, choice, devices, holding, timeline, victims, machine)
 
 _CORES = 1000  # millicores
 _ROUNDS = 160
@@ -32,10 +39,11 @@ _REQUIREMENTS = (
 _RANKS = ("", "IdleCPU", "", 'CPU + 2 × (Rack = "r1")')
 
 
-def warm_up(dimensions: Dimensions, options: Options) -> None:
+def warm_up(dimensions: Dimensions, options: Options, enough: Callable[[], bool] = lambda: False) -> None:
     """Call every kernel that a scheduler with these dimensions and options may need, on a made-up cluster.
 
     Both orders of looking at nodes (in rotation, all) and every policy occur, whatever the options choose.
+    Ends early once ``enough`` is true.
     """
     language.warm_up()
     for threshold, backfill in ((0.0, "easy"), (1.0, "conservative")):
@@ -53,10 +61,11 @@ def warm_up(dimensions: Dimensions, options: Options) -> None:
                 cooling_above_quota=0,
                 drain_after=SECOND,
             ),
+            enough,
         )
 
 
-def _play(dimensions: Dimensions, options: Options) -> None:
+def _play(dimensions: Dimensions, options: Options, enough: Callable[[], bool]) -> None:
     core = Scheduler(dimensions, options)
     scale = tuple(_CORES if name == "cpu" else 1024 for name in dimensions.names)
     disks = tuple(Device(kind=DISK_KIND, id=str(i), bandwidth=(2048,) * 4) for i in range(2))
@@ -71,6 +80,8 @@ def _play(dimensions: Dimensions, options: Options) -> None:
     core.observe(0, [*map(NodeAdded, nodes), GroupsApplied(tuple(groups))])
     running: list[int] = []
     for number in range(1, _ROUNDS):
+        if enough():
+            return
         now = number * SECOND
         # Sizes, kinds and lengths whose periods have no common divisor meet in all combinations.
         cores = 1 + number % 4
@@ -119,7 +130,7 @@ def _gang(dimensions: Dimensions, options: Options, nodes: list[Node], groups: l
 def _devices(core: Scheduler) -> None:
     """Call the kernel for devices of units of several jobs, which the story does not reach."""
     request = tuple(2048 * (k > 2) for k in range(len(core.dimensions)))
-    devices.unit_fits(core.cluster, [(request, ask_of(request, NO_WANTS))], 0, empty=True)
+    unit_fits(core.cluster, [(request, ask_of(request, NO_WANTS))], 0, empty=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,31 @@
+"""The first start after an installation: kernels are interpreted while they are compiled."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.center.program import Center, eventually
+
+
+def test_a_center_starts_tasks_while_its_kernels_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    with Center(tmp_path / "data") as center:
+        center.submit(tasks=2, requirement='Name = "n1"', rank="IdleCPU")
+        with center.executor() as executor:
+            assert len(executor.launches()) == 2
+        eventually(lambda: list((tmp_path / "cache").rglob("*.nbc")))
+        assert len(list((tmp_path / "cache").rglob("*.nbc"))) < 20, "the compilation is over: this showed nothing"
+        center.process.send_signal(signal.SIGTERM)
+        _, said = center.process.communicate(timeout=60)
+        assert "compiling the scheduler for this machine" in said
+        assert said.count("\n") == 1, said
+        assert center.process.returncode == 0
+
+
+def test_what_is_compiled_already_is_not_said_to_be_compiled(tmp_path: Path) -> None:
+    with Center(tmp_path / "data") as center:
+        center.process.send_signal(signal.SIGTERM)
+        assert center.process.communicate(timeout=60)[1] == ""
