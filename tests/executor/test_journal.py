@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import errno
 import os
+import zlib
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cress.executor.disk import RealDisk
 from cress.executor.journal import HEADER, Journal, JournalError
 from cress.model.reports import Cause, Ended, Usage
 from cress.protocol.messages import Launch
 from cress.shell.executor.records import REMEMBERED, Boot, End, Epoch, Forget, Intent, Known, Record, Start
 from tests.protocol import recorded
+
+
+class UnsyncedDisk(RealDisk):
+    """The real disk without waiting for it: what is read back is the same."""
+
+    def sync(self, fd: int) -> None:
+        """Do nothing."""
+
+    def sync_folder(self, path: Path) -> None:
+        """Do nothing."""
+
+
+DISK = UnsyncedDisk()
 
 ATTEMPTS = st.integers(1, 8)
 ENDS = st.builds(
@@ -60,7 +75,7 @@ def replayed(batches: list[list[Record]]) -> Known:
 def written(path: Path, batches: list[list[Record]]) -> list[int]:
     """Write the batches; where each ends in the file."""
     path.unlink(missing_ok=True)
-    journal = Journal(path)
+    journal = Journal(path, disk=DISK)
     ends = [path.stat().st_size]
     for number, batch in enumerate(batches):
         if number % 2:
@@ -78,7 +93,7 @@ def written(path: Path, batches: list[list[Record]]) -> list[int]:
 def test_what_was_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, batches: list[list[Record]]) -> None:
     path = tmp_path_factory.getbasetemp() / "read-back"
     written(path, batches)
-    journal = Journal(path)
+    journal = Journal(path, disk=DISK)
     assert meaning(journal.known) == meaning(replayed(batches))
     journal.close()
 
@@ -94,12 +109,12 @@ def test_a_torn_tail_loses_the_torn_batch_and_nothing_else(
     content = path.read_bytes()[:cut]
     # A crash may also leave zeros where data should be.
     path.write_bytes(content + bytes(data.draw(st.integers(0, max(0, len(HEADER) - cut) or 20))))
-    journal = Journal(path)
+    journal = Journal(path, disk=DISK)
     assert meaning(journal.known) == meaning(replayed(batches[:whole]))
     # And it goes on from there.
     journal.write([Epoch(10)])
     journal.close()
-    again = Journal(path)
+    again = Journal(path, disk=DISK)
     assert again.known.epoch == 10
     assert again.known.ends == replayed(batches[:whole]).ends
     again.close()
@@ -110,24 +125,38 @@ def test_a_mark_with_zeros_behind_it_is_no_frame(tmp_path: Path, length: int) ->
     path = tmp_path / "journal"
     (before, end) = written(path, [[Epoch(3)]])
     path.write_bytes(path.read_bytes() + path.read_bytes()[before : before + 4] + bytes(length))
-    journal = Journal(path)
+    journal = Journal(path, disk=DISK)
     assert journal.known.epoch == 3
     assert path.stat().st_size == end
     journal.close()
 
 
 @given(batches=BATCHES.filter(lambda batches: len(batches) >= 2), where=st.integers(0, 10_000), bit=st.integers(0, 7))
-def test_damage_before_whole_records_is_an_error_that_names_the_file(
+def test_a_damaged_file_is_set_aside_and_its_whole_records_go_on(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[Record]], where: int, bit: int
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "damaged"
     ends = written(path, batches)
     content = bytearray(path.read_bytes())
-    content[len(HEADER) + where % (ends[-2] - len(HEADER))] ^= 1 << bit
+    where %= ends[-2]
+    content[where] ^= 1 << bit
     path.write_bytes(content)
-    with pytest.raises(JournalError, match=r"damaged.*is damaged at byte \d+.*move it away"):
-        Journal(path)
-    assert path.read_bytes() == content, "a damaged journal is left as it is"
+    lost = sum(end <= where for end in ends) - 1  # -1: the first line
+    journal = Journal(path, disk=DISK)
+    whole = [batch for number, batch in enumerate(batches) if number != lost]
+    assert meaning(journal.known) == meaning(replayed(whole))
+    assert journal.known.until == 1, "whether there was a term is not known"
+    aside = path.with_name("damaged.damaged-1")
+    place = "does not begin as a journal" if lost < 0 else f"is damaged at byte {ends[lost]}"
+    assert journal.damage.startswith(f"{path} {place}")
+    assert journal.damage.endswith(f"it was set aside as {aside.name}")
+    assert aside.read_bytes() == content
+    aside.unlink()
+    journal.close()
+    again = Journal(path, disk=DISK)
+    assert again.known.ends == replayed(whole).ends
+    assert not again.damage
+    again.close()
 
 
 @given(batches=BATCHES)
@@ -136,13 +165,13 @@ def test_compaction_keeps_what_the_journal_adds_up_to(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "compacted"
     written(path, batches)
-    journal = Journal(path)
+    journal = Journal(path, disk=DISK)
     before = meaning(journal.known)
     journal.compact()
     assert meaning(journal.known) == before
     journal.note(Epoch(12))
     journal.close()
-    again = Journal(path)
+    again = Journal(path, disk=DISK)
     assert again.known.epoch == 12
     assert list(again.known.ends) == list(journal.known.ends)
     assert again.known.running.keys() == journal.known.running.keys()
@@ -150,7 +179,7 @@ def test_compaction_keeps_what_the_journal_adds_up_to(
 
 
 def test_a_journal_of_finished_work_stays_small(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal", compact_from=20_000)
+    journal = Journal(tmp_path / "journal", compact_from=20_000, disk=DISK)
     largest = 0
     for attempt in range(3_000):
         journal.write([Intent(Launch(attempt, 1, 0), None, 0)])
@@ -173,19 +202,34 @@ def test_what_is_over_is_remembered_up_to_a_number() -> None:
     assert len(known.forgotten) == REMEMBERED
 
 
-@pytest.mark.parametrize("content", [b"hello, world: this is no journal\n", b"\x00" * 40, b"cress journal\n" * 2])
-def test_another_file_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("content", [b"hello, world: this is no journal\n", b"\x00" * 60, b"cress journal\n" * 3])
+def test_another_file_is_set_aside(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "journal"
-    path.write_bytes(content)
-    with pytest.raises(JournalError, match="is not a journal of Cress; move it away"):
-        Journal(path)
-    assert path.read_bytes() == content
+    for number in (1, 2):
+        path.write_bytes(content)
+        journal = Journal(path, disk=DISK)
+        assert not journal.known.running
+        assert journal.damage == (
+            f"{path} does not begin as a journal of Cress does; it was set aside as journal.damaged-{number}"
+        )
+        journal.close()
+        assert (tmp_path / f"journal.damaged-{number}").read_bytes() == content
+
+
+def test_a_folder_in_its_place_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.mkdir()
+    journal = Journal(path, disk=DISK)
+    assert journal.damage == f"{path} is a folder; it was set aside as journal.damaged-1"
+    journal.write([Epoch(3)])
+    journal.close()
+    assert Journal(path, disk=DISK).known.epoch == 3
 
 
 def test_a_write_that_fails_half_way_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real disk-full case is in test_supervisor; here the write fails after a part, at every place."""
     path = tmp_path / "journal"
-    journal = Journal(path)
+    journal = Journal(path, disk=DISK)
     journal.write([Epoch(1)])
     real = os.write
     for part in range(1, 24, 4):
@@ -207,7 +251,7 @@ def test_a_write_that_fails_half_way_leaves_no_trace(tmp_path: Path, monkeypatch
         monkeypatch.setattr(os, "write", real)
         assert journal.flush()
     journal.close()
-    again = Journal(path)
+    again = Journal(path, disk=DISK)
     assert not again.known.running
     assert again.known.epoch == 21
     again.close()
@@ -220,7 +264,7 @@ def test_a_journal_of_the_release_before_is_taken_up_and_written_anew(tmp_path: 
     path = tmp_path / "journal"
     path.write_bytes(recorded.journal())
     for _ in range(2):
-        journal = Journal(path)
+        journal = Journal(path, disk=DISK)
         known = journal.known
         (entry,) = known.running.values()
         assert entry.intent == Intent(Launch(7, 3, 0, (20000,)), 2, 3, True, 6, ("/disk/cress-k/7",))
@@ -236,14 +280,29 @@ def test_a_journal_of_the_release_before_that_cannot_be_written_anew_stays_as_it
     path.write_bytes(recorded.journal())
     (tmp_path / "journal.new").mkdir()
     with pytest.raises(IsADirectoryError):
-        Journal(path)
+        Journal(path, disk=DISK)
     assert path.read_bytes() == recorded.journal()
+
+
+def first_line(version: int) -> bytes:
+    """The first line of a journal of a later release."""
+    title = b"cress journal %d" % version
+    return b"%s %08x\n" % (title, zlib.crc32(title))
 
 
 def test_a_journal_of_a_newer_release_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    content = b"cress journal 3\n" + b"whatever that release writes"
+    assert first_line(2) == HEADER
+    content = first_line(3) + b"whatever that release writes"
     path.write_bytes(content)
     with pytest.raises(JournalError, match=r"was written by a newer release \(journal 3, this release reads 1 to 2\)"):
-        Journal(path)
+        Journal(path, disk=DISK)
     assert path.read_bytes() == content
+
+
+def test_a_damaged_version_is_not_a_newer_release(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(recorded.journal().replace(b"journal 1", b"journal 3"))
+    journal = Journal(path, disk=DISK)
+    assert list(journal.known.running) == [7], "its records are read as what they are"
+    assert "does not begin as a journal" in journal.damage

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from cress.executor.folder import socket_path
+from cress.model.job import OnPartition
 from cress.model.reports import Cause, Ended
 from cress.model.run import Run
 from cress.protocol.messages import Launch, Launches, Signal, Stop, Stops, Welcome
@@ -598,24 +599,47 @@ def rewrite_journal(
     new.close()
 
 
-def test_a_damaged_journal_is_an_error_that_names_the_file_and_the_way_out(
+def test_after_damage_of_the_journal_only_attempts_that_it_tells_of_go_on(
     client: Client, parent: SupervisorProcess
 ) -> None:
-    client.launch(shell("true"), 5)
-    client.wait_ended(5)
+    journal = parent.directory / "journal"
+    kept = shell("echo ready; sleep 1000", on_partition=OnPartition.KEEP)
+    client.launch(kept, 5)
+    client.wait_started(5)
+    before = journal.stat().st_size
+    client.launch(shell("echo ready; setsid sleep 1000 & exec sleep 1000", job=2), 6)
+    client.wait_started(6)
+    parent.kill()
+    content = bytearray(journal.read_bytes())
+    content[before + 20] ^= 1
+    journal.write_bytes(content)
+
+    again = parent.start()
+    assert again.wait_started(5) == client.started[5]
+    assert 6 not in left_over(parent.directory), "it may run elsewhere by now"
+    assert (parent.directory / "journal.damaged-1").read_bytes() == content
+    again.send(Welcome(epoch=1))
+    again.launch(shell("exit 3", job=3), 7)
+    assert again.wait_ended(7).code == 3
+    again.stop(5, grace=0)
+    assert again.wait_ended(5).cause is Cause.STOPPED
+    shut_down(again)
+    said = parent.said()
+    assert f"{journal} is damaged at byte {before}; it was set aside as journal.damaged-1; " in said
+    assert "its whole records tell of 1 attempts, all others are stopped" in said
+
+
+def test_without_a_readable_journal_everything_that_runs_is_stopped(client: Client, parent: SupervisorProcess) -> None:
+    client.launch(shell("setsid sleep 1000 & exec sleep 1000", on_partition=OnPartition.KEEP), 5)
+    client.wait_started(5)
     parent.kill()
     journal = parent.directory / "journal"
-    content = bytearray(journal.read_bytes())
-    content[40] ^= 1
-    journal.write_bytes(content)
-    process = parent.popen()
-    _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 3
-    assert said.startswith(f"{journal} is damaged at byte ")
-    assert "move it away to go on without it" in said
-    assert len(said.splitlines()) == 1
-    journal.rename(parent.directory / "journal.damaged")
-    assert parent.start().run(shell("exit 3"), 6).code == 3
+    journal.write_bytes(bytes(journal.stat().st_size))
+    again = parent.start()
+    assert not left_over(parent.directory)
+    assert again.inventory.reports == ()
+    again.send(Welcome(epoch=1))
+    assert again.run(shell("exit 3"), 6).code == 3
 
 
 # --- a full disk ----------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from cress.center.clock import Clock
 from cress.center.recovery import load_machine
 from cress.center.settings import Settings
 from cress.executor.journal import Journal, JournalError
-from cress.shell.executor.records import VERSION
 from cress.store.base import StoreError
 from cress.store.sqlite import SCHEMA, SqliteStore
 from tests.center.inside import Inside, inside
@@ -118,7 +117,8 @@ def test_the_program_says_so_and_ends(made: Path, tmp_path: Path) -> None:
 def test_a_journal_of_a_newer_release_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     Journal(path).close()
-    newer = path.read_bytes().replace(b"journal %d" % VERSION, b"journal 9") + b"something"
+    first = b"cress journal 9"
+    newer = b"%s %08x\n" % (first, zlib.crc32(first)) + b"something"
     path.write_bytes(newer)
     with pytest.raises(JournalError, match="was written by a newer release"):
         Journal(path)

@@ -1,6 +1,9 @@
 """The supervisor's journal: a file of framed batches of records, readable up to the frame that a crash cut off.
 
 A frame is a mark, the length of its payload, the payload's crc32 and the payload: one batch, complete or absent.
+
+A damaged file is set aside, and the journal goes on with the whole frames that were in it. Tasks that none of them tells
+of are then stopped: nobody can say what was agreed about them (``TaskProcesses.resume``).
 """
 
 from __future__ import annotations
@@ -14,10 +17,13 @@ from pathlib import Path
 import msgspec
 
 from cress.executor.disk import REAL_DISK, Disk
-from cress.shell.executor.records import VERSION, Known, Record, decode_records, encode_records
+from cress.shell.executor.records import VERSION, Deadline, Known, Record, decode_records, encode_records
 
 _TITLE = b"cress journal "
-HEADER = _TITLE + b"%d\n" % VERSION
+# Since version 2 the first line has a checksum: a damaged number is not taken for that of a newer release.
+_FIRST_LINE = b"%s%d %08x\n"
+HEADER = _FIRST_LINE % (_TITLE, VERSION, zlib.crc32(b"%s%d" % (_TITLE, VERSION)))
+_HEADER_1 = _TITLE + b"1\n"
 MARK = b"\xc5\x1eJ\x01"
 _HEAD = struct.Struct("<4sII")
 
@@ -33,7 +39,8 @@ class Journal:
     """The journal of one supervisor, open for writing; ``known`` is the state that its records add up to.
 
     ``write`` is durable when it returns; ``note`` is collected and written by ``flush``: what is noted survives the
-    end of the supervisor, not of the machine, where it would be worth nothing.
+    end of the supervisor, not of the machine, where it would be worth nothing. ``damage`` says what was found when it was
+    opened, and where the file is now; empty: nothing.
     """
 
     def __init__(self, path: Path, *, compact_from: int = COMPACT_FROM, disk: Disk = REAL_DISK) -> None:
@@ -44,12 +51,13 @@ class Journal:
         self._compact_from = compact_from
         self._disk = disk
         self._older = False  # whether the file is of an older version
-        self._fd = disk.open(path)
+        self.damage = ""
+        self._fd = self._open()
         try:
-            self._size = self._load()
-            if self._older:
+            self._size, damage = self._load()
+            if damage or self._older:
                 # Records of two versions do not stand in one file.
-                self._rewrite()
+                self._rewrite(damage)
         except BaseException:
             disk.close(self._fd)
             raise
@@ -89,13 +97,30 @@ class Journal:
         except OSError:
             self._next_compaction = self._size + self._compact_from
 
-    def _rewrite(self) -> None:
+    def _open(self) -> int:
+        try:
+            return self._disk.open(self.path)
+        except IsADirectoryError:
+            self._set_aside("is a folder")
+            return self._disk.open(self.path)
+
+    def _set_aside(self, damage: str) -> None:
+        number = 1
+        while (aside := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
+            number += 1
+        self._disk.replace(self.path, aside)
+        self.damage = f"{self.path} {damage}; it was set aside as {aside.name}"
+
+    def _rewrite(self, damage: str = "") -> None:
+        """Write the file anew; with ``damage`` the one that is there is set aside."""
         disk, new = self._disk, self.path.with_suffix(".new")
         fd = disk.open(new, empty=True)
         try:
             data = HEADER + _frame(list(self.known.records()))
             disk.write(fd, data)
             disk.sync(fd)
+            if damage:
+                self._set_aside(damage)
             disk.replace(new, self.path)
         except OSError:
             disk.close(fd)
@@ -123,48 +148,66 @@ class Journal:
             raise
         self._size += len(data)
 
-    def _load(self) -> int:
+    def _load(self) -> tuple[int, str]:
+        """Apply the records of the file; return how much of it is whole, and what is damaged."""
         data = self._disk.read(self.path)
-        version = _version(data)
+        if len(data) <= len(HEADER) and HEADER.startswith(data.rstrip(b"\0")):
+            self._disk.cut(self._fd, 0)
+            self._disk.write(self._fd, HEADER)
+            self._disk.sync(self._fd)
+            self._disk.sync_folder(self.path.parent)
+            return len(HEADER), ""
+        version, end = _version(data)
         if version > VERSION:
             raise JournalError(
                 f"{self.path} was written by a newer release (journal {version}, this release reads 1 to {VERSION}); "
                 "start that release again, or move the file away to go on without it: tasks that still run are then "
                 "killed, and run again"
             )
-        if not version:
-            if len(data) > len(HEADER) or not HEADER.startswith(data.rstrip(b"\0")):
-                raise JournalError(_way_out(self.path, "is not a journal of Cress"))
-            self._disk.cut(self._fd, 0)
-            self._disk.write(self._fd, HEADER)
-            self._disk.sync(self._fd)
-            self._disk.sync_folder(self.path.parent)
-            return len(HEADER)
-        end = data.index(b"\n") + 1
-        while (found := _read_frame(data, end)) is not None:
-            payload, behind = found
+        damage = "" if version else "does not begin as a journal of Cress does"
+        self._older = 0 < version < VERSION
+        while (found := _next_frame(data, end)) is not None:
+            at, payload, behind = found
+            if at > end:
+                damage = damage or f"is damaged at byte {end}"
+            end = behind
             try:
-                records = decode_records(payload, version)
+                records = _decoded(payload, version)
             except (msgspec.MsgspecError, ValueError) as error:
-                raise JournalError(_way_out(self.path, f"has a record that cannot be read ({error})")) from None
+                damage = damage or f"has a record that cannot be read ({error})"
+                continue
             for record in records:
                 self.known.apply(record)
-            end = behind
-        if end < len(data) and _frame_after(data, end + 1):
-            raise JournalError(_way_out(self.path, f"is damaged at byte {end}, with whole records behind it"))
-        self._disk.cut(self._fd, end)
-        self._older = version < VERSION
-        return end
+        if not damage:
+            self._disk.cut(self._fd, end)
+        elif not self.known.until:
+            # The part that is lost may have had a term: tasks that must not outlive it are stopped at once.
+            self.known.apply(Deadline(1, 1))
+        return end, damage
 
 
-def _version(data: bytes) -> int:
-    """Return the version that the file says it has; 0: it says none."""
-    number, end, _ = data[len(_TITLE) : len(HEADER) + 8].partition(b"\n")
-    return int(number) if data.startswith(_TITLE) and end and number.isdigit() else 0
+def _version(data: bytes) -> tuple[int, int]:
+    """Return the version of the file, and where its frames begin; 0, 0: its first line is not one of a journal."""
+    if data.startswith(_HEADER_1):
+        return 1, len(_HEADER_1)
+    line = data[:80].partition(b"\n")[0]
+    number = line.removeprefix(_TITLE).partition(b" ")[0]
+    if line.startswith(_TITLE) and number.isdigit():
+        title = b"%s%d" % (_TITLE, int(number))
+        if line == (_FIRST_LINE % (_TITLE, int(number), zlib.crc32(title))).rstrip():
+            return int(number), len(line) + 1
+    return 0, 0
 
 
-def _way_out(path: Path, what: str) -> str:
-    return f"{path} {what}; move it away to go on without it: tasks that still run are then killed, and run again"
+def _decoded(payload: bytes, version: int) -> list[Record]:
+    """Return the records of a frame; of an unknown version (0), of the newest in which they can be read."""
+    for each in (version,) if version else range(VERSION, 1, -1):
+        try:
+            return decode_records(payload, each)
+        except (msgspec.MsgspecError, ValueError):
+            if version:
+                raise
+    return decode_records(payload, 1)
 
 
 def _frame(records: Iterable[Record]) -> bytes:
@@ -186,10 +229,11 @@ def _read_frame(data: bytes, at: int) -> tuple[bytes, int] | None:
     return payload, start + length
 
 
-def _frame_after(data: bytes, at: int) -> bool:
-    """Return whether any whole frame begins at ``at`` or later."""
+def _next_frame(data: bytes, at: int) -> tuple[int, bytes, int] | None:
+    """Return the first whole frame at ``at`` or later: its start, its payload, where it ends. None: there is none."""
     while (at := data.find(MARK, at)) >= 0:
-        if _read_frame(data, at) is not None:
-            return True
+        found = _read_frame(data, at)
+        if found is not None:
+            return at, *found
         at += 1
-    return False
+    return None

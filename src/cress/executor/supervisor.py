@@ -81,6 +81,9 @@ class Program:
             egress=egress,
         )
         self.journal = Journal(folder.journal)
+        if self.journal.damage:
+            kept = len(self.journal.known.running)
+            self.say(f"{self.journal.damage}; its whole records tell of {kept} attempts, all others are stopped")
         self.loop = Supervisor(self.journal, self, key_of(name, str(folder.path)))
         self.processes.manager = self.loop.manager
         self.agent = AgentSocket(
