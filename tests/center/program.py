@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from websockets.sync.client import ClientConnection, connect
 from cress.model.reports import Cause, Ended, Report, Started
 from cress.protocol import messages
 from cress.protocol.messages import Durable, Hello, Launch, Launches, LogData, ReadLog, Reports, Stops, Welcome
+from cress.protocol.proof import HEADER, NONCE, ExecutorProof
 
 # A loaded machine may take long for anything.
 PATIENCE = 60.0
@@ -147,8 +149,13 @@ class Executor:
         boot: str = "b",
         **more: Any,
     ) -> None:
-        self._opened = open_wire(center, center.token)
+        # As an executor of today: it proves that it knows the token, and all its messages are sealed.
+        proof = ExecutorProof(center.token, secrets.token_bytes(NONCE))
+        self._opened = open_wire(center, headers={HEADER: proof.header})
         self.wire = self._opened.__enter__()
+        assert self.wire.response is not None
+        own, self.seals = proof.check(self.wire.response.headers.get(HEADER))
+        self.wire.send(own)
         self.send(
             Hello(
                 version=version,
@@ -170,12 +177,12 @@ class Executor:
         self._opened.__exit__(kind, error, trace)
 
     def send(self, message: Any) -> None:
-        self.wire.send(messages.encode(message))
+        self.wire.send(self.seals.out.seal(messages.encode(message)))
 
     def receive(self) -> messages.FromCenter:
         data = self.wire.recv(PATIENCE)
         assert isinstance(data, bytes)
-        message: messages.FromCenter = messages.decode_from_center(data)
+        message: messages.FromCenter = messages.decode_from_center(self.seals.into.open(data))
         return message
 
     @property
@@ -229,9 +236,10 @@ def ended(attempt: int, *, code: int | None = 0, cause: Cause = Cause.EXITED) ->
 
 
 def open_wire(
-    center: Center, token: str, origin: str | None = None
+    center: Center, token: str = "", origin: str | None = None, headers: dict[str, str] | None = None
 ) -> contextlib.AbstractContextManager[ClientConnection]:
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    """A connection to the executors' port, with the token itself (protocol 5) or with other headers."""
+    headers = {"Authorization": f"Bearer {token}"} if token else headers or {}
     opened: contextlib.AbstractContextManager[ClientConnection] = connect(
         center.address["executor_url"],
         additional_headers=headers,

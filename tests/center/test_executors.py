@@ -7,11 +7,24 @@ from base64 import b64encode
 
 import msgspec
 import pytest
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from cress.model.reports import Cause, Started
-from cress.protocol.messages import VERSION, Hello, Launches, Ports, Reports, Stops, Welcome, encode
-from tests.center.program import Center, ended, eventually, open_wire
+from cress.protocol.messages import (
+    PROTOCOL,
+    VERSION,
+    Hello,
+    Launches,
+    Ports,
+    Refused,
+    Reports,
+    Stops,
+    Welcome,
+    decode_from_center,
+    encode,
+)
+from cress.protocol.proof import HEADER, NONCE, ExecutorProof, ProofError
+from tests.center.program import PATIENCE, Center, ended, eventually, open_wire
 
 
 @pytest.mark.parametrize(
@@ -28,9 +41,61 @@ def test_only_executors_with_the_token_get_in(shared: Center, token: str, origin
 
 def test_what_is_no_message_ends_the_connection(shared: Center) -> None:
     with shared.executor("garbler") as executor:
-        executor.wire.send(b"\xc1garbage")
+        executor.wire.send(executor.seals.out.seal(b"\xc1garbage"))
         assert executor.closed()
     eventually(lambda: shared.get("/v1/nodes/garbler")["state"] == "away")
+
+
+def test_a_message_without_a_seal_ends_the_connection_and_counts_for_nothing(center: Center) -> None:
+    with center.executor() as executor:
+        id = center.submit()
+        (launch,) = executor.launches()
+        executor.wire.send(encode(Reports(reports=(ended(launch.attempt),))))
+        assert executor.closed()
+    assert center.get(f"/v1/jobs/{id}")["state"] != "succeeded"
+    with center.executor() as executor:
+        assert executor.launches() == (launch,)
+
+
+def test_an_executor_that_knows_no_token_is_not_heard(shared: Center) -> None:
+    proof = ExecutorProof("another-token", bytes(NONCE))
+    with open_wire(shared, headers={HEADER: proof.header}) as wire:
+        assert wire.response is not None
+        with pytest.raises(ProofError):
+            proof.check(wire.response.headers.get(HEADER))
+        wire.send(bytes(32))
+        with pytest.raises(ConnectionClosed, match="not made with the center's token"):
+            wire.recv(PATIENCE)
+    with open_wire(shared, headers={HEADER: proof.header}) as wire:
+        wire.send(bytes(100_000))
+        with pytest.raises(ConnectionClosed, match="too big"):
+            wire.recv(PATIENCE)
+    with pytest.raises(InvalidStatus), open_wire(shared, headers={HEADER: "1 nonsense"}):
+        pass
+
+
+def test_an_executor_of_protocol_5_may_send_the_token_and_one_of_protocol_6_may_not(center: Center) -> None:
+    hello = Hello(version=VERSION, name="old", resource="<4, 8G>", boot="b", attributes={"os": "x"})
+    with open_wire(center, center.token) as wire:
+        wire.send(encode(hello))
+        assert isinstance(decode_from_center(wire.recv(PATIENCE)), Welcome)  # type: ignore[arg-type]
+    with open_wire(center, center.token) as wire:
+        wire.send(encode(msgspec.structs.replace(hello, protocol=PROTOCOL)))
+        refused = decode_from_center(wire.recv(PATIENCE))  # type: ignore[arg-type]
+        assert isinstance(refused, Refused)
+        assert "has sent the token instead of a proof" in refused.what
+    center.stop()
+    assert "node old (protocol 5) gives the token to whatever listens" in center.process.communicate()[1]
+
+
+def test_an_epoch_that_no_center_can_have_reached_deposes_nobody(center: Center) -> None:
+    with center.executor("spoilt", epoch=2**40) as executor:
+        assert isinstance(executor.first, Refused)
+        assert "which no center of this cluster (epoch 1) can have reached" in executor.first.what
+    with center.executor() as executor:
+        assert isinstance(executor.first, Welcome)
+        center.submit()
+        assert executor.launches()
 
 
 def test_an_order_that_was_lost_comes_again_with_the_same_id(center: Center) -> None:

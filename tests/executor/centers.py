@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import queue
+import secrets
 import signal
 import subprocess
 import sys
@@ -45,6 +46,7 @@ from cress.protocol.messages import (
     decode_from_agent,
     encode,
 )
+from cress.protocol.proof import HEADER, NONCE, CenterProof, Seals
 from tests.executor.harness import PATIENCE, kill_attempts, until
 
 TOKEN = "the-token"
@@ -62,8 +64,10 @@ sys.exit(run(Settings(**settings)))
 class Session:
     """One connection of an agent."""
 
-    def __init__(self, connection: ServerConnection, hello: Hello) -> None:
+    def __init__(self, connection: ServerConnection, seals: Seals, hello: Hello) -> None:
         self.connection = connection
+        self.seals = seals
+        self._turn = threading.Lock()
         self.hello = hello
         self.started: dict[int, Started] = {}
         self.ended: dict[int, Ended] = {}
@@ -81,7 +85,11 @@ class Session:
         self._take_in(hello.reports)
 
     def send(self, order: FromCenter) -> None:
-        self.connection.send(encode(order))
+        self.send_bytes(encode(order))
+
+    def send_bytes(self, message: bytes) -> None:
+        with self._turn:
+            self.connection.send(self.seals.out.seal(message))
 
     def launch(self, run: Run, *attempts: int, ports: tuple[int, ...] = ()) -> None:
         launches = tuple(Launch(each, run.job, 0, ports) for each in attempts)
@@ -116,7 +124,7 @@ class Session:
         with contextlib.suppress(ConnectionClosed):
             for message in self.connection:
                 assert isinstance(message, bytes)
-                decoded = decode_from_agent(message)
+                decoded = decode_from_agent(self.seals.into.open(message))
                 if isinstance(decoded, LogData):
                     self.logs.put(decoded)
                 elif isinstance(decoded, (ExecData, ExecOver)):
@@ -155,10 +163,19 @@ class Center:
         self.refusal: Refused | None = None
         self.term = 0
         self.status: http.HTTPStatus | None = None
+        self.token = TOKEN
+        self._proofs: dict[ServerConnection, CenterProof] = {}
         quiet = logging.getLogger("tests.quiet")
         quiet.setLevel(logging.CRITICAL)
         self.server = serve(
-            self._serve, "127.0.0.1", port, process_request=self._check, compression=None, logger=quiet, max_size=None
+            self._serve,
+            "127.0.0.1",
+            port,
+            process_request=self._check,
+            process_response=self._prove,
+            compression=None,
+            logger=quiet,
+            max_size=None,
         )
         self.port = self.server.socket.getsockname()[1]
         self._connections: list[ServerConnection] = []
@@ -179,22 +196,27 @@ class Center:
         if self.status is not None:
             self.refusals += 1
             return connection.respond(self.status, "no\n")
-        if request.headers.get("Authorization") != f"Bearer {TOKEN}":
-            return connection.respond(http.HTTPStatus.UNAUTHORIZED, "no\n")
+        assert "Authorization" not in request.headers, "an agent never sends the token"
+        self._proofs[connection] = CenterProof(self.token, secrets.token_bytes(NONCE), request.headers[HEADER])
         return None
+
+    def _prove(self, connection: ServerConnection, _: Request, response: Response) -> None:
+        if connection in self._proofs:
+            response.headers[HEADER] = self._proofs[connection].header
 
     def _serve(self, connection: ServerConnection) -> None:
         self._connections.append(connection)
         try:
-            hello = decode_from_agent(connection.recv())  # type: ignore[arg-type]
+            seals = self._proofs.pop(connection).check(connection.recv())  # type: ignore[arg-type]
+            hello = decode_from_agent(seals.into.open(connection.recv()))  # type: ignore[arg-type]
         except ConnectionClosed:
             return
         assert isinstance(hello, Hello)
         if self.refusal is not None:
-            connection.send(encode(self.refusal))
+            connection.send(seals.out.seal(encode(self.refusal)))
             self.refusals += 1
             return
-        session = Session(connection, hello)
+        session = Session(connection, seals, hello)
         session.term = self.term
         session.send(Welcome(epoch=1, sent=hello.sent, term=self.term))
         self.sessions.put(session)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from websockets.frames import Frame
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
@@ -20,7 +21,8 @@ from cress.model.reports import Cause
 from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
 from cress.protocol.messages import VERSION, Refused, Welcome, encode
-from tests.executor.centers import AgentProcess, Center, center, clean_up, supervisor_pid
+from cress.protocol.proof import HEADER, NONCE, CenterProof
+from tests.executor.centers import TOKEN, AgentProcess, Center, center, clean_up, supervisor_pid
 from tests.executor.harness import PATIENCE, left_over, shell, until
 
 FOREVER = shell("echo ready; exec sleep 1000")
@@ -246,8 +248,16 @@ def test_a_center_that_falls_silent_is_left(start: Start) -> None:
             while not (events := protocol.events_received()):
                 protocol.receive_data(first.recv(4096))
             assert isinstance(events[0], Request)
-            protocol.send_response(protocol.accept(events[0]))
-            protocol.send_binary(encode(Welcome(epoch=1)))
+            proof = CenterProof(TOKEN, bytes(NONCE), events[0].headers[HEADER])
+            response = protocol.accept(events[0])
+            response.headers[HEADER] = proof.header
+            protocol.send_response(response)
+            first.sendall(b"".join(protocol.data_to_send()))
+            while not (events := protocol.events_received()):
+                protocol.receive_data(first.recv(4096))
+            assert isinstance(events[0], Frame)
+            seals = proof.check(bytes(events[0].data))
+            protocol.send_binary(seals.out.seal(encode(Welcome(epoch=1))))
             first.sendall(b"".join(protocol.data_to_send()))
             second, _ = listener.accept()
             second.close()
@@ -256,14 +266,24 @@ def test_a_center_that_falls_silent_is_left(start: Start) -> None:
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_wrong_token_is_for_good(start: Start, above: Center) -> None:
+def test_a_wrong_token_ends_an_executor_that_belongs_to_no_cluster_yet(start: Start, above: Center) -> None:
     code, said = start(token="wrong").ended()
     assert code == 3
     assert said.splitlines()[-1].endswith(
-        f"the center at ws://127.0.0.1:{above.port} does not know this executor's token (HTTP 401); "
-        "give it the token of the center's data directory"
+        f"what listens at ws://127.0.0.1:{above.port} is not this executor's center: its proof is not made with this "
+        "executor's token; nothing was told to it. Give this executor the token of the center's data directory, or find "
+        "out what listens there"
     )
     assert "Traceback" not in said
+
+
+def test_a_listener_without_a_proof_ends_an_executor_that_belongs_to_no_cluster_yet(
+    start: Start, above: Center
+) -> None:
+    above.status = http.HTTPStatus.UNAUTHORIZED
+    code, said = start().ended()
+    assert code == 3
+    assert "it answers with HTTP 401 and no proof that it knows the token" in said
 
 
 def test_a_refusal_for_good_is_told_and_ends_the_agent(start: Start, above: Center) -> None:

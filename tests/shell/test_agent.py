@@ -231,3 +231,18 @@ def test_leaving_can_keep_the_tasks() -> None:
     story.register(STARTED)
     assert story.happen(lambda: story.agent.leave(SECOND, keep=True)) == [effects.Close(), effects.Exit(0)]
     assert not any(isinstance(each, Shutdown) for each in story.ordered)
+
+
+def test_an_impostor_ends_only_an_executor_that_belongs_to_no_cluster() -> None:
+    fresh = Story()
+    fresh.happen(fresh.agent.supervisor_connected, Inventory(boot="b", pid=1))
+    fresh.happen(fresh.agent.center_unproven, "no proof")
+    assert fresh.agent.phase is Phase.STOPPING
+    assert fresh.told == []
+    member = Story()
+    member.happen(member.agent.supervisor_connected, Inventory(boot="b", pid=1, epoch=1, cluster="c"))
+    member.happen(member.agent.center_unproven, "no proof")
+    assert member.agent.phase is Phase.WAITING
+    assert "no proof; nothing was told to it." in member.said[-1]
+    assert member.said[-1].endswith("; trying again")
+    assert member.told == []

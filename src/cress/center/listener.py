@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import socket
 from http import HTTPStatus
@@ -14,21 +13,21 @@ from websockets.http11 import Request, Response
 
 from cress.center.committer import Committer
 from cress.center.connections import Connection
+from cress.center.executor_wire import MOST_BYTES, Doorman, Wire
 from cress.center.local_executors import Locals, recognise
 from cress.center.topology import Topology
 from cress.lifecycle.inputs import SetRacks
 from cress.model.errors import InputError
 from cress.model.times import SECOND
 from cress.protocol.messages import ExecData, ExecOver, Hello, LogData, Refused
+from cress.protocol.proof import ProofError
 from cress.shell.center.effects import Close, Effect, Ping, Send, Session
 from cress.shell.center.session import decoded
 
-# Seconds within which an executor must send its first message, and answer a ping.
+# Seconds within which an executor must send its proof and its first message.
 HELLO_TIMEOUT = 10.0
-ALIVE_TIMEOUT = 2.0
 # Seconds between two pings to an executor; fewer where terms are short, so that a dead one is noticed in time.
 PING, LEAST_PING = 20.0, 2.0
-MOST_BYTES = 64 * 2**20
 # WebSocket close codes.
 GOING_AWAY, PROTOCOL_ERROR, POLICY, TRY_AGAIN = 1001, 1002, 1008, 1013
 
@@ -40,30 +39,33 @@ class Listener:
 
     def __init__(self, committer: Committer, token: str) -> None:
         self._committer = committer
-        self._token = f"Bearer {token}".encode()
-        self._wires: dict[Session, ServerConnection] = {}
-        self._server: Server | None = None
+        self._doorman = Doorman(token)
+        self._wires: dict[Session, Wire] = {}
+        self._servers: list[Server] = []
         self._locals: asyncio.Task[None] | None = None
 
-    async def start(self, sock: socket.socket) -> None:
-        """Serve on a bound socket."""
+    async def start(self, *socks: socket.socket) -> None:
+        """Serve on bound sockets."""
         # The library logs every garbled handshake; a port scan must not fill the log.
         quiet = logging.getLogger("cress.executors.wire")
         quiet.setLevel(logging.CRITICAL)
         ping = max(LEAST_PING, min(PING, self._committer.machine.core.options.term / SECOND / 3))
-        self._server = await serve(
-            self._serve,
-            sock=sock,
-            process_request=self._check,
-            origins=[None],
-            compression=None,
-            max_size=MOST_BYTES,
-            server_header=None,
-            logger=quiet,
-            close_timeout=1,
-            ping_interval=ping,
-            ping_timeout=ping,
-        )
+        for sock in socks:
+            server = await serve(
+                self._serve,
+                sock=sock,
+                process_request=self._check,
+                process_response=self._doorman.answer,
+                origins=[None],
+                compression=None,
+                max_size=MOST_BYTES,
+                server_header=None,
+                logger=quiet,
+                close_timeout=1,
+                ping_interval=ping,
+                ping_timeout=ping,
+            )
+            self._servers.append(server)
         self._locals = asyncio.create_task(Locals(self._committer).run(), name="executors of this machine")
 
     def arrange(self, topology: Topology) -> None:
@@ -78,31 +80,33 @@ class Listener:
         if self._locals is not None:
             self._locals.cancel()
         self._committer.close_all("the center stops")
-        if self._server is not None:
-            self._server.close()
-            await self._server.wait_closed()
+        for server in self._servers:
+            server.close()
+        for server in self._servers:
+            await server.wait_closed()
 
     def _check(self, connection: ServerConnection, request: Request) -> Response | None:
-        given = request.headers.get_all("Authorization")
-        if len(given) != 1 or not hmac.compare_digest(given[0].encode("utf-8", "surrogateescape"), self._token):
-            return connection.respond(HTTPStatus.UNAUTHORIZED, "wrong token or none\n")
-        if self._committer.problem:
+        refusal = self._doorman.check(connection, request)
+        if refusal is None and self._committer.problem:
             return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, self._committer.problem + "\n")
-        return None
+        return refusal
 
-    async def _serve(self, wire: ServerConnection) -> None:
+    async def _serve(self, connection: ServerConnection) -> None:
         try:
             async with asyncio.timeout(HELLO_TIMEOUT):
-                data = await wire.recv()
+                wire = await self._doorman.admit(connection)
+                data = await wire.receive()
         except TimeoutError:
-            await wire.close(PROTOCOL_ERROR, "no Hello")
+            await connection.close(PROTOCOL_ERROR, "no Hello")
+        except ProofError as error:
+            await connection.close(POLICY, str(error))
         except ConnectionClosed:
             pass
         else:
             await self._converse(wire, data)
 
-    async def _converse(self, wire: ServerConnection, first: str | bytes) -> None:
-        session, committer = Session(), self._committer
+    async def _converse(self, wire: Wire, first: str | bytes) -> None:
+        session, committer = Session(has_sent_token=wire.has_sent_token), self._committer
         sessions = committer.sessions
         connection = Connection(session)
         committer.connections.add(connection)
@@ -117,8 +121,8 @@ class Listener:
                 return
             local = recognise(hello) if isinstance(hello, Hello) else None
             await self._carry_out(sessions.hello(session, hello, committer.clock.now(), local))
-            async for data in wire:
-                message = decoded(data, session)
+            while True:
+                message = decoded(await wire.receive(), session)
                 if isinstance(message, LogData):
                     connection.answered(message)
                 elif isinstance(message, (ExecData, ExecOver)):
@@ -128,6 +132,9 @@ class Listener:
         except InputError as error:
             _log.warning("node %s: %s", session.name, error)
             connection.close(Close(session, str(error)))
+        except ProofError as error:
+            _log.warning("node %s: %s; the connection is closed", session.name, error)
+            connection.close(Close(session, str(error), refused=True))
         except ConnectionClosed:
             pass
         finally:
@@ -142,26 +149,16 @@ class Listener:
         committer = self._committer
         for effect in effects:
             if isinstance(effect, Ping):
-                alive = await self._is_alive(effect.session)
+                wire = self._wires.get(effect.session)
+                alive = wire is not None and await wire.is_alive()
                 now = committer.clock.now()
                 committer.carry_out(committer.sessions.pinged(effect.rival, effect.session, now, alive=alive))
             else:
                 committer.carry_out((effect,))
         committer.carry_out(())
 
-    async def _is_alive(self, session: Session) -> bool:
-        wire = self._wires.get(session)
-        if wire is None:
-            return False
-        try:
-            async with asyncio.timeout(ALIVE_TIMEOUT):
-                await (await wire.ping())
-        except (ConnectionClosed, TimeoutError):
-            return False
-        return True
 
-
-async def _write(wire: ServerConnection, connection: Connection) -> None:
+async def _write(wire: Wire, connection: Connection) -> None:
     """Send the messages of a connection until it is to be closed."""
     try:
         while messages := await connection.messages():
@@ -170,7 +167,7 @@ async def _write(wire: ServerConnection, connection: Connection) -> None:
         ending = connection.ending
         assert ending is not None
         if ending.abort:
-            wire.transport.abort()
+            wire.abort()
         else:
             code = POLICY if ending.refused else TRY_AGAIN if ending.retry else GOING_AWAY
             await wire.close(code, ending.reason[:100])

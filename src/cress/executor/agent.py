@@ -18,10 +18,9 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
 from cress.executor import log_cleanup, logs, ports
+from cress.executor.center_wire import CenterWire, Closed, NotReached, open_wire
 from cress.executor.checks import Checks
 from cress.executor.exec.commands import Execs
 from cress.executor.exec.helper_process import HelperProcess
@@ -33,6 +32,7 @@ from cress.executor.node_facts import NodeFacts
 from cress.executor.settings import Settings
 from cress.model.reports import Ended, Report, Started
 from cress.protocol.messages import Exec, ExecInput, ExecOver, ExecSize, FromAgent, Load, ReadLog, Reports
+from cress.protocol.proof import ProofError
 from cress.shell.executor.agent import REFUSED, Agent, Phase
 from cress.shell.executor.agent_effects import (
     BeforeReports,
@@ -53,10 +53,6 @@ from cress.shell.executor.agent_effects import (
     ToSupervisor,
 )
 
-# Seconds for the handshake.
-OPEN_TIMEOUT = 10.0
-# Orders for 100,000 attempts are 3 MB.
-MOST_MESSAGE = 256 * 1024 * 1024
 # Seconds between two checks for a nearly full disk, and for old output.
 TIDY_LOOK, TIDY_EVERY = 30.0, 600.0
 # Requests for logs that may wait at a time.
@@ -84,7 +80,7 @@ class Program:
         self.sampler = Sampler(settings.resource, settings.load_every, settings.load_half_life)
         self.facts = NodeFacts(settings, self._say)
         self._said = ""
-        self._center: ClientConnection | None = None
+        self._center: CenterWire | None = None
         self._link: Link | None = None
         self._execs: Execs | None = None
         self._session: set[asyncio.Task[None]] = set()  # ended when the connections are closed
@@ -133,8 +129,7 @@ class Program:
         match effect:
             case ToCenter(message):
                 if self._center is not None:
-                    with contextlib.suppress(ConnectionClosed):
-                        await self._center.send(message)
+                    await self._center.send(message)
             case ToSupervisor(message):
                 if self._link is not None:
                     with contextlib.suppress(OSError):
@@ -209,51 +204,32 @@ class Program:
         await self._happen(self.agent.supervisor_closed)
 
     async def _talk_to_center(self) -> None:
-        url = self.settings.center_url
+        settings = self.settings
         try:
-            center = self._center = await connect(
-                url,
-                additional_headers={"Authorization": f"Bearer {self.settings.token}"},
-                open_timeout=OPEN_TIMEOUT,
-                close_timeout=1.0,
-                ping_interval=self.settings.ping_interval,
-                ping_timeout=self.settings.ping_timeout,
-                max_size=MOST_MESSAGE,
-                compression=None,
-                proxy=None,
+            center = self._center = await open_wire(
+                settings.center_url,
+                settings.token,
+                ping_interval=settings.ping_interval,
+                ping_timeout=settings.ping_timeout,
             )
-        except InvalidStatus as error:
-            await self._happen(self._refused, error.response.status_code)
+        except NotReached as error:
+            await self._happen(partial(self.agent.center_failed, str(error), permanent=error.permanent))
             return
-        except InvalidURI:
-            why = f"{url!r} is not an address of a center (ws://host:port)"
-            await self._happen(partial(self.agent.center_failed, why, permanent=True))
-            return
-        except (OSError, InvalidHandshake, EOFError) as error:
-            await self._happen(self.agent.center_failed, f"the center at {url} cannot be reached ({_why(error)})")
+        except ProofError as error:
+            await self._happen(self.agent.center_unproven, str(error))
             return
         await self._happen(self.agent.center_connected)
         try:
             while True:
-                message = await center.recv(decode=False)
-                assert isinstance(message, bytes)
-                await self._happen(self.agent.from_center, message)
-        except ConnectionClosed as error:
-            await self._happen(self.agent.center_closed, _why(error))
-
-    def _refused(self, code: int) -> list[Effect]:
-        url = self.settings.center_url
-        if code in (401, 403):
-            sentence = f"the center at {url} does not know this executor's token (HTTP {code}); "
-            sentence += "give it the token of the center's data directory"
-            return self.agent.center_failed(sentence, permanent=True)
-        return self.agent.center_failed(f"the center at {url} answers with HTTP {code}")
+                await self._happen(self.agent.from_center, await center.receive())
+        except (Closed, ProofError) as error:
+            await self._happen(self.agent.center_closed, str(error))
 
     async def _look_around(self, without: frozenset[int]) -> None:
         center = self._center
         if center is None:
             return
-        hello = await self.facts.hello(self.agent.inventory, center.local_address[0], self.checks.known())
+        hello = await self.facts.hello(self.agent.inventory, center.address, self.checks.known())
         listening = await asyncio.to_thread(ports.listening)
         await self._happen(self.agent.looked_around, hello, listening - without)
 
@@ -415,9 +391,3 @@ async def _cancel(*tasks: asyncio.Task[Any]) -> None:
     for task in tasks:
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await task
-
-
-def _why(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__

@@ -30,6 +30,10 @@ from cress.shell.center.effects import Close, Effect, Ping, Reply, Send, Session
 from cress.shell.center.registration import data_of, node_of
 
 CANNOT_STORE = "the center cannot store it; try again"
+# The first major version of the protocol whose executors prove that they know the token.
+PROVEN_SINCE = 6
+# An epoch begins with each start of a center. One this far ahead is not that of a successor.
+MOST_AHEAD = 1_000_000
 
 
 def decoded(data: str | bytes, session: Session) -> FromAgent | None:
@@ -62,7 +66,7 @@ class Sessions:
         """Take the first message of an executor; ``local`` is the center's own access to its processes."""
         warnings: list[str] = []
         try:
-            node = self._node(message, warnings)
+            node = self._node(session, message, warnings)
         except InputError as error:
             return self._refuse(session, error, permanent=not isinstance(error, VersionError) or error.permanent)
         assert isinstance(message, Hello)
@@ -80,9 +84,25 @@ class Sessions:
         self._asking[session] = node, local
         return [*effects, Ping(other, session)]
 
-    def _node(self, message: FromAgent | None, warnings: list[str]) -> Node:
+    def _node(self, session: Session, message: FromAgent | None, warnings: list[str]) -> Node:
         node = node_of(message, self.loop.machine.core.dimensions, self.racks, warnings)
         assert isinstance(message, Hello)
+        if session.has_sent_token:
+            if message.speaks[0] >= PROVEN_SINCE:
+                raise InputError(
+                    f"an executor of protocol {message.speaks[0]} has sent the token instead of a proof",
+                    hint="`cress executor` of its release proves that it knows the token, and never sends it",
+                )
+            warnings.append(
+                f"the executor of node {message.name} (protocol {message.speaks[0]}) gives the token to whatever listens "
+                "on the center's port; upgrade it, and make a new token when the last one is upgraded"
+            )
+        if message.epoch > self.loop.epoch + MOST_AHEAD:
+            raise InputError(
+                f"the executor's directory names the epoch {message.epoch}, which no center of this cluster (epoch "
+                f"{self.loop.epoch}) can have reached: it is damaged, or something else was taken for the center",
+                hint="stop the executor and its supervisor, move its directory away and start it again",
+            )
         if message.cluster and self.loop.cluster and message.cluster != self.loop.cluster:
             raise InputError(
                 "the executor's directory belongs to another cluster, whose tasks may still run there",

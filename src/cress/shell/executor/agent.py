@@ -192,6 +192,16 @@ class Agent:
         """End the session: the center cannot be reached, or refuses the connection."""
         return self._refused(why, permanent=permanent)
 
+    def center_unproven(self, why: str) -> list[Effect]:
+        """End the session: what listens at the center's address has not proven that it knows the token.
+
+        An executor that belongs to no cluster yet ends: its token is probably the wrong one. Any other goes on trying,
+        since nothing that an impostor does may end it.
+        """
+        sentence = f"what listens at {self._center} is not this executor's center: {why}; "
+        sentence += "nothing was told to it. Give this executor the token of the center's data directory, or find out what listens there"
+        return self._refused(sentence, permanent=not self.inventory.cluster and not self.inventory.reports)
+
     def center_closed(self, why: str = "") -> list[Effect]:
         """End the session: the center is gone."""
         if self.phase is Phase.HELLO:

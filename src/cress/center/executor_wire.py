@@ -1,0 +1,105 @@
+"""The center's end of a connection to an executor: the mutual proof, and messages sealed by it."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from http import HTTPStatus
+from weakref import WeakKeyDictionary
+
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+
+from cress.protocol.proof import HEADER, NONCE, CenterProof, ProofError, Seals
+
+# Bytes of a message; of the first one, before the executor has proven itself.
+MOST_BYTES, MOST_UNPROVEN = 64 * 2**20, 4096
+# Seconds within which an executor must answer a ping.
+ALIVE_TIMEOUT = 2.0
+
+
+class Wire:
+    """A connection to an executor. Without ``seals`` it is one of protocol 5, which has sent the token itself."""
+
+    def __init__(self, connection: ServerConnection, seals: Seals | None) -> None:
+        self._connection = connection
+        self._seals = seals
+
+    @property
+    def has_sent_token(self) -> bool:
+        """True if the executor has sent the token instead of a proof."""
+        return self._seals is None
+
+    async def receive(self) -> str | bytes:
+        """Return the next message. Raises ConnectionClosed, and ProofError for one that the executor has not sealed."""
+        data = await self._connection.recv()
+        if self._seals is None:
+            return data
+        return self._seals.into.open(data if isinstance(data, bytes) else b"")
+
+    async def send(self, message: bytes) -> None:
+        """Send a message; one task sends. Raises ConnectionClosed."""
+        await self._connection.send(message if self._seals is None else self._seals.out.seal(message))
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close the connection."""
+        await self._connection.close(code, reason)
+
+    def abort(self) -> None:
+        """Cut the connection, without a goodbye."""
+        self._connection.transport.abort()
+
+    async def is_alive(self) -> bool:
+        """Return whether the executor answers a ping."""
+        try:
+            async with asyncio.timeout(ALIVE_TIMEOUT):
+                await (await self._connection.ping())
+        except (ConnectionClosed, TimeoutError):
+            return False
+        return True
+
+
+class Doorman:
+    """Lets executors in that know the token: they prove it, or, of protocol 5, send it."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+        self._bearer = f"Bearer {token}".encode()
+        self._proofs: WeakKeyDictionary[ServerConnection, CenterProof] = WeakKeyDictionary()
+
+    def check(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Return the refusal of a request for a connection, None to go on."""
+        offered = request.headers.get_all(HEADER)
+        if offered:
+            try:
+                self._proofs[connection] = CenterProof(self._token, secrets.token_bytes(NONCE), offered[0])
+            except ProofError as error:
+                return connection.respond(HTTPStatus.BAD_REQUEST, f"{error}\n")
+            _limit(connection, MOST_UNPROVEN)
+            return None
+        given = request.headers.get_all("Authorization")
+        if len(given) != 1 or not hmac.compare_digest(given[0].encode("utf-8", "surrogateescape"), self._bearer):
+            return connection.respond(HTTPStatus.UNAUTHORIZED, "no proof that the token is known\n")
+        return None
+
+    def answer(self, connection: ServerConnection, _: Request, response: Response) -> None:
+        """Add the center's proof to the answer."""
+        proof = self._proofs.get(connection)
+        if proof is not None and response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
+            response.headers[HEADER] = proof.header
+
+    async def admit(self, connection: ServerConnection) -> Wire:
+        """Return the wire of a connection, once the executor has proven itself. Raises ConnectionClosed and ProofError."""
+        proof = self._proofs.pop(connection, None)
+        if proof is None:
+            return Wire(connection, None)
+        first = await connection.recv()
+        seals = proof.check(first if isinstance(first, bytes) else b"")
+        _limit(connection, MOST_BYTES)
+        return Wire(connection, seals)
+
+
+def _limit(connection: ServerConnection, size: int) -> None:
+    connection.protocol.max_message_size = size

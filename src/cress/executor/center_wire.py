@@ -1,0 +1,137 @@
+"""The agent's wire to the center: a WebSocket over TCP or a Unix socket, opened by a mutual proof, its messages sealed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+from cress.executor.folder import socket_path
+from cress.protocol.proof import HEADER, NONCE, ExecutorProof, ProofError, Seals
+
+# Seconds for the handshake.
+OPEN_TIMEOUT = 10.0
+# Orders for 100,000 attempts are 3 MB.
+MOST_MESSAGE = 256 * 1024 * 1024
+UNIX = "unix:"
+# The address of tasks when the center is reached without a network.
+LOOPBACK = "127.0.0.1"
+
+
+class NotReached(Exception):
+    """No connection to a center; the sentence says why. ``permanent``: trying again does not help."""
+
+    def __init__(self, what: str, *, permanent: bool = False) -> None:
+        super().__init__(what)
+        self.permanent = permanent
+
+
+class Closed(Exception):
+    """The connection has ended; the sentence says why."""
+
+
+class CenterWire:
+    """An open connection to a center that has proven that it knows the token."""
+
+    def __init__(self, connection: ClientConnection, seals: Seals) -> None:
+        self._connection = connection
+        self._seals = seals
+        self._turn = asyncio.Lock()
+        name = connection.local_address
+        self.address = str(name[0]) if isinstance(name, tuple) and name else LOOPBACK
+
+    async def send(self, message: bytes) -> None:
+        """Send a message; it is lost if the connection has ended."""
+        # A sealed message must be sent, and in its turn: a caller that is cancelled does not take it back.
+        await asyncio.shield(self._send(message))
+
+    async def _send(self, message: bytes) -> None:
+        async with self._turn:
+            with contextlib.suppress(ConnectionClosed):
+                await self._connection.send(self._seals.out.seal(message))
+
+    async def receive(self) -> bytes:
+        """Return the next message. Raises Closed, and ProofError for one that the center has not sealed."""
+        try:
+            data = await self._connection.recv(decode=False)
+        except ConnectionClosed as error:
+            raise Closed(str(error) or type(error).__name__) from None
+        return self._seals.into.open(data)
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self._connection.close()
+
+
+async def open_wire(url: str, token: str, *, ping_interval: float, ping_timeout: float) -> CenterWire:
+    """Connect to the center at ``ws://HOST:PORT`` or ``unix:PATH``. Raises NotReached, and ProofError."""
+    if not is_address(url):
+        raise NotReached(f"{url!r} is not an address of a center (ws://host:port)", permanent=True)
+    proof = ExecutorProof(token, secrets.token_bytes(NONCE))
+    with contextlib.ExitStack() as stack:
+        opening = connect(
+            "ws://localhost/" if url.startswith(UNIX) else url,
+            additional_headers={HEADER: proof.header},
+            open_timeout=OPEN_TIMEOUT,
+            close_timeout=1.0,
+            ping_interval=ping_interval,
+            ping_timeout=ping_timeout,
+            max_size=MOST_MESSAGE,
+            compression=None,
+            proxy=None,
+            **_place(url, stack),
+        )
+        try:
+            connection = await opening
+        except InvalidStatus as error:
+            code = error.response.status_code
+            if code in (401, 403):
+                raise ProofError(f"it answers with HTTP {code} and no proof that it knows the token") from None
+            raise NotReached(f"the center at {url} answers with HTTP {code}") from None
+        except (OSError, WebSocketException, EOFError, ValueError) as error:
+            # ValueError, InvalidURI: it sent a redirect that leads nowhere.
+            raise NotReached(f"the center at {url} cannot be reached ({_why(error)})") from None
+    try:
+        assert connection.response is not None
+        own, seals = proof.check(connection.response.headers.get(HEADER))
+        await connection.send(own)
+    except ConnectionClosed as error:
+        raise NotReached(f"the center at {url} cannot be reached ({_why(error)})") from None
+    except BaseException:
+        connection.transport.abort()
+        raise
+    return CenterWire(connection, seals)
+
+
+def is_address(url: str) -> bool:
+    """Return whether this is an address of a center: ``ws://HOST:PORT``, ``wss://HOST:PORT`` or ``unix:PATH``."""
+    if url.startswith(UNIX):
+        return len(url) > len(UNIX)
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("ws", "wss") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return False
+
+
+def _place(url: str, stack: contextlib.ExitStack) -> dict[str, Any]:
+    """Return the options of ``connect`` for a Unix socket; none for TCP."""
+    if not url.startswith(UNIX):
+        return {}
+    try:
+        path = stack.enter_context(socket_path(Path(url.removeprefix(UNIX)).absolute()))
+    except OSError as error:
+        raise NotReached(f"the center at {url} cannot be reached ({_why(error)})") from None
+    return {"unix": True, "path": path}
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
