@@ -41,6 +41,9 @@ def read_token(path: Path) -> str:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError as error:
         raise InputError(f"the token cannot be read: {error.strerror}", file=str(path)) from None
+    if stat.S_ISDIR(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise InputError("it is a directory", hint="move it away, and the next start makes a token", file=str(path))
     with os.fdopen(handle, encoding="utf-8", errors="replace") as file:
         mode = os.fstat(file.fileno()).st_mode
         if stat.S_IMODE(mode) & 0o077:

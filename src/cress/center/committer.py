@@ -11,8 +11,10 @@ from typing import TypeVar
 
 from cress.center.clock import Clock
 from cress.center.connections import Connections
+from cress.center.data_directory import STORE
 from cress.center.event_feed import EventFeed
-from cress.center.event_log import EventLog
+from cress.center.event_log import EVENTS, EventLog
+from cress.center.event_log_check import check_witness, damaged_files
 from cress.center.finished import Finished
 from cress.center.history_reader import HistoryReader
 from cress.center.recovery import begin_epoch, load_machine
@@ -76,7 +78,7 @@ class Committer:
         self.connections = Connections(self.loop)
         self.started = self.clock.utc()
         self.events = EventFeed(self.loop)
-        self.log = EventLog(settings.data / "events", zone=str(settings.zone))
+        self.log = EventLog(settings.data / EVENTS, zone=str(settings.zone))
         self.finished = Finished(store)
         self.history = HistoryReader(settings.data, settings.history)
         self._wake = asyncio.Event()
@@ -85,6 +87,7 @@ class Committer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._task: asyncio.Task[None] | None = None
         self._snapshot: asyncio.Task[None] | None = None
+        self._checking: asyncio.Task[None] | None = None
 
     @property
     def machine(self) -> Machine:
@@ -115,9 +118,18 @@ class Committer:
         """Load the state from the store and begin to work. Raises StoreError and InputError."""
         self.history.check()
         opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
+        await asyncio.to_thread(check_witness, self.log.folder, self.settings.data / STORE, opened.number)
+        for sentence in await asyncio.to_thread(damaged_files, self.log.folder, older=False):
+            _log.warning("%s", sentence)
         await self._in_thread(partial(self._begin, opened))
         self.loop.began(opened)
         self._task = asyncio.create_task(self._work(), name="committer")
+        self._checking = asyncio.create_task(self._check_old_files(), name="event log")
+
+    async def _check_old_files(self) -> None:
+        """Tell what is damaged in the older files of the event log, which nobody waits for."""
+        for sentence in await asyncio.to_thread(damaged_files, self.log.folder, newest=False):
+            _log.warning("%s", sentence)
 
     def leave(self) -> None:
         """Take no new input, and release those who wait."""
@@ -131,6 +143,8 @@ class Committer:
         self.leave()
         if self._task is not None:
             await self._task
+        if self._checking is not None:
+            await self._checking
         if self._snapshot is not None:
             await self._snapshot
         if self._task is not None and not self.problem:
@@ -329,8 +343,9 @@ class Committer:
         """Begin a new epoch with the loaded state. Runs in the committing thread."""
         begin_epoch(self.store, opened, self.settings, self.clock)
         self.log.open(opened.number, opened.records, opened.machine.export, self.clock.utc())
-        if self.log.problem:
-            _log.warning("%s", self.log.problem)
+        for sentence in (self.log.gap, self.log.problem):
+            if sentence:
+                _log.warning("%s", sentence)
 
     # --- effects ---------------------------------------------------------------------------------------------
 

@@ -36,6 +36,8 @@ class DataDirectory:
             if stat.S_IMODE(path.stat().st_mode) & 0o077 != mode & 0o077:
                 path.chmod(mode)
             self._lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except IsADirectoryError as error:
+            raise _in_the_way(path / LOCK, error) from None
         except OSError as error:
             raise InputError(f"the data directory cannot be used: {error.strerror}", file=str(path)) from None
         try:
@@ -43,7 +45,11 @@ class DataDirectory:
         except OSError:
             os.close(self._lock)
             raise InputError(self._holder(), hint="one center for each data directory") from None
-        (path / ADDRESS).unlink(missing_ok=True)
+        try:
+            (path / ADDRESS).unlink(missing_ok=True)
+        except OSError as error:
+            os.close(self._lock)
+            raise _in_the_way(path / ADDRESS, error) from None
 
     def _holder(self) -> str:
         try:
@@ -63,3 +69,8 @@ class DataDirectory:
         """Release the directory."""
         (self.path / ADDRESS).unlink(missing_ok=True)
         os.close(self._lock)
+
+
+def _in_the_way(path: Path, error: OSError) -> InputError:
+    what = "it is a directory" if path.is_dir() else f"it cannot be used: {error.strerror}"
+    return InputError(what, hint="move it away, the center makes the file again", file=str(path))

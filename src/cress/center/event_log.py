@@ -24,7 +24,7 @@ from cress.lifecycle.record import MAJOR, Record, decode_record
 from cress.model.errors import InputError
 from cress.model.times import DAY
 
-SUFFIX = ".events"
+EVENTS, SUFFIX = "events", ".events"
 FORMAT = 1
 # A new file is begun when the last one is this old or this large, at the next snapshot.
 FILE_AGE, FILE_SIZE = DAY, 16 * 2**20
@@ -125,7 +125,8 @@ class _Mark(msgspec.Struct):
 class EventLog:
     """The log of a running center; one thread at a time writes it.
 
-    A full disk does not stop the center: ``problem`` says so, and the waiting records are written later.
+    A full disk does not stop the center: ``problem`` says so, and the waiting records are written later. ``gap`` says
+    which records ``open`` found neither in the files nor in the store.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class EventLog:
     ) -> None:
         self.folder = folder
         self.problem = ""
+        self.gap = ""
         self.number = 0
         self._zone = zone
         self._file_age, self._file_size = file_age, file_size
@@ -142,6 +144,7 @@ class EventLog:
         self._pending: list[bytes] = []
         self._waiting = 0
         self._lost = False
+        self._other_release = False  # it wrote the newest file, which is not continued
         self._mark: _Mark | None = None
 
     def open(self, number: int, records: Sequence[bytes], state: Callable[[], bytes], utc: int) -> None:
@@ -154,6 +157,7 @@ class EventLog:
         self.number, self._mark = number, None
         try:
             last = self._resume()
+            self.gap = self._gap(last, number - len(records), number)
             if last is not None and number - len(records) <= last <= number:
                 for record in records[len(records) - (number - last) :]:
                     self._write(record)
@@ -162,6 +166,16 @@ class EventLog:
         except OSError as error:
             self._failed(error)
             self.give_up()
+
+    def _gap(self, last: int | None, first: int, number: int) -> str:
+        """Return which records are lost, as a sentence; ``last`` is in the files, the store has those after ``first``."""
+        if not number or self._other_release:
+            return ""
+        if last is None:
+            return f"the event log in {self.folder} is gone or cannot be read; it begins anew with record {number + 1}"
+        if last < first:
+            return f"the event log in {self.folder} lacks records {last + 1} to {number}; a new file begins after them"
+        return ""
 
     def append(self, record: bytes) -> None:
         """Append a committed record."""
@@ -264,6 +278,7 @@ class EventLog:
     def _resume(self) -> int | None:
         """Open the newest file after its last whole record; return that record's number, None if it cannot be continued."""
         known = files(self.folder)
+        self._other_release = False
         if not known:
             return None
         with known[-1].open("rb") as file:
@@ -275,6 +290,7 @@ class EventLog:
             last = header.before + sum(1 for _ in frames)
             whole = file.tell()
         if header.machine != MAJOR or header.zone != self._zone or header.release != cress.__version__:
+            self._other_release = True
             return None
         self._fd = os.open(known[-1], os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         os.ftruncate(self._fd, whole)

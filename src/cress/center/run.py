@@ -91,7 +91,10 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         await _stop_with_parent(stop)
     token = ensure_token(directory.path)
     doors = [_bound(settings.host, port) for port in (settings.port, settings.executor_port)]
-    committer = Committer(SqliteStore(directory.path / STORE), settings)
+    store = SqliteStore(directory.path / STORE)
+    for sentence in store.warnings:
+        _say(sentence)
+    committer = Committer(store, settings)
     listener = Listener(committer, token)
     names = (*LOCAL_NAMES, settings.host, _in_url(settings.host), *settings.names)
     server = _Server(

@@ -7,6 +7,8 @@ from pathlib import Path
 import msgspec
 
 from cress.center.data_directory import STORE, DataDirectory
+from cress.center.event_log import EVENTS
+from cress.center.event_log_check import check_witness, damaged_files, last_record
 from cress.center.recovery import restored, version_note
 from cress.center.settings import Settings
 from cress.lifecycle.machine import Machine
@@ -18,6 +20,7 @@ from cress.model.run import Run
 from cress.shell.center.events import Events
 from cress.shell.center.runs import template_of
 from cress.store.base import Saved, StoreError
+from cress.store.commit_journal import COMMITS as JOURNAL
 from cress.store.sqlite import SqliteStore
 from cress.store.sqlite_file import MARK, beside
 from cress.store.tools import put_in_place, reading
@@ -38,9 +41,13 @@ _decode_run = msgspec.msgpack.Decoder(Run).decode
 
 
 class Checked(msgspec.Struct, kw_only=True):
-    """The contents of a store in numbers; ``problems`` are sentences."""
+    """The contents of a store in numbers; ``problems`` are sentences.
+
+    ``completed`` is the number of changes that the store lacks and the next start takes from the commit journal.
+    """
 
     size: int = 0
+    completed: int = 0
     snapshot: int = 0
     records: int = 0
     jobs: int = 0
@@ -76,18 +83,26 @@ def check(path: Path) -> Checked:
     Raises StoreError when there is no readable store.
     """
     found = Checked(size=path.stat().st_size if path.is_file() else 0)
+    events = path.parent / EVENTS
+    # Before the store, which is never behind it.
+    last = last_record(events)
     with reading(path) as store:
         found.problems += store.damage()
+        found.completed = store.completed
         try:
             saved = store.saved()
+            check_witness(events, path, saved.number, last)
+            found.problems += damaged_files(events)
             found.snapshot, found.records = len(saved.snapshot or b""), len(saved.records)
             machine = restored(saved, Settings(data=path.parent)).machine
             found.jobs, found.attempts, found.nodes = len(machine.jobs), len(machine.attempts), len(machine.nodes)
             found.problems += machine.validate()
+            damaged = store.damaged_runs()
+            found.problems += damaged
             runs = {job for job, data in store.runs() if _decode_run(data).command}
             alive: list[LiveJob | Family] = [*machine.jobs.values(), *machine.families.values()]
             for job in alive:
-                if template_of(job) not in runs and not isinstance(job.job.plan, Dag):
+                if not damaged and template_of(job) not in runs and not isinstance(job.job.plan, Dag):
                     found.problems.append(f"how to run job {job.job.id} is missing")
             found.finished_jobs = sum(1 for _ in store.jobs())
             found.finished_attempts = sum(1 for _ in store.attempts())
@@ -124,7 +139,7 @@ def restore(data: Path, file: Path) -> Replaced:
         fresh = beside(path, ".restored")
         # First: opening a store that has lost its write-ahead file makes a new one.
         given = _given_away(path)
-        for ending in ("", MARK, "-wal", "-shm"):
+        for ending in ("", MARK, JOURNAL, "-wal", "-shm"):
             beside(fresh, ending).unlink(missing_ok=True)
         with reading(file, as_it_is=True) as source:
             for problem in source.damage():
@@ -156,7 +171,8 @@ def _renumber(fresh: Path, machine: Machine, events: Events, numbers: _Numbers) 
         store.snapshot(machine.export(), number=numbers.record, meta=meta, epoch=numbers.epoch)
     finally:
         store.close()
-        beside(fresh, MARK).unlink(missing_ok=True)
+        for ending in (MARK, JOURNAL):
+            beside(fresh, ending).unlink(missing_ok=True)
 
 
 def _given_away(path: Path) -> _Numbers | None:
@@ -166,6 +182,7 @@ def _given_away(path: Path) -> _Numbers | None:
             if store.damage():
                 return None
             saved = store.saved()
+        check_witness(path.parent / EVENTS, path, saved.number)
         state = restored(saved, Settings(data=path.parent))
     except (StoreError, InputError):
         return None

@@ -60,6 +60,9 @@ def check(data: Directory = None) -> None:
                 ("finished", f"{count(found.finished_jobs, 'job')}, {count(found.finished_attempts, 'attempt')}"),
             ]
         )
+        if found.completed:
+            changes = count(found.completed, "change")
+            print(f"{path}-wal lacks the last {changes}; the next start completes it from {path}.commits")
         for problem in found.problems:
             typer.echo(f"cress store check: {problem}", err=True)
         if found.problems:

@@ -25,6 +25,7 @@ MOST_WAITING = 8 * 2**20
 _MAGIC = b"cresscommits1\n"
 _HEADER = struct.Struct("<14s8sQI")  # magic, random bytes, floor, CRC-32
 _FRAME = struct.Struct("<IQI")  # length, number, CRC-32
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Commit(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
@@ -46,11 +47,14 @@ class Commits(msgspec.Struct):
     """The readable part of a journal: commits by number, without a gap.
 
     The main file of the store may have pages of commits up to ``floor``: a store that stands below it is a mixture.
+    ``end`` is the offset after the last whole frame, ``check`` its CRC-32.
     """
 
     floor: int
     last: int
     commits: dict[int, Commit]
+    end: int
+    check: int
 
     def missing(self, number: int) -> list[Commit] | None:
         """Return the commits that a store at commit ``number`` lacks; None if they cannot be applied to it."""
@@ -77,14 +81,11 @@ def read_commits(path: Path) -> Commits | None:
     magic, _, floor, check = _HEADER.unpack_from(data)
     if magic != _MAGIC or zlib.crc32(data[: _HEADER.size - 4]) != check:
         return None
-    found = Commits(floor, floor, {})
-    at = _HEADER.size
-    while at + _FRAME.size <= len(data):
-        length, number, expected = _FRAME.unpack_from(data, at)
-        begin = at + _FRAME.size
+    found = Commits(floor, floor, {}, _HEADER.size, check)
+    while (begin := found.end + _FRAME.size) <= len(data):
+        length, number, expected = _FRAME.unpack_from(data, found.end)
         content = data[begin : begin + length]
-        check = _chained(check, length, number, content)
-        if len(content) < length or check != expected:
+        if len(content) < length or _chained(found.check, length, number, content) != expected:
             break
         try:
             commit = _decode(content)
@@ -95,7 +96,7 @@ def read_commits(path: Path) -> Commits | None:
         else:
             found.commits[number] = commit
             found.last = number
-        at = begin + length
+        found.end, found.check = begin + length, expected
     return found
 
 
@@ -118,6 +119,13 @@ class CommitJournal:
         self._end = self._check = 0
         self._waiting: list[bytes] = []
 
+    def resume(self, found: Commits) -> None:
+        """Continue the file as it was read."""
+        with contextlib.suppress(OSError):
+            self._fd = os.open(self.path, _FLAGS, 0o600)
+            os.ftruncate(self._fd, found.end)
+            self._end, self._check, self.broken = found.end, found.check, False
+
     def begin(self, floor: int) -> None:
         """Begin anew, empty, behind commit number ``floor``."""
         head = _HEADER.pack(_MAGIC, secrets.token_bytes(8), floor, 0)[:-4]
@@ -125,8 +133,7 @@ class CommitJournal:
         self._waiting, self.size, self.count, self.broken = [], 0, 0, True
         try:
             if self._fd < 0:
-                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-                self._fd = os.open(self.path, flags, 0o600)
+                self._fd = os.open(self.path, _FLAGS, 0o600)
             os.ftruncate(self._fd, 0)
             self._end = 0
             self._write(head + check.to_bytes(4, "little"))

@@ -16,8 +16,8 @@ _JOB = JobRecord.__struct_fields__
 JOB_COLUMNS = ", ".join(f'"{name}"' for name in _JOB)
 INSERT_JOB = f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({', '.join('?' * len(_JOB))})"  # noqa: S608 (our own names)
 _ATTEMPT = AttemptRecord.__struct_fields__
-_ATTEMPT_COLUMNS = ", ".join(_ATTEMPT)
-INSERT_ATTEMPT = f"INSERT INTO attempts ({_ATTEMPT_COLUMNS}) VALUES ({', '.join('?' * len(_ATTEMPT))})"  # noqa: S608 (our own names)
+ATTEMPT_COLUMNS = ", ".join(_ATTEMPT)
+INSERT_ATTEMPT = f"INSERT INTO attempts ({ATTEMPT_COLUMNS}) VALUES ({', '.join('?' * len(_ATTEMPT))})"  # noqa: S608 (our own names)
 
 
 class SqliteReader:
@@ -74,7 +74,7 @@ class SqliteReader:
     def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
         """Return the finished attempts of tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""
         sql = (
-            f"SELECT {_ATTEMPT_COLUMNS} FROM attempts "  # noqa: S608 (our own names)
+            f"SELECT {ATTEMPT_COLUMNS} FROM attempts "  # noqa: S608 (our own names)
             "WHERE job = ? AND task BETWEEN ? AND ? ORDER BY task, attempt"
         )
         with told(self.path, "cannot be read"):
@@ -83,7 +83,7 @@ class SqliteReader:
     def finished(self, most: int) -> tuple[list[JobRecord], list[AttemptRecord]]:
         """Return finished attempts, then finished jobs, up to ``most``; see ``FinishedReader.finished``."""
         with told(self.path, "cannot be read"):
-            rows = self._reader.execute(f"SELECT {_ATTEMPT_COLUMNS} FROM attempts LIMIT ?", (most,)).fetchall()  # noqa: S608
+            rows = self._reader.execute(f"SELECT {ATTEMPT_COLUMNS} FROM attempts LIMIT ?", (most,)).fetchall()  # noqa: S608
             if len(rows) == most:
                 return [], [attempt_of(row) for row in rows]
             # A job that ended between the two queries may move before its last attempts; the next call finds those.
@@ -119,7 +119,7 @@ def _cell(value: object) -> object:
         return value.value
     if isinstance(value, tuple):
         return " ".join(map(str, value))
-    return value
+    return int(value) if isinstance(value, bool) else value
 
 
 def job_of(row: tuple[object, ...]) -> JobRecord:

@@ -4,56 +4,57 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-
-import msgspec
+from typing import TypeVar
 
 from cress.model.records import JobRecord
-from cress.store.base import Batch, Changed, Damaged, Fenced, Saved, StoreError
-from cress.store.finished import INSERT_ATTEMPT, INSERT_JOB, SqliteReader, find_job, find_run, rows
-from cress.store.sqlite_file import MARK, begins_anew, beside, check_place, connect, opened, sealed, told, write_mark
+from cress.store.base import Batch, Changed, Damaged, Saved, StoreError
+from cress.store.commit_journal import COMMITS as JOURNAL
+from cress.store.commit_journal import Commit, CommitJournal, read_commits
+from cress.store.finished import SqliteReader, find_job, find_run
+from cress.store.sqlite_file import (
+    MARK,
+    begins_anew,
+    beside,
+    check_place,
+    connect,
+    log_is_gone,
+    told,
+    write_mark,
+)
+from cress.store.sqlite_tables import (
+    CLUSTER,
+    COMMITS,
+    EPOCH,
+    OLDER,
+    RECORDS,
+    SCHEMA,
+    create,
+    encode,
+    fence,
+    note,
+    number_of,
+    shorten,
+    upgrade,
+    write_batch,
+    write_state,
+)
+from cress.store.sqlite_verify import apply_commits, damaged_runs, defects, load, missing_commits
 
-SCHEMA = 6
-# Notes that the store itself keeps: the newest epoch, the number of the last record, the id of the cluster.
-OWN = EPOCH, RECORDS, CLUSTER = "epoch", "records", "cluster"
-# Bytes of a snapshot that are written at a time: other threads run in between.
-CHUNK = 2**20
+# A checkpoint is made after so many commits, or so many bytes of them.
+CHECKPOINT_COMMITS, CHECKPOINT_BYTES = 200, 2 * 2**20
 
-encode_number = msgspec.msgpack.Encoder().encode
-decode_number = msgspec.msgpack.Decoder(int).decode
-
-_TABLES = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE log (seq INTEGER PRIMARY KEY, record BLOB NOT NULL);
-CREATE TABLE snapshot (one INTEGER PRIMARY KEY CHECK (one = 1), state BLOB NOT NULL);
-CREATE TABLE runs (job INTEGER PRIMARY KEY, run BLOB NOT NULL, family INTEGER NOT NULL DEFAULT 0);
-CREATE INDEX runs_family ON runs (family) WHERE family > 0;
-CREATE TABLE jobs (
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL, "group" TEXT NOT NULL, user TEXT NOT NULL, type TEXT NOT NULL,
-    tasks INTEGER NOT NULL, gang INTEGER NOT NULL, priority INTEGER NOT NULL, time_limit INTEGER, request TEXT NOT NULL,
-    state TEXT NOT NULL, submitted INTEGER NOT NULL, started INTEGER NOT NULL, ended INTEGER NOT NULL,
-    succeeded INTEGER NOT NULL, failed INTEGER NOT NULL, cancelled INTEGER NOT NULL, preempted INTEGER NOT NULL,
-    reason TEXT NOT NULL, requirement TEXT NOT NULL, rank TEXT NOT NULL, application TEXT NOT NULL,
-    family INTEGER NOT NULL, "index" INTEGER NOT NULL, template INTEGER NOT NULL
-);
-CREATE INDEX jobs_family ON jobs (family, id) WHERE family > 0;
-CREATE TABLE attempts (
-    job INTEGER NOT NULL, task INTEGER NOT NULL, attempt INTEGER NOT NULL, node TEXT NOT NULL, outcome TEXT NOT NULL,
-    final INTEGER NOT NULL, placed INTEGER NOT NULL, started INTEGER NOT NULL, ended INTEGER NOT NULL, code INTEGER,
-    error TEXT NOT NULL, cpu INTEGER NOT NULL, memory INTEGER NOT NULL, ports TEXT NOT NULL,
-    devices TEXT NOT NULL, PRIMARY KEY (job, task, attempt)
-) WITHOUT ROWID;
-"""
+_T = TypeVar("_T")
 
 
 class SqliteStore:
     """A ``Store`` in the file ``path``, made if it does not exist.
 
     One connection writes, another one reads: a reader never waits for a commit, and sees whole batches. A file that is
-    there already is opened for writing by the first commit: until then nothing is changed.
+    there already is opened for writing by the first commit: until then nothing is changed, unless the store lost
+    commits that its journal has (design note 0010); ``warnings`` then say so.
 
     Beside the file stands its mark, which says ``open`` or ``closed``: it shows that a store was lost, or
     lost its write-ahead file, instead of being new. Data that decisions depend on has a checksum: SQLite notices
@@ -62,6 +63,11 @@ class SqliteStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.warnings: list[str] = []
+        self._journal = CommitJournal(beside(path, JOURNAL))
+        self._next_checkpoint = CHECKPOINT_COMMITS, CHECKPOINT_BYTES
+        # A query that another thread has under way on the same connection would keep both at its old snapshot.
+        self._looking_up = threading.Lock()
         with told(path, "cannot be opened"):
             check_place(path)
             try:
@@ -70,20 +76,36 @@ class SqliteStore:
                 self._note_end()
                 raise
 
+    # --- opening ---------------------------------------------------------------------------------------------
+
     def _open(self) -> None:
         self._opened_writer: sqlite3.Connection | None = None
+        # Before anything is opened: SQLite makes a write-ahead file that is missing.
+        gone = log_is_gone(self.path)
+        journal = self._commits = read_commits(beside(self.path, JOURNAL))
+        if gone and journal is None:
+            raise Damaged(gone)
         # A store of another release is refused before anything is written.
-        if not self.path.exists() or self._schema() != SCHEMA:
+        if not self.path.exists() or self._schema() == 0:
+            journal = self._commits = None
             self._open_writer()
         self._reader = connect(self.path, read_only=True)
-        # A query that another thread has under way on the same connection would keep both at its old snapshot.
-        self._looking_up = threading.Lock()
+        missing = missing_commits(self.path, self._reader, journal)
+        if missing:
+            self._open_writer(missing)
+            self.warnings.append(
+                f"{beside(self.path, '-wal')} was damaged: the last {len(missing)} changes were not in it; "
+                f"they are complete again, from {beside(self.path, JOURNAL)}"
+            )
+        for defect in self._at_one_moment(defects):
+            raise Damaged(f"the store {self.path} is damaged: {defect}")
+        self.warnings += [f"the store {self.path} is damaged: {each}" for each in self._at_one_moment(damaged_runs)]
 
     def _schema(self) -> int:
         """Return the schema of the file, 0 if it is empty; raises StoreError for one of another release."""
         with closing(connect(self.path, read_only=True)) as connection:
             version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        if version not in (0, SCHEMA):
+        if version not in (0, SCHEMA, *OLDER):
             raise StoreError(f"{self.path} was written by another version of Cress (schema {version}, not {SCHEMA})")
         if version == 0 and beside(self.path, MARK).exists():
             raise Damaged(begins_anew(self.path, "empty"))
@@ -93,27 +115,41 @@ class SqliteStore:
     def _writer(self) -> sqlite3.Connection:
         return self._opened_writer or self._open_writer()
 
-    def _open_writer(self) -> sqlite3.Connection:
+    def _open_writer(self, missing: Sequence[Commit] = ()) -> sqlite3.Connection:
+        """Open the file for writing, and apply commits that it has lost."""
         writer = connect(self.path)
         try:
             writer.execute("PRAGMA journal_mode=WAL")
             writer.execute("PRAGMA synchronous=FULL")
+            writer.execute("PRAGMA wal_autocheckpoint=0")
             (version,) = writer.execute("PRAGMA user_version").fetchone()
             if version == 0:
-                writer.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version={SCHEMA}; COMMIT;")
+                create(writer)
+            elif version != SCHEMA:
+                upgrade(writer)
+            if missing:
+                apply_commits(writer, missing)
             write_mark(self.path, "open")
+            if self._commits is not None and self._journal.broken:
+                self._journal.resume(self._commits)
+            self._checkpoint(writer)
         except BaseException:
             writer.close()
             raise
         self._opened_writer = writer
         return writer
 
+    # --- writing ---------------------------------------------------------------------------------------------
+
     def load(self) -> Saved:
         """Return everything that a center needs to go on, as of one moment."""
-        with told(self.path, "cannot be read"):
+        return self._at_one_moment(load)
+
+    def _at_one_moment(self, read: Callable[[sqlite3.Connection], _T]) -> _T:
+        with told(self.path, "cannot be read"), self._looking_up:
             self._reader.execute("BEGIN")
             try:
-                return load(self._reader)
+                return read(self._reader)
             finally:
                 self._reader.execute("COMMIT")
 
@@ -121,44 +157,86 @@ class SqliteStore:
         """Begin a new epoch behind a state that was loaded; see ``Store.take_over``."""
 
         def begin(writer: sqlite3.Connection) -> None:
-            if (_number(writer, EPOCH), _number(writer, RECORDS)) != (epoch, number):
+            if (number_of(writer, EPOCH), number_of(writer, RECORDS)) != (epoch, number):
                 raise Changed(f"the store {self.path} has changed since it was read")
-            _note(writer, {EPOCH: encode_number(epoch + 1), CLUSTER: cluster.encode("ascii")})
+            note(writer, {EPOCH: encode(epoch + 1), CLUSTER: cluster.encode("ascii")})
 
-        self._write(begin)
+        self._write(begin, Commit(epoch + 1, cluster=cluster))
         return epoch + 1
 
     def commit(self, batch: Batch, epoch: int) -> None:
         """Store all of the batch durably, or nothing; see ``Store.commit``."""
 
         def write(writer: sqlite3.Connection) -> None:
-            _fence(writer, epoch)
-            _write(writer, batch)
+            fence(writer, epoch)
+            write_batch(writer, batch)
 
-        self._write(write)
+        self._write(write, Commit(epoch, batch))
 
     def snapshot(self, state: bytes | memoryview, *, number: int, meta: Mapping[str, bytes], epoch: int) -> None:
         """Store a snapshot in place of the log that it covers; see ``Store.snapshot``."""
 
         def write(writer: sqlite3.Connection) -> None:
-            _fence(writer, epoch)
-            _shorten(writer, number)
-            _note(writer, meta)
-            _write_state(writer, memoryview(state))
+            fence(writer, epoch)
+            shorten(writer, number)
+            note(writer, meta)
+            write_state(writer, memoryview(state))
 
-        self._write(write)
+        self._write(write, Commit(epoch, covered=number))
+        with told(self.path, "cannot be written"):
+            # The journal does not have the state.
+            self._checkpoint(self._writer)
 
-    def _write(self, work: Callable[[sqlite3.Connection], None]) -> None:
+    def _write(self, work: Callable[[sqlite3.Connection], None], commit: Commit) -> None:
         with told(self.path, "cannot be written"):
             writer = self._writer
             try:
                 writer.execute("BEGIN IMMEDIATE")
                 work(writer)
+                number = number_of(writer, COMMITS) + 1
+                note(writer, {COMMITS: encode(number)})
                 writer.execute("COMMIT")
             except BaseException:
                 if writer.in_transaction:
                     writer.execute("ROLLBACK")
                 raise
+            self._journal.append(number, commit)
+            count, size = self._next_checkpoint
+            if self._journal.count >= count or self._journal.size >= size:
+                self._checkpoint(writer)
+
+    def _checkpoint(self, writer: sqlite3.Connection) -> None:
+        """Copy the write-ahead file into the main file, and begin it and the journal anew.
+
+        A reader can hold it: then it goes on, and so does the journal. Nothing of this fails the commit before it.
+        """
+        journal = self._journal
+        self._next_checkpoint = journal.count + CHECKPOINT_COMMITS, journal.size + CHECKPOINT_BYTES
+        number = number_of(writer, COMMITS)
+        journal.append(number, Commit(floor=number))
+        before = self._generation()
+        try:
+            writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            # The first transaction after it begins the write-ahead file anew, unless a reader is in there.
+            writer.execute("BEGIN IMMEDIATE")
+            note(writer, {COMMITS: encode(number + 1)})
+            writer.execute("COMMIT")
+        except sqlite3.Error:
+            if writer.in_transaction:
+                writer.execute("ROLLBACK")
+            return
+        if self._generation() != before or journal.broken:
+            journal.begin(number)
+            self._next_checkpoint = CHECKPOINT_COMMITS, CHECKPOINT_BYTES
+        journal.append(number + 1, Commit())
+
+    def _generation(self) -> bytes:
+        """Return the part of the write-ahead file that differs each time when it begins anew."""
+        with suppress(OSError), beside(self.path, "-wal").open("rb") as file:
+            return file.read(24)[12:]
+        return b""
+
+    # --- looking up ------------------------------------------------------------------------------------------
 
     def job(self, job: int) -> JobRecord | None:
         """Return a finished job."""
@@ -177,8 +255,16 @@ class SqliteStore:
     def close(self) -> None:
         """Close the file; without a close nothing is lost."""
         self._reader.close()
-        if self._opened_writer is not None:
-            self._opened_writer.close()
+        writer = self._opened_writer
+        if writer is not None:
+            number = 0
+            with suppress(sqlite3.Error):
+                number = number_of(writer, COMMITS)
+                self._journal.append(number, Commit(floor=number))
+            writer.close()
+            if number and not beside(self.path, "-wal").exists():
+                self._journal.begin(number)
+            self._journal.close()
             self._note_end()
 
     def _note_end(self) -> None:
@@ -186,97 +272,3 @@ class SqliteStore:
         if beside(self.path, MARK).exists() and not beside(self.path, "-wal").exists():
             with suppress(OSError):
                 write_mark(self.path, "closed")
-
-
-def load(connection: sqlite3.Connection) -> Saved:
-    """Return everything that a center needs to go on, with its checksums verified."""
-    execute = connection.execute
-    snapshot = execute("SELECT state FROM snapshot").fetchone()
-    log = execute("SELECT seq, record FROM log ORDER BY seq")
-    notes = execute("SELECT key, value FROM meta")
-    return Saved(
-        snapshot=None if snapshot is None else opened(snapshot[0], "the snapshot"),
-        records=[opened(record, f"record {seq} of the log") for seq, record in log],
-        meta={key: opened(value, f"the note {key!r}") for key, value in notes if key not in OWN},
-        number=_number(connection, RECORDS),
-        epoch=_number(connection, EPOCH),
-        cluster=_cluster(connection),
-    )
-
-
-def _cluster(connection: sqlite3.Connection) -> str:
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (CLUSTER,)).fetchone()
-    return "" if row is None else opened(row[0], f"the note {CLUSTER!r}").decode("ascii")
-
-
-def _write(writer: sqlite3.Connection, batch: Batch) -> None:
-    """Write all of the batch, inside a transaction."""
-    if batch.records:
-        number = _number(writer, RECORDS) + len(batch.records)
-        writer.executemany("INSERT INTO log (record) VALUES (?)", ((sealed(record),) for record in batch.records))
-        _note(writer, {RECORDS: encode_number(number)})
-    if batch.runs:
-        writer.executemany("INSERT INTO runs (job, run) VALUES (?, ?)", ((job, sealed(run)) for job, run in batch.runs))
-    if batch.templates:
-        writer.executemany(
-            "INSERT INTO runs (job, family, run) VALUES (?, ?, ?)",
-            ((number, family, sealed(run)) for number, family, run in batch.templates),
-        )
-    if batch.jobs:
-        writer.executemany(INSERT_JOB, rows(batch.jobs))
-    if batch.attempts:
-        writer.executemany(INSERT_ATTEMPT, rows(batch.attempts))
-    if batch.moved_attempts:
-        writer.executemany("DELETE FROM attempts WHERE job = ? AND task = ? AND attempt = ?", batch.moved_attempts)
-    for job in batch.moved_jobs:
-        writer.execute("DELETE FROM jobs WHERE id = ?", (job,))
-        writer.execute("DELETE FROM runs WHERE job = ?", (job,))
-        writer.execute("DELETE FROM runs WHERE family > 0 AND family = ?", (job,))
-    if batch.meta:
-        _note(writer, batch.meta)
-
-
-def _fence(writer: sqlite3.Connection, epoch: int) -> None:
-    newest = _number(writer, EPOCH)
-    if epoch < newest:
-        raise Fenced(epoch, newest)
-    if epoch > newest:
-        _note(writer, {EPOCH: encode_number(epoch)})
-
-
-def _shorten(writer: sqlite3.Connection, number: int) -> None:
-    """Remove the log up to the record of this number."""
-    (count, newest) = writer.execute("SELECT count(*), max(seq) FROM log").fetchone()
-    last = _number(writer, RECORDS)
-    behind = max(0, last - number)
-    if behind > count:
-        raise StoreError(f"a snapshot of record {number} is older than the one that is stored")
-    if count:
-        writer.execute("DELETE FROM log WHERE seq <= ?", (newest - behind,))
-    if number > last:
-        _note(writer, {RECORDS: encode_number(number)})
-
-
-def _write_state(writer: sqlite3.Connection, state: memoryview) -> None:
-    """Write a snapshot and its checksum piece by piece."""
-    sql = "INSERT OR REPLACE INTO snapshot (one, state) VALUES (1, zeroblob(?))"
-    writer.execute(sql, (len(state) + 4,))
-    with writer.blobopen("snapshot", "state", 1) as blob:
-        blob.write(zlib.crc32(state).to_bytes(4, "little"))
-        for at in range(0, len(state), CHUNK):
-            blob.write(state[at : at + CHUNK])
-
-
-def _number(connection: sqlite3.Connection, key: str) -> int:
-    """Return a number among the notes, 0 if it is missing."""
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    return 0 if row is None else decode_number(opened(row[0], f"the note {key!r}"))
-
-
-def _note(writer: sqlite3.Connection, meta: Mapping[str, bytes]) -> None:
-    writer.executemany("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", _notes(meta))
-
-
-def _notes(meta: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
-    for key, value in meta.items():
-        yield key, sealed(value)

@@ -14,6 +14,13 @@ from cress.store.base import Damaged, StoreError
 
 # The ending of the file that records whether a store was closed.
 MARK = ".mark"
+# Files beside a store, and what helps when there is a directory in their place.
+_BESIDE = {
+    "-wal": "move it away: the store is completed from its commit journal",
+    "-shm": "move it away: the next start makes the file again",
+    MARK: "move it away: the next start makes the file again",
+    ".commits": "move it away: the next start makes the file again",
+}
 # Errors of SQLite that mean a damaged file.
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
@@ -43,6 +50,9 @@ def check_place(path: Path) -> None:
     """Raise StoreError if the file at ``path`` cannot be the store that its mark describes."""
     if path.is_dir():
         raise Damaged(f"the store {path} is a directory")
+    for ending, hint in _BESIDE.items():
+        if (other := beside(path, ending)).is_dir():
+            raise StoreError(f"{other} is a directory, not the file that belongs there; {hint}")
     if path.exists() and not os.access(path, os.R_OK | os.W_OK):
         raise StoreError(f"the store {path} may not be read and written by this user (see its owner and mode)")
     mark, log = beside(path, MARK), beside(path, "-wal")
@@ -52,8 +62,14 @@ def check_place(path: Path) -> None:
         raise Damaged(begins_anew(path, "gone"))
     if path.stat().st_size == 0 and not log.exists():
         raise Damaged(begins_anew(path, "empty"))
-    if mark.read_text(encoding="ascii", errors="replace").strip() == "open" and not log.exists():
-        raise Damaged(f"{log} is gone, and with it what was stored last; `cress store restore {path}` goes on without")
+
+
+def log_is_gone(path: Path) -> str:
+    """Return why a store that was not closed cannot be whole without its write-ahead file; empty if the file is there."""
+    mark, log = beside(path, MARK), beside(path, "-wal")
+    if log.exists() or not mark.exists() or mark.read_text(encoding="ascii", errors="replace").strip() != "open":
+        return ""
+    return f"{log} is gone, and with it what was stored last; `cress store restore {path}` goes on without"
 
 
 def write_mark(path: Path, word: str) -> None:
@@ -91,8 +107,13 @@ def sealed(data: bytes) -> bytes:
 
 def opened(data: object, what: str) -> bytes:
     """Return the data that ``sealed`` was given; call it inside ``told``."""
-    if isinstance(data, bytes) and len(data) > 4:
-        content = data[4:]
-        if zlib.crc32(content) == int.from_bytes(data[:4], "little"):
-            return content
+    if isinstance(data, bytes) and is_whole(data):
+        return data[4:]
     raise _Spoilt(f"{what} is not as it was stored")
+
+
+def is_whole(data: object) -> bool:
+    """Return whether data is as ``sealed`` returned it."""
+    if not isinstance(data, bytes) or len(data) <= 4:
+        return False
+    return zlib.crc32(memoryview(data)[4:]) == int.from_bytes(data[:4], "little")

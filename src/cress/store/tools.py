@@ -4,34 +4,45 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 from cress.model.records import AttemptRecord, JobRecord
 from cress.store.base import Damaged, Saved, StoreError
+from cress.store.commit_journal import COMMITS as JOURNAL
+from cress.store.commit_journal import Commit, read_commits
 from cress.store.finished import attempt_of, job_of
-from cress.store.sqlite import SCHEMA, load
-from cress.store.sqlite_file import MARK, beside, check_place, opened, told
+from cress.store.sqlite_file import MARK, beside, check_place, connect, is_whole, log_is_gone, told
+from cress.store.sqlite_tables import OLDER, SCHEMA
+from cress.store.sqlite_verify import apply_commits, damaged_runs, defects, load, missing_commits
 
 # Folders into which `restore` moves the replaced store.
 REPLACED = "replaced"
-_MOST_TOLD = 10
 
 
 class Reading:
-    """A store as of one moment, while it may be written; made by ``reading(path)``."""
+    """A store as of one moment, while it may be written; made by ``reading(path)``.
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    ``completed`` is the number of commits that the file lacks and that were taken from its commit journal.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, completed: int = 0) -> None:
         self.path = path
+        self.completed = completed
         self._connection = connection
 
     def damage(self) -> list[str]:
-        """Return the defects that SQLite finds in the file, as sentences; empty if it is intact."""
+        """Return the defects of the store as sentences, empty if it is whole; the same that a start finds."""
         with told(self.path, "cannot be read"):
-            found = self._connection.execute(f"PRAGMA integrity_check({_MOST_TOLD})").fetchall()
-        return [] if found == [("ok",)] else [str(each).replace("\n", " ") for (each,) in found]
+            return defects(self._connection)
+
+    def damaged_runs(self) -> list[str]:
+        """Return the runs that are not as they were stored, as sentences."""
+        with told(self.path, "cannot be read"):
+            return damaged_runs(self._connection)
 
     def saved(self) -> Saved:
         """Return the state that a center would load, with its checksums verified."""
@@ -39,10 +50,11 @@ class Reading:
             return load(self._connection)
 
     def runs(self) -> Iterator[tuple[int, bytes]]:
-        """Return the runs of all jobs, by id."""
+        """Return the runs of all jobs, by id, without those that are damaged."""
         with told(self.path, "cannot be read"):
             for job, sealed in self._connection.execute("SELECT job, run FROM runs ORDER BY job"):
-                yield job, opened(sealed, f"how to run job {job}")
+                if is_whole(sealed):
+                    yield job, sealed[4:]
 
     def jobs(self) -> Iterator[JobRecord]:
         """Return the finished jobs."""
@@ -86,6 +98,11 @@ def reading(path: Path, *, as_it_is: bool = False) -> Iterator[Reading]:
     """
     if not as_it_is:
         check_place(path)
+    # Before the store: it is never behind a journal that was read before it.
+    journal = read_commits(beside(path, JOURNAL))
+    gone = "" if as_it_is or journal is not None else log_is_gone(path)
+    if gone:
+        raise Damaged(gone)
     if not path.is_file():
         raise StoreError(f"there is no store {path}")
     with told(path, "cannot be read"):
@@ -94,10 +111,30 @@ def reading(path: Path, *, as_it_is: bool = False) -> Iterator[Reading]:
         with told(path, "cannot be read"):
             connection.execute("BEGIN")
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version != SCHEMA:
+        if version not in (SCHEMA, *OLDER):
             what = f"schema {version}, not {SCHEMA}" if version else "there is nothing of Cress in it"
             raise StoreError(f"{path} is not a store of this version of Cress ({what})")
-        yield Reading(path, connection)
+        missing: Sequence[Commit] = ()
+        try:
+            missing = missing_commits(path, connection, journal)
+        except Damaged:
+            if not as_it_is:
+                raise
+        if not missing:
+            yield Reading(path, connection)
+            return
+        with _completed(path, connection, missing) as whole:
+            yield Reading(path, whole, len(missing))
+
+
+@contextmanager
+def _completed(path: Path, connection: sqlite3.Connection, commits: Sequence[Commit]) -> Iterator[sqlite3.Connection]:
+    """Give a copy of a store to which these commits were applied: reading changes nothing."""
+    with tempfile.TemporaryDirectory(prefix="cress-store-") as folder, closing(connect(Path(folder) / "copy")) as copy:
+        with told(path, "cannot be read"):
+            connection.backup(copy)
+            apply_commits(copy, commits)
+        yield copy
 
 
 @contextmanager
@@ -114,7 +151,7 @@ def put_in_place(fresh: Path, path: Path) -> Path | None:
     Neither may be in use. Interrupted at any point, both still exist.
     """
     with told(path, "cannot be replaced"):
-        there = [old for ending in ("", "-wal", "-shm", MARK) if (old := beside(path, ending)).exists()]
+        there = [old for ending in ("", "-wal", "-shm", MARK, JOURNAL) if (old := beside(path, ending)).exists()]
         folder = _unused(path.parent) if there else None
         if folder is not None:
             folder.mkdir(mode=0o700)

@@ -1,0 +1,243 @@
+"""Damage of each file of a data directory in each way: complete, or refused with the way out; never quietly less."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cress.center.auth import ensure_token
+from cress.center.data_directory import DataDirectory
+from cress.center.event_log import EVENTS, files, read
+from cress.center.event_log_check import check_witness
+from cress.center.recovery import restored
+from cress.center.settings import Settings
+from cress.center.store_maintenance import check
+from cress.lifecycle.inputs import NodeLeft
+from cress.model.errors import InputError
+from cress.store import sqlite
+from cress.store.base import StoreError
+from cress.store.sqlite import SqliteStore
+from tests.center.inside import Inside
+
+# Jobs that wait when the center is killed, and jobs that have ended: the first of them have moved into the history.
+WAITING, ENDED, MOVED = 40, 12, 6
+NEXT = WAITING + ENDED + 1
+
+
+async def _life(data: Path, copy: Path) -> None:
+    """A center that takes jobs, and what a kill leaves of it."""
+    DataDirectory(data).close()
+    ensure_token(data)
+    async with Inside(data) as center:
+        await center.join("n1", ENDED)
+        for number in range(1, ENDED + 1):
+            job = await center.submit(name=f"job{number}")
+            await center.started(job)
+            await center.end(job)
+            if number == MOVED:
+                await center.mover.work()
+        await center.committer.submit(NodeLeft(name="n1", granted=0))
+        for number in range(ENDED + 1, NEXT):
+            await center.submit(name=f"job{number}")
+        shutil.copytree(data, copy)
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The data directory that a killed center leaves, one that it leaves after a checkpoint, and one after a clean stop."""
+    folder = tmp_path_factory.mktemp("left")
+    asyncio.run(_life(folder / "a", folder / "killed"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite, "CHECKPOINT_COMMITS", 25)
+        asyncio.run(_life(folder / "b", folder / "killed after a checkpoint"))
+    return {"killed": folder / "killed", "checkpoint": folder / "killed after a checkpoint", "stopped": folder / "a"}
+
+
+# --- harms ------------------------------------------------------------------------------------------------------------
+
+
+def _write(path: Path, at: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def cut(path: Path, part: float) -> None:
+    os.truncate(path, int(path.stat().st_size * part))
+
+
+def flip(path: Path, part: float) -> None:
+    data = path.read_bytes()
+    at = int(len(data) * part)
+    if data:
+        _write(path, at, bytes([data[at] ^ 0x10]))
+
+
+def zero(path: Path, part: float) -> None:
+    at = int(path.stat().st_size * part)
+    _write(path, at, bytes(min(4096, path.stat().st_size - at)))
+
+
+def garbage(path: Path, part: float) -> None:
+    at = int(path.stat().st_size * part)
+    _write(path, at, random.Random(part).randbytes(min(4096, path.stat().st_size - at)))
+
+
+def overwrite(path: Path, _: float) -> None:
+    path.write_bytes(random.Random(1).randbytes(path.stat().st_size))
+
+
+def remove(path: Path, _: float) -> None:
+    path.unlink()
+
+
+def folder(path: Path, _: float) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+# The part at which a whole center is started; a start is slow.
+WHOLE = 0.5
+PARTS = (0.0, 0.03, 0.2, 0.5, 0.77, 0.98)
+HARMS: list[tuple[Callable[[Path, float], None], float]] = [
+    *((harm, part) for harm in (cut, flip, zero, garbage) for part in PARTS),
+    *((harm, WHOLE) for harm in (overwrite, remove, folder)),
+]
+
+
+# --- what comes of it -------------------------------------------------------------------------------------------------
+
+
+def _loaded(data: Path) -> list[str]:
+    """Open the store as a center does; return what is less than it was."""
+    store = SqliteStore(data / "cress.db")
+    try:
+        saved = store.load()
+        opened = restored(saved, Settings(data=data))
+        machine = opened.machine
+        check_witness(data / EVENTS, store.path, saved.number)
+        less = [f"job {n} waits" for n in range(ENDED + 1, NEXT) if n not in machine.jobs or store.run(n) is None]
+        less += [f"job {n} has another name" for n, job in machine.jobs.items() if job.job.name != f"job{n}"]
+        reader = store.reader()
+        there = {job.id for job in reader.jobs(limit=1000)}
+        less += [f"job {n} had ended" for n in range(MOVED + 1, ENDED + 1) if n not in there]
+        less += [f"attempts of job {n}" for n in range(MOVED + 1, ENDED + 1) if not reader.attempts(n, 0, 9)]
+        reader.close()
+        if machine.next_job != NEXT:
+            less.append("the next number")
+        return less
+    finally:
+        store.close()
+
+
+async def _opened(data: Path) -> list[str]:
+    """Start a center on the directory, as the program does; return what is less than it was."""
+    directory = DataDirectory(data)
+    try:
+        ensure_token(data)
+        async with Inside(data) as center:
+            machine = center.committer.machine
+            less = [f"job {n} waits" for n in range(ENDED + 1, NEXT) if n not in machine.jobs]
+            less += [f"job {n} has another name" for n, job in machine.jobs.items() if job.job.name != f"job{n}"]
+            for number in range(ENDED + 1, NEXT):
+                if center.committer.run(number) is None:
+                    less.append(f"how to run job {number}")
+            for number in range(1, ENDED + 1):
+                answer = await center.http.get(f"/v1/jobs/{number}")
+                job = answer.json()
+                if answer.status_code != 200:
+                    less.append(f"finished job {number}: {answer.status_code}")
+                elif (job["name"], job["state"]) != (f"job{number}", "succeeded"):
+                    less.append(f"finished job {number} is {job['name']}, {job['state']}")
+            if await center.submit(name="new") != NEXT:
+                less.append("the next number")
+        return less
+    finally:
+        directory.close()
+
+
+def _event_log(data: Path) -> int:
+    """The number of records that can be read in the event log."""
+    count = 0
+    for path in files(data / "events"):
+        try:
+            for _ in read(path).raw():
+                count += 1
+        except InputError:
+            pass
+    return count
+
+
+def _checked(data: Path) -> tuple[list[str], int]:
+    try:
+        found = check(data / "cress.db")
+    except (StoreError, InputError) as error:
+        return [str(error)], 0
+    return found.problems, found.completed
+
+
+@pytest.fixture(scope="module")
+def records(left: dict[str, Path]) -> int:
+    return _event_log(left["killed"])
+
+
+LARGE = ("cress.db", "cress.db-wal")
+FEW = [(harm, part) for harm, part in HARMS if part in (0.0, WHOLE)]
+FILES = (
+    "cress.db",
+    "cress.db-wal",
+    "cress.db-shm",
+    "cress.db.mark",
+    "cress.db.commits",
+    "token",
+    "center.lock",
+    "center.json",
+)
+STORIES = [
+    *(("killed", name) for name in FILES),
+    *(("checkpoint", name) for name in ("cress.db", "cress.db-wal", "cress.db.commits")),
+    *(("stopped", name) for name in ("cress.db", "cress.db.mark", "cress.db.commits")),
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("story", "name"), STORIES, ids=[f"{story} {name}" for story, name in STORIES])
+def test_a_damaged_file_is_made_good_or_refused(
+    tmp_path: Path, left: dict[str, Path], story: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    for number, (harm, part) in enumerate(HARMS if name in LARGE else FEW):
+        data = tmp_path / str(number)
+        shutil.copytree(left[story], data)
+        if not (data / name).exists():
+            (data / name).touch(mode=0o600)
+        what = f"{harm.__name__} at {part}"
+        harm(data / name, part)
+        problems, _ = _checked(data)
+        try:
+            less = asyncio.run(_opened(data)) if part == WHOLE else _loaded(data)
+        except (StoreError, InputError) as error:
+            less = []
+            # One sentence, with the file and the way out.
+            assert "\n" not in str(error), what
+            assert str(data) in str(error), what
+            assert any(way in str(error) for way in ("cress store restore", "move it away", "remove the file")), (
+                what,
+                str(error),
+            )
+            # The check finds what the center refuses; it does not look at files that are not the store's.
+            # What the write-ahead file has lost is in the commit journal.
+            assert name != "cress.db-wal" or harm is folder, (what, str(error))
+            assert problems or not name.startswith("cress.db"), (what, str(error))
+        else:
+            assert not problems, (what, problems)
+            assert _checked(data) == ([], 0), what
+        assert less == [], what
+        shutil.rmtree(data)
