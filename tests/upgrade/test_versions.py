@@ -18,7 +18,8 @@ from cress.center.recovery import load_machine
 from cress.center.settings import Settings
 from cress.executor.journal import Journal, JournalError
 from cress.store.base import StoreError
-from cress.store.sqlite import SCHEMA, SqliteStore
+from cress.store.sqlite import SqliteStore
+from cress.store.sqlite_tables import SCHEMA
 from tests.center.inside import Inside, inside
 from tests.center.program import run_to_end
 
