@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from cress.core.placing.submitted_constraints import constrained
 from cress.lifecycle.families import moments
-from cress.model.errors import InputError, InputErrors
+from cress.model.errors import MAX_ERRORS, InputError, InputErrors
 from cress.model.family import Cron, Service
 from cress.model.job import Job
 from cress.model.jobfile.job import JobSpec
@@ -43,13 +43,17 @@ def jobs_of(specs: Sequence[JobSpec], accounts: Collection[str] | None = None) -
     ``accounts`` are those under which every user may run tasks; None: accounts are not checked.
     """
     errors: list[InputError] = [] if accounts is None else _strange_accounts(specs, accounts)
+    told = set(map(str, errors))
     for spec in specs:
+        if len(errors) > MAX_ERRORS:
+            break
         for field, expression, zone in _moments(spec.job):
             try:
                 moments.check(expression, zone)
             except InputError as error:
                 placed = below(InputError(error.what, hint=error.hint, field=error.field or field), spec.place)
-                if str(placed) not in map(str, errors):  # a wrong zone of a timetable is one mistake
+                if str(placed) not in told:  # a wrong zone of a timetable is one mistake
+                    told.add(str(placed))
                     errors.append(placed)
     jobs: list[Job] = []
     try:

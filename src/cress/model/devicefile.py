@@ -14,7 +14,7 @@ import msgspec
 from cress.model.devices import MAX_ID, MOST_DEVICES
 from cress.model.errors import InputError, InputErrors
 from cress.model.jobfile.reader import Reader, below, mapping_of
-from cress.model.jobfile.values import MAX_ERRORS, as_number, as_text, mistakes, shown
+from cress.model.jobfile.values import as_number, as_text, mistakes, shown
 from cress.model.node import DISK_KIND, Device
 from cress.model.resources import BASE_DIMENSIONS, DISK_DIMENSIONS, Dimensions
 from cress.model.units import one_of, parse_count
@@ -74,7 +74,7 @@ def read_devices(
         last = "devices" if reader.has("devices") else "disks"
         errors.append(InputError(what, hint=f"at most {MOST_DEVICES}", field=last))
     if errors:
-        placed = [each.at(file=file, line=line_of(each.field)) for each in errors[:MAX_ERRORS]]
+        placed = [each.at(file=file, line=line_of(each.field)) for each in errors]
         raise placed[0] if len(placed) == 1 else InputErrors(placed)
     return Configured(tuple(reading.devices), data, tuple(reading.told))
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+# Of an input with more mistakes than this, the first ones are told.
+MAX_ERRORS = 100
 
 
 class InputError(ValueError):
@@ -53,11 +57,28 @@ class NotAccepted(InputError):
         return NotAccepted(placed.what, hint=placed.hint, file=placed.file, line=placed.line, field=placed.field)
 
 
+class MoreErrors(InputError):
+    """Stands for ``count`` further mistakes of an input, which are not told one by one; ``rest`` was not read at all."""
+
+    def __init__(self, count: int, *, rest: str = "", file: str = "") -> None:
+        self.count = count
+        self.rest = rest
+        more = f"and {count:,} more {'error' if count == 1 else 'errors'}"
+        super().__init__(f"{more}; {rest} was not read" if rest else more, file=file)
+
+    def at(self, *, file: str = "", line: int = 0, field: str = "") -> MoreErrors:
+        """Return a copy of the error with the file filled in where it was unknown."""
+        return MoreErrors(self.count, rest=self.rest, file=self.file or file)
+
+
 class InputErrors(InputError):
-    """Several mistakes of one input, reported together; the input changed nothing."""
+    """Several mistakes of one input, reported together; the input changed nothing.
+
+    ``errors`` are the first ``MAX_ERRORS`` mistakes, and one that counts the others.
+    """
 
     def __init__(self, errors: list[InputError]) -> None:
-        self.errors = errors
+        self.errors = capped(errors)
         super().__init__(f"{len(errors)} errors")
 
     def at(self, *, file: str = "", line: int = 0, field: str = "") -> InputErrors:
@@ -66,6 +87,23 @@ class InputErrors(InputError):
 
     def __str__(self) -> str:
         return "\n".join(str(error) for error in self.errors)
+
+
+def capped(errors: Iterable[InputError]) -> list[InputError]:
+    """Return the first ``MAX_ERRORS`` mistakes, and one that counts the others."""
+    told: list[InputError] = []
+    more = 0
+    rest = file = ""
+    for error in errors:
+        if isinstance(error, MoreErrors):
+            more += error.count
+            rest = rest or error.rest
+        elif len(told) < MAX_ERRORS:
+            told.append(error)
+            file = error.file
+        else:
+            more += 1
+    return [*told, MoreErrors(more, rest=rest, file=file)] if more or rest else told
 
 
 @dataclass(frozen=True, slots=True)

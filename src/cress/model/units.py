@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import lru_cache
+from itertools import islice
 
 from cress.model.errors import InputError
 from cress.model.resources import Dimensions, Measure
@@ -33,6 +34,11 @@ AMOUNT_LIMIT = 2**50
 DURATION_LIMIT = 36_500 * DAY
 # Longer texts are garbage; the bound also keeps the integers below small.
 MAX_TEXT = 60
+
+# Characters of a word, and known words, that are compared for "did you mean"; words in a hint.
+MAX_WORD = 200
+MOST_COMPARED = 200
+MOST_LISTED = 100
 
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?|\.[0-9]+")
 
@@ -81,17 +87,29 @@ _SHARE_HINT = "a share such as 0.9 or 90%"
 
 
 def closest(word: str, known: Iterable[str]) -> str:
-    """The known word that looks most like ``word``, compared without case and ``_``; "" when none does."""
-    plain = {_plain(each): each for each in known}
-    found = difflib.get_close_matches(_plain(word), plain, n=1, cutoff=0.6)
+    """The known word that looks most like ``word``, compared without case and ``_``; "" when none does.
+
+    Of very many known words only those that begin alike are compared.
+    """
+    wanted = _plain(word[:MAX_WORD])
+    known = list(known)
+    if len(known) > MOST_COMPARED:
+        first = (word[:1].lower(), word[:1].upper())
+        alike = (each for each in known if each.startswith(first) and abs(len(each) - len(word)) <= 2)
+        known = list(islice(alike, MOST_COMPARED))
+    plain = {_plain(each): each for each in known if len(each) <= MAX_WORD}
+    found = difflib.get_close_matches(wanted, plain, n=1, cutoff=0.6)
     return plain[found[0]] if found else ""
 
 
 def one_of(word: str, known: Iterable[str]) -> str:
-    """The hint for a word that is not among ``known``: the closest one, else all of them."""
+    """The hint for a word that is not among ``known``: the closest one, else all of them, or the first of very many."""
     names = list(known)
     near = closest(word, names)
-    return f"did you mean {near}?" if near else "one of " + ", ".join(names)
+    if near:
+        return f"did you mean {near}?"
+    more = len(names) - MOST_LISTED
+    return "one of " + ", ".join(names[:MOST_LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _plain(word: str) -> str:

@@ -14,10 +14,12 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from cress.model.errors import InputError, InputErrors
-from cress.model.resources import DISK, DISK_DIMENSIONS, Dimensions, ResourceVector
-from cress.model.units import describe_amount, format_amount, one_of, parse_dimension
+from cress.model.resources import DISK, DISK_DIMENSIONS, MAX_DIMENSIONS, Dimensions, ResourceVector
+from cress.model.units import MAX_TEXT, describe_amount, format_amount, one_of, parse_dimension
 
 POSITIONS = ("cpu", "memory", "network", DISK)
+# Characters of a vector as text.
+MAX_VECTOR = 4_000
 EXAMPLE = "<cpu,memory,network,disk> such as <4,8G,500M,50M>"
 
 
@@ -30,14 +32,16 @@ def parse_vector(source: str | Mapping[str, object], dimensions: Dimensions) -> 
     """
     if isinstance(source, str):
         return _from_text(source, dimensions)
+    if len(source) > MAX_DIMENSIONS + 1:  # with disk, which stands for several
+        raise InputError(f"{len(source):,} dimensions are too many", hint=f"at most {MAX_DIMENSIONS}")
     amounts: dict[str, int] = {}
     errors: list[InputError] = []
     for key, value in source.items():
-        name = str(key).strip().lower()
+        name = str(key)[:MAX_VECTOR].strip().lower()
         try:
             _put(amounts, name, _texts(value) if name == DISK else [_text(value)], dimensions)
         except InputError as error:
-            errors.append(error.at(field=str(key)))
+            errors.append(error.at(field=str(key)[:MAX_VECTOR]))
     if errors:
         raise errors[0] if len(errors) == 1 else InputErrors(errors)
     return dimensions.vector(**amounts)
@@ -67,6 +71,8 @@ def describe_vector(vector: ResourceVector, dimensions: Dimensions) -> str:
 
 def _from_text(source: str, dimensions: Dimensions) -> ResourceVector:
     text = source.strip()
+    if len(text) > MAX_VECTOR:
+        raise InputError(f"a vector of {len(text):,} characters is too long", hint=f"at most {MAX_VECTOR:,}: {EXAMPLE}")
     if text.startswith("<") != text.endswith(">"):
         raise InputError(f"{source!r} has only one angle bracket", hint=EXAMPLE)
     inner = text[1:-1] if text.startswith("<") else text
@@ -128,10 +134,11 @@ def _disk_text(amounts: list[int], texts: list[str]) -> str:
 
 def _texts(value: object) -> list[str]:
     if isinstance(value, str):
-        return value.split(":")
+        return value[:MAX_VECTOR].split(":")
     if isinstance(value, (list, tuple)):
-        if not value:
-            raise InputError("the list is empty", hint="one to four amounts")
+        if not value or len(value) > len(DISK_DIMENSIONS):
+            what = f"a list of {len(value):,} amounts" if value else "the list is empty"
+            raise InputError(what, hint="one to four amounts")
         return [_text(each) for each in value]
     return [_text(value)]
 
@@ -144,6 +151,6 @@ def _text(value: object) -> str:
         return str(value) if abs(value) < 2**63 else str(2**63)
     if isinstance(value, float) and math.isfinite(value):
         return format(Decimal(repr(value)), "f")
-    if isinstance(value, Decimal) and value.is_finite():
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) < MAX_TEXT:
         return format(value, "f")
-    raise InputError(f"{value!r} is not an amount", hint="a number or a text such as 8G")
+    raise InputError(f"{repr(value)[:MAX_TEXT]} is not an amount", hint="a number or a text such as 8G")

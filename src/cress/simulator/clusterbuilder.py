@@ -8,7 +8,6 @@ from ipaddress import ip_address
 from msgspec.structs import replace
 
 from cress.model.errors import InputError, InputErrors
-from cress.model.jobfile.values import MAX_ERRORS
 from cress.model.node import Node
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.units import parse_count, parse_dimension
@@ -80,7 +79,7 @@ class Builder:
         if len(self.errors) == 1:
             raise self.errors[0]
         if self.errors:
-            raise InputErrors(self.errors[:MAX_ERRORS])
+            raise InputErrors(self.errors)
         if not self.nodes:
             raise InputError("no nodes in it", hint="at least one under nodes:", file=self.file, field="nodes")
         return Cluster(

@@ -11,7 +11,7 @@ from cress.language.names import DATA_LOCALITY
 from cress.language.parser import parse_rank, parse_requirement
 from cress.language.tree import In, Name
 from cress.language.trouble import Misplaced, trouble
-from cress.model.errors import InputError, InputErrors
+from cress.model.errors import MAX_ERRORS, InputError, InputErrors
 from cress.model.job import Job
 from cress.model.jobfile.clauses import ClauseText
 from cress.model.jobfile.job import JobSpec, below
@@ -27,6 +27,8 @@ def constrained(specs: Sequence[JobSpec]) -> list[Job]:
     errors: list[InputError] = []
     wrong: dict[int, set[tuple[str, str]]] = {}
     for position, spec in enumerate(specs, 1):
+        if len(errors) > MAX_ERRORS:
+            break
         if not (spec.clauses or spec.ranks):
             jobs.append(spec.job)
             continue

@@ -29,9 +29,14 @@ def zone_of(name: str) -> tzinfo:
     raise InputError(f"there is no time zone {name!r}", hint=hint, field="zone")
 
 
+@functools.cache
+def _names() -> tuple[str, ...]:
+    return tuple(sorted(available_timezones()))
+
+
 def _near(name: str) -> str | None:
     """The zone that was probably meant: the same name in other letters, one with this city, or a name much like it."""
-    names = sorted(available_timezones())
+    names = _names()
     plain = name.strip().lower().replace(" ", "_")
     same = {each.lower(): each for each in names}
     cities = {each.rpartition("/")[2].lower(): each for each in names if "/" in each and not each.startswith("Etc/")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from cress.lifecycle.context import Context
@@ -12,16 +13,19 @@ from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
 from cress.model.events import JobAfter
-from cress.model.job import Job
+from cress.model.job import Condition, Job
 from cress.model.records import JobState
+
+# Jobs of a circle that an error names.
+MOST_SHOWN = 20
 
 
 def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) -> None:
     """Raise ``InputError`` if jobs of a submit come after jobs that nobody knows, or after themselves."""
     for i, job in enumerate(jobs):
-        numbers = [number for number, _ in job.after]
-        for number in numbers:
-            if numbers.count(number) > 1:
+        counts = Counter(number for number, _ in job.after)
+        for number, count in counts.items():
+            if count > 1:
                 what = f"job {number}" if number > 0 else f"the job {jobs[-number - 1].name or -number}"
                 raise _error(jobs, i, f"{what} is named twice", "one condition for each job")
             if number in context.jobs or number in context.families or number in known or 0 < -number <= len(jobs):
@@ -29,7 +33,8 @@ def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) 
             raise _error(jobs, i, f"there is no job {number}", "an id that `cress jobs` shows")
     loop = _loop(jobs)
     if loop:
-        names = " → ".join(jobs[i].name or f"job {i + 1}" for i in loop)
+        shown = loop if len(loop) <= MOST_SHOWN else [*loop[:MOST_SHOWN], loop[-1]]
+        names = " → ".join(jobs[i].name or f"job {i + 1}" for i in shown)
         what = "the job depends on itself" if len(loop) == 2 else f"these jobs depend on each other: {names}"
         raise _error(jobs, loop[0], what, "an order in which they can run")
 
@@ -56,22 +61,26 @@ def _loop(jobs: Sequence[Job]) -> list[int]:
     if stuck is None:
         return []
     # Whoever is stuck is behind somebody who is: going back leads round a circle at last.
-    path: list[int] = []
-    while stuck not in path:
-        path.append(stuck)
+    seen: dict[int, None] = {}
+    while stuck not in seen:
+        seen[stuck] = None
         stuck = next(first for first in before[stuck] if left[first])
+    path = list(seen)
     return [*path[path.index(stuck) :], stuck]
 
 
 def enter(context: Context, job: LiveJob | Family, known: Mapping[int, JobState]) -> None:
     """A job that is being accepted, behind others: its open conditions, and the reason if one is void already."""
+    unmet: list[tuple[int, Condition]] = []
     for number, condition in job.job.after:
         state = None if number in context.jobs or number in context.families else known.get(number)
         if state is None:
-            job.unmet = (*job.unmet, (number, condition))
+            unmet.append((number, condition))
             context.behind.setdefault(number, []).append(job.job.id)
         elif not holds(condition, state):
             job.reason = job.reason or never(number, condition, state)
+    if unmet:
+        job.unmet = (*job.unmet, *unmet)
 
 
 def settle(context: Context) -> None:

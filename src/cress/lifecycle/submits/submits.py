@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -36,6 +37,8 @@ from cress.model.units import format_amount, one_of
 
 # A client that has not asked again for so long has its answer.
 REMEMBERED = DAY
+# Users of a group that an error names.
+MOST_TOLD = 20
 
 
 def submit(context: Context, request: Submit) -> tuple[int, ...]:
@@ -129,10 +132,11 @@ def states_of(context: Context, jobs: Iterable[Job], known: Iterable[tuple[int, 
 def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) -> None:
     """Raise ``InputError`` if one of these jobs makes no sense, ``NotAccepted`` if it may not or can never run."""
     names: set[tuple[str, str]] = set()
+    steps = Counter(job.family for job in jobs)
     for number, job in enumerate(jobs):
         try:
             check_job(context, job)
-            _check_family(jobs, number, names)
+            _check_family(jobs, number, names, steps[-number - 1])
         except InputError as error:
             raise below(error, f"jobs[{number}]") if len(jobs) > 1 else error from None
     dependencies.check(context, inherited(jobs), known)
@@ -144,17 +148,18 @@ def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) 
     )
 
 
-def _check_family(jobs: Sequence[Job], place: int, names: set[tuple[str, str]]) -> None:
-    """Raise ``InputError`` if a job is a member of what is no dag before it, or two would have one name."""
+def _check_family(jobs: Sequence[Job], place: int, names: set[tuple[str, str]], steps: int) -> None:
+    """Raise ``InputError`` if a job is a member of what is no dag before it, or two would have one name.
+
+    ``steps`` is the number of jobs that are its steps.
+    """
     job = jobs[place]
     if job.family and not (0 < -job.family <= place and isinstance(jobs[-job.family - 1].plan, Dag)):
         raise InputError(f"it is a step of {job.family}", hint="the place of a dag before it", field="family")
     if job.family and job.plan is not None:
         raise InputError(f"a step cannot be a {job.type.value}", hint="a batch job", field="type")
-    if isinstance(job.plan, Dag):
-        steps = sum(each.family == -place - 1 for each in jobs)
-        if steps != len(job.plan.steps):
-            raise InputError(f"{steps} jobs for {len(job.plan.steps)} steps", hint="a job for each step", field="steps")
+    if isinstance(job.plan, Dag) and steps != len(job.plan.steps):
+        raise InputError(f"{steps} jobs for {len(job.plan.steps)} steps", hint="a job for each step", field="steps")
     if job.plan is not None and not isinstance(job.plan, Dag) and job.name:
         key = (job.group or DEFAULT_GROUP, job.name)
         if key in names:
@@ -172,7 +177,8 @@ def check_job(context: Context, job: Job) -> None:
     if name not in groups:
         raise InputError(f"there is no group {name!r}", hint=one_of(name, groups), field="group")
     if not groups[name].spec.admits(job.user):
-        allowed = ", ".join(groups[name].spec.users)
+        users = groups[name].spec.users
+        allowed = ", ".join(users[:MOST_TOLD]) + (f" and {len(users) - MOST_TOLD:,} more" * (len(users) > MOST_TOLD))
         raise NotAccepted(f"{job.user} may not submit to group {name}", hint=f"its users: {allowed}", field="group")
     families.check(context, job)
     if context.nodes and not isinstance(job.plan, Dag) and core.never_fits(job):

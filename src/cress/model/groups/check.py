@@ -149,31 +149,34 @@ def _peaks(groups: Sequence[Group], totals: Mapping[str, _Total]) -> list[_Peak]
     for key, total in totals.items():
         if (key == "") == vectors or not total.amount:
             continue
-        # A running sum over the moments of the week at which something changes.
-        changes: dict[int, Fraction] = {0: Fraction(0)}
+        # A running sum over the moments of the week at which something changes, in parts of one denominator.
+        servers = totals[""].amount
+        whole = total.amount * max(servers, 1)
+        changes: dict[int, int] = {0: 0}
         for week in weeks:
-            before = Fraction(0)
+            before = 0
             for moment, quota in week:
-                share = _share(quota, key, totals)
-                changes[moment] = changes.get(moment, Fraction(0)) + share - before
+                share = _share(quota, key, total.amount, servers)
+                changes[moment] = changes.get(moment, 0) + share - before
                 before = share
-        sums: list[tuple[Fraction, int]] = []
-        running = Fraction(0)
+        sums: list[tuple[int, int]] = []
+        running = 0
         for moment in sorted(changes):
             running += changes[moment]
             sums.append((running, moment))
-        ratio, moment = max(sums, key=lambda each: (each[0], -each[1]))
-        if ratio > 1:
-            steady = all(each == ratio for each, _ in sums)
+        highest, moment = max(sums, key=lambda each: (each[0], -each[1]))
+        if highest > whole:
+            steady = all(each == highest for each, _ in sums)
+            ratio = Fraction(highest, whole)
             peaks.append(_Peak(key, moment, ratio, ratio * total.amount, steady))
     return peaks
 
 
-def _share(quota: Quota, key: str, totals: Mapping[str, _Total]) -> Fraction:
+def _share(quota: Quota, key: str, total: int, servers: int) -> int:
+    """Return the share of a quota of the cluster, in parts of ``total`` × ``servers``."""
     if not quota.amounts:
-        servers = totals[""].amount
-        return Fraction(quota.scalar, servers) if servers else Fraction(0)
-    return Fraction(dict(quota.amounts).get(key, 0), totals[key].amount)
+        return quota.scalar * total if servers else 0
+    return dict(quota.amounts).get(key, 0) * max(servers, 1)
 
 
 def _warning(peak: _Peak, totals: Mapping[str, _Total], accounting: str, file: str) -> Note:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
-from cress.model.errors import InputError, InputErrors, Note
+from cress.model.errors import MAX_ERRORS, InputError, InputErrors, MoreErrors, Note
 from cress.model.group import (
     DEFAULT_GROUP,
     EVERYONE,
@@ -41,8 +41,17 @@ WEIGHT, USER_WEIGHTS = "Weight", "UserWeights"
 PRIORITY, USED = "Priority", "UsedResource"
 KEYWORDS = (NAME, QUOTA, USERS, POLICY, PREEMPTIVE, WEIGHT, USER_WEIGHTS, PRIORITY, USED)
 MAX_WEIGHT = 1_000_000
-# Of a file that is no Group.conf at all, nobody reads more.
-MAX_ERRORS = 100
+# Names that differ only in case which one remark tells.
+MOST_ALIKE = 3
+# Mistakes after which the rest of a file is not read.
+MOST_COLLECTED = 10 * MAX_ERRORS
+# Characters of a file, and of a line that is no list of users.
+MAX_CHARACTERS = 4 * 2**20
+MAX_LINE = 1_000
+MAX_GROUPS = 2_000
+# Users of one group, and windows of all groups.
+MAX_USERS = 20_000
+MAX_ALL_WINDOWS = 5_000
 
 # Policies whose names are known but which do not work yet: delete an entry when its policy does.
 NOT_YET: Mapping[Enum, str] = {
@@ -50,6 +59,8 @@ NOT_YET: Mapping[Enum, str] = {
     PreemptivePolicy.LOWEST_URGENCY_FIRST: "jobs have no deadlines yet",
 }
 
+_GARBAGE = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ud800-\udfff\ufffd\ufeff]")
+_PLAIN = {plain_key(keyword): keyword for keyword in KEYWORDS}
 _USER = re.compile(r"[^\s|#=,;:<>*]+")
 _EnumT = TypeVar("_EnumT", bound=Enum)
 
@@ -87,6 +98,13 @@ class _Reader:
     dimensions: Dimensions
     errors: list[InputError] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    windows: int = 0
+    more_notes: int = 0
+
+    @property
+    def full(self) -> bool:
+        """Return whether there are so many mistakes that the rest of the file is not read."""
+        return len(self.errors) > MOST_COLLECTED
 
     def error(self, error: InputError, line: int, keyword: str = "") -> None:
         for each in error.errors if isinstance(error, InputErrors) else [error]:
@@ -95,7 +113,10 @@ class _Reader:
             self.errors.append(InputError(what, hint=each.hint, file=self.file, line=line, field=keyword or inner))
 
     def note(self, what: str, line: int, keyword: str, hint: str = "") -> None:
-        self.notes.append(Note(what, hint=hint, file=self.file, line=line, field=keyword))
+        if len(self.notes) < MAX_ERRORS:
+            self.notes.append(Note(what, hint=hint, file=self.file, line=line, field=keyword))
+        else:
+            self.more_notes += 1
 
 
 def parse_groups(
@@ -109,14 +130,26 @@ def parse_groups(
     reader = _Reader(file, accounting, dimensions)
     groups: list[Group] = []
     names: dict[str, int] = {}
+    alike: dict[str, list[str]] = {DEFAULT_GROUP.lower(): [DEFAULT_GROUP]}
     lines: dict[str, int] = {}
+    if len(text) > MAX_CHARACTERS:
+        raise InputErrors(
+            [InputError(f"it has more than {MAX_CHARACTERS >> 20} MB", hint="a file of groups", file=file)]
+        )
     for block in _blocks(_decoded(text, file), reader):
         # Before the rest of the block is looked at: a group with another mistake takes its name all the same.
-        _check_unique(block, names, reader)
+        _check_unique(block, names, alike, reader)
         group = _group(block, reader)
         if group is not None:
             groups.append(group)
             lines[group.name] = next(line.number for line in block.lines if line.keyword == QUOTA)
+        if len(groups) > MAX_GROUPS:
+            reader.error(InputError("there are too many groups", hint=f"at most {MAX_GROUPS:,}"), block.first)
+            break
+        if reader.windows > MAX_ALL_WINDOWS:
+            what = "the groups have too many windows together"
+            reader.error(InputError(what, hint=f"at most {MAX_ALL_WINDOWS:,}"), block.first, QUOTA)
+            break
     if not groups and not reader.errors:
         reader.errors.append(
             InputError(
@@ -124,12 +157,11 @@ def parse_groups(
             )
         )
     if reader.errors:
-        found = sorted(reader.errors, key=lambda error: error.line)
-        more = len(found) - MAX_ERRORS
-        if more > 0:
-            found[MAX_ERRORS:] = [InputError(f"and {more} more errors", file=file)]
-        raise InputErrors(found)
-    return ParsedGroups(tuple(groups), tuple(sorted(reader.notes, key=lambda note: note.line)), file, lines)
+        raise InputErrors(sorted(reader.errors, key=lambda error: error.line))
+    notes = sorted(reader.notes, key=lambda note: note.line)
+    if reader.more_notes:
+        notes.append(Note(f"and {reader.more_notes:,} more remarks", file=file))
+    return ParsedGroups(tuple(groups), tuple(notes), file, lines)
 
 
 def group_values(group: Group, *, accounting: str, dimensions: Dimensions) -> dict[str, str]:
@@ -209,6 +241,9 @@ def _blocks(text: str, reader: _Reader) -> Iterator[_Block]:
         if not content and not _garbage(raw):
             continue
         block = block or _Block(first=number)
+        if reader.full:
+            reader.errors.append(MoreErrors(0, rest=f"what follows from line {number} on", file=reader.file))
+            return
         try:
             block.lines.append(_line(number, raw, content))
         except InputError as error:
@@ -220,14 +255,8 @@ def _blocks(text: str, reader: _Reader) -> Iterator[_Block]:
 
 def _garbage(raw: str) -> str:
     """The first character of a line that no text file has, or ""."""
-    return next((char for char in raw if _is_garbage(char)), "")
-
-
-def _is_garbage(char: str) -> bool:
-    code = ord(char)
-    if code < 32:
-        return char != "\t"
-    return 127 <= code < 160 or 0xD800 <= code <= 0xDFFF or code in {0xFFFD, 0xFEFF}
+    found = _GARBAGE.search(raw)
+    return found.group() if found else ""
 
 
 def _line(number: int, raw: str, content: str) -> _Line:
@@ -239,19 +268,26 @@ def _line(number: int, raw: str, content: str) -> _Line:
         for other in ("\uff1a", "="):  # the full-width colon of Chinese keyboards
             if other in content:
                 fixed = ": ".join(part.strip() for part in content.split(other, 1))
-                raise InputError(f"{content!r} has no colon", hint=f"did you mean {fixed}?")
-        raise InputError(f"{content!r} is not a line of a group", hint="Keyword: value, such as Name: news")
-    plain = {plain_key(keyword): keyword for keyword in KEYWORDS}
-    keyword = plain.get(plain_key(word))
+                raise InputError(f"{_shown(content)} has no colon", hint=f"did you mean {fixed[:MAX_LINE]}?")
+        raise InputError(f"{_shown(content)} is not a line of a group", hint="Keyword: value, such as Name: news")
+    keyword = _PLAIN.get(plain_key(word[:MAX_LINE]))
     if keyword is None:
-        option = find_option(word)
+        option = find_option(word[:MAX_LINE])
         if option is None:
             known = (*KEYWORDS, *(camel_case(name) for name in group_options()))
-            raise InputError(f"unknown keyword {word.strip()!r}", hint=one_of(word, known))
+            raise InputError(f"unknown keyword {_shown(word.strip())}", hint=one_of(word, known))
         if option not in group_options():
             raise not_per_group(option)
         keyword = camel_case(option)
-    return _Line(number, keyword, value.strip())
+    value = value.strip()
+    if len(value) > MAX_LINE and keyword not in (QUOTA, USERS, USER_WEIGHTS):
+        what = f"{keyword}: a value of {len(value):,} characters is too long"
+        raise InputError(what, hint=f"at most {MAX_LINE:,}")
+    return _Line(number, keyword, value)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= MAX_LINE else text[:MAX_LINE] + "…")
 
 
 def _group(block: _Block, reader: _Reader) -> Group | None:
@@ -261,6 +297,8 @@ def _group(block: _Block, reader: _Reader) -> Group | None:
     values: dict[str, Any] = {}
     options: dict[str, str] = {}
     for line in block.lines:
+        if reader.full:
+            return None
         if line.keyword in seen:
             hint = "a blank line before the next group" if line.keyword == NAME else "each keyword once in a group"
             twice = InputError(f"is given a second time, first on line {seen[line.keyword].number}", hint=hint)
@@ -303,8 +341,11 @@ def _check_complete(block: _Block, seen: Mapping[str, _Line], reader: _Reader) -
         reader.error(InputError(f"group {name!r} has no quota", hint="ResourceQuota: 10"), block.first, QUOTA)
 
 
-def _check_unique(block: _Block, names: dict[str, int], reader: _Reader) -> None:
-    """Note a name that was given before; add it to ``names`` (name to line) otherwise."""
+def _check_unique(block: _Block, names: dict[str, int], alike: dict[str, list[str]], reader: _Reader) -> None:
+    """Note a name that was given before; add it to ``names`` (name to line) otherwise.
+
+    ``alike`` are the names by their lower-case form, with that of the default group.
+    """
     line = next((each for each in block.lines if each.keyword == NAME and each.value), None)
     if line is None:
         return
@@ -313,10 +354,13 @@ def _check_unique(block: _Block, names: dict[str, int], reader: _Reader) -> None
         what = f"there is a group {name!r} already, on line {names[name]}"
         reader.error(InputError(what, hint="each name once"), line.number, NAME)
         return
-    for other in dict.fromkeys((*names, DEFAULT_GROUP)):
-        if other != name and other.lower() == name.lower():
+    others = alike.setdefault(name.lower(), [])
+    for other in others[:MOST_ALIKE]:
+        if other != name:
             reader.note(f"{name!r} and {other!r} differ only in case and are two groups", line.number, NAME)
     names[name] = line.number
+    if name not in others:
+        others.append(name)
 
 
 def _note_weights(group: Group, seen: Mapping[str, _Line], reader: _Reader) -> None:
@@ -327,8 +371,9 @@ def _note_weights(group: Group, seen: Mapping[str, _Line], reader: _Reader) -> N
         reader.note(
             f"has no effect under SchedPolicy {group.policy.value}", line, USER_WEIGHTS, "SchedPolicy: Capacity"
         )
+    users = frozenset(group.users)
     for user, _ in group.user_weights:
-        if not group.admits(user):
+        if EVERYONE not in users and user not in users:
             reader.note(f"{user} has a weight and may not submit to this group", line, USER_WEIGHTS)
 
 
@@ -342,21 +387,29 @@ def _parse_name(line: _Line, _reader: _Reader) -> dict[str, Any]:
 
 def _parse_quota(line: _Line, reader: _Reader) -> dict[str, Any]:
     quota, windows = parse_resource_quota(line.value, reader.accounting, reader.dimensions)
+    reader.windows += len(windows)
     return {"quota": quota, "windows": windows}
 
 
 def _parse_users(line: _Line, reader: _Reader) -> dict[str, Any]:
-    users: list[str] = []
-    for part in line.value.split("|"):
+    users: dict[str, None] = {}
+    for part in _listed(line):
         user = part.strip()
         if user != EVERYONE and not _USER.fullmatch(user):
-            what = f"{user!r} is not a name of a user" if user else "a name is missing"
+            what = f"{_shown(user)} is not a name of a user" if user else "a name is missing"
             raise InputError(what, hint="names with | between them, such as alice | bob; * for everyone")
         if user in users:
             reader.note(f"{user} is named twice", line.number, USERS)
-        else:
-            users.append(user)
+        users[user] = None
     return {"users": tuple(users)}
+
+
+def _listed(line: _Line) -> list[str]:
+    """Return the parts of a line that is a list of users."""
+    parts = line.value.split("|")
+    if len(parts) > MAX_USERS:
+        raise InputError(f"{len(parts):,} users are too many", hint=f"at most {MAX_USERS:,}; * for everyone")
+    return parts
 
 
 def _parse_policy(line: _Line, _reader: _Reader) -> dict[str, Any]:
@@ -383,10 +436,10 @@ def _parse_weight(line: _Line, _reader: _Reader) -> dict[str, Any]:
 
 def _parse_user_weights(line: _Line, _reader: _Reader) -> dict[str, Any]:
     weights: dict[str, int] = {}
-    for part in line.value.split("|"):
+    for part in _listed(line):
         user, equals, text = (piece.strip() for piece in part.partition("="))
         if not equals or not _USER.fullmatch(user):
-            raise InputError(f"{part.strip()!r} is not a weight of a user", hint="such as alice=2 | bob=1")
+            raise InputError(f"{_shown(part.strip())} is not a weight of a user", hint="such as alice=2 | bob=1")
         if user in weights:
             raise InputError(f"{user} has two weights", hint="each user once")
         try:

@@ -21,16 +21,22 @@ CPU, DOMINANT = "cpu", "dominant"
 SCALE = {CPU: 1_000, DOMINANT: 1_000_000}
 UNIT = {CPU: "cores", DOMINANT: "servers"}
 
+# Characters of one quota or window, and windows of one group.
+MAX_TEXT = 1_000
+MAX_WINDOWS = 200
+
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _SHORT = tuple(day[:3] for day in _DAYS)
 _EVERY_DAY = tuple(range(7))
-_WINDOW = re.compile(r"(?P<days>.*?)\s*(?P<start>[0-9]+:[0-9]+)\s*[-–]\s*(?P<end>[0-9]+:[0-9]+)")
+_WINDOW = re.compile(r"(?P<days>.*?)\s*(?P<start>[0-9]{1,9}:[0-9]{1,9})\s*[-–]\s*(?P<end>[0-9]{1,9}:[0-9]{1,9})")
 _WINDOW_HINT = "a window such as 07:30-09:00 = 20 or Mon-Fri 17:30-19:30 = 20"
 
 
 def parse_resource_quota(text: str, accounting: str, dimensions: Dimensions) -> tuple[Quota, tuple[QuotaWindow, ...]]:
     """The quota outside all windows, and the windows. Raises InputErrors with every mistake of the value."""
     first, *rest = text.split(";")
+    if len(rest) > MAX_WINDOWS:
+        raise InputError(f"{len(rest):,} windows are too many", hint=f"at most {MAX_WINDOWS} for a group")
     errors: list[InputError] = []
     quotas: list[Quota] = []
     windows: list[QuotaWindow] = []
@@ -77,8 +83,8 @@ def format_moment(minute_of_week: int) -> str:
 
 
 def _parse_quota(text: str, accounting: str, dimensions: Dimensions) -> Quota:
-    stripped = text.strip()
-    if _WINDOW.match(stripped):
+    stripped = _short(text)
+    if _WINDOW.match(" ".join(stripped.split())):
         raise InputError("the quota outside the windows is missing", hint=f"10; {stripped}")
     if "<" in stripped:
         if accounting != DOMINANT:
@@ -102,13 +108,23 @@ def _parse_quota(text: str, accounting: str, dimensions: Dimensions) -> Quota:
     return Quota(scalar=count * scale)
 
 
+def _short(text: str) -> str:
+    """Strip a quota or window. Raises InputError for a text that is longer than any of them."""
+    stripped = text.strip()
+    if len(stripped) > MAX_TEXT:
+        hint = f"at most {MAX_TEXT}; a quota such as 10, or {_WINDOW_HINT}"
+        raise InputError(f"a text of {len(stripped):,} characters is too long", hint=hint)
+    return stripped
+
+
 def _parse_window(text: str, accounting: str, dimensions: Dimensions) -> QuotaWindow:
+    text = _short(text)
     when, equals, quota = text.partition("=")
-    found = _WINDOW.fullmatch(when.strip())
+    found = _WINDOW.fullmatch(" ".join(when.split()))
     if not equals or not found:
-        if not text.strip():
+        if not text:
             raise InputError("a window is empty", hint=f"{_WINDOW_HINT}; no ; at the end")
-        raise InputError(f"{text.strip()!r} is not a window", hint=_WINDOW_HINT)
+        raise InputError(f"{text!r} is not a window", hint=_WINDOW_HINT)
     return QuotaWindow(
         days=_parse_days(found["days"]),
         start=_parse_clock(found["start"], last=DAY_MINUTES - 1),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+from array import array
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from cress.model.group import Group, Quota, QuotaWindow
@@ -76,21 +77,26 @@ def weekly_quotas(group: Group) -> list[tuple[int, Quota]]:
 @functools.lru_cache(maxsize=1024)
 def _week(quota: Quota, windows: tuple[QuotaWindow, ...]) -> tuple[tuple[int, ...], tuple[Quota, ...]]:
     """Starts (minutes of the week) and quotas of the pieces of a week."""
-    edges = {0}
-    spans: list[tuple[int, int, Quota]] = []
-    for window in windows:
+    # The window in force in each minute, from 1; a later one is painted over those before it.
+    minutes = array("I", bytes(4 * WEEK_MINUTES))
+    for number, window in enumerate(windows, 1):
         length = window.end - window.start + (0 if window.end > window.start else DAY_MINUTES)
         for day in window.days:
             start = day * DAY_MINUTES + window.start
-            for shift in (0, -WEEK_MINUTES):  # what begins on Sunday may end on Monday
-                spans.append((start + shift, start + shift + length, window.quota))
-                edges.update(edge for edge in (start + shift, start + shift + length) if 0 <= edge < WEEK_MINUTES)
+            for first in (start, start - WEEK_MINUTES):  # what begins on Sunday may end on Monday
+                begin, end = max(0, first), min(WEEK_MINUTES, first + length)
+                if begin < end:
+                    minutes[begin:end] = array("I", (number,)) * (end - begin)
     starts: list[int] = []
     quotas: list[Quota] = []
-    for edge in sorted(edges):
-        value = next((each for start, end, each in reversed(spans) if start <= edge < end), quota)
+    before = -1
+    for minute, number in enumerate(minutes):
+        if number == before:
+            continue
+        before = number
+        value = windows[number - 1].quota if number else quota
         if not quotas or quotas[-1] != value:
-            starts.append(edge)
+            starts.append(minute)
             quotas.append(value)
     return tuple(starts), tuple(quotas)
 

@@ -7,6 +7,7 @@ reads the rest, each text by itself, so that a mistake is told with the key that
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -14,6 +15,10 @@ import msgspec
 
 from cress.model.errors import InputError
 from cress.model.jobfile.values import as_text, as_word, raise_all, shown, truth
+
+# Characters of one text, as in the language; texts in a list.
+MAX_CHARACTERS = 4000
+MAX_TEXTS = 2000
 
 # An absolute path or a URL, not an address with a mask.
 _DATA = re.compile(r"[\"']?(?:/|[A-Za-z][A-Za-z0-9+.-]*://)")
@@ -46,6 +51,14 @@ class ClauseText(msgspec.Struct, frozen=True, array_like=True):
 Texts: TypeAlias = tuple[ClauseText, ...]
 
 
+def _written(value: object) -> str:
+    """The text of a value. Raises InputError if the language could never take it."""
+    text = as_word(as_text(value))
+    if len(text) > MAX_CHARACTERS:
+        raise InputError(f"{len(text)} characters are too many", hint=f"at most {MAX_CHARACTERS}")
+    return text
+
+
 def requirement(value: object) -> Texts:
     """One text, or a list of texts that must all hold; the angle brackets of the source paper round it may stay."""
     return tuple(_inner(place, text) for place, text in _listed(value, 'such as "GCC >= 4.5 && Memory >= 8G"'))
@@ -53,14 +66,14 @@ def requirement(value: object) -> Texts:
 
 def rank(value: object) -> Texts:
     """One text."""
-    made = _inner("", as_word(as_text(value)))
+    made = _inner("", _written(value))
     _filled(made.text, 'such as "0.5 * CPU + 0.5 * IdleNetwork"')
     return (made,)
 
 
 def _truth_clause(attribute: str, meaning: str, value: object) -> Texts:
     """``true``, ``false``, or ``true && f(x) = (…)``."""
-    wrote = "" if isinstance(value, bool) else as_word(as_text(value))
+    wrote = "" if isinstance(value, bool) else _written(value)
     head, tail = _split(wrote)
     wanted = truth(value if isinstance(value, bool) else _without(head, attribute, "="), meaning)
     if not wanted and tail:
@@ -74,7 +87,7 @@ def data_locality(value: object) -> Texts:
         if any(_DATA.match(each) for each in value if isinstance(each, str)):
             raise InputError("is a list with data in it", hint="one text; several clauses of `requirement` for several")
         return _nodes_clause("DataLocality", value)
-    wrote = as_word(as_text(value))
+    wrote = _written(value)
     head, tail = _split(wrote)
     head = _without(head, "DataLocality", "=")
     if not _DATA.match(head):
@@ -87,10 +100,11 @@ def _nodes_clause(attribute: str, value: object) -> Texts:
     """A list of names and addresses, or a text with them: ``in (192.168.1.2-8, web-1) && f(x) = (…)``."""
     hint = "names and addresses, such as [web-1, 192.168.1.2-8]"
     if isinstance(value, (list, tuple)):
-        wrote = ", ".join(as_word(as_text(each)) for each in value)
+        _few(value)
+        wrote = _written(", ".join(as_word(as_text(each)) for each in value))
         head, tail = wrote, ""
     else:
-        wrote = as_word(as_text(value))
+        wrote = _written(value)
         head, tail = _split(wrote)
         head = re.sub(r"^in(?=[\s(])", "", _without(head, attribute, ""), flags=re.IGNORECASE).strip()
         if head.startswith("(") and head.endswith(")"):
@@ -136,16 +150,23 @@ def _listed(value: object, hint: str) -> tuple[tuple[str, str], ...]:
         value = (as_text(value),)
         places = [""]
     else:
+        _few(value)
         places = [f"[{position}]" for position in range(len(value))]
     texts: list[tuple[str, str]] = []
     errors: list[InputError] = []
     for place, each in zip(places, value, strict=True):
         try:
-            texts.append((place, _filled(as_word(as_text(each)), hint)))
+            texts.append((place, _filled(_written(each), hint)))
         except InputError as error:
             errors.append(error.at(field=place))
     raise_all(errors)
     return tuple(texts)
+
+
+def _few(value: Sequence[object]) -> None:
+    """Raise InputError if there are more texts than a requirement could have characters for."""
+    if len(value) > MAX_TEXTS:
+        raise InputError(f"a list of {len(value):,} texts is too long", hint=f"at most {MAX_TEXTS:,}")
 
 
 def _filled(text: str, hint: str) -> str:

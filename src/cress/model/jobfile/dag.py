@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 import msgspec
 
-from cress.model.errors import InputError
+from cress.model.errors import MAX_ERRORS, InputError, MoreErrors
 from cress.model.family import Dag
 from cress.model.job import Condition, Job, JobType
 from cress.model.jobfile import values
@@ -17,6 +18,9 @@ from cress.model.jobfile.schemas import MAX_STEPS
 from cress.model.jobfile.values import MAX_NAME_LENGTH, NAME, as_text, raise_all, shown
 from cress.model.resources import Dimensions
 from cress.model.units import one_of
+
+# Steps of a circle that an error names.
+MOST_SHOWN = 20
 
 _HINT = "steps: {load: {command: …}, train: {command: …, after: [load]}}"
 _NOTHING: tuple[tuple[str, Condition | None], ...] = ()
@@ -47,10 +51,13 @@ def parse_dag(
     defaults = {key: reader.values[key] for key in INHERITED if key in reader.given}
     steps: list[_Step] = []
     for called, entry in entries.items():
+        if len(reader.errors) > MAX_ERRORS:
+            break
         step, wrong = _step(called, entry, defaults, f"{name}.{called}", dimensions, user)
         steps.append(step)
         reader.errors += [below(each, f"{written}.{called}") for each in wrong]
-    reader.errors += [below(each, written) for each in _wrong_order(steps)]
+    if len(steps) == len(entries):
+        reader.errors += [below(each, written) for each in _wrong_order(steps)]
     source = source_of(mapping, reader)
     job = msgspec.structs.replace(whole.job, name=name, tasks=len(steps), plan=Dag(steps=tuple(entries)))
     run = msgspec.structs.replace(whole.run, name=name, tasks=len(steps), source=source)
@@ -78,6 +85,8 @@ def _entries(value: object) -> dict[str, Mapping[str, object]]:
     entries: dict[str, Mapping[str, object]] = {}
     errors: list[InputError] = []
     for written, entry in found.items():
+        if len(errors) > MAX_ERRORS:
+            break
         try:
             entries[values.name(written)] = mapping_of(entry, "command: … for each step")
         except InputError as error:
@@ -117,14 +126,15 @@ def _merge(reader: Reader) -> None:
 
 def _after(value: object) -> tuple[tuple[str, Condition | None], ...]:
     """Names of steps, each with its condition if it has one."""
+    if isinstance(value, (Mapping, list, tuple)) and len(value) > MAX_STEPS:
+        raise InputError(f"{len(value):,} steps are too many", hint=f"at most {MAX_STEPS:,}")
     if isinstance(value, Mapping):
         pairs = [(_named(each), values.condition(word)) for each, word in value.items()]
         found: list[tuple[str, Condition | None]] = [*pairs]
     else:
         found = [(_named(each), None) for each in (value if isinstance(value, (list, tuple)) else [value])]
-    named = [each for each, _ in found]
-    if len(set(named)) < len(named):
-        twice = next(each for each in named if named.count(each) > 1)
+    twice = values.first_twice([each for each, _ in found])
+    if twice is not None:
         raise InputError(f"step {twice} is named twice", hint="one condition for each step")
     return tuple(found)
 
@@ -140,34 +150,46 @@ def _named(value: object) -> str:
 
 def _wrong_order(steps: Sequence[_Step]) -> list[InputError]:
     """Find dependencies on unknown steps, and circles."""
-    names = {step.name for step in steps}
+    known = sorted(step.name for step in steps)
+    names = set(known)
+    missing = ((step.name, each) for step in steps for each, _ in step.after if each not in names)
     errors = [
-        InputError(f"there is no step {each}", hint=one_of(each, sorted(names)), field=f"{step.name}.after")
-        for step in steps
-        for each, _ in step.after
-        if each not in names
+        InputError(f"there is no step {each}", hint=one_of(each, known), field=f"{name}.after")
+        for name, each in islice(missing, MAX_ERRORS)
     ]
     if errors:
-        return errors
-    left = {step.name: {each for each, _ in step.after} for step in steps}
-    while free := [name for name, behind in left.items() if not behind & left.keys()]:
-        for name in free:
-            del left[name]
-    if not left:
+        more = sum(1 for _ in missing)
+        return [*errors, MoreErrors(more)] if more else errors
+    followers: dict[str, list[str]] = {}
+    for step in steps:
+        for each, _ in step.after:
+            followers.setdefault(each, []).append(step.name)
+    open_ = {step.name: len(step.after) for step in steps}
+    free = [name for name, count in open_.items() if not count]
+    while free:
+        name = free.pop()
+        del open_[name]
+        for each in followers.get(name, ()):
+            open_[each] -= 1
+            if not open_[each]:
+                free.append(each)
+    if not open_:
         return []
-    circle = _circle(left)
-    what = f"comes after itself: {' after '.join(circle)}"
+    circle = _circle({step.name: {each for each, _ in step.after} for step in steps if step.name in open_})
+    told = circle if len(circle) <= MOST_SHOWN else [*circle[:MOST_SHOWN], "…", circle[-1]]
+    what = f"comes after itself: {' after '.join(told)}"
     return [InputError(what, hint="a dag has no circles", field=f"{circle[0]}.after")]
 
 
 def _circle(left: Mapping[str, set[str]]) -> list[str]:
     """One circle among steps each of which comes after another of them."""
-    seen: list[str] = []
+    seen: dict[str, None] = {}
     name = next(iter(left))
     while name not in seen:
-        seen.append(name)
+        seen[name] = None
         name = min(left[name] & left.keys())
-    return [*seen[seen.index(name) :], name]
+    names = list(seen)
+    return [*names[names.index(name) :], name]
 
 
 def without_done(specs: Sequence[JobSpec], done: Iterable[str], resumed: int) -> list[JobSpec]:
@@ -181,18 +203,20 @@ def without_done(specs: Sequence[JobSpec], done: Iterable[str], resumed: int) ->
     names = dict(zip(whole.job.plan.steps, range(2, len(specs) + 1), strict=True))
     over = {names[each] for each in done if each in names}
     never: set[int] = set()
-    ordered = list(enumerate((spec.job for spec in steps), 2))
-    while True:
-        more = {
-            place
-            for place, job in ordered
-            if place not in over | never
-            and any(_cannot(-each, condition, over, never) for each, condition in job.after)
-        }
-        if not more:
-            break
-        never |= more
-    kept = [place for place, _ in ordered if place not in over | never]
+    jobs = dict(enumerate((spec.job for spec in steps), 2))
+    followers: dict[int, list[int]] = {}
+    for place, job in jobs.items():
+        for each, _ in job.after:
+            followers.setdefault(-each, []).append(place)
+    unsure = list(jobs)
+    while unsure:
+        place = unsure.pop()
+        if place in over or place in never:
+            continue
+        if any(_cannot(-each, condition, over, never) for each, condition in jobs[place].after):
+            never.add(place)
+            unsure += followers.get(place, ())
+    kept = [place for place in jobs if place not in over and place not in never]
     if not kept:
         return []
     moved = {place: number for number, place in enumerate(kept, 2)}

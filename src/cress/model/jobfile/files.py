@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from cress.model.errors import InputError
+from cress.model.errors import MAX_ERRORS, InputError
 from cress.model.jobfile.reader import Reader, below, mapping_of
 from cress.model.jobfile.values import as_text, as_word, mistakes, raise_all, shown, truth
 from cress.model.run import File
@@ -44,17 +44,19 @@ def address(value: object) -> str:
 
 
 def _all(value: object, read: Callable[[Mapping[str, object]], File], far: str, hint: str) -> tuple[File, ...]:
+    if isinstance(value, (Mapping, list, tuple)) and len(value) > MAX_FILES:
+        raise InputError(f"{len(value):,} files are too many", hint=f"at most {MAX_FILES:,}")
     if isinstance(value, Mapping):
         entries = [(shown(path).strip("'\""), {"path": path, far: each}) for path, each in value.items()]
     elif isinstance(value, (list, tuple)):
         entries = [(f"[{place}]", each) for place, each in enumerate(value)]
     else:
         raise InputError(f"{shown(value)} is not a list", hint=hint)
-    if len(entries) > MAX_FILES:
-        raise InputError(f"{len(entries)} files are too many", hint=f"at most {MAX_FILES}")
     found: list[File] = []
     errors: list[InputError] = []
     for place, entry in entries:
+        if len(errors) > MAX_ERRORS:
+            break
         try:
             found.append(read(mapping_of(entry, hint)))
         except InputError as error:

@@ -13,8 +13,11 @@ from cress.model.units import parse_count
 # Names and how many, by name.
 Licences: TypeAlias = tuple[tuple[str, int], ...]
 
+# Licences of a job, and kinds of licences in a cluster.
 MAX_LICENCES = 64
+MAX_KINDS = 10_000
 MAX_NAME = 64
+MAX_TEXT = 100 * MAX_LICENCES
 MOST = 1_000_000_000
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 
@@ -26,7 +29,10 @@ def licences(value: object) -> Licences:
     """Parse the licences that each task takes."""
     if isinstance(value, Mapping):
         return _amounts(list(value.items()), least=1)
-    texts = [each for text in (value if isinstance(value, (list, tuple)) else [value]) for each in _texts(text)]
+    written = value if isinstance(value, (list, tuple)) else [value]
+    if len(written) > MAX_LICENCES:
+        raise _too_many(len(written), MAX_LICENCES)
+    texts = [each for text in written for each in _texts(text)]
     pairs: list[tuple[object, object]] = []
     for each in texts:
         name, equals, number = each.partition("=")
@@ -42,14 +48,21 @@ def totals(value: object) -> Licences:
 
 
 def _texts(value: object) -> list[str]:
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str) or not value[:MAX_TEXT].strip() or len(value) > MAX_TEXT:
         raise InputError(f"{shown(value)} is not a licence", hint=_HINT)
-    return value.split(",")
+    return value.split(",", MAX_LICENCES)
+
+
+def _too_many(number: int, most: int) -> InputError:
+    return InputError(f"{number:,} licences are too many", hint=f"at most {most:,}")
 
 
 def _amounts(pairs: list[tuple[object, object]], *, least: int) -> Licences:
     if not pairs:
         raise InputError("is empty", hint=_HINT)
+    most = MAX_LICENCES if least else MAX_KINDS
+    if len(pairs) > most:
+        raise _too_many(len(pairs), most)
     found: dict[str, int] = {}
     errors: list[InputError] = []
     for written, value in pairs:
@@ -61,8 +74,6 @@ def _amounts(pairs: list[tuple[object, object]], *, least: int) -> Licences:
         if name in found:
             errors.append(InputError(f"licence {name} is given twice", hint="each once"))
         found[name] = number
-    if len(pairs) > MAX_LICENCES and least:
-        errors = [InputError(f"{len(pairs)} licences are too many", hint=f"at most {MAX_LICENCES}")]
     raise_all(errors)
     return tuple(sorted(found.items()))
 

@@ -11,13 +11,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from cress.model.errors import InputError, NotAccepted
+from cress.model.errors import MAX_ERRORS, InputError, MoreErrors, NotAccepted
 from cress.model.jobfile.clauses import ClauseText, Texts
-from cress.model.jobfile.values import MAX_ERRORS, MAX_NAME_LENGTH, mistakes, shown
+from cress.model.jobfile.values import MAX_NAME_LENGTH, mistakes, shown
 from cress.model.units import one_of
 
 # Of more keys than this nobody reads a list.
 MOST_LISTED = 12
+# Unknown keys of one mapping for which a similar key is searched.
+MOST_GUESSED = 10
 
 _NO_TEXTS: Texts = ()
 _T = TypeVar("_T")
@@ -36,6 +38,8 @@ def _by_plain(keys: tuple[str, ...], aliases: tuple[tuple[str, str], ...]) -> Ma
 
 def below(error: InputError, field: str) -> InputError:
     """Return the error with its field put below ``field``: ``resource`` and ``memory`` make ``resource.memory``."""
+    if isinstance(error, MoreErrors):
+        return error
     inner = f"{'' if error.field.startswith('[') else '.'}{error.field}" if error.field else ""
     kind = NotAccepted if isinstance(error, NotAccepted) else InputError
     return kind(error.what, hint=error.hint, file=error.file, line=error.line, field=field + inner)
@@ -73,12 +77,14 @@ class Reader:
         wrong = misplaced or _nothing
         by_plain = _by_plain(tuple(keys), tuple((aliases or {}).items()))
         unknown = 0
+        placed: list[str] = []
         for written, value in mapping.items():
             key = by_plain.get(plain(written)) if isinstance(written, str) else None
             if key is None:
                 unknown += 1
                 if unknown <= MAX_ERRORS:
-                    self.errors.append(_unknown(written, [each for each in keys if wrong(each) is None]))
+                    placed = placed or [each for each in keys if wrong(each) is None]
+                    self.errors.append(_unknown(written, placed, guess=unknown <= MOST_GUESSED))
             elif (error := wrong(key)) is not None:
                 self.errors.append(error.at(field=written))
             elif key in self.given:
@@ -88,6 +94,8 @@ class Reader:
             else:
                 self.given[key] = written
                 self.values[key] = value
+        if unknown > MAX_ERRORS:
+            self.errors.append(MoreErrors(unknown - MAX_ERRORS))
 
     def has(self, key: str) -> bool:
         """Return whether there is a value, given or by default."""
@@ -126,10 +134,10 @@ def _present(value: object) -> object:
     return value
 
 
-def _unknown(written: object, known: list[str]) -> InputError:
+def _unknown(written: object, known: list[str], *, guess: bool) -> InputError:
     listed = "one of " + ", ".join(known) if len(known) <= MOST_LISTED else "`cress schema` tells all keys"
     if not isinstance(written, str):
         return InputError(f"{shown(written)} is not a key", hint=listed)
-    near = one_of(written[:MAX_NAME_LENGTH], known)
+    near = one_of(written[:MAX_NAME_LENGTH], known) if guess else ""
     hint = near if near.startswith("did you mean") else listed
     return InputError(f"unknown key {shown(written)}", hint=hint, field=shown(written)[1:-1])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cress.model.errors import InputError
+from cress.model.errors import MAX_ERRORS, InputError, MoreErrors
 from cress.model.job import JobType
 from cress.model.jobfile.dag import parse_dag
 from cress.model.jobfile.job import JobSpec, read_job, type_of
@@ -15,8 +15,9 @@ from cress.model.jobfile.values import raise_all, shown
 from cress.model.resources import Dimensions
 from cress.model.units import one_of
 
-# Jobs that are submitted together, including the steps of dags.
+# Jobs that are submitted together, including the steps of dags; the jobs that they come after, counted for each.
 MAX_JOBS = 10_000
+MAX_DEPENDENCIES = 20_000
 
 
 def parse_jobs(entries: object, *, dimensions: Dimensions, user: str) -> list[JobSpec]:
@@ -42,6 +43,9 @@ def read_jobs(entries: object, *, dimensions: Dimensions, user: str) -> tuple[li
     errors: list[InputError] = []
     for position, entry in enumerate(entries):
         place = f"jobs[{position}]"
+        if len(errors) > MAX_ERRORS:
+            errors.append(MoreErrors(0, rest=f"what follows from {place} on"))
+            break
         try:
             mapping = _mapping(entry)
         except InputError as error:
@@ -56,9 +60,23 @@ def read_jobs(entries: object, *, dimensions: Dimensions, user: str) -> tuple[li
         errors += [below(each, place) for each in wrong]
     if not errors and len(specs) > MAX_JOBS:
         errors = [_too_many(len(specs))]
+    if not errors and (number := _dependencies(specs)) > MAX_DEPENDENCIES:
+        what = f"the jobs come after {number:,} jobs, counted for each job"
+        hint = f"at most {MAX_DEPENDENCIES:,}; one job without work, which they all come after, saves many"
+        errors = [InputError(what, hint=hint, field="jobs")]
     if not errors:
         specs, errors = _resolved(specs)
     return specs, errors
+
+
+def _dependencies(specs: list[JobSpec]) -> int:
+    """Return the number of jobs that these jobs come after; each step comes after what its dag comes after."""
+    number = 0
+    for spec in specs:
+        dag = specs[-spec.job.family - 1] if spec.job.family else None
+        number += len(spec.job.after) + len(spec.behind)
+        number += len(dag.job.after) + len(dag.behind) if dag is not None else 0
+    return number
 
 
 def _too_many(number: int) -> InputError:
@@ -74,6 +92,8 @@ def _resolved(specs: list[JobSpec]) -> tuple[list[JobSpec], list[InputError]]:
     resolved: list[JobSpec] = []
     errors: list[InputError] = []
     for spec in specs:
+        if len(errors) > MAX_ERRORS:
+            break
         after = list(spec.job.after)
         for name, condition in spec.behind:
             found = places.get(name, [])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import TypeVar
 
-from cress.model.errors import InputError, InputErrors
+from cress.model.errors import MAX_ERRORS, InputError, InputErrors
 from cress.model.group import MAX_GROUP_NAME_LENGTH
 from cress.model.job import Condition, JobType, OnPartition
 from cress.model.resources import Dimensions, Measure, ResourceVector
@@ -29,8 +31,9 @@ MAX_PIDS = 2**22  # as many as Linux has
 LEAST_LOG = 4096
 # Linux takes no argument and no variable of 128 KiB or more (MAX_ARG_STRLEN).
 MAX_WORD_BYTES = 128 * 1024 - 1
-# Of a file with more mistakes than this, nobody reads more.
-MAX_ERRORS = 100
+# Words of a command and variables of an environment; MAX_RUN_BYTES bounds their length together.
+MAX_WORDS = 100_000
+MAX_VARIABLES = 10_000
 SHELL = ("/bin/sh", "-c")
 # Variables that Cress itself sets for a task.
 RESERVED_PREFIX = "CRESS_"
@@ -40,6 +43,7 @@ COMMAND_HINT = 'a list such as ["python3", "train.py"], or one text for the shel
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ACCOUNT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?")
+_T = TypeVar("_T", int, str, int | str)
 _WORDS = {True: ("true", "yes", "on"), False: ("false", "no", "off")}
 
 
@@ -53,9 +57,15 @@ def command(value: object) -> tuple[str, ...]:
         raise InputError(f"{shown(value)} is no command", hint=COMMAND_HINT)
     if not value:
         raise InputError("is empty", hint=COMMAND_HINT)
+    if len(value) > MAX_WORDS:
+        raise InputError(
+            f"{len(value):,} words are too many", hint=f"at most {MAX_WORDS:,}; put large inputs into files"
+        )
     words: list[str] = []
     errors: list[InputError] = []
     for position, each in enumerate(value):
+        if len(errors) > MAX_ERRORS:
+            break
         try:
             words.append(as_word(as_text(each)))
         except InputError as error:
@@ -166,9 +176,13 @@ def environment(value: object) -> tuple[tuple[str, str], ...]:
     """Variables and their values."""
     if not isinstance(value, Mapping):
         raise InputError(f"{shown(value)} is not a mapping", hint="NAME: value for each variable")
+    if len(value) > MAX_VARIABLES:
+        raise InputError(f"{len(value):,} variables are too many", hint=f"at most {MAX_VARIABLES:,}")
     pairs: list[tuple[str, str]] = []
     errors: list[InputError] = []
     for name, each in value.items():
+        if len(errors) > MAX_ERRORS:
+            break
         try:
             variable = _variable(name)
             pairs.append((variable, as_word(as_text(each), room=MAX_WORD_BYTES - len(variable) - 1)))
@@ -261,18 +275,23 @@ def backoff(value: object) -> int:
 
 def after(value: object) -> tuple[tuple[int | str, Condition], ...]:
     """Ids and names of jobs, each with its condition."""
+    if isinstance(value, (Mapping, list, tuple)) and len(value) > MAX_AFTER:
+        raise InputError(f"{len(value):,} jobs are too many", hint=f"at most {MAX_AFTER:,}")
     if isinstance(value, Mapping):
         pairs = [(_job_named(each), condition(word)) for each, word in value.items()]
     else:
         jobs = value if isinstance(value, (list, tuple)) else [value]
         pairs = [(_job_named(each), Condition.OK) for each in jobs]
-    if len(pairs) > MAX_AFTER:
-        raise InputError(f"{len(pairs)} jobs are too many", hint=f"at most {MAX_AFTER}")
-    named = [each for each, _ in pairs]
-    if len(set(named)) < len(named):
-        twice = next(each for each in named if named.count(each) > 1)
+    twice = first_twice([each for each, _ in pairs])
+    if twice is not None:
         raise InputError(f"job {twice} is named twice", hint="one condition for each job")
     return tuple(pairs)
+
+
+def first_twice(names: Sequence[_T]) -> _T | None:
+    """Return the first of these names that stands among them more than once, if any."""
+    counts = Counter(names)
+    return next((each for each, count in counts.items() if count > 1), None)
 
 
 def _job_named(value: object) -> int | str:
@@ -350,4 +369,4 @@ def mistakes(error: InputError) -> list[InputError]:
 def raise_all(errors: list[InputError]) -> None:
     """Raise what was found wrong, if anything was."""
     if errors:
-        raise errors[0] if len(errors) == 1 else InputErrors(errors[:MAX_ERRORS])
+        raise errors[0] if len(errors) == 1 else InputErrors(errors)

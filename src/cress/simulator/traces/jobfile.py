@@ -17,7 +17,7 @@ from cress.model.errors import InputError, InputErrors
 from cress.model.family import Database, Service
 from cress.model.jobfile.job import JobSpec
 from cress.model.jobfile.submit import read_jobs
-from cress.model.jobfile.values import MAX_ERRORS, mistakes
+from cress.model.jobfile.values import mistakes
 from cress.model.units import parse_count, parse_duration
 from cress.simulator.files import text_of
 from cress.simulator.tidying import tidy
@@ -50,7 +50,7 @@ def load(path: Path, cluster: Cluster | None) -> Workload:
     reader = _Reader(document, cluster)
     if reader.errors:
         found = [_located(error, reader.lines, str(path)) for error in reader.errors]
-        raise found[0] if len(found) == 1 else InputErrors(found[:MAX_ERRORS])
+        raise found[0] if len(found) == 1 else InputErrors(found)
     return tidy(reader.workload(path.name.rsplit(".", 1)[0]))
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from cress.model.devices import MOST_DEVICES, facts_of
 from cress.model.errors import InputError, InputErrors
-from cress.model.jobfile.values import MAX_ERRORS
 from cress.model.node import Device, Node
 from cress.model.resources import Dimensions
 from cress.simulator.trace_notes import TraceNotes
@@ -57,7 +56,7 @@ def load_nodes(text: str, file: str) -> Cluster:
             seen.add(node.name)
             nodes.append(node)
     if errors:
-        raise errors[0] if len(errors) == 1 else InputErrors(errors[:MAX_ERRORS])
+        raise errors[0] if len(errors) == 1 else InputErrors(errors)
     if not nodes:
         raise InputError("no nodes in it", hint="a row a node", file=file)
     return Cluster(dimensions, tuple(nodes))
