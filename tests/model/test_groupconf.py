@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cress.model.errors import InputErrors
+from cress.model.errors import MAX_ERRORS, InputErrors
 from cress.model.group import Group, PreemptivePolicy, Quota, QuotaWindow, SchedPolicy
-from cress.model.groups.conf import KEYWORDS, MAX_ERRORS, NOT_YET, ParsedGroups, format_groups, parse_groups
+from cress.model.groups.conf import KEYWORDS, NOT_YET, ParsedGroups, format_groups, parse_groups
 from cress.model.option_text import resolve_options
 from cress.model.options import Options
 from cress.model.resources import Dimensions
