@@ -112,6 +112,7 @@ def test_nodes_are_in_the_racks_of_the_file_until_it_says_otherwise(tmp_path: Pa
             assert rack("n1") == "r1"
             file.write_text("racks:\n  r1: {}\n  r2: {nodes: 'n[1-2]'}\n")
             center.process.send_signal(signal.SIGHUP)
+            assert file_error.readline() == f"cress center: SIGHUP: read the racks from {file} again\n"
             assert one.closed(), "it is to come again"
             with center.executor("n1") as again:
                 assert isinstance(again.first, Welcome)
@@ -130,3 +131,11 @@ def test_attributes_are_those_of_the_node(center: Center) -> None:
         attributes = center.get("/v1/nodes/n1")["attributes"]
         assert {name: str(value) for name, value in attributes.items()}.keys() == {"GCC", "ssd", "CPUs"}
         eventually(lambda: center.get("/v1/nodes/n1")["state"] == "up")
+
+
+def test_sighup_without_files_changes_nothing_and_says_so(tmp_path: Path) -> None:
+    with Center(tmp_path / "data") as center:
+        center.process.send_signal(signal.SIGHUP)
+        assert center.process.stderr is not None
+        assert "nothing to read again" in center.process.stderr.readline()
+        assert center.get("/v1/jobs")["jobs"] == []

@@ -120,6 +120,10 @@ def test_killing_it_leaves_the_tasks_alone(home: Cluster) -> None:
 
 def test_a_part_that_dies_is_started_again(home: Cluster) -> None:
     up = Up(home)
+    up.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "SIGHUP: nothing to read again" in home.log("up.log"), "the center being asked to read again")
+    os.kill(int((home.data / "executors/node1/agent.lock").read_text()), signal.SIGHUP)
+    wait_until(lambda: "SIGHUP: an executor has nothing" in home.log("up.log"), "the executor hearing it")
     center = _center(home)
     assert center is not None
     os.kill(center, signal.SIGKILL)

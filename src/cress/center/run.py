@@ -56,6 +56,8 @@ def run_center(settings: Settings) -> int:
     logging.getLogger("uvicorn.error").addFilter(lambda record: "without completing" not in str(record.msg))
     os.umask(0o077)
     allow_files()
+    # Files are read again once there is a center that has read them.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         _check_host(settings)
         topology, licences = _topology(settings), _licences(settings)
@@ -123,8 +125,7 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         gc.freeze()
         listener.arrange(topology)
         set_licences(committer, licences)
-        if settings.topology is not None or settings.licences is not None:
-            loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, committer))
+        loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, committer))
         await listener.start(doors[1])
         serving = asyncio.create_task(server.serve(sockets=[doors[0]]))
         while not server.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way
@@ -165,16 +166,22 @@ def _licences(settings: Settings) -> Licences | None:
 
 def _read_anew(settings: Settings, listener: Listener, committer: Committer) -> None:
     """Read the topology and the licences again, at SIGHUP; a file with a mistake changes nothing."""
-    try:
-        listener.arrange(_topology(settings))
-    except InputError as error:
-        _say(error)
-        _say("the racks stay as they were")
-    try:
-        set_licences(committer, _licences(settings))
-    except InputError as error:
-        _say(error)
-        _say("the licences stay as they were")
+    if settings.topology is None and settings.licences is None:
+        _say("SIGHUP: nothing to read again; the center was started without --topology and without --licences")
+    if settings.topology is not None:
+        try:
+            listener.arrange(_topology(settings))
+            _say(f"SIGHUP: read the racks from {settings.topology} again")
+        except InputError as error:
+            _say(error)
+            _say("the racks stay as they were")
+    if settings.licences is not None:
+        try:
+            set_licences(committer, _licences(settings))
+            _say(f"SIGHUP: read the licences from {settings.licences} again")
+        except InputError as error:
+            _say(error)
+            _say("the licences stay as they were")
 
 
 class _Server(uvicorn.Server):

@@ -144,6 +144,12 @@ class LocalCluster:
             else:
                 self._spawn(child.name, child.command)
 
+    def read_again(self) -> None:
+        """Tell the center to read its files again."""
+        for child in self._children:
+            if child.name == "center" and child.code is None:
+                child.process.send_signal(signal.SIGHUP)
+
     def stop(self) -> None:
         """Stop the executors (their tasks get their grace), then the center; all within ten seconds."""
         deadline = time.monotonic() + STOP_WITHIN

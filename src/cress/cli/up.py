@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -145,8 +146,12 @@ def up(
             devices=devices and devices.absolute(),
         )
         # Asked to stop is asked to stop, by whichever signal.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.default_int_handler)
         cluster = LocalCluster(setup, _say)
+        if not sys.stdin.isatty():
+            # Otherwise it means that the terminal is gone, and asks to stop, too.
+            signal.signal(signal.SIGHUP, lambda *_: cluster.read_again())
         try:
             cluster.start()
             _greet(cluster)

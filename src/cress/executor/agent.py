@@ -325,6 +325,8 @@ class Program:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._asked_to_leave)
+        # An agent reads no file again, and a lost terminal does not stop a node.
+        loop.add_signal_handler(signal.SIGHUP, self._say, "SIGHUP: an executor has nothing to read again")
         if self.settings.parent_pipe:
             os.set_blocking(0, False)
             loop.add_reader(0, self._on_parent)
