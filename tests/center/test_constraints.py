@@ -120,7 +120,7 @@ def test_nodes_say_whether_they_satisfy_a_text_and_what_they_are_worth(center: C
         assert [node["match"]["satisfied"] for node in page["nodes"]] == [True, False]
         assert page["notes"] == []
         assert calls.match_nodes("Rack = r1", "CPPU").notes == (
-            'no node has an attribute Rack', 'no node has an attribute r1, a text stands in quotes: "r1"',
+            'no node has an attribute Rack', 'no node has an attribute r1, a text must be in quotes: "r1"',
             "no node has an attribute CPPU, did you mean CPU?",
         )  # fmt: skip
         for field, query in (("where", {"where": "GCC >>"}), ("rank", {"where": "GCC > 1", "rank": "CPU +"})):

@@ -185,7 +185,7 @@ def test_as_whom() -> None:
         (["nn=ftp://x"], "'ftp://x' is not an address of WebHDFS"),
         (["nn=http://x:99999"], "'http://x:99999' is not an address of WebHDFS"),
         (["nn=http://x/webhdfs/v1"], "'http://x/webhdfs/v1' is not an address of WebHDFS"),
-        (["nn=http://x", "NN=http://y"], "nn is there twice"),
+        (["nn=http://x", "NN=http://y"], "nn is given twice"),
     ],
 )
 def test_bad_words_about_namenodes_are_refused(told: list[str], sentence: str) -> None:

@@ -37,7 +37,7 @@ MISTAKES = {
     "licences:\n  a: -1": "f:2: licences.a: '-1' is",
     "licences:\n  a: [1]": "f:2: licences.a: is not a number (how many there are, 0 or more)",
     "licences:\n  a: many\n  b: 2.5\n": "f:2: licences.a: 'many' is not a whole number",
-    "licences: {a: 1": "f:1: is no YAML: ",
+    "licences: {a: 1": "f:1: is not valid YAML: ",
 }
 
 

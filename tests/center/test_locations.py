@@ -109,7 +109,7 @@ def test_a_namenode_that_is_away_is_the_reason_until_it_is_back(tmp_path: Path) 
             pass
         async with Located(tmp_path, namenode) as center:
             job = await center.submit(requirement=NEAR)
-            assert center.reason(job).endswith(f"where {LOGS} lies is not known yet")
+            assert center.reason(job).endswith(f"the location of {LOGS} is not known yet")
             why = f"{LOGS}: the namenode at {namenode.url} cannot be reached"
             await until(lambda: center.reason(job).endswith(why), why)
             with namenode:

@@ -87,7 +87,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"devices": tuple(Device(kind="gpu", id=str(i)) for i in range(63))},
         "63 devices are too many for a node (at most 62)",
     ),
-    "one id twice": ({"devices": (*GPUS, GPUS[0])}, "gpu 0 is there twice (each id once)"),
+    "one id twice": ({"devices": (*GPUS, GPUS[0])}, "gpu 0 is given twice (each id once)"),
     "no id": ({"devices": disk(id="")}, "'' is not an id of a device (a word without `,` and `:`)"),
     "a long id": (
         {"devices": disk(id="x" * 65)},
@@ -99,7 +99,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "too fast": (
         {"devices": disk(bandwidth=(0, 0, 2**50, 0))},
-        f"the bandwidth of disk sda is none (amounts from 0 to less than {2**50})",
+        f"the bandwidth of disk sda is not valid (amounts from 0 to less than {2**50})",
     ),
     "too fast together": (
         {"devices": disk(bandwidth=(2**50 - 1, 0, 0, 0)) + disk(id="b", bandwidth=(1, 0, 0, 0))},
@@ -111,11 +111,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a path that is none": (
         {"devices": disk(path="data")},
-        "the path of disk sda is not a path (an absolute one, such as /data/disk1)",
+        "the path of disk sda is not valid (an absolute one, such as /data/disk1)",
     ),
     "a model of two lines": (
         {"devices": (Device(kind="gpu", id="0", model="a\nb"),)},
-        "the model of gpu 0 is not a model (at most 128 printable characters)",
+        "the model of gpu 0 is not valid (at most 128 printable characters)",
     ),
 }
 
@@ -129,5 +129,5 @@ def test_what_cannot_be_is_refused_in_one_sentence(case: str) -> None:
 
 
 def test_only_a_hello_is_one() -> None:
-    with pytest.raises(InputError, match="no Hello"):
+    with pytest.raises(InputError, match="not a Hello"):
         node_of(Beat(sent=1), DIMENSIONS, {})

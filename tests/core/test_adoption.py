@@ -117,7 +117,7 @@ def test_devices_and_ports_of_an_adopted_task_are_taken() -> None:
     [
         (TaskAdopted(1, "n9", (0,) * 7), "no such node"),
         (TaskAdopted(1, "n1", (0,) * 7, 4), "there is no job 4"),
-        (TaskAdopted(1, "n1", (0,) * 7, 1, 7), "task 7 of job 1 does not wait"),
+        (TaskAdopted(1, "n1", (0,) * 7, 1, 7), "task 7 of job 1 is not waiting"),
         (TaskAdopted(1, "n1", (0,)), "1 amounts"),
         (ForeignUse("n9", (0,) * 7), "there is no node 'n9'"),
     ],

@@ -59,7 +59,7 @@ def test_a_job_waits_until_it_is_known_where_its_data_lies_and_runs_there() -> N
     world.decide()
     assert world.nodes_of("etl") == []
     assert world.why("etl") == (
-        f'no node satisfies DataLocality = "{LOGS}" (3 of 3 nodes do not); where {LOGS} lies is not known yet'
+        f'no node satisfies DataLocality = "{LOGS}" (3 of 3 nodes do not); the location of {LOGS} is not known yet'
     )
     located(world, ("n2", 700), ("elsewhere", 300)).decide()
     assert world.nodes_of("etl") == ["n2"]
@@ -81,7 +81,7 @@ def test_what_the_namenode_says_is_the_reason() -> None:
     located(world, ("elsewhere", 1000)).decide()
     assert world.why("etl").endswith(f"; no node has {LOGS}")
     forgotten(world).decide()
-    assert world.why("etl").endswith(f"; where {LOGS} lies is not known yet")
+    assert world.why("etl").endswith(f"; the location of {LOGS} is not known yet")
 
 
 def test_no_job_is_refused_for_data_that_nobody_knows() -> None:

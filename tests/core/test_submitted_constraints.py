@@ -96,6 +96,6 @@ def test_a_mistyped_word_of_the_moment_is_known() -> None:
 
 def test_too_much_together() -> None:
     (told,) = refused({"requirement": [f"A{i} = 1" for i in range(32)]})
-    assert told == "jobs[0].requirement: 32 clauses together are too many (at most 31)"
+    assert told == "jobs[0].requirement: 32 clauses are too many (at most 31)"
     (told,) = refused({"requirement": [f'A{i} = "{"x" * 1500}"' for i in range(3)]})
     assert told.startswith("jobs[0].requirement: ")

@@ -19,15 +19,15 @@ def world() -> World:
 
 TEXTS = {
     'Rack = "r1" && GCC >= 4.5 && IdleCPU > 1 && SSD': "",
-    "Rack = r1": 'no node has an attribute r1, a text stands in quotes: "r1"',
+    "Rack = r1": 'no node has an attribute r1, a text must be in quotes: "r1"',
     "Rack in (r1, r2)": "",
     "Gcx >= 4.5": "no node has an attribute Gcx, did you mean gcc?",
     "4.5 <= Gcx": "no node has an attribute Gcx, did you mean gcc?",
     "CudaVersoin > 12 || SSD": "no node has an attribute CudaVersoin, did you mean cuda_version?",
     "NetworkAdjacant = True": "no node has an attribute NetworkAdjacant, did you mean NetworkAdjacent?",
     "Zone = eu && !(Zone = us)": "no node has an attribute Zone; "
-    'no node has an attribute eu, a text stands in quotes: "eu"; '
-    'no node has an attribute us, a text stands in quotes: "us"',
+    'no node has an attribute eu, a text must be in quotes: "eu"; '
+    'no node has an attribute us, a text must be in quotes: "us"',
     "SSD || !defined(Flash) && Flash > 1": "",
     "Flash > 1 && f(x) = (Waittime > 1h)": "no node has an attribute Flash",
     'Nodes in (n7) && NetworkAdjacent = True && Port = 80 && Resource = <1> && Hostname = "n1"': "",
@@ -68,9 +68,9 @@ def test_whoever_submits_is_told_what_may_be_a_mistake() -> None:
 
 WHY = {
     "Rack = r1": "no node of this cluster could ever satisfy Rack = r1 (2 of 2 nodes do not); "
-    'no node has an attribute r1, a text stands in quotes: "r1"',
+    'no node has an attribute r1, a text must be in quotes: "r1"',
     "Rack = r1 && f(x) = (Waittime > 1h)": "no node satisfies Rack = r1 (2 of 2 nodes do not); "
-    'no node has an attribute r1, a text stands in quotes: "r1"',
+    'no node has an attribute r1, a text must be in quotes: "r1"',
     "JobDependency = web": 'no node satisfies JobDependency = "web" (2 of 2 nodes do not); there is no job web',
     "JobDependency = later": 'no node satisfies JobDependency = "later" (2 of 2 nodes do not); no task of later runs',
     'JobDependency = "h/db"': 'no node satisfies JobDependency = "h/db" (2 of 2 nodes do not); there is no job h/db',

@@ -163,7 +163,7 @@ def test_joined_requirements_add_what_is_taken_and_name_the_rest_once() -> None:
     assert parse_requirement(str(both)) == both
     assert joined([first]) == first
     many = [parse_requirement(f"a = {i}") for i in range(32)]
-    with pytest.raises(InputError, match="32 clauses together are too many"):
+    with pytest.raises(InputError, match="32 clauses are too many"):
         joined(many)
 
 

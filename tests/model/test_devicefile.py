@@ -97,7 +97,7 @@ MISTAKES = {
     ),
     "two disks with one name": (
         "disks:\n  - {path: /mnt/a/disk, bandwidth: 1M}\n  - {path: /mnt/b/disk, bandwidth: 1M}\n",
-        "devices.yaml:3: disks[1].name: disk disk is there twice (a name for each: name: …)",
+        "devices.yaml:3: disks[1].name: disk disk is given twice (a name for each: name: …)",
     ),
     "a negative count": (
         "devices:\n  gpu:\n    count: -1\n",
@@ -121,7 +121,7 @@ MISTAKES = {
     "a disk of bandwidth 0": (
         "disks:\n  - {path: /a, bandwidth: 0}\n",
         (
-            "devices.yaml:2: disks[0].bandwidth: 0 is no bandwidth of a disk "
+            "devices.yaml:2: disks[0].bandwidth: 0 is not a bandwidth of a disk "
             "(bytes/s such as 200M, or read:write:iops_read:iops_write such as 2G:1G:500K:200K)"
         ),
     ),

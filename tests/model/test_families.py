@@ -226,7 +226,7 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
         {**SERVICE, "timetable": [{"at": "@daily"}]},
         ['jobs[0].timetable[0].tasks: is missing (a list of {at: "0 8 * * 1-5", tasks: 10})'],
     ),
-    ("an overlap", {"type": "cron", "command": "x", "when": "@daily", "overlap": "alow"}, ["jobs[0].overlap: 'alow' is none of forbid, allow, replace (did you mean allow?)"]),
+    ("an overlap", {"type": "cron", "command": "x", "when": "@daily", "overlap": "alow"}, ["jobs[0].overlap: 'alow' is not one of forbid, allow, replace (did you mean allow?)"]),
     ("a runtime", step(runtime="docker"), ["jobs[0].runtime: unknown runtime 'docker' (one of process, container)"]),
     ("a file above", step(files={"../x": "/y"}), ["jobs[0].files.../x.path: '../x' is not a path of a file (below the task's directory, or absolute; no `..`)"]),
     ("an address", step(outputs={"x": "y"}), ["jobs[0].outputs.x.to: 'y' is not an address (https://…, s3://…, sftp://…, file:///…, or a path that begins with /)"]),

@@ -187,7 +187,7 @@ REFUSED: list[tuple[str, dict[Any, Any], str]] = [
     (
         "a command that is a number",
         {"command": 3},
-        'command: 3 is no command (a list such as ["python3", "train.py"], or one text for the shell)',
+        'command: 3 is not a command (a list such as ["python3", "train.py"], or one text for the shell)',
     ),
     ("a word that is none", {"command": ["a", True]}, 'command[1]: true is not a text (put it into quotes: "…")'),
     ("a zero byte", {"command": ["a\0"]}, "command[0]: has a zero byte in it (no program can be given one)"),
@@ -315,11 +315,11 @@ def test_all_mistakes_are_told_at_once() -> None:
     sentences = refused({"tasks": 0, "nmae": "x", "resource": {"cpu": "-1", "memory": "8Q"}, "gang": []})
     assert [sentence.partition(":")[0] for sentence in sentences] == [
         "nmae",
-        "gang",
-        "command",
         "tasks",
         "resource.cpu",
         "resource.memory",
+        "gang",
+        "command",
     ]
 
 

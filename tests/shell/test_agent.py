@@ -223,7 +223,7 @@ def test_leaving_without_a_center_stops_the_supervisor_and_does_not_wait_for_eve
     assert story.ordered == [Shutdown(grace=SECOND)]
     end = story.wait(SECOND + LAST_WORDS)
     assert end[-2:] == [effects.Close(), effects.Exit(0)]
-    assert story.said == ["the supervisor still waits for tasks to end; it goes on doing so"]
+    assert story.said == ["the supervisor still waits for tasks to end, and continues to do so"]
 
 
 def test_leaving_can_keep_the_tasks() -> None:

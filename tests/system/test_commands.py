@@ -159,7 +159,7 @@ def test_run_with_a_wrong_option_names_the_option(shared: Cluster) -> None:
     done = shared.cress("run", "--tasks", 0, "--resource", "<1, 8Q>", "--time-limit", "soon", "--", "true")
     assert (done.returncode, done.stdout) == (2, "")
     named = [line.partition(": ")[2].partition(":")[0] for line in done.stderr.splitlines()]
-    assert sorted(named) == ["--resource memory", "--tasks", "--time-limit"]
+    assert named == ["--tasks", "--resource memory", "--time-limit"]
     assert newest(shared) == before
 
 

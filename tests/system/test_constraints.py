@@ -178,7 +178,7 @@ def test_names_that_mean_nothing_are_told_when_a_job_is_submitted(home: Cluster)
     refused = home.cress("submit", file)
     assert refused.returncode == 3
     assert refused.stderr.startswith(f"cress submit: {file}:3: requirement: no node that is large enough could ever")
-    assert refused.stderr.endswith('zone = us (no node has an attribute us, a text stands in quotes: "us")\n')
+    assert refused.stderr.endswith('zone = us (no node has an attribute us, a text must be in quotes: "us")\n')
     file = home.file("soft.yaml", "name: soft\ncommand: 'true'\nrank: CPPU\n")
     accepted = home.cress("submit", file)
     assert accepted.stdout.endswith(f" (soft) submitted; {note}\n")

@@ -185,7 +185,11 @@ REFUSALS = [
     (["exec", "{place}.3", "--", "true"], 2, "cress exec: job {place} has no task 3 (only task 0)"),
     (["exec", "{over}", "--", "true"], 3, "cress exec: task 0 of job {over} does not run"),
     (["exec", "{place}", "--env", "A", "--", "true"], 2, "cress exec: --env: 'A' is not a variable (NAME=VALUE)"),
-    (["exec", "{place}", "--env", "CRESS_X=1", "--", "true"], 255, "cress exec: environment: no name of a variable"),
+    (
+        ["exec", "{place}", "--env", "CRESS_X=1", "--", "true"],
+        255,
+        "cress exec: environment: is not the name of a variable",
+    ),
     (["exec", "{place}", "--", "nosuch"], 127, "cress exec: command not found in the task: nosuch"),
     (["exec", "{place}", "--", "/etc/passwd"], 126, "cress exec: /etc/passwd cannot be started in the task"),
 ]

@@ -129,7 +129,7 @@ class _Reader:
     def _neighbour(self, name: str, other: str, place: Any, known: dict[str, Any]) -> None:
         field = f"racks.{name}.neighbours"
         if other == name:
-            self.wrong(place, field, f"{name} is no neighbour of itself", "other racks")
+            self.wrong(place, field, f"{name} cannot be its own neighbour", "other racks")
         elif other not in known:
             near = closest(other, known)
             hint = f"did you mean {near}?" if near else f"an entry of its own under racks, such as {other}: {{}}"

@@ -79,7 +79,7 @@ def _strange_accounts(specs: Sequence[JobSpec], accounts: Collection[str]) -> li
 
 
 def _moments(job: Job) -> list[tuple[str, str, str]]:
-    """Yield the field, the expression and the zone of each."""
+    """Return the field, the expression and the zone of each."""
     if isinstance(job.plan, Cron):
         return [("when", job.plan.when, job.plan.zone)] if job.plan.when else []
     if isinstance(job.plan, Service):

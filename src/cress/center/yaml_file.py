@@ -35,10 +35,10 @@ def document(text: str, file: str, hint: str) -> Any:
         documents = list(YAML(typ="safe", pure=True).compose_all(text))
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        what = f"is no YAML: {error.problem or error.context}"
+        what = f"is not valid YAML: {error.problem or error.context}"
         raise InputError(what, hint=hint, file=file, line=mark.line + 1 if mark else 0) from None
     except (YAMLError, ValueError) as error:
-        raise InputError(f"is no YAML: {str(error).splitlines()[0]}", hint=hint, file=file) from None
+        raise InputError(f"is not valid YAML: {str(error).splitlines()[0]}", hint=hint, file=file) from None
     except RecursionError:
         raise InputError("has too many levels", hint=hint, file=file) from None
     documents = [each for each in documents if each is not None and not is_empty(each)]

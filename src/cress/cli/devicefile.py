@@ -39,9 +39,9 @@ def _document(text: str, file: str) -> Any:
         return yaml.load(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        what = f"is no YAML: {(error.problem or error.context or '').splitlines()[0]}"
+        what = f"is not valid YAML: {(error.problem or error.context or '').splitlines()[0]}"
         raise InputError(what, hint=HINT, file=file, line=mark.line + 1 if mark else 0) from None
     except (YAMLError, ValueError) as error:
-        raise InputError(f"is no YAML: {str(error).splitlines()[0]}", hint=HINT, file=file) from None
+        raise InputError(f"is not valid YAML: {str(error).splitlines()[0]}", hint=HINT, file=file) from None
     except RecursionError:
         raise InputError("has too many levels", hint=HINT, file=file) from None

@@ -76,7 +76,7 @@ def apply(
     file: Annotated[str, typer.Argument(metavar="FILE", help="All groups, as in Group.conf; - is standard input.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     move: Annotated[
-        list[str] | None, typer.Option(metavar="OLD=NEW", help="Where the jobs of a group go that is no more.")
+        list[str] | None, typer.Option(metavar="OLD=NEW", help="The group to which the jobs of a removed group move.")
     ] = None,
     as_json: Json = False,
     data: Data = None,

@@ -166,7 +166,7 @@ def _documents(text: str, file: str, *, json: bool) -> list[Any]:
         mark = error.problem_mark or error.context_mark
         raise _syntax(text, str(error.problem or error.context or ""), mark.line if mark else 0, file) from None
     except (YAMLError, ValueError) as error:
-        raise InputError(f"is no YAML: {str(error).splitlines()[0]}", hint=HINT, file=file) from None
+        raise InputError(f"is not valid YAML: {str(error).splitlines()[0]}", hint=HINT, file=file) from None
     except RecursionError:
         raise InputError("has too many levels", hint="fewer brackets within brackets", file=file) from None
 
@@ -182,7 +182,7 @@ def _syntax(text: str, problem: str, line: int, file: str) -> InputError:
         return InputError("a `:` where none can be", hint=hint, file=file, line=line + 1)
     if "undefined alias" in problem:
         return InputError(problem, hint="&name comes before *name", file=file, line=line + 1)
-    return InputError(f"is no YAML: {problem}", hint=HINT, file=file, line=line + 1)
+    return InputError(f"is not valid YAML: {problem}", hint=HINT, file=file, line=line + 1)
 
 
 def _joined(text: str) -> str:

@@ -244,7 +244,7 @@ def refusal(status: int, content: bytes, url: str) -> ClientError:
         view = msgspec.json.decode(content, type=ErrorView)
         code, message, faults = view.code, view.message, view.faults
     except (msgspec.DecodeError, UnicodeDecodeError):
-        message = f"what answers at {url} is no center, or is ill (HTTP {status})"
+        message = f"the server at {url} is not a working center (HTTP {status})"
     if status in {401, 403}:
         return Unauthorized(message)
     if status == 404 and code:

@@ -1,1 +1,1 @@
-"""The decisions: pure, compiled where it counts, the same in the live center and in the simulator."""
+"""The scheduler: pure, compiled where it counts, and used alike by the live center and the simulator."""

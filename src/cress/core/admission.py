@@ -44,13 +44,13 @@ _NAME = re.compile(r"[A-Za-z0-9_]+")
 def check_events(core: Books, events: Sequence[Event]) -> None:
     """Raise ``InputError`` if one of these events cannot be applied after those before it; changes nothing.
 
-    Ends of unknown attempts and words about unknown jobs are fine: reports come twice, and late. Who may submit to a
-    group is for the caller to check.
+    Ends of unknown attempts and events of unknown jobs are accepted: reports come twice, and late. The caller checks
+    who may submit to a group.
     """
     groups: Container[str] = core.groups.by_name
     jobs: set[int] = set()
     asking: list[Job] = []
-    # Nodes that come or go by this batch, and whether they are there after it.
+    # Nodes that come or go by this batch, and whether they are present after it.
     there: dict[str, bool] = {}
     # Attempts that are adopted by this batch, with their jobs and tasks.
     adopted: dict[int, tuple[int | None, int]] = {}
@@ -85,7 +85,7 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
 
 
 def _check_submit(job: Job, core: Books, groups: Container[str], jobs: set[int], asking: list[Job]) -> None:
-    """Note the job among ``jobs``, and among those ``asking`` for more than amounts."""
+    """Add the job to ``jobs``, and to those ``asking`` for more than amounts."""
     if check_job(job, core.dimensions):
         asking.append(job)
     if (job.group or DEFAULT_GROUP) not in groups:
@@ -102,7 +102,7 @@ def _check_node_event(
     core: Books,
     there: dict[str, bool],
 ) -> None:
-    """Check an event of a node, and note among those ``there`` that it is lost."""
+    """Check an event of a node, and mark a lost one in ``there``."""
     name = event.node.name if isinstance(event, NodeChanged) else event.name
     if name not in core.cluster.index and name not in there:
         raise InputError(f"there is no node {name!r}", hint="a registered node")
@@ -117,7 +117,7 @@ def _check_node_event(
 def _check_adopted(
     event: TaskAdopted, core: Books, there: dict[str, bool], jobs: set[int], adopted: dict[int, tuple[int | None, int]]
 ) -> None:
-    """Note the attempt among those ``adopted``."""
+    """Check an adopted task, and add its attempt to ``adopted``."""
     what = f"attempt {event.attempt} on node {event.node}"
     if not there.get(event.node, _is_there(core, event.node)):
         raise InputError(f"{what}: there is no such node", hint="a registered node")
@@ -137,9 +137,9 @@ def _check_adopted(
     if event.job is not None:
         job = core.jobs.get(event.job)
         if job is None and event.job not in jobs:
-            raise InputError(f"{what}: there is no job {event.job}", hint="a job that lives, or a name")
+            raise InputError(f"{what}: there is no job {event.job}", hint="the id of a live job, or a name")
         if (event.job, event.task) in adopted.values() or (job is not None and not job.may_adopt(event.task)):
-            raise InputError(f"{what}: task {event.task} of job {event.job} does not wait", hint="a task that waits")
+            raise InputError(f"{what}: task {event.task} of job {event.job} is not waiting", hint="a waiting task")
     adopted[event.attempt] = (event.job, event.task)
 
 
@@ -149,7 +149,7 @@ def _is_there(core: Books, name: str) -> bool:
 
 
 def check_job(job: Job, dimensions: Dimensions) -> bool:
-    """Raise ``InputError`` unless the job makes sense; returns whether it asks for anything beside amounts."""
+    """Raise ``InputError`` unless the job is valid; return whether it asks for anything besides amounts."""
     _amounts(job.request, dimensions, "request")
     if job.tasks < 1:
         raise InputError(f"{job.tasks} tasks", hint="at least 1", field="tasks")
@@ -179,11 +179,11 @@ def _constraints(job: Job) -> None:
         raise InputError(f"port {max(numbers, key=abs)}", hint=f"0 (a dynamic one) to {MOST_PORT}", field="ports")
     fixed = [number for number in numbers if number]
     if len(set(fixed)) < len(fixed) or len({name for name, _ in job.ports}) < len(job.ports):
-        raise InputError("a port is there twice", hint="each name and each number once", field="ports")
+        raise InputError("a port is given twice", hint="each name and each number once", field="ports")
     named = [name for name, _ in job.licences]
     if len(set(named)) < len(named) or any(not 0 < number < AMOUNT_LIMIT for _, number in job.licences):
         raise InputError(
-            "a licence is there twice, or less than once", hint="each name once, 1 or more", field="licences"
+            "a licence is given twice, or fewer than one of it", hint="each name once, 1 or more", field="licences"
         )
     for field, number in ("max_per_node", job.max_per_node), ("max_per_rack", job.max_per_rack):
         if number < 0:
@@ -211,7 +211,7 @@ def check_groups(core: Books, event: GroupsApplied) -> None:
     for group in event.groups:
         _group(group, core)
         if names.count(group.name) > 1:
-            raise InputError(f"group {group.name!r} is there twice", hint="each name once", field="Name")
+            raise InputError(f"group {group.name!r} is given twice", hint="each name once", field="Name")
     core.groups.check(event.groups)
     kept = {*names, DEFAULT_GROUP}
     moves = dict(event.moves)

@@ -19,7 +19,7 @@ from cress.model.times import NEVER
 
 
 def adopt(core: Books, fact: TaskAdopted) -> None:
-    """Note a task that runs already; its job starts it no more."""
+    """Enter a task that runs already, so that its job does not start it."""
     f = core.cluster.index[fact.node]
     mask, alone = devices.mask_for(core.cluster, f, fact.devices)
     amounts = devices.widened(core.cluster, f, fact.amounts, mask) if alone else fact.amounts
@@ -38,7 +38,7 @@ def adopt(core: Books, fact: TaskAdopted) -> None:
         core.set_holder(slot, stranger)
     else:
         _adopt_of(core, fact, job, f, slot)
-    # Its row is not behind those of attempts that started later.
+    # Its row in the table may come before those of attempts that started later.
     core.running.forget()
     check_room(core, f)
 
@@ -71,7 +71,7 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int) 
 
 
 def _take_out(core: Books, job: JobEntry, task: int) -> None:
-    """Let a task wait no longer, wherever it does."""
+    """Remove a task from the queue or backoff in which it waits."""
     if task in job.carried or task in job.companions:
         leave_units(core, job)
     for claim in list(job.claims):
@@ -84,7 +84,7 @@ def _take_out(core: Books, job: JobEntry, task: int) -> None:
 
 
 def use(core: Books, fact: ForeignUse) -> None:
-    """Note what others use of a node, in place of what they used before."""
+    """Set the foreign use of a node."""
     f = core.cluster.index[fact.name]
     before = core.foreign_use.pop(f, None)
     if before is not None:
@@ -99,7 +99,7 @@ def use(core: Books, fact: ForeignUse) -> None:
 
 
 def leave(core: Books, stranger: Stranger) -> None:
-    """Give back what a stranger held."""
+    """Release the lease of a foreign holder."""
     if stranger.id:
         del core.strangers[stranger.id]
     else:
@@ -111,7 +111,7 @@ def leave(core: Books, stranger: Stranger) -> None:
 
 
 def released(core: Books, f: int) -> None:
-    """Look again at a node that had too little, or devices that are gone, after something on it has ended."""
+    """Check a node again that had too little, or removed devices, after something on it has ended."""
     if f in core.cluster.gone:
         core.cluster.drop_gone(f)
     if f in core.cluster.overdrawn:
@@ -119,7 +119,7 @@ def released(core: Books, f: int) -> None:
 
 
 def check_room(core: Books, f: int) -> None:
-    """Close a node that has less than is held there, or open it again; drop claims that will not find their room."""
+    """Close a node that has less than its leases hold, or open it again; drop claims that will not find their room."""
     cluster = core.cluster
     cluster.set_overdrawn(f, bool(np.any(cluster.left_on(f) < 0)))
     core.void_claims(f)

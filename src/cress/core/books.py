@@ -58,9 +58,9 @@ class Books:
         self.live, self.counts = self.matching.live, self.relations.counts
         self.loads = Loads(self.cluster, options)
         self.attempts: dict[int, Attempt] = {}
-        # By the slot of its lease, who holds it.
+        # The holders of leases, by slot.
         self.holders: list[Holder | None] = []
-        # Tasks of strangers by their attempts, and what else others use by node.
+        # Foreign tasks by attempt, and other foreign use by node.
         self.strangers: dict[int, Stranger] = {}
         self.foreign_use: dict[int, Stranger] = {}
         self.running = RunningTasks()
@@ -75,7 +75,7 @@ class Books:
         self.later: list[tuple[int, int, int]] = []
         # Tasks that were lost since the last pass and wait again: job, task, the node that they were on.
         self.lost: list[tuple[int, int, int]] = []
-        # Whether nodes or licences changed since it was last looked whether units can still start.
+        # Whether nodes or licences changed since the last check whether units can still start.
         self.units_in_doubt = False
         self.wake = NEVER
         self.relaxing = Relaxation()
@@ -84,7 +84,7 @@ class Books:
     # --- time --------------------------------------------------------------------------------------------------
 
     def advance(self, now: int) -> None:
-        """Let the time be ``now``, and let happen what was due by then: quotas, queue keys, backoffs, relaxations."""
+        """Advance the time to ``now``, and do all that is due by then: quotas, queue keys, backoffs, relaxations."""
         if now < self.now:
             raise went_back(self.now, now)
         self.now = now
@@ -108,7 +108,7 @@ class Books:
     # --- jobs --------------------------------------------------------------------------------------------------
 
     def first_shape(self, job: Job, constraints: Constraints | None) -> Shape:
-        """The shape of a job that does not wait yet; what constraints ask for is seen when it does."""
+        """Return the shape of a job that does not wait yet, without its constraints."""
         size = job.tasks if job.gang else 1
         return self.fit.shape(job.request, size) if constraints is None else Shape(job.request, size)
 
@@ -120,12 +120,12 @@ class Books:
             self.relations.add_job(job, relation_of(job.job, job.constraints, job.group.name))
 
     def forget_relations(self, job: JobEntry) -> None:
-        """Drop what is indexed of a job that is over, or that leaves its group."""
+        """Drop the index entries of a job that is over, or that leaves its group."""
         if job.constraints is not None or job.job.application or self.relations.dependencies.followed:
             self.relations.remove_job(job)
 
     def drop_if_over(self, job: JobEntry) -> None:
-        """Drop a job of which nothing waits or runs any more."""
+        """Drop a job if none of its tasks waits or runs any more."""
         if job.over:
             del self.jobs[job.job.id]
             job.group.jobs -= 1
@@ -134,23 +134,23 @@ class Books:
     # --- leases ------------------------------------------------------------------------------------------------
 
     def holders_on(self, f: int) -> Iterator[Holder]:
-        """Yield who holds a lease on node ``f``, in the order of the ends of the leases."""
+        """Yield the holders of the leases on node ``f``, in the order of the ends of the leases."""
         leases = self.cluster.leases
         slot = int(self.cluster.nodes[f, HEAD])
         while slot != NONE:
             holder = self.holders[slot]
-            assert holder is not None, f"nobody holds lease {slot}"
+            assert holder is not None, f"lease has no holder: {slot}"
             slot = int(leases[slot, NEXT])
             yield holder
 
     def set_holder(self, slot: int, holder: Holder) -> None:
-        """Note who holds the lease in ``slot``."""
+        """Set the holder of the lease in ``slot``."""
         if slot >= len(self.holders):
             self.holders.extend([None] * (len(self.cluster.leases) - len(self.holders)))
         self.holders[slot] = holder
 
     def mark_leaving(self, attempt: Attempt) -> None:
-        """Count the attempt among those that were told to stop."""
+        """Add the attempt to those that were told to stop."""
         attempt.stopping = True
         self.leaving[attempt.id] = attempt
         add_amounts(attempt.job.group.leaving, attempt.charge)
@@ -216,7 +216,7 @@ class Books:
         self.recharge(self.groups.refresh_quotas(self.now))
 
     def recharge(self, groups: list[GroupState]) -> None:
-        """Work out again what these groups use: their measures or policies have changed."""
+        """Count the use of these groups again: their measures or policies have changed."""
         wanted = {group.name for group in groups}
         if not wanted:
             return
@@ -248,13 +248,13 @@ class Books:
     # --- queues ------------------------------------------------------------------------------------------------
 
     def can_wait(self, job: JobEntry) -> bool:
-        """Return whether a unit of the job may be offered: a gang only when nothing of it runs any more."""
+        """Return whether a unit of the job may be offered: a gang only when none of its tasks runs any more."""
         if not job.waiting or job.held or job.behind is not None or job.full:
             return False
         return not (job.job.gang and (job.attempts or job.claims or job.later))
 
     def enqueue(self, job: JobEntry) -> None:
-        """Put a job into its queue; it waits from now on."""
+        """Put a job into its queue: it waits from now on."""
         job.since = self.now
         job.arrived = self.pass_number
         if job.constraints is not None:
@@ -314,7 +314,7 @@ class Books:
             self.enqueue(job)
 
     def wait_elsewhere(self, job: JobEntry, task: int) -> None:
-        """Take a task that was queued again out of the queue of its job."""
+        """Remove a task that was queued again from the queue of its job."""
         job.take_out(task)
         if job.queued and (not job.waiting or job.full):
             self.dequeue(job)
@@ -324,12 +324,12 @@ class Books:
     # --- constraints -------------------------------------------------------------------------------------------
 
     def shape_of(self, job: JobEntry, size: int) -> Shape:
-        """The shape of ``size`` tasks of the job with what it wants while ``job.soft`` are soft, or of its next unit."""
+        """Return the shape of ``size`` tasks of the job, or of its next unit, under its current constraints."""
         request, wants = self.asked_by(job, size)
         return self.fit.shape(request, size, wants)
 
     def asked_by(self, job: JobEntry, size: int = 1) -> tuple[ResourceVector, Wants]:
-        """Return the amounts and the wants of that shape."""
+        """Return the amounts and the current constraints of that shape."""
         companions = job.unit()
         if companions:
             return combination(self.relations.dependencies, job, companions, self.now, self.balance.utilisation)
@@ -359,12 +359,12 @@ class Books:
             self.fit.want(job.shape)
             self.fit.unwant(old)
             job.group.policy.reshaped(job)
-        # It may fit where it did not, and what was reserved or planned for it was for another shape.
+        # Earlier failures, reservations and plans were those of another shape.
         self.plans.forget(job)
         self.cluster.loosened += 1
 
     def _weigh(self, job: JobEntry) -> bool:
-        """Put every clause of a job on its side; returns whether one changed it."""
+        """Make every clause of a job hard or soft as it is now due; return whether one has changed."""
         assert job.constraints is not None
         load = self.balance.utilisation() if job.constraints.by_load else 0.0
         soft = job.constraints.soft_now(self.now - job.since, load)
@@ -384,13 +384,13 @@ class Books:
     # --- questions ---------------------------------------------------------------------------------------------
 
     def waiting(self) -> Iterator[JobEntry]:
-        """All jobs with a task that waits, by id."""
+        """Yield all jobs with a waiting task, by id."""
         return (job for _, job in sorted(self.jobs.items()) if job.waiting or job.claims or job.later or job.carried)
 
     def never_fits(self, job: Job) -> bool:
         """Return whether no present node could ever hold a task of ``job``, or not all nodes together its gang.
 
-        Clauses that never relax count as far as they are about the nodes; tasks that run do not.
+        Of the clauses that never relax, those about nodes count; running tasks do not.
         """
         wants = lasting_wants(job)
         if not self.fit.ever_fits(job.request, wants):

@@ -66,7 +66,7 @@ def _worthwhile(core: Books, job: JobEntry, companions: list[tuple[JobEntry, int
 
 
 def _hopeless(core: Books, job: JobEntry, companions: list[tuple[JobEntry, int]]) -> bool:
-    """Return whether some node that is there could hold the leader, but none ever the whole unit."""
+    """Return whether some present node could hold the leader, but none ever the whole unit."""
     request, wants = combination(
         core.relations.dependencies, job, companions, core.now, core.balance.utilisation, lasting=True
     )
@@ -76,7 +76,7 @@ def _hopeless(core: Books, job: JobEntry, companions: list[tuple[JobEntry, int]]
 
 
 def hopeless_units(core: Books) -> Iterator[UnitDissolved]:
-    """Yield the units that no node that is there could ever hold, while one could hold the leader."""
+    """Yield the units that no present node could ever hold, while one could hold the leader."""
     for job in sorted((job for job in core.jobs.values() if job.companions), key=lambda job: job.job.id):
         for task in sorted(job.companions):
             if _hopeless(core, job, job.companions[task]):
@@ -107,7 +107,7 @@ def dissolve(core: Books, job: JobEntry, task: int) -> None:
 
 
 def leave_units(core: Books, job: JobEntry) -> None:
-    """Dissolve the units that the job leads, and take it out of those that it is with: it is cancelled, held or moved."""
+    """Dissolve the units that the job leads, and remove it from those of other leaders: it is cancelled, held or moved."""
     for task in sorted(job.companions):
         dissolve(core, job, task)
     for task, leader in sorted(job.carried.items()):
@@ -117,7 +117,7 @@ def leave_units(core: Books, job: JobEntry) -> None:
 
 
 def _leave(core: Books, leader: JobEntry, led: int, gone: JobEntry) -> None:
-    """Take a job out of a unit, and with it the members that belong there by it alone."""
+    """Remove a job from a unit, with the members that belong there only because of it."""
     others = leader.companions.pop(led)
     stay = _reached(core, leader.job.id, {other.job.id for other, _ in others if other is not gone})
     staying = [each for each in others if each[0].job.id in stay]

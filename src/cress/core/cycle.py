@@ -29,7 +29,7 @@ class Cycle(Ledger):
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
         super().__init__(dimensions, options, zone)
         self._decided: list[Decision] = []
-        # The unit behind which the last pass ended (``quota_only``), or that kept others to their quota.
+        # The unit that ended the last pass (``quota_only``), or because of which other groups were held to their quota.
         self.last_blocked: JobEntry | None = None
         self._quota_only = options.behind_blocked == "quota_only"
         self._gate = options.balance_gate == "on"
@@ -110,7 +110,7 @@ class Cycle(Ledger):
         return False
 
     def _follow(self) -> None:
-        """Bring up to date what follows every change, before a pass: jobs that go by the load, clauses, claims."""
+        """Bring jobs that depend on the load, clauses and claims up to date before a pass."""
         if self.relaxing.by_load:
             self.relaxing.follow(self.balance.utilisation(), self.look_at)
         self.matching.flush()
@@ -151,7 +151,7 @@ class Cycle(Ledger):
         if not policy.offers_more:
             return False
         beside = ahead.beside(head)
-        # Whom the gate holds changes with time: nothing is remembered then.
+        # The decision of the gate changes with time, so no failure is remembered.
         memo = None if self._gate else (self.cluster.loosened, beside.sign)
         for job in policy.later(head, memo):
             if self._passed_over(job, now):
@@ -230,7 +230,7 @@ class Cycle(Ledger):
         return True
 
     def _place_in(self, job: JobEntry, room: Room, now: int) -> None:
-        """Start all waiting tasks of a gang in its room, one after the other, each on the best node that is open."""
+        """Start all waiting tasks of a gang in its room, one after the other, each on the best open node."""
         blocked = self.cluster.blocked[: self.cluster.node_count]
         for _ in range(job.waiting):
             self.timeline.screen(job.shape, job.limit, now)
@@ -284,7 +284,7 @@ class Cycle(Ledger):
             self._start(member, its_task, f, slot, leader=None if member is job else job.job.id)
 
     def _hold_members(self, members: list[JobEntry], f: int) -> list[int]:
-        """Hold a lease for each of these on one node; tasks with an exclusive disk choose their devices first."""
+        """Hold a lease for each member on one node; tasks with an exclusive disk choose their devices first."""
         shapes = []
         for member in members:
             wants = NO_WANTS
@@ -317,7 +317,7 @@ class Cycle(Ledger):
             balance.set_pending(self._jobs_lacking())
 
     def _jobs_lacking(self) -> tuple[int, ...]:
-        """B's r_i: per balanced dimension, the offered jobs that wait for lack of it, and of nothing else.
+        """Count, per balanced dimension, the offered jobs that wait only for lack of it (B's r_i).
 
         Jobs that their policy does not offer wait behind another one; groups that cool off, users at their limit and
         groups behind a blocked unit (``quota_only``) wait for those reasons.
@@ -341,7 +341,7 @@ class Cycle(Ledger):
         return tuple(counts[self.cluster.dims].tolist())
 
     def _first_free(self, group: GroupState, now: int) -> JobEntry | None:
-        """The first job of the group that neither its clauses, nor a limit, nor the balance gate pass over."""
+        """Return the first job of the group that its clauses, its limits and the balance gate let pass."""
         for job in group.policy:
             if not self._passed_over(job, now):
                 return job
@@ -350,7 +350,7 @@ class Cycle(Ledger):
     def _passed_over(self, job: JobEntry, now: int) -> bool:
         group = job.group
         if job.shape.match is not None and not self.fit.within_reach(job.shape):
-            # It waits for another job, a port, a label: not for room. Who comes behind may be what it waits for.
+            # It waits for another job, a port, a label: not for room. A later job may be the one it waits for.
             group.verdict = Verdict.UNSATISFIED
             return True
         if group.policy.limits_users and not self.within_limit(job):
@@ -361,7 +361,7 @@ class Cycle(Ledger):
         hold = self.options.gate_hold
         if job.held_since is not None and now >= job.held_since + hold:
             return False
-        # A unit that was held and meanwhile fits nowhere stays held: it must not block what balances better.
+        # A unit that was held and meanwhile fits nowhere stays held: it must not block units that balance better.
         stays = job.held_since is not None and not self.fit.fitting(job.shape)
         if not stays:
             self._count_pending()
@@ -392,7 +392,7 @@ class Cycle(Ledger):
     # --- preemption ------------------------------------------------------------------------------------------
 
     def _take_back(self, group: GroupState, job: JobEntry, now: int) -> bool:
-        """Step g: find victims for the group's blocked unit, tell them to stop, keep what they free for the unit."""
+        """Step g: find victims for the group's blocked unit, stop them, and claim their resources for the unit."""
         mode = group.options.preemption
         nobody_else = group.jobs == len(self.jobs)
         if nobody_else or mode == "off" or job.companions or not group.needs_preemption():
@@ -420,7 +420,7 @@ class Cycle(Ledger):
         return True
 
     def _claim(self, job: JobEntry, eviction: Eviction, now: int) -> None:
-        """Take the unit out of its queue, keep for it what its victims will free, whenever they do, and signal them."""
+        """Take the unit out of its queue, claim for it the resources that its victims will free, and signal the victims."""
         names = self.cluster.names
         victims = eviction.attempts
         nodes = tuple((names[f], count) for f, count in eviction.nodes)
@@ -436,12 +436,12 @@ class Cycle(Ledger):
         return min(victim.job.job.stop_grace, victim.job.group.options.grace)
 
     def _within_round(self, number: int) -> bool:
-        """Return whether that many more victims may be under way: a share of the running tasks, or one unit's alone."""
+        """Return whether ``number`` more victims may stop at the same time: up to a share of the running tasks, or those of one unit."""
         under_way = sum(not attempt.job.cancelled for attempt in self.leaving.values())
         return not under_way or under_way + number <= self.options.max_per_round * len(self.attempts)
 
     def _next_victim_at(self, now: int) -> int:
-        """When the next running task has run long enough to be a victim."""
+        """Return the time at which the next running task has run long enough to be a victim."""
         times = (
             attempt.start + group.options.min_runtime
             for group in self.groups
@@ -451,7 +451,7 @@ class Cycle(Ledger):
         return min((time for time in times if time > now), default=NEVER)
 
     def _start_claim(self, group: GroupState, now: int) -> bool:
-        """Start a unit whose victims are gone; others, and other claims, cannot have taken what they freed."""
+        """Start a unit whose victims are gone; their resources were booked for it, so no other unit has them."""
         for claim in list(group.claims):
             if claim.tried == self.cluster.loosened:
                 continue
@@ -497,7 +497,7 @@ class Cycle(Ledger):
     # --- conservative backfill -------------------------------------------------------------------------------
 
     def _offer_planned(self, group: GroupState, ahead: Ahead, now: int) -> bool:
-        """Every waiting unit has a planned start; the first one whose start has come begins."""
+        """Start the first waiting unit whose planned start has come."""
         self.reservations.heed(self._heeded(group, ahead, now), now)
         if self._must_wait(group):
             group.offered = group.policy.head()
@@ -526,7 +526,7 @@ class Cycle(Ledger):
         self.wake = min(self.wake, time)
 
     def next_wakeup(self) -> int | None:
-        """The earliest time at which something changes by itself, as far as the last ``decide`` knows."""
+        """Return the earliest time at which something changes by itself, as known after the last ``decide``."""
         retry = self.later[0][0] if self.later else NEVER
         wake = min(
             self.wake, self.groups.next_quota_change, retry, self.relaxing.next() if self.relaxing.times else NEVER

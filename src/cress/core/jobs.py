@@ -30,9 +30,9 @@ class JobEntry:
     Tasks that never started are ``next_task`` … ``tasks - 1``; ``again`` is a heap of those queued again, ``later`` the
     tasks that are queued again at a time (µs). Jobs that are ``held`` or ``behind`` another job are not offered.
     ``since`` is when the job last got a task into its queue; ``submitted`` fixes its place in the order.
-    ``constraints`` are what it asks for beside amounts; of its clauses those in ``soft`` (bits) are soft at the moment,
-    until one changes sides by itself at ``relaxes_at``. ``companions`` are, by a task in ``again``, tasks of other jobs that
-    start together with it; ``carried`` are tasks that are with another job's, and which job that is.
+    ``constraints`` are those beside amounts; the clauses in ``soft`` (bits) are soft now,
+    until one changes by itself at ``relaxes_at``. ``companions`` are, by a task in ``again``, tasks of other jobs that
+    start together with it; ``carried`` are its tasks that are companions, with the leading job.
     """
 
     __slots__ = (
@@ -78,7 +78,7 @@ class JobEntry:
         self.relaxes_at = NEVER
         self.submitted = submitted
         self.since = submitted
-        # A reservation must last, or it would keep nothing.
+        # A reservation of no duration would hold nothing.
         self.limit = NEVER if job.time_limit is None else max(1, job.time_limit)
         self.cpu_charge = (job.request[0],)
         self.most = job.max_running
@@ -95,22 +95,22 @@ class JobEntry:
         self.companions: dict[int, list[tuple[JobEntry, int]]] = {}
         self.carried: dict[int, JobEntry] = {}
         self.cancelled = False
-        # The number of passes that had been run when it was queued: it was not looked at before the next one.
+        # The number of passes before it was queued: the next one is the first to consider it.
         self.arrived = 0
         self.drain: list[tuple[int, int]] = []
         self.held_since: int | None = None
-        # In the mode ``observe``: whether the victims of the next unit were told.
+        # In the mode ``observe``: whether the victims of the next unit were reported.
         self.would_preempt = False
 
     def next_tasks(self, number: int) -> list[int]:
-        """The next waiting tasks, in the order in which they start; ``number`` of them must wait."""
+        """Return the next ``number`` waiting tasks, in the order in which they start; there must be as many."""
         if number == 1:
             return [self.again[0] if self.again else self.next_task]
         again = nsmallest(number, self.again)
         return [*again, *range(self.next_task, self.next_task + number - len(again))]
 
     def take(self, task: int) -> None:
-        """Take a waiting task: it waits no longer."""
+        """Remove a task from the waiting ones."""
         self.waiting -= 1
         self.would_preempt = False
         if self.again and self.again[0] == task:
@@ -121,7 +121,7 @@ class JobEntry:
             self.again.remove(task)
             heapify(self.again)
         else:
-            # The tasks that are passed over wait as if they had been tried before.
+            # Tasks that are passed over wait like those that were tried before.
             for skipped in range(self.next_task, task):
                 heappush(self.again, skipped)
             self.next_task = task + 1
@@ -135,7 +135,7 @@ class JobEntry:
         return self.cancelled or waits or claimed
 
     def take_out(self, task: int) -> None:
-        """A task that was queued again waits here no longer."""
+        """Remove a task that was queued again."""
         self.waiting -= 1
         self.again.remove(task)
         heapify(self.again)
@@ -145,23 +145,23 @@ class JobEntry:
         return self.companions.get(self.again[0], []) if self.companions and self.again else []
 
     def asked(self) -> list[Constraints]:
-        """Return the constraints of its next unit, member by member."""
+        """Return the constraints of the members of its next unit."""
         members = (self, *(job for job, _ in self.unit()))
         return [member.constraints for member in members if member.constraints is not None]
 
     def put_back(self, task: int) -> None:
-        """A task waits again, with the job's place in the order."""
+        """Let a task wait again, at the job's place in the order."""
         self.waiting += 1
         heappush(self.again, task)
 
     @property
     def full(self) -> bool:
-        """True if as many tasks of it run, or are about to, as may at once."""
+        """True if as many of its tasks run, or are about to, as may run at once."""
         return bool(self.most) and self._busy() >= self.most
 
     @property
     def startable(self) -> int:
-        """The number of its waiting tasks that may start now."""
+        """Return the number of its waiting tasks that may start now."""
         return min(self.waiting, max(0, self.most - self._busy())) if self.most else self.waiting
 
     def _busy(self) -> int:
@@ -169,7 +169,7 @@ class JobEntry:
 
     @property
     def over(self) -> bool:
-        """True if nothing of the job waits or runs any more."""
+        """True if none of the job's tasks waits or runs any more."""
         return not (self.waiting or self.attempts or self.claims or self.later or self.carried)
 
     def __repr__(self) -> str:
@@ -177,7 +177,7 @@ class JobEntry:
 
 
 class Attempt:
-    """One try to run a task on one node, inside the lease in ``slot``; ``charge`` is what its group pays for it."""
+    """One try to run a task on one node, inside the lease in ``slot``; ``charge`` is its charge to the group."""
 
     __slots__ = ("amounts", "charge", "id", "job", "node", "ports", "slot", "start", "stopping", "task")
 
@@ -191,15 +191,15 @@ class Attempt:
         self.slot = slot
         self.start = start
         self.charge = charge
-        # What it asked for; of a task that was adopted, what it was found to have.
+        # Its request; of an adopted task, the amounts that it was found to have.
         self.amounts = job.job.request
-        # The ports of the node that it has.
+        # Its ports on the node.
         self.ports: tuple[int, ...] = ()
         self.stopping = False
 
 
 class Stranger:
-    """Somebody else who holds a lease: a task that was found running (``name``), or what others use of a node (id 0)."""
+    """A foreign holder of a lease: a task that was found running (``name``), or other foreign use of a node (id 0)."""
 
     __slots__ = ("id", "name", "node", "ports", "slot", "start")
 
@@ -212,15 +212,15 @@ class Stranger:
         self.ports = ports
 
 
-# Who holds a lease.
+# The holder of a lease.
 Holder: TypeAlias = Attempt | Stranger
 
 
 class Reservation:
-    """Room that is kept for a unit of a job from ``start`` on; ``rows`` are its bookings, empty while none is known.
+    """Amounts kept for a unit of a job from ``start`` on; ``rows`` are its bookings, empty while no start is known.
 
-    ``nodes`` has the number of copies on each node. ``stamp`` is the cluster's at the time when it was last known to
-    hold; ``view`` says for whom it counts (``timeline.ALL``, or the view of one plan).
+    ``nodes`` has the number of copies on each node. ``stamp`` is the cluster's when it was last known to
+    hold; ``view`` says for which units it counts (``timeline.ALL``, or the view of one plan).
     """
 
     __slots__ = ("hopeless", "in_force", "job", "lasting", "nodes", "rows", "stamp", "start", "view")
@@ -231,9 +231,9 @@ class Reservation:
         self.nodes = nodes
         self.rows: list[int] = []
         self.in_force = False
-        # No node is large enough and fit by its clauses, or not all together: nothing that comes behind delays it.
+        # No node that its clauses allow is large enough, or not all together: no later unit can delay it.
         self.hopeless = False
-        # Kept until the unit starts: nodes that are drained for it.
+        # Nodes that are drained for the unit, until it starts.
         self.lasting = False
         self.stamp = stamp
         self.view = view
@@ -242,8 +242,8 @@ class Reservation:
 class ClaimEntry:
     """A unit for which ``victims`` make room: its tasks, taken out of the queue, and the reservation of their nodes.
 
-    Its bookings are in force from the beginning and count what the victims still hold as theirs. ``expected`` is when
-    the victims' grace is over.
+    Its bookings are in force from the beginning and include the amounts that the victims still hold. ``expected`` is the end of
+    the victims' grace.
     """
 
     __slots__ = ("charge", "expected", "job", "reservation", "tasks", "tried", "victims")
@@ -263,7 +263,7 @@ class ClaimEntry:
 
 
 class GroupState:
-    """One group: its configuration, what it uses, and where it stands."""
+    """The state of a group: its configuration, its use, its place in the order."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -273,7 +273,7 @@ class GroupState:
         self.quota: list[int] = [1]
         self.dims: tuple[int, ...] = ()
         self.used: list[int] = [0]
-        # Of what is used: held by victims that are told to stop. And what its claims will use beside that.
+        # The part of its use held by victims that were told to stop, and the further use of its claims.
         self.leaving: list[int] = [0]
         self.claimed: list[int] = [0]
         self.preempted_at: int | None = None
@@ -281,7 +281,7 @@ class GroupState:
         self.key: GroupKey | None = None
         self.claims: list[ClaimEntry] = []
         self.attempts: dict[int, Attempt] = {}
-        # What the last pass that looked at the group came to.
+        # The result of the last pass that considered the group.
         self.visited = 0
         self.verdict = Verdict.UNVISITED
         self.offered: JobEntry | None = None
@@ -291,7 +291,7 @@ class GroupState:
         self.retry_victims_at = NEVER
 
     def configure(self, spec: Group, options: Options, policy: Policy[JobEntry]) -> None:
-        """Take a configuration; the waiting jobs move to the new policy."""
+        """Take over a configuration; the waiting jobs move to the new policy."""
         waiting = list(self.policy) if hasattr(self, "policy") else []
         self.spec = spec
         self.options = options
@@ -321,11 +321,11 @@ class GroupState:
         return any(used > quota for used, quota in zip(self.used, self.quota, strict=True))
 
     def ratio(self) -> Fraction:
-        """used / quota, the largest over the measures."""
+        """Return used / quota, the largest over the measures."""
         return max(Fraction(used, quota) for used, quota in zip(self.used, self.quota, strict=True))
 
     def needs_preemption(self) -> bool:
-        """G: used < quota × A, counting what its claims will bring."""
+        """True if used < quota × A, claims included (source G)."""
         numerator, denominator = self._needs
         if len(self.quota) == 1:
             return (self.used[0] + self.claimed[0]) * denominator < self.quota[0] * numerator
@@ -335,7 +335,7 @@ class GroupState:
         )
 
     def can_be_preempted(self) -> bool:
-        """G: used > quota × B, without what its victims hold."""
+        """True if used > quota × B, without its victims (source G)."""
         numerator, denominator = self._yields
         return any(
             (used - leaving) * denominator > quota * numerator
@@ -343,14 +343,14 @@ class GroupState:
         )
 
     def excess(self) -> Fraction:
-        """used / quota without what its victims hold: how far above its quota."""
+        """Return used / quota without its victims."""
         return max(
             Fraction(used - leaving, quota)
             for used, leaving, quota in zip(self.used, self.leaving, self.quota, strict=True)
         )
 
     def cools_until(self) -> int:
-        """The moment until which the group takes no part in scheduling; 0 if it does."""
+        """Return the end of its cooling-off; 0 if it takes part in scheduling."""
         if self.preempted_at is None:
             return 0
         if self.above_quota:
@@ -358,7 +358,7 @@ class GroupState:
         return self.preempted_at + self.options.cooling
 
     def order_key(self) -> GroupKey:
-        """Ascending used / quota, exactly; ties: larger weight, larger quota, name."""
+        """Return the key for the order of ascending used / quota, exactly; ties: larger weight, larger quota, name."""
         if len(self.quota) == 1:
             ratio = (self.used[0] << _SCALE) // self.quota[0]
         else:
@@ -374,7 +374,7 @@ class GroupState:
         return (dominant_share(request, capacity),)
 
     def add_used(self, job: JobEntry, charge: tuple[int, ...]) -> None:
-        """The group holds that much more (or less, with negative amounts)."""
+        """Add a charge, which may be negative, to the group's use."""
         used = self.used
         if len(used) == 1:
             used[0] += charge[0]
@@ -402,7 +402,7 @@ class GroupState:
 
 
 def dominant_share(request: ResourceVector, capacity: ResourceVector) -> int:
-    """max over the dimensions of request / capacity, in millionths, rounded up (G's key resource)."""
+    """Return the maximum over the dimensions of request / capacity, in millionths, rounded up (G's key resource)."""
     return max(
         (-(-amount * MILLION // total) for amount, total in zip(request, capacity, strict=True) if amount and total),
         default=0,

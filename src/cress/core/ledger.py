@@ -1,6 +1,6 @@
 """The ledger: ``apply_fact`` is the only function that changes the books, by events and by decisions alike.
 
-A fact has all that it changes. Applied to another ledger in the same state it leads to the same state: the same node,
+A fact contains all that it changes. Applied to another ledger in the same state it leads to the same state: the same node,
 devices, ports, task, charge, claims and cooling-off.
 """
 
@@ -66,7 +66,7 @@ class Ledger(Books):
 
     def __init__(self, dimensions: Dimensions, options: Options, zone: tzinfo = UTC) -> None:
         super().__init__(dimensions, options, zone)
-        # Whether nodes came or went in the batch: what follows for the whole cluster is worked out once, at its end.
+        # Whether nodes came or went in the batch: the consequences for the whole cluster are computed once, at its end.
         self._nodes_moved = False
         self._appliers: dict[type[Any], Callable[[Any], None]] = {
             JobSubmitted: self._submitted,
@@ -101,7 +101,7 @@ class Ledger(Books):
     def apply_fact(self, fact: Fact, slot: int = NONE) -> None:
         """Change the books by one fact.
 
-        ``slot`` is the lease of a start that is held already: the loop that chooses a node holds it there at once.
+        ``slot`` is the lease of a start if it is held already: the kernel that chooses a node also holds the lease.
         """
         if type(fact) is Start:
             if self._nodes_moved:
@@ -112,7 +112,7 @@ class Ledger(Books):
             self._appliers[type(fact)](fact)
 
     def observe(self, now: int, events: Sequence[Event]) -> None:
-        """Take in what happened, in this order, all at time ``now``; raises ``InputError`` before anything changes."""
+        """Apply events in this order, all at time ``now``; raises ``InputError`` before anything changes."""
         if now < self.now:
             raise went_back(self.now, now)
         check_events(self, events)
@@ -123,7 +123,7 @@ class Ledger(Books):
             self.settle_batch()
 
     def settle_batch(self) -> None:
-        """Work out what follows from a batch of facts for the whole cluster: thousands of nodes may register together."""
+        """Compute the consequences of a batch of facts for the whole cluster: thousands of nodes may register together."""
         if self._nodes_moved:
             self._nodes_moved = False
             self.balance.refresh()
@@ -236,7 +236,7 @@ class Ledger(Books):
     def _racks_set(self, event: RacksSet) -> None:
         self.relations.racks.set_neighbours(event.neighbours)
         self.matching.redo_racks()
-        # What a gang has room for may be more, although no clause says anything else of any node.
+        # The room for gangs may grow although no clause changes on any node.
         self.cluster.loosened += 1
 
     def _load_seen(self, event: LoadSeen) -> None:
@@ -277,7 +277,7 @@ class Ledger(Books):
             self.add_job(job)
             touched.append(job.group)
         if targets:
-            # Names of jobs mean others when jobs are of other groups.
+            # Names of jobs refer to other jobs when jobs change groups.
             self.relations.forget_counts()
             self.fit.rematch()
         for job, _ in targets:
@@ -352,7 +352,7 @@ class Ledger(Books):
             # Else it was reported twice, or its node was declared lost before.
             return
         again, after = event.again, event.after
-        # A victim is always queued again, however its end is called; a cancelled job takes nothing back.
+        # A victim is always queued again, whatever its outcome; a task of a cancelled job is not.
         victim = attempt.stopping and event.outcome is not Outcome.SUCCEEDED
         lost = event.outcome is Outcome.LOST and (attempt.job.job.job_failure or again)
         if victim or lost or event.outcome is Outcome.PREEMPTED:
@@ -409,7 +409,7 @@ class Ledger(Books):
             self._leave(attempt, fact.end)
 
     def _leave(self, attempt: Attempt, end: int) -> None:
-        """Count an attempt as stopping; what it holds is expected back at ``end``."""
+        """Count an attempt as stopping; its lease is expected back at ``end``."""
         if not attempt.stopping:
             self.mark_leaving(attempt)
         if int(self.cluster.leases[attempt.slot, END]) > end:
@@ -430,7 +430,7 @@ class Ledger(Books):
         self.timeline.reserve(reservation, NEVER)
         for number in fact.victims:
             victim = self.attempts[number]
-            # What it holds is booked for the unit from now on, whenever it comes free.
+            # Its amounts are booked for the unit from now on, whenever they become free.
             self._leave(victim, self.now)
             victim.job.group.preempted_at = self.now
 

@@ -1,7 +1,7 @@
 """Preemption between groups (source G, steps i to k): the choice of victims for a unit of a group below its quota.
 
-Per candidate node: take victims in order until the unit fits, then give back in reverse what is not needed; the
-node with the cheapest set wins. What the victims free is kept for the unit by a *claim*.
+Per candidate node: take victims in order until the unit fits, then give back in reverse the victims that are not needed; the
+node with the cheapest set wins. A *claim* keeps the freed resources for the unit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Eviction:
 
 
 def find_eviction(core: Books, job: JobEntry) -> Eviction | None:
-    """Victims for one unit of ``job``, or ``None`` if no allowed set makes it fit."""
+    """Return the victims for one unit of ``job``, or ``None`` if no allowed set makes it fit."""
     takers = [group for group in core.groups if group is not job.group and group.can_be_preempted()]
     if not takers:
         return None
@@ -55,7 +55,7 @@ def find_eviction(core: Books, job: JobEntry) -> Eviction | None:
 
 
 class _Search:
-    """Free amounts per node as they will be, and the victims that could add to them (tables: ``kernels/victims.py``).
+    """The search: future free amounts per node, and the victims that could add to them (tables: ``kernels/victims.py``).
 
     ``groups`` are those that may be preempted, the first of which yields first.
     """
@@ -67,7 +67,7 @@ class _Search:
         self.fit = core.fit
         self.relations = core.relations
         self.levels = cluster.nodes[: cluster.node_count, FREE : FREE + cluster.k_count].copy()
-        # Claims own what leaving tasks will free: count both, so that nothing is promised twice.
+        # Claims own the amounts that stopping tasks will free: count both, so that none is promised twice.
         stopping = np.zeros(len(cluster.leases), np.bool_)
         for attempt in core.leaving.values():
             self.levels[attempt.node] += self._held(attempt)
@@ -94,7 +94,7 @@ class _Search:
         )  # fmt: skip
 
     def _what_groups_can_spare(self, groups: list[GroupState]) -> Ints:
-        """Per group what it may lose in each measure and still be at its quota there; -1 where it has no measure."""
+        """Return, per group, the amount that it may lose in each measure and still be at its quota; -1 where it has no such measure."""
         spare = np.full((len(groups), self.table.shape[1] - R_CHARGE), -1, np.int64)
         for i, group in enumerate(groups):
             used = zip(group.used, group.leaving, group.quota, strict=True)
@@ -102,7 +102,7 @@ class _Search:
         return spare
 
     def _what_jobs_can_spare(self, stopping: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
-        """Gangs and jobs with a minimum are numbered: the number of every slot's job, and how many tasks may go."""
+        """Number the gangs and the jobs with a minimum; return the number of each slot's job, and the tasks that each may lose."""
         slots = np.flatnonzero(
             (self.cluster.leases[:, NODE] != NONE)
             & ((self.table[:, R_YIELDS] == WHOLE) | (self.table[:, R_MINIMUM] > 0))
@@ -114,7 +114,7 @@ class _Search:
         return job_of, stay - self.table[slots[first], R_MINIMUM]
 
     def plan(self) -> Eviction | None:
-        """The victims of the unit; of a gang whose racks are compared or counted, within those that cost fewest tasks."""
+        """Return the victims of the unit; for a gang whose racks are compared or counted, those in the racks that cost fewest tasks."""
         shape = self.job.shape
         if not by_racks(shape):
             return self._plan_within(self.fit.caps(shape))
@@ -127,10 +127,10 @@ class _Search:
         return best
 
     def _plan_within(self, caps: Ints) -> Eviction | None:
-        """One copy after the other, each where it costs least; then what turned out not to be needed is given back."""
+        """Place one copy after the other, each at the smallest cost; then give back the victims that are not needed."""
         shape = self.job.shape
         request, lack = shape.request_array, self.cluster.lack[shape.row]
-        # A single task goes where no clause excludes it; only a gang fills racks by itself.
+        # The clauses of a single task decide alone; only a gang fills racks by itself.
         per_rack = shape.wants.per_rack if shape.size > 1 else 0
         rack_of = self.relations.racks.of[: len(self.levels)]
         placed = np.zeros(len(self.levels), np.int64)
@@ -169,7 +169,7 @@ class _Search:
         return Eviction(attempts, [(f, int(placed[f])) for f in nodes.tolist()]) if attempts else None
 
     def _devices_hold(self, nodes: Ints, placed: Ints, taken: npt.NDArray[np.bool_]) -> bool:
-        """Return whether the copies placed on these nodes find their devices when those taken are gone."""
+        """Return whether the copies placed on these nodes find their devices without the victims taken."""
         cluster, shape = self.cluster, self.job.shape
         return not devices.cares(cluster, shape.ask) or all(
             devices_hold(
@@ -184,7 +184,7 @@ class _Search:
         return list(attempt.job.attempts.values()) if self.victims[v, NUMBER] > 1 else [attempt]
 
     def _free(self, v: int, sign: int) -> None:
-        """Count what a victim frees on its nodes, or count it no more."""
+        """Add (``sign`` 1) the amounts that a victim frees on its nodes, or subtract them (-1)."""
         for attempt in self._tasks(v):
             self.levels[attempt.node] += sign * self._held(attempt)
 

@@ -14,13 +14,13 @@ MOST_STALE = 64
 
 
 class Relaxation:
-    """The waiting jobs to look at, and when. An entry counts as long as it equals ``relaxes_at`` of the job."""
+    """The times at which waiting jobs must be checked. An entry is valid as long as it equals ``relaxes_at`` of the job."""
 
     def __init__(self) -> None:
         # A heap of times and jobs.
         self.times: list[tuple[int, int]] = []
         self._by_time: dict[int, JobEntry] = {}
-        # Jobs by what they ask for that follows the load, and which of its clauses were soft, whenever, at the last look.
+        # Jobs whose constraints depend on the load, by constraints, and the clauses that were soft at the last check.
         self.by_load: dict[Constraints, dict[int, JobEntry]] = {}
         self._seen: dict[Constraints, tuple[int, ...]] = {}
         self._follows: dict[int, tuple[Constraints, ...]] = {}
@@ -39,7 +39,7 @@ class Relaxation:
             self._by_time[number] = job
         job.relaxes_at = time
         if len(self.times) > 2 * len(self._by_time) + MOST_STALE:
-            # Queued again and again long before their time, jobs would leave an entry each time.
+            # Jobs that are queued repeatedly leave an entry each time.
             self.times = [(each.relaxes_at, key) for key, each in self._by_time.items() if each.relaxes_at < NEVER]
             heapify(self.times)
         self._forget(number)
@@ -74,7 +74,7 @@ class Relaxation:
                 self._seen[constraints] = soft
 
     def due(self, now: int) -> list[JobEntry]:
-        """The jobs whose time has come, by time and id; their entries are gone."""
+        """Return the jobs whose time has come, by time and id, and remove their entries."""
         found = []
         while self.next() <= now:
             found.append(self._by_time[heappop(self.times)[1]])
@@ -82,7 +82,7 @@ class Relaxation:
         return found
 
     def next(self) -> int:
-        """The earliest time at which a clause of a waiting job changes sides; NEVER if none does by itself."""
+        """Return the earliest time at which a clause of a waiting job becomes soft or hard; NEVER if none does by itself."""
         while self.times:
             time, number = self.times[0]
             job = self._by_time.get(number)

@@ -15,7 +15,7 @@ from cress.model.job import JobType
 
 
 class RunningTasks:
-    """Rows of attempts that hold a lease; the rows of free slots mean nothing.
+    """Rows of attempts that hold a lease; the rows of free slots are undefined.
 
     Attempts are numbered as they start, so those that have no row yet are the last ones; an attempt that ends gives its slot
     back, and the next one in that slot overwrites its row.
@@ -30,7 +30,7 @@ class RunningTasks:
         self._last = 0
 
     def refresh(self, cluster: Cluster, groups: Groups, attempts: dict[int, Attempt], others: list[int]) -> None:
-        """Write the rows of attempts that started since the last time, and of the slots that ``others`` hold."""
+        """Write the rows of attempts that started since the last call, and of the slots with ``others`` as holders."""
         measures = max(len(group.quota) for group in groups)
         if self._last == 0 or self.table.shape[1] != R_CHARGE + measures:
             self.table = np.zeros((0, R_CHARGE + measures), np.int64)

@@ -19,7 +19,7 @@ from cress.core.state import State, export_state, restored
 
 
 class Scheduler(Cycle):
-    """One cluster, its groups and jobs, and what to do next.
+    """The scheduler of one cluster, with its groups and jobs.
 
     ``zone`` is the time zone of quota timetables; the wall clock itself comes by ``ClockSet`` events.
     """
@@ -27,10 +27,10 @@ class Scheduler(Cycle):
     def apply(self, now: int, facts: Sequence[Fact]) -> None:
         """Apply events and decisions of another scheduler, in their order, all at time ``now``; decide nothing.
 
-        What is promised is as there afterwards; what is only foreseen is worked out again by the next ``decide``.
+        Promises are equal to the other's afterwards; foreseen values are computed again by the next ``decide``.
         """
         self.advance(now)
-        # Who decided these facts had looked at what was lost before.
+        # The other scheduler had considered earlier losses before it decided.
         self.lost.clear()
         self.forget_foreseen()
         for fact in facts:
@@ -47,30 +47,30 @@ class Scheduler(Cycle):
         return why_waiting(self, job_id)
 
     def constraints(self, job_id: int) -> CurrentConstraints | None:
-        """Return the current requirement and rank of a job as text; ``None``: there is no such job."""
+        """Return the current requirement and rank of a job as text; ``None`` if there is no such job."""
         job = self.jobs.get(job_id)
         return None if job is None else current_constraints(self, job)
 
     def match(self, requirement: str = "", rank: str = "") -> list[NodeMatch]:
         """Evaluate a requirement and a rank on each present node, in the order of nodes; nothing changes.
 
-        Raises ``InputError`` for texts that say nothing.
+        Raises ``InputError`` for invalid texts.
         """
         return match_nodes(self, requirement, rank)
 
     def validate(self) -> list[str]:
-        """The invariants that do not hold, each a sentence that begins with its name; empty if all is well."""
+        """Return the broken invariants, each a sentence that begins with its name; empty if all hold."""
         return broken_invariants(self)
 
     def export(self) -> State:
-        """The whole state as plain data."""
+        """Return the whole state as plain data."""
         return export_state(self)
 
     @classmethod
     def restore(cls, state: State, zone: tzinfo = UTC) -> Scheduler:
-        """A scheduler that goes on where ``state`` was exported, with the same decisions."""
+        """Return a scheduler that continues from an exported ``state``, with the same decisions."""
         return restored(cls, state, zone)
 
     def clone(self) -> Scheduler:
-        """An independent copy, to try something out."""
+        """Return an independent copy, for trials."""
         return restored(type(self), self.export(), self.groups.zone)

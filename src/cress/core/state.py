@@ -1,6 +1,6 @@
 """Export and restore: the whole state of a scheduler as plain data, from which another one makes the same decisions.
 
-What only remembers results (fit rows, bounds, failed tries) is left out: it is worked out again.
+Caches (fit rows, bounds, failed tries) are left out: they are computed again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ VERSION = 4
 
 
 def export_state(core: Cycle) -> State:
-    """Everything that later decisions depend on, as dicts, lists, strings and numbers."""
+    """Return everything that later decisions depend on, as dicts, lists, strings and numbers."""
     cluster = core.cluster
     plain = msgspec.to_builtins
     return {
@@ -103,7 +103,7 @@ def export_state(core: Cycle) -> State:
     }
 
 
-# Foreseen or remembered values: two schedulers in the same state may differ in them.
+# Foreseen or cached values: two schedulers in the same state may differ in them.
 _FORESEEN = (
     "cursor", "loosened", "wake", "reservations", "plans", "memory", "lost", "units_in_doubt",
 )  # fmt: skip
@@ -111,7 +111,7 @@ _FORESEEN_OF_JOBS = ("soft", "held_since", "arrived", "drain")
 
 
 def promised_state(core: Cycle) -> State:
-    """Return what is promised: a scheduler that applied the same facts has the same."""
+    """Return all that is promised: equal for schedulers that applied the same facts."""
     state = export_state(core)
     for name in _FORESEEN:
         del state[name]
@@ -178,7 +178,7 @@ def restore_state(core: Cycle, state: State) -> None:
     for group in core.groups:
         core.groups.reorder(group)
     for f in list(core.loads.over):
-        # Judged by other options than before, it may be one on which something was kept.
+        # Under new options the node may be one with a reservation.
         core.void_claims(f)
 
 
@@ -202,7 +202,7 @@ def _restore_nodes(core: Cycle, state: State) -> None:
 
 
 def _from_3(state: State) -> State:
-    """Convert version 3, in which stops that were not handed out yet stood as they would be."""
+    """Convert version 3, which listed the stops that were not proposed yet."""
     outbox = state.pop("outbox")
     return {
         **state,
@@ -212,12 +212,12 @@ def _from_3(state: State) -> State:
     }
 
 
-# By version, what makes the next one of it.
+# By version: the function that converts to the next one.
 _CONVERTERS = {3: _from_3}
 
 
 def converted(state: State) -> State:
-    """Return the state as this version writes it; ``ValueError`` if it is of a version that nothing converts."""
+    """Return the state in the current version; ``ValueError`` if it cannot be converted."""
     version = state.get("version")
     state = dict(state)
     while version in _CONVERTERS:
@@ -231,7 +231,7 @@ def converted(state: State) -> State:
 
 
 def options_of(state: State) -> Options:
-    """The options that a state was made with."""
+    """Return the options that a state was made with."""
     values = dict(state["options"])
     for each in fields(Options):
         if isinstance(values[each.name], (list, tuple)):
@@ -242,10 +242,10 @@ def options_of(state: State) -> Options:
 
 
 def restored(kind: type[_Kind], state: State, zone: tzinfo = UTC) -> _Kind:
-    """A scheduler that goes on where ``state`` was exported."""
+    """Return a scheduler that continues from an exported ``state``."""
     state = converted(state)
     if str(zone) != state["zone"]:
-        raise ValueError(f"the state was made in the time zone {state['zone']}, not {zone}: hand in that one")
+        raise ValueError(f"the state was made in the time zone {state['zone']}, not {zone}: pass that one")
     core = kind(Dimensions(tuple(state["dimensions"])), options_of(state), zone)
     restore_state(core, state)
     return core
@@ -315,7 +315,7 @@ def _attempt(core: Cycle, attempt: Attempt) -> State:
     }
     held = _held(core, attempt)
     if held != list(attempt.job.job.request):
-        # It has disks alone, or was found running with other amounts than its job asks for.
+        # It has exclusive disks, or was adopted with other amounts than its job's.
         entry["held"], entry["amounts"] = held, list(attempt.amounts)
     return entry
 
@@ -377,9 +377,9 @@ def _lives(core: Cycle, reservation: Reservation) -> bool:
 
 
 def _reservations(core: Cycle) -> State:
-    # What stands behind the reservation of a job that is gone will be made again, here and there.
+    # Reservations behind that of a removed job are made again, here and in the original.
     kept = list(takewhile(lambda reservation: _lives(core, reservation), core.reservations.kept))
-    # Without any, it does not matter when they were looked at.
+    # Without any, the time of the check does not matter.
     return {
         "loosened": core.reservations.loosened if kept else -1,
         "kept": [_reservation(core, reservation) for reservation in kept],
@@ -426,7 +426,7 @@ def _memory(core: Cycle, group: GroupState) -> State:
     if isinstance(policy, BackfillPolicy):
         memo, bounds = policy.memory()
         state["memo"] = memo
-        # By a job that waits with the shape: rows are numbered otherwise in a copy.
+        # By a waiting job with the shape: rows have other numbers in a copy.
         waiting: dict[int, int] = {}
         if bounds:
             for job in core.jobs.values():

@@ -24,7 +24,7 @@ class Disk(Protocol):
         """Truncate the file to this size, and continue writing at its end."""
 
     def sync(self, fd: int) -> None:
-        """Return when all written data is durable."""
+        """Make all written data durable before returning."""
 
     def replace(self, old: Path, new: Path) -> None:
         """Rename ``old`` to ``new``, whose former file is gone; durable after ``sync_folder``."""
@@ -33,7 +33,7 @@ class Disk(Protocol):
         """Remove the file."""
 
     def sync_folder(self, path: Path) -> None:
-        """Return when the names in the folder are durable, if its file system supports that."""
+        """Make the names in the folder durable before returning, if its file system supports that."""
 
     def close(self, fd: int) -> None:
         """Give the descriptor back."""

@@ -75,7 +75,7 @@ class NodeFacts:
         return self._versions
 
     async def changed(self) -> None:
-        """Return when other versions are known than the last hello had."""
+        """Wait until the known versions differ from those of the last hello."""
         if await self.versions(None) == self.told:
             await asyncio.Event().wait()
 

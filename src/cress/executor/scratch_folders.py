@@ -148,7 +148,7 @@ class ScratchFolders:
 
 @contextlib.contextmanager
 def _opened(base: str) -> Iterator[int]:
-    """Return a descriptor of the executor's folder on a disk. Raises OSError, also if it belongs to another account."""
+    """Yield a descriptor of the executor's folder on a disk. Raises OSError, also if it belongs to another account."""
     try:
         place = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except NotADirectoryError:

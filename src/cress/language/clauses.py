@@ -137,7 +137,7 @@ def joined(requirements: Iterable[Requirement]) -> Requirement:
             elif clause not in clauses:
                 clauses.append(clause)
     if len(clauses) > MOST_CLAUSES:
-        raise InputError(f"{len(clauses)} clauses together are too many", hint=f"at most {MOST_CLAUSES}")
+        raise InputError(f"{len(clauses)} clauses are too many", hint=f"at most {MOST_CLAUSES}")
     return Requirement(tuple(clauses))
 
 

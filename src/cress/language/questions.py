@@ -27,7 +27,7 @@ def operand_of(constant: Expression) -> Operand:
             return constant.value
         case Number():
             return constant
-    raise TypeError(f"{constant} is no constant")
+    raise TypeError(f"{constant} is not a constant")
 
 
 def comparison(operator: str, constant: Operand) -> Callable[[Value], bool | None]:

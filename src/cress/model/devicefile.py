@@ -205,7 +205,7 @@ class _Reading:
     def _add(self, reader: Reader, key: str, device: Device) -> None:
         if (device.kind, device.id) in self.ids:
             hint = "a name for each: name: …" if device.kind == DISK_KIND else "each id once"
-            reader.wrong(key, f"{device.kind} {device.id} is there twice", hint)
+            reader.wrong(key, f"{device.kind} {device.id} is given twice", hint)
         elif device.path and device.path in self.paths:
             reader.wrong("path", f"{device.path} is another device already", "each path once")
         else:
@@ -236,7 +236,7 @@ def _bandwidth(value: object) -> tuple[int, int, int, int]:
         raise InputError(error.what, hint=error.hint) from None
     read, write, iops_read, iops_write = (amounts[_PLAIN.index[name]] for name in DISK_DIMENSIONS)
     if not read and not write:
-        raise InputError(f"{shown(value)} is no bandwidth of a disk", hint=_BANDWIDTH)
+        raise InputError(f"{shown(value)} is not a bandwidth of a disk", hint=_BANDWIDTH)
     return read, write, iops_read, iops_write
 
 

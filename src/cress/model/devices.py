@@ -33,7 +33,7 @@ def check_devices(devices: Sequence[Device], dimensions: Dimensions) -> None:
         if not device.id or len(device.id) > MAX_ID or not device.id.isprintable() or set(device.id) & set(" ,:"):
             raise InputError(f"{device.id[:MAX_ID]!r} is not an id of a device", hint="a word without `,` and `:`")
         if (kind, device.id) in seen:
-            raise InputError(f"{kind} {device.id} is there twice", hint="each id once")
+            raise InputError(f"{kind} {device.id} is given twice", hint="each id once")
         seen.add((kind, device.id))
         if kind != DISK_KIND and models.setdefault(kind, device.model) != device.model:
             hint = "one model for all of a kind on a node; others are another kind"

@@ -28,7 +28,7 @@ COLUMNS: dict[str, str] = {
     "end": "end of its last task; empty when it did not finish",
     "state": "finished, killed (cut at its time limit), failed, waiting, cancelled (a dependency failed, or "
     "`until` was reached), kept (a service or cron job at the end), rejected (fits no node), refused (group)",
-    "wait_s": "start − submit, or − the last end of the jobs that it comes after; empty for services and cron jobs",
+    "wait_s": "start − submit, or − the last end of the jobs that it depends on; empty for services and cron jobs",
     "run_s": "run time of one task; empty when it runs until it is stopped",
     "time_limit_s": "time limit; empty when there is none",
     "bounded_slowdown": "as in summary.json, four decimals; empty when it did not finish",
@@ -44,7 +44,7 @@ DAG_COLUMNS: dict[str, str] = {
     "submit": "when its first step was submitted",
     "end": "end of its last step; empty when not all finished",
     "makespan_s": "end − submit",
-    "critical_path_s": "how long it takes if every task starts as soon as it may",
+    "critical_path_s": "time if every task starts as soon as its dependencies allow",
     "stretch": "makespan / critical path, four decimals",
 }
 ATTEMPT_COLUMNS: dict[str, str] = {

@@ -120,11 +120,11 @@ def _checked(start: ExecStart) -> ExecStart:
     if any("\0" in word for word in words):
         raise InputError("a zero byte", hint="text without zero bytes", field="command")
     if any(not name or "=" in name or name.startswith("CRESS_") for name in start.environment):
-        raise InputError("no name of a variable", hint="not empty, without =, not CRESS_…", field="environment")
+        raise InputError("is not the name of a variable", hint="not empty, without =, not CRESS_…", field="environment")
     try:
         size = sum(len(word.encode()) for word in words)
     except UnicodeEncodeError:
-        raise InputError("characters that are none", hint="text in UTF-8", field="command") from None
+        raise InputError("contains invalid characters", hint="text in UTF-8", field="command") from None
     if size > MOST_COMMAND:
         raise InputError(f"a command of {size} bytes", hint=f"at most {MOST_COMMAND}", field="command")
     if start.terminal is not None:

@@ -81,7 +81,7 @@ async def drain(request: Request, name: str) -> Response:
     body = await read(request, DrainBody)
     _node(committer, name)
     if not 0 <= body.deadline <= MOST_DEADLINE:
-        raise InputError(f"{body.deadline:g} is no deadline", hint=f"0 to {MOST_DEADLINE} seconds", field="deadline")
+        raise InputError(f"{body.deadline:g} is not a deadline", hint=f"0 to {MOST_DEADLINE} seconds", field="deadline")
     await committer.submit(Drain(name=name, deadline=seconds(body.deadline), reason=body.reason[:MOST_REASON]))
     return reply(node_views(committer, [_node(committer, name)])[0])
 

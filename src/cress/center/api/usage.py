@@ -41,7 +41,7 @@ async def usage(
     ``since`` of the following one.
     """
     if by not in SPANS:
-        raise InputError(f"{by[:40]!r} is no span of time", hint=one_of(by, SPANS), field="by")
+        raise InputError(f"{by[:40]!r} is not a span of time", hint=one_of(by, SPANS), field="by")
     committer = committer_of(request)
     span = SPANS[by]
     end = committer.clock.utc() / SECOND if until is None else until

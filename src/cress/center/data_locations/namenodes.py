@@ -47,7 +47,7 @@ class Namenodes:
             if not _NAME.fullmatch(name) or not urls.strip():
                 raise InputError(f"{text!r} says of no namenode where it is asked", hint=HINT, field="--webhdfs")
             if name in self._told:
-                raise InputError(f"{name} is there twice", hint="each name once", field="--webhdfs")
+                raise InputError(f"{name} is given twice", hint="each name once", field="--webhdfs")
             self._told[name] = tuple(_gateway(url.strip()) for url in urls.split(","))
 
     def of(self, data: DataName) -> tuple[Gateway, ...]:

@@ -17,7 +17,7 @@ from cress.model.times import NEVER
 
 
 def why_waiting(core: Cycle, job_id: int) -> Veto | None:
-    """The first gate of the cycle that holds the next unit of the job; ``None`` if nothing of it waits."""
+    """Return the first gate of the cycle that holds the next unit of the job; ``None`` if it has no waiting task."""
     job = core.jobs.get(job_id)
     if job is None or not (job.waiting or job.claims or job.later or job.carried):
         return None
@@ -95,7 +95,7 @@ def _never(core: Cycle, job: JobEntry) -> Veto:
 
 
 def _unvisited(core: Cycle, job: JobEntry) -> Veto:
-    """The last pass ended before it came to the group."""
+    """Return the veto of a group that the last pass did not reach."""
     if core.last_blocked is not None and not job.group.below_quota:
         return _veto(job, Verdict.QUOTA, behind=core.last_blocked)
     return _veto(job, Verdict.UNVISITED)
@@ -169,7 +169,7 @@ def _bound(core: Cycle, job: JobEntry, wants: Wants) -> tuple[str, ...]:
 
 
 def _busy(core: Cycle, job: JobEntry) -> Busy:
-    """The overloaded nodes that are large enough, and satisfy what does not change."""
+    """Return the overloaded nodes that are large enough and satisfy the static clauses."""
     nodes = core.loads.overloaded_nodes()
     if not nodes:
         return NO_OVERLOAD
@@ -180,7 +180,7 @@ def _busy(core: Cycle, job: JobEntry) -> Busy:
 
 
 def sentence(veto: Veto) -> str:
-    """The veto for a person."""
+    """Return the sentence for a veto."""
     if not veto.nodes and veto.kind in (Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER, Verdict.UNSATISFIED):
         return "; ".join(("no node takes tasks at the moment", *say_busy(veto.overloaded)))
     # Of a gang, every node that lacks nothing takes a task at least.

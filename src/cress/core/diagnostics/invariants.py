@@ -48,12 +48,12 @@ from cress.core.tables.devices import allocated, device_use, mask_of
 from cress.model.node import DISK_KIND, Device
 from cress.model.times import NEVER
 
-# The devices of a node, what is left of each, how many use it.
+# The devices of a node, the free part of each, the number of its users.
 Use: TypeAlias = "list[tuple[Device, tuple[int, ...], int]]"
 
 
 def broken_invariants(core: Cycle) -> list[str]:
-    """Every invariant that does not hold, with its name and where."""
+    """Return every invariant that does not hold, with its name and place."""
     return [f"{name}: {what}" for name, check in INVARIANTS.items() for what in check(core)]
 
 
@@ -65,7 +65,7 @@ def _capacity(core: Cycle) -> Iterator[str]:
         held[holder.node] += cluster.leases[holder.slot, AMOUNTS : AMOUNTS + k]
     for f in range(cluster.node_count):
         node = cluster.nodes[f]
-        # Tasks are found running, and nodes change under them: then the node is closed.
+        # Tasks are adopted, and nodes change under their tasks: then the node is closed.
         if bool(np.any(cluster.left_on(f) < 0)) != (f in cluster.overdrawn):
             yield f"node {cluster.names[f]} holds more than it has, or is closed as if it did"
         if not np.array_equal(node[FREE : FREE + k] + held[f], node[FREE + k : FREE + 2 * k]):
@@ -75,7 +75,7 @@ def _capacity(core: Cycle) -> Iterator[str]:
 
 
 def _holders(core: Cycle) -> list[Holder]:
-    """All that hold a lease."""
+    """Return all holders of leases."""
     return [*core.attempts.values(), *core.strangers.values(), *core.foreign_use.values()]
 
 
@@ -91,7 +91,7 @@ def _is_request(cluster: Cluster, attempt: Attempt) -> bool:
 
 
 def _without_devices(cluster: Cluster, ask: list[int], uses: list[Use], *, empty: bool) -> npt.NDArray[np.bool_]:
-    """Node × dimension: whether no devices have what is asked, as things are (``uses``) or were the node empty."""
+    """Return, per node and dimension, whether its devices do not suffice, with these ``uses`` or if the node were empty."""
     lacks = np.zeros((len(uses), cluster.k_count), np.bool_)
     must, shared, each = ask[MUST], ask[SHARED:EACH], ask[EACH:PARTS]
     scalar = [(name, k) for name, k in cluster.dimensions.index.items() if ask[PARTS + k]]
@@ -131,7 +131,7 @@ def _leases(core: Cycle) -> Iterator[str]:
         yield f"{seen} leases, {len(holders)} hold one, {core.leases.count} counted"
     for holder in holders:
         if core.holders[holder.slot] is not holder:
-            yield f"lease {holder.slot} is not held by who has it"
+            yield f"lease {holder.slot} is not held by its holder"
     for attempt in core.attempts.values():
         lease = cluster.leases[attempt.slot]
         if lease[NODE] != attempt.node or not _is_request(cluster, attempt):
@@ -163,7 +163,7 @@ def _fit_rows(core: Cycle) -> Iterator[str]:
         bits[cluster.nodes[:n, USABLE] == 0] = UNUSABLE
         bits |= excluded
         if not np.array_equal(bits, cluster.lack[r, :n]):
-            yield f"row {r} says something else than the nodes"
+            yield f"row {r} differs from the nodes"
         if cluster.rows[r, FITTING] != np.count_nonzero(bits == 0):
             yield f"row {r} counts {cluster.rows[r, FITTING]} fitting nodes"
         short[cluster.nodes[:n, USABLE] == 0] = False
@@ -186,7 +186,7 @@ def _exclusions(core: Cycle) -> Iterator[str]:
                 yield f"clause {first[f]} excludes node {cluster.names[f]}, kept is {kept[f]}"
     for shape in core.matching.live:
         if not shape.waiting:
-            yield "a shape is kept up to date that no job waits with"
+            yield "a shape is kept up to date although no waiting job has it"
 
 
 def _sides(core: Cycle) -> Iterator[str]:

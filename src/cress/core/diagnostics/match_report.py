@@ -33,8 +33,8 @@ class CurrentConstraints(msgspec.Struct, frozen=True, kw_only=True):
 class NodeMatch(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a requirement and a rank on one node: ``failing`` is the first clause that it does not satisfy.
 
-    ``undefined``: since it has no such attribute, or none that can be compared so. ``has`` are the attributes that the
-    clause asks for, as the node has them, None for none. ``rank`` is how ``score`` is worked out there.
+    ``undefined``: the node has no such attribute, or one of another type. ``has`` are the node's values of the attributes in the
+    clause, None for none. ``rank`` is the calculation of ``score``.
     """
 
     node: str
@@ -47,14 +47,14 @@ class NodeMatch(msgspec.Struct, frozen=True, kw_only=True):
     usable: bool = True
 
 
-# E, (iii) to (viii): what is asked of a node itself, amounts, then what follows other tasks.
+# E, (iii) to (viii): clauses about a node itself, amounts, then those that follow other tasks.
 _ORDER = (Kind.CONDITION, Kind.RESOURCE, Kind.ADJACENT, Kind.PORT, Kind.DISK, Kind.DEPENDENCY)
 
 
 def current_constraints(core: Books, job: JobEntry) -> CurrentConstraints:
-    """The requirement and the rank of the job's next unit as they are matched now, in E's order.
+    """Return the requirement and the rank of the job's next unit as they are matched now, in E's order.
 
-    Names of jobs are the nodes on which they run, if they do. What starts again together has one requirement.
+    Names of running jobs are replaced by their nodes. Tasks that restart together have one requirement.
     """
     request, wants = core.asked_by(job)
     texts: list[tuple[Kind, str]] = []
@@ -77,7 +77,7 @@ def current_constraints(core: Books, job: JobEntry) -> CurrentConstraints:
 
 
 def remarks_on(core: Books, requirement: str, rank: str) -> tuple[str, ...]:
-    """Return remarks on names in these texts that nothing has."""
+    """Return remarks on unknown names in these texts."""
     found = dict.fromkeys(missing_in(core, parse_requirement(requirement).clauses, DEFAULT_GROUP))
     found |= dict.fromkeys(missing_in_rank(core, parse_rank(rank)))
     return tuple(map(say, found))
@@ -107,7 +107,7 @@ def match_nodes(core: Books, requirement: str, rank: str) -> list[NodeMatch]:
 
 
 def _asked(core: Books, clause: Clause, f: int) -> tuple[tuple[str, Value | None], ...]:
-    """The attributes that a clause asks for, and what node ``f`` has of them."""
+    """Return the attributes in a clause, and their values on node ``f``."""
     if clause.kind is not Kind.CONDITION:
         return ()
     columns = core.matching.context.columns

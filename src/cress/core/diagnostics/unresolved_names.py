@@ -24,12 +24,12 @@ from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.units import closest
 
-# Jobs among whose names a mistyped one is looked for.
+# Jobs whose names are searched for one like a mistyped name.
 MOST_JOBS = 1000
 
 
 def missing_names(context: Context, expressions: Iterable[Expression]) -> tuple[Missing, ...]:
-    """The attributes that these expressions ask for and no node has; not those that ``defined(x)`` asks about."""
+    """Return the attributes in these expressions that no node has, without those in ``defined(x)``."""
     columns = context.columns
     if all(context.cluster.lost):
         return ()
@@ -46,7 +46,7 @@ def missing_names(context: Context, expressions: Iterable[Expression]) -> tuple[
         elif quoted:
             found[name.key] = Missing(Absent.TEXT, str(name))
         else:
-            # Few mistype the first letter; a GPU is no CPU.
+            # The first letter is rarely mistyped, and GPU must not be taken for CPU.
             near = [
                 each for each in _known(context) if each[0].casefold() == name.key[0] and name.key not in NODE_NAMES
             ]
@@ -55,7 +55,7 @@ def missing_names(context: Context, expressions: Iterable[Expression]) -> tuple[
 
 
 def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Missing, ...]:
-    """Return the names in these clauses of a job of ``group`` that nothing has."""
+    """Return the unknown names in these clauses of a job of ``group``."""
     clauses = tuple(clauses)
     found = list(
         missing_names(core.matching.context, (each.expression for each in clauses if each.kind is Kind.CONDITION))
@@ -75,7 +75,7 @@ def missing_in(core: Books, clauses: Iterable[Clause], group: str) -> tuple[Miss
 
 
 def _of_data(core: Books, data: str) -> Iterator[Missing]:
-    """Yield data whose place is unknown, or that no node has."""
+    """Yield data whose location is unknown, or that no node has."""
     cluster, known = core.cluster, core.relations.locations
     if is_local(data):
         there = any(not cluster.lost[f] for f in known.holders(data))
@@ -90,7 +90,7 @@ def _of_data(core: Books, data: str) -> Iterator[Missing]:
 
 
 def missing_in_rank(core: Books, rank: Rank) -> tuple[Missing, ...]:
-    """The attributes that a rank asks for and no node has: they add nothing."""
+    """Return the attributes in a rank that no node has: they add nothing."""
     terms = (term.what for term in rank.terms)
     return missing_names(core.matching.context, (each for each in terms if not isinstance(each, Clause)))
 
@@ -106,13 +106,13 @@ def remarks(core: Books, job: Job) -> tuple[str, ...]:
 
 
 def say(missing: Missing) -> str:
-    """It for a person."""
+    """Return the sentence about a missing name."""
     guess = f", did you mean {missing.near}?" if missing.near else ""
     match missing.kind:
         case Absent.ATTRIBUTE:
             return f"no node has an attribute {missing.name}{guess}"
         case Absent.TEXT:
-            return f'no node has an attribute {missing.name}, a text stands in quotes: "{missing.name}"'
+            return f'no node has an attribute {missing.name}, a text must be in quotes: "{missing.name}"'
         case Absent.JOB:
             return f"there is no job {missing.name}{guess}"
         case Absent.TASK:
@@ -124,16 +124,16 @@ def say(missing: Missing) -> str:
         case Absent.PLACE if missing.why:
             return f"{missing.name}: {missing.why}"
         case Absent.PLACE:
-            return f"where {missing.name} lies is not known yet"
+            return f"the location of {missing.name} is not known yet"
 
 
 def names_in(expression: Expression) -> list[Name]:
-    """The names that an expression asks for, from left to right, those of ``defined(x)`` left out."""
+    """Return the names in an expression, from left to right, without those in ``defined(x)``."""
     return [name for name, _ in _names(expression)]
 
 
 def _names(expression: Expression, quoted: bool = False) -> Iterator[tuple[Name, bool]]:
-    """The names in an expression, and whether each stands on the right where a text may be meant."""
+    """Yield the names in an expression, and whether each stands on the right, where a text may be meant."""
     if isinstance(expression, Name):
         yield expression, quoted
     elif isinstance(expression, Compare):
@@ -152,7 +152,7 @@ def _defined(expression: Expression) -> Iterator[Defined]:
 
 
 def _known(context: Context) -> list[str]:
-    """All names that mean something, as they are written."""
+    """Return all known names, as they are written."""
     names = dict.fromkeys((*SPELLING.values(), *context.columns.dimensions.custom))
     for f, node in enumerate(context.cluster.specs):
         if not context.cluster.lost[f]:

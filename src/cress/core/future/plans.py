@@ -1,7 +1,7 @@
 """Conservative backfill: every waiting job has a planned start, made in queue order, that delays none before it.
 
-When something got freer, jobs are planned again in queue order while all other plans stay in force: a job's old place
-is still there, so none moves later. Only nodes that changed can make an earlier start possible.
+When nodes get more free amounts, jobs are planned again in queue order while all other plans stay in force: a job keeps its old
+place at worst, so none moves later. Only nodes that changed can make an earlier start possible.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_TASKS = 256
 
 
 class Freer:
-    """Nodes that got freer, also as the array that the kernels want."""
+    """Nodes with more free amounts than before, also as an array for the kernels."""
 
     def __init__(self, nodes: Iterable[int]) -> None:
         self._nodes = set(nodes)
@@ -36,7 +36,7 @@ class Freer:
         return bool(self._nodes)
 
     def add(self, nodes: Iterable[int]) -> None:
-        """More nodes got freer."""
+        """Add nodes with more free amounts."""
         self._nodes.update(nodes)
         self.places = np.array(sorted(self._nodes), np.int64)
 
@@ -44,7 +44,7 @@ class Freer:
 class GroupPlan:
     """The planned units of one group: per job its reservations, in queue order, seen through its own view.
 
-    ``stamp``, ``loosened`` and ``usable`` are the cluster's when everybody was last planned again.
+    ``stamp``, ``loosened`` and ``usable`` are the cluster's when all units were last planned again.
     """
 
     def __init__(self, view: int) -> None:
@@ -68,14 +68,14 @@ class Plans:
         self._views = 0
 
     def keep(self, names: list[str]) -> None:
-        """Drop the plans of all groups but these."""
+        """Drop the plans of all other groups."""
         for name in [name for name in self.by_group if name not in names]:
             for units in self.by_group.pop(name).units.values():
                 for unit in units:
                     self.timeline.drop(unit)
 
     def plan_of(self, name: str) -> GroupPlan:
-        """The plan of a group, empty at first."""
+        """Return the plan of a group, empty at first."""
         plan = self.by_group.get(name)
         if plan is None:
             self._views += 1
@@ -83,7 +83,7 @@ class Plans:
         return plan
 
     def due(self, group: GroupState, now: int) -> Reservation | None:
-        """Bring the group's plan up to date; the first unit whose start has come and that has room."""
+        """Bring the group's plan up to date; return the first unit whose start has come and that has room."""
         plan = self.plan_of(group.name)
         self.timeline.view = plan.view
         try:
@@ -96,7 +96,7 @@ class Plans:
         gone = self._match_queue(plan, jobs)
         freer = Freer(())
         if plan.loosened != cluster.loosened or gone:
-            # Something ended or left: once, in queue order, every unit moves earlier that can.
+            # After an end every unit that can is moved earlier, once, in queue order.
             freer = Freer(gone | self.changed_since(plan))
             plan.freer.clear()
             plan.stamp = cluster.stamp
@@ -120,17 +120,17 @@ class Plans:
         return None
 
     def changed_since(self, plan: GroupPlan) -> set[int]:
-        """Nodes that may have got freer since the plan was brought up to date."""
+        """Return the nodes that may have more free amounts since the plan was brought up to date."""
         changed = self.cluster.nodes[: self.cluster.node_count, STAMP] > plan.stamp
         return plan.freer.union(np.flatnonzero(changed).tolist())
 
     def started(self, group: GroupState, unit: Reservation) -> None:
-        """A planned unit starts: its place is taken by the unit itself."""
+        """Remove the plan of a unit that starts: its leases replace the bookings."""
         self.timeline.drop(unit)
         self.by_group[group.name].units[unit.job.job.id].remove(unit)
 
     def forget(self, job: JobEntry) -> None:
-        """The wants of the job changed: drop its plans, so that its units are planned again and other jobs may use the room."""
+        """Drop the plans of a job whose constraints changed, so that its units are planned again and other jobs may use the room."""
         plan = self.by_group.get(job.group.name)
         if plan is not None:
             for unit in plan.units.pop(job.job.id, ()):
@@ -138,20 +138,20 @@ class Plans:
                 self.timeline.drop(unit)
 
     def planned_start(self, job: JobEntry) -> int | None:
-        """The earliest planned start of a job's units, if one is known."""
+        """Return the earliest planned start of a job's units, if one is known."""
         plan = self.by_group.get(job.group.name)
         starts = [unit.start for unit in plan.units.get(job.job.id, ()) if unit.rows] if plan else []
         return min(starts, default=None)
 
     def soonest_but(self, job: JobEntry) -> JobEntry | None:
-        """Of the other jobs in the plan of its group, the one that is to start first."""
+        """Return the job with the earliest start among the other jobs in the plan of its group."""
         plan = self.by_group.get(job.group.name)
         units = [unit for others in plan.units.values() for unit in others] if plan else []
         planned = ((unit.start, unit.job.job.id, unit.job) for unit in units if unit.rows and unit.job is not job)
         return min(planned, default=(0, 0, None))[2]
 
     def _match_queue(self, plan: GroupPlan, jobs: list[JobEntry]) -> set[int]:
-        """Drop the plans of units that do not wait any more; the nodes that they gave back."""
+        """Drop the plans of units that do not wait any more; return the nodes that this freed."""
         waiting = {job.job.id: job for job in jobs}
         freer: set[int] = set()
         for number in list(plan.units):
@@ -170,7 +170,7 @@ class Plans:
         return freer
 
     def _better(self, plan: GroupPlan, unit: Reservation, freer: Freer, replan: bool, now: int) -> Reservation:
-        """The unit's plan, moved to an earlier start if the nodes that got freer allow one.
+        """Return the unit's plan, moved to an earlier start if the freer nodes allow one.
 
         It is planned again if its place is gone: a node was lost, or another group took it.
         """
@@ -178,7 +178,7 @@ class Plans:
         stands = bool(unit.rows) and not replan
         single = job.shape.size == 1
         if stands and single and unit.nodes[0][0] not in freer:
-            # Its own booking is elsewhere: it need not be set aside to ask.
+            # Its own booking is on other nodes, so it need not be ignored for the question.
             slot = timeline.earliest_among(freer.places, job.shape, job.limit, now)
             if _not_earlier(slot, unit):
                 return unit
@@ -214,5 +214,5 @@ class Plans:
 
 
 def _not_earlier(slot: Slot | None, unit: Reservation) -> bool:
-    # At the same start the nodes that registered first win, as if the unit were planned for the first time.
+    # At equal starts the nodes that registered first win, as if the unit were planned for the first time.
     return slot is None or (slot.start, slot.nodes) >= (unit.start, unit.nodes)

@@ -22,12 +22,12 @@ class Ahead:
         self.sign: tuple[int, ...] = ()
 
     def append(self, job: JobEntry) -> None:
-        """One more blocked unit."""
+        """Add a blocked unit."""
         self.jobs.append(job)
         self.sign = (*self.sign, job.job.id)
 
     def beside(self, job: JobEntry) -> Ahead:
-        """The list with one more at its end; this one stays as it is."""
+        """Return a copy of the list with one more at its end."""
         more = Ahead()
         more.jobs = [*self.jobs, job]
         more.sign = (*self.sign, job.job.id)
@@ -37,7 +37,7 @@ class Ahead:
 class Reservations:
     """Reservations of blocked units, made only when a later unit could take their place.
 
-    They stand until something that may let the unit start earlier happens (``cluster.loosened``), the unit starts,
+    They stand until an event that may let the unit start earlier (``cluster.loosened``), the unit starts,
     or the units ahead of it change.
     """
 
@@ -49,7 +49,7 @@ class Reservations:
         self.loosened = -1
 
     def heed(self, ahead: list[JobEntry], now: int) -> None:
-        """Have exactly the reservations of the units ``ahead`` in force."""
+        """Put exactly the reservations of the units ``ahead`` in force."""
         if self.loosened != self.cluster.loosened:
             self.forget()
             self.loosened = self.cluster.loosened
@@ -74,20 +74,20 @@ class Reservations:
                 kept.append(self._make(job, now))
 
     def _must_be_made_again(self, reservation: Reservation, now: int) -> bool:
-        """An unknown start may have become a reason to drain nodes; a clause may keep the unit off its node by now."""
+        """Return whether a reservation is out of date: nodes are due to be drained, or a clause now excludes one of its nodes."""
         if reservation.job.constraints is not None and self.fit.excludes_any(reservation.job.shape, reservation.nodes):
             return True
         unknown = not reservation.rows and not reservation.hopeless
         return unknown and drain_due(reservation.job, now)
 
     def expire(self, now: int) -> None:
-        """Void what was reserved for a time that has come without its unit: something outlived its predicted end."""
+        """Drop the reservations whose time has come without their unit: a task outlived its predicted end."""
         if any(kept.rows and kept.start <= now and not kept.lasting for kept in self.kept):
             self.forget()
             self.cluster.loosened += 1
 
     def forget(self) -> None:
-        """Drop everything; it is made again when it is needed."""
+        """Drop all reservations; they are made again when they are needed."""
         for reservation in self.kept:
             self.timeline.drop(reservation)
         self.kept.clear()
@@ -95,8 +95,8 @@ class Reservations:
     def unknown_below_quota(self, group: GroupState) -> bool:
         """Return whether a unit ahead has no known start although its group is below its quota.
 
-        What would delay such a unit is not known, so only groups below their quota may go on (G, step n). A unit that
-        no node is large enough for, or all together for a gang, among those that its clauses allow at the moment,
+        It is unknown which starts would delay such a unit, so only groups below their quota may go on (G, step n). A unit for
+        which the nodes that its clauses allow now are too small, each or (for a gang) together,
         holds up no other unit.
         """
         return any(
@@ -109,7 +109,7 @@ class Reservations:
         )
 
     def of(self, job: JobEntry) -> Reservation | None:
-        """The standing reservation of a job's next unit."""
+        """Return the reservation of a job's next unit, if there is one."""
         return next((reservation for reservation in self.kept if reservation.job is job), None)
 
     def _make(self, job: JobEntry, now: int) -> Reservation:
@@ -130,7 +130,7 @@ class Reservations:
         return reservation
 
     def _drain(self, job: JobEntry) -> list[tuple[int, int]]:
-        """Nodes to keep free for a unit that no known end will free: those that it had before, while they do.
+        """Return nodes to drain for a unit that fits at no known end: those drained before, while they suffice.
 
         Else the usable nodes that are large enough and that no clause excludes, those that miss the smallest share of
         their capacity, not booked ones first; the first registered among equals.

@@ -26,7 +26,7 @@ MOST_TIMES = 256
 
 
 class Slot:
-    """A place in time: ``start``, and how many copies on which nodes."""
+    """The earliest fit of a unit: its ``start``, and its number of copies on each node."""
 
     __slots__ = ("nodes", "start")
 
@@ -63,7 +63,7 @@ class Timeline:
         self.enforce(reservation, True)
 
     def drop(self, reservation: Reservation) -> None:
-        """The reservation is void; others may use what it kept."""
+        """Remove the bookings of a reservation, so that others may use their amounts."""
         self.enforce(reservation, False)
         for row in reservation.rows:
             loops.unbook(row, self.cluster.nodes, self.table)
@@ -71,7 +71,7 @@ class Timeline:
         reservation.rows.clear()
 
     def enforce(self, reservation: Reservation, on: bool) -> None:
-        """Heed the reservation, or not for the moment."""
+        """Put the bookings of a reservation in force, or suspend them (``on`` False)."""
         if reservation.in_force == on:
             return
         reservation.in_force = on
@@ -116,12 +116,12 @@ class Timeline:
     def screen(self, shape: Shape, duration: int, now: int) -> int:
         """Mark in ``cluster.blocked`` the nodes on which the shape fits now but would delay a booking.
 
-        Returns how many those are. The marks are right until the next change of nodes or bookings.
+        Returns their number. The marks are valid until the next change of nodes or bookings.
         """
         if not self._force_on:
             return 0
         cluster = self.cluster
-        # For a gang there is room by its requests, so these must do for each of its tasks.
+        # Room for a gang is counted by its requests, so these must hold for each of its tasks.
         ask = shape.ask if shape.size == 1 else np.zeros_like(shape.ask)
         return loops.block_booked(  # type: ignore[no-any-return]
             self.booked, cluster.lack[shape.row], shape.request_array, ask, duration, now, cluster.nodes, cluster.leases,
@@ -129,11 +129,11 @@ class Timeline:
         )  # fmt: skip
 
     def copies_now(self, shape: Shape, duration: int, most: int, now: int) -> Ints:
-        """Copies of the shape per node that may start now for ``duration``, up to ``most`` in all."""
+        """Return the copies of the shape per node that may start now for ``duration``, up to ``most`` in all."""
         return self._copies(shape, now, duration, most, now)
 
     def all_copies_now(self, shape: Shape, duration: int, now: int) -> Ints:
-        """Copies of the shape per node that may start now for ``duration``, as many as each node takes of the gang."""
+        """Return the copies of the shape per node that may start now for ``duration``, as many as each node takes of the gang."""
         return self._all_copies(shape, now, duration, now)
 
     def _all_copies(self, shape: Shape, t: int, duration: int, now: int) -> Ints:
@@ -154,7 +154,7 @@ class Timeline:
         return out
 
     def earliest(self, shape: Shape, duration: int, now: int, before: int = NEVER) -> Slot | None:
-        """The earliest slot for one unit of ``shape`` (all tasks of a gang together) beside the bookings in force.
+        """Return the earliest fit of one unit of ``shape`` (all tasks of a gang together) beside the bookings in force.
 
         ``None`` if no known end makes room earlier than ``before``.
         """
@@ -172,7 +172,7 @@ class Timeline:
         return None if time >= before else Slot(time, [(f, 1)])
 
     def earliest_among(self, places: Ints, shape: Shape, duration: int, now: int) -> Slot | None:
-        """The earliest slot for one task on one of the nodes ``places``; ``None`` if no known end makes room."""
+        """Return the earliest fit of one task on one of the nodes ``places``; ``None`` if no known end makes room."""
         cluster = self.cluster
         time, f = loops.earliest_among(
             places, shape.request_array, shape.ask, cluster.lack[shape.row], duration, now, cluster.nodes, cluster.leases,
@@ -197,16 +197,16 @@ class Timeline:
         )  # fmt: skip
 
     def _earliest_by_racks(self, shape: Shape, duration: int, now: int, before: int) -> Slot | None:
-        """Find the slot of a gang whose racks are counted or compared, at one of the known ends of leases and bookings.
+        """Find the earliest fit of a gang whose racks are counted or compared, at one of the known ends of leases and bookings.
 
         Room grows as leases end, so the first end with enough of it is found by halving. A booking that begins later may
-        hide a still earlier start, and leave none at the end of all: then at most ``MOST_TIMES`` ends are looked at.
+        hide a still earlier start, and leave no fit at the last end: then at most ``MOST_TIMES`` ends are looked at.
         """
         cluster = self.cluster
         booked = self.table[:, B_FORCE] > 0
         ends = np.concatenate([cluster.leases[cluster.leases[:, NODE] != NONE, END], self.table[booked, B_END]])
         times = np.unique(np.append(np.maximum(ends, now + 1), now))
-        # Where all racks together have no room there is none.
+        # Room in all racks together is a necessary condition.
         at_least = self._earliest_together(shape, duration, now, before)
         times = times[(times >= at_least) & (times < min(before, NEVER))]
         found = self._first_by_racks(shape, times, duration, now)
@@ -216,7 +216,7 @@ class Timeline:
         return found
 
     def _first_by_racks(self, shape: Shape, times: Ints, duration: int, now: int) -> Slot | None:
-        """The slot at the first of these times at which racks have room; ``None`` if they have none at the last one."""
+        """Return the fit at the first of these times at which racks have room; ``None`` if they have none at the last one."""
         found: Slot | None = None
         low, high = 0, len(times) - 1
         while low <= high:
@@ -237,7 +237,7 @@ class Timeline:
         return None if nodes is None else Slot(t, nodes)
 
     def holds(self, reservation: Reservation, duration: int, now: int) -> bool:
-        """Return whether a reservation that is not in force still fits where and when it was made."""
+        """Return whether a reservation that is not in force still fits on its nodes at its time."""
         cluster = self.cluster
         shape = reservation.job.shape
         request, lack = shape.request_array, cluster.lack[shape.row]

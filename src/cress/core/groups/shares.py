@@ -49,7 +49,7 @@ class Groups:
         return iter(self.by_name.values())
 
     def get(self, name: str) -> GroupState:
-        """The group of that name; the empty name means the default group."""
+        """Return the group of that name; the empty name means the default group."""
         return self.by_name[name or DEFAULT_GROUP]
 
     # --- configuration -------------------------------------------------------------------------------------
@@ -60,9 +60,9 @@ class Groups:
             make_policy(spec, resolve_options(self.options, spec), self.fit)
 
     def apply(self, groups: tuple[Group, ...], now: int) -> list[GroupState]:
-        """Take the whole list of groups; returns those that are new or changed.
+        """Take over the whole list of groups; return those that are new or changed.
 
-        Groups that are gone are dropped; the caller has moved their jobs before.
+        Other groups are dropped; the caller has moved their jobs before.
         """
         self.configured = groups
         if all(group.name != DEFAULT_GROUP for group in groups):
@@ -96,7 +96,7 @@ class Groups:
         return all(group.name != DEFAULT_GROUP for group in self.configured)
 
     def refresh_quotas(self, now: int) -> list[GroupState]:
-        """Set every quota as it is at this moment; returns the groups whose measures changed."""
+        """Set every quota to its current value; return the groups whose measures changed."""
         changed = []
         self.timed = [group for group in self.by_name.values() if group.policy.timed]
         self.next_quota_change = NEVER
@@ -123,7 +123,7 @@ class Groups:
     # --- order ---------------------------------------------------------------------------------------------
 
     def reorder(self, group: GroupState) -> None:
-        """Put the group into its place in the order; groups where nothing waits have none."""
+        """Put the group into its place in the order; groups without waiting jobs have none."""
         key = group.order_key() if len(group.policy) or group.claims else None
         if key == group.key:
             return
@@ -139,7 +139,7 @@ class Groups:
             group.key = None
 
     def priority_values(self) -> dict[str, Fraction]:
-        """G's ``Priority``: used × (LCM of all quotas / quota), smaller goes first; with a vector quota the ratio."""
+        """Return G's ``Priority``: used × (LCM of all quotas / quota), smaller goes first; with a vector quota the ratio."""
         unit = MILLI if self.options.accounting == "cpu" else MILLION
         scalar = [
             group.quota[0]

@@ -1,1 +1,1 @@
-"""Level three: which nodes a unit may take, and which of them it takes."""
+"""Level three: the nodes that a unit may take, and the choice among them."""

@@ -18,7 +18,7 @@ _ORDERS = {"balance": BALANCE, "best_fit": BEST_FIT, "spread": SPREAD, "first": 
 
 
 class Balance:
-    """The weights of the moment and the rotation's cursor."""
+    """The current weights, and the rotation's cursor."""
 
     def __init__(self, cluster: Cluster, fit: Fit, options: Options) -> None:
         self.cluster = cluster
@@ -46,14 +46,14 @@ class Balance:
         self.refresh()
 
     def set_pending(self, pending: tuple[int, ...]) -> None:
-        """Jobs that wait for lack of each balanced dimension."""
+        """Set the number of jobs that wait for lack of each balanced dimension."""
         if pending != self.pending:
             self.pending = pending
             self.any_pending = any(pending)
             self.refresh()
 
     def refresh(self) -> None:
-        """Work out the parts of the weights that do not follow the utilisation."""
+        """Compute the parts of the weights that do not depend on the utilisation."""
         cluster = self.cluster
         capacity = np.array(cluster.capacity(), np.int64)[cluster.dims]
         present = (capacity > 0).astype(np.uint8)
@@ -71,7 +71,7 @@ class Balance:
     def place(self, shape: Shape, slot: int, end: int) -> int:
         """Hold one copy of ``shape`` until ``end`` on the best node that fits and is not blocked, in lease ``slot``.
 
-        The rank of the shape goes before the order of nodes. Returns the node, -1 if there is none.
+        The rank of the shape takes precedence over the order of nodes. Returns the node, -1 if there is none.
         """
         cluster = self.cluster
         blocked = cluster.blocked if shape.match is None else self.fit.set_aside(shape)
@@ -83,7 +83,7 @@ class Balance:
         return f  # type: ignore[no-any-return]
 
     def place_many(self, shape: Shape, slots: list[int], end: int) -> list[int]:
-        """Hold one copy of ``shape``, which has no rank, in each of the leases ``slots``, one by one; the nodes."""
+        """Hold one copy of ``shape``, which has no rank, in each of the leases ``slots``; return the nodes."""
         cluster = self.cluster
         chosen = np.zeros(len(slots), np.int64)
         self.cursor = self._place_many(
@@ -95,14 +95,14 @@ class Balance:
         return chosen.tolist()
 
     def weights(self) -> Floats:
-        """The current weights, one per balanced dimension."""
+        """Return the current weights, one per balanced dimension."""
         cluster = self.cluster
         weights = np.zeros(len(cluster.dims), np.float32)
         current_weights(cluster.totals, cluster.dims, self._fixed, self._parts, self._use_utilisation, weights)
         return weights
 
     def utilisation(self) -> float:
-        """Mean over the balanced dimensions that the cluster has of used / total."""
+        """Return the mean of used / total over the balanced dimensions of the cluster."""
         cluster = self.cluster
         scratch = np.zeros(len(cluster.dims), np.float32)
         return float(
@@ -110,7 +110,7 @@ class Balance:
         )
 
     def squares(self, request: Shape | None = None) -> Floats:
-        """y² of every node as it is, or with one copy of a shape on it, under the current weights."""
+        """Return y² of every node as it is, or with one copy of a shape on it, under the current weights."""
         cluster = self.cluster
         n = cluster.node_count
         rows = len(cluster.dims)
@@ -130,7 +130,7 @@ class Balance:
         return squares
 
     def holds_back(self, shape: Shape) -> bool:
-        """The balance gate: y would rise on every node feasible for ``shape``, and fall on one of them with another.
+        """Return the decision of the balance gate: y would rise on every node feasible for ``shape``, and fall on one of them with another.
 
         The other is a waiting unit of another shape that fits there.
         """

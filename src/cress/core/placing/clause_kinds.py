@@ -1,4 +1,4 @@
-"""The kinds of clauses that no expression decides: the table of their predicates.
+"""Kinds of clauses that are not expressions: the table of their predicates.
 
 A new kind of clause is one file and one line here: in ``CLAUSES``, or in ``EXTRAS`` if it is not a clause but a key of the
 job.

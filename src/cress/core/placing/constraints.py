@@ -1,7 +1,7 @@
-"""Constraints of jobs, and the wants that follow from them at a moment: hard and soft clauses (source E §3.3).
+"""Constraints of jobs, and the wants that follow from them at a given time: hard and soft clauses (source E §3.3).
 
-Constraints are parsed once for all jobs with the same texts. With the time that a job has waited and the load of the
-cluster they give its ``Wants``, which are matched and shown.
+Constraints are parsed once for all jobs with the same texts. The waiting time of a job and the load of the
+cluster turn them into its ``Wants``, which are matched and shown.
 """
 
 from __future__ import annotations
@@ -19,20 +19,19 @@ from cress.model.times import NEVER
 
 NO_OWNER = -1
 
-# Kinds of clauses that an expression decides.
+# Kinds of clauses that are expressions.
 BY_EXPRESSION = (Kind.CONDITION, Kind.NODES, Kind.RESOURCE)
 
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """The constraints of this moment: the ``hard`` clauses in their order, and the ``terms`` whose sum is the score of a node.
+    """The constraints that hold now: the ``hard`` clauses in their order, and the ``terms`` whose sum is the score of a node.
 
-    ``ports`` are the numbers that a task asks for, 0 for a dynamic one; at most ``per_node`` and ``per_rack`` tasks of
-    the job run together (0: any number). ``owner`` is the id of the job where the outcome depends on its own tasks,
-    ``group`` the name of its group where names of other jobs are meant within it. ``parts`` are the wants of the members
-    of a unit of several jobs, in which ``hard`` has been joined from theirs, ``members`` their requests. ``apart``:
-    before anything else, nodes with
-    fewer tasks of the owner are better. ``licences`` are those that all tasks of the unit take together.
+    ``ports`` are the requested numbers, 0 for a dynamic one; at most ``per_node`` and ``per_rack`` tasks of
+    the job run together (0: any number). ``owner`` is the id of the job if the match depends on its own tasks,
+    ``group`` the name of its group if the names of other jobs are relative to it. ``parts`` are the wants of the members
+    of a unit of several jobs, in which ``hard`` has been joined from theirs, ``members`` their requests. ``apart``: nodes
+    with fewer tasks of the owner come first, before any rank. ``licences`` are those that all tasks of the unit take together.
     """
 
     hard: tuple[Clause, ...] = ()
@@ -59,7 +58,7 @@ NO_WANTS = Wants()
 
 
 class Constraints:
-    """The constraints of a job beside its amounts: clauses, a rank, and ``keys``, what keys of the job ask for without a clause.
+    """The constraints of a job beside its amounts: clauses, a rank, and ``keys``, the constraints from keys of the job.
 
     Clauses are numbered as they are written; ``soft`` is a set of them, as bits.
     """
@@ -79,9 +78,9 @@ class Constraints:
         self.owned = bool(keys.apart or keys.per_node or keys.per_rack or Kind.ADJACENT in kinds)
         self.grouped = Kind.DEPENDENCY in kinds
         asked = [*requirement.clauses, *(term.what for term in rank.terms if isinstance(term.what, Clause))]
-        # The data that is to be near, hard or soft.
+        # The data of DataLocality clauses, hard or soft.
         self.data = tuple(dict.fromkeys(str(each.value) for each in asked if each.kind is Kind.DATA))
-        # What is hard at every moment.
+        # Clauses that are always hard.
         hard = tuple(clause for clause in requirement.clauses if clause.relaxation is None)
         lasting = replace(keys, hard=hard, apart=False)
         self.lasting = NO_WANTS if lasting == NO_WANTS else lasting
@@ -90,7 +89,7 @@ class Constraints:
         self._made: dict[tuple[int, str, int], Wants] = {}
 
     def soft_now(self, waited: int, load: float) -> int:
-        """The clauses whose f(x) is true after ``waited`` µs in the queue, at this load of the cluster (0 … 1)."""
+        """Return the clauses whose f(x) is true after ``waited`` µs in the queue, at this load of the cluster (0 … 1)."""
         bits = 0
         for i, clause in enumerate(self.requirement.clauses):
             if clause.relaxation is not None and clause.relaxation.holds(waited, load):
@@ -98,7 +97,7 @@ class Constraints:
         return bits
 
     def soft_by_load(self, load: float) -> tuple[int, ...]:
-        """The clauses that are soft at this load, for every waiting time: one entry for each span without a change."""
+        """Return the clauses that are soft at this load, one entry for each span of waiting time without a change."""
         if not self._spans:
             waited: int = 0
             while waited < NEVER:
@@ -107,7 +106,7 @@ class Constraints:
         return tuple([self.soft_now(waited, load) for waited in self._spans])
 
     def next_change(self, waited: int) -> int:
-        """The smallest waiting time above ``waited`` at which a clause may change sides by itself; NEVER if none does."""
+        """Return the smallest waiting time above ``waited`` at which a clause may become soft or hard; NEVER if none does."""
         soonest = NEVER
         for clause in self.requirement.clauses:
             if clause.relaxation is not None:
@@ -149,7 +148,7 @@ def _read(requirement: str, rank: str, keys: Wants) -> Constraints:
 
 
 def _keys_of(job: Job) -> Wants:
-    """Return what the keys of the job ask for without a clause."""
+    """Return the constraints from keys of the job."""
     return Wants(
         ports=tuple(number for _, number in job.ports),
         per_node=job.max_per_node,
@@ -160,7 +159,7 @@ def _keys_of(job: Job) -> Wants:
 
 
 def asks_for_more(job: Job) -> bool:
-    """Return whether the job asks for anything beside amounts."""
+    """Return whether the job has constraints beside amounts."""
     return bool(
         job.requirement
         or job.rank
@@ -173,7 +172,7 @@ def asks_for_more(job: Job) -> bool:
 
 
 def constraints_of(job: Job) -> Constraints | None:
-    """Return what the job asks for beside amounts; ``None`` if nothing. Raises ``InputError`` for texts that say nothing."""
+    """Return the constraints of the job; ``None`` if it has none. Raises ``InputError`` for invalid texts."""
     return _read(job.requirement, job.rank, _keys_of(job)) if asks_for_more(job) else None
 
 
@@ -183,7 +182,7 @@ def data_of(constraints: Constraints | None) -> tuple[str, ...]:
 
 
 def check_constraints(requirement: str, rank: str) -> None:
-    """Raise ``InputError`` with field ``requirement`` or ``rank`` for a text that says nothing."""
+    """Raise ``InputError`` with field ``requirement`` or ``rank`` for an invalid text."""
     for name, text, parse in (("requirement", requirement, parse_requirement), ("rank", rank, parse_rank)):
         try:
             parse(text)
@@ -192,7 +191,7 @@ def check_constraints(requirement: str, rank: str) -> None:
 
 
 def lasting_wants(job: Job) -> Wants:
-    """Return the wants of the job that hold at every moment: clauses that never relax."""
+    """Return the wants of the job that always hold: clauses that never relax."""
     constraints = constraints_of(job)
     if constraints is None:
         return NO_WANTS

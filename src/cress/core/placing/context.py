@@ -1,4 +1,4 @@
-"""The context in which clauses are evaluated: nodes, their attributes, and what runs where."""
+"""The context in which clauses are evaluated: nodes, their attributes, and the tasks that run on them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Context:
         return self._columns
 
     def set_node(self, f: int, node: Node) -> bool:
-        """Node ``f`` is there, or its description changed; returns whether it stands in another rack than before."""
+        """Add node ``f``, or take over its new description; return whether its rack changed."""
         if self._columns is not None:
             self._columns.set_node(f, node)
         return self.relations.set_node(f, node)
 
     def set_load(self, f: int, load: Load | None) -> None:
-        """The measured load of node ``f`` changed; ``None``: it is no longer measured."""
+        """Set the measured load of node ``f``; ``None``: it is no longer measured."""
         if load is None:
             self._loads.pop(f, None)
         else:

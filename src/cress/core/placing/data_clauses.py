@@ -1,4 +1,4 @@
-"""``DataLocality = "…"`` as a predicate: nodes that have some of the data, and how much of it (algorithms §8)."""
+"""``DataLocality = "…"`` as a predicate: nodes that have some of the data, and their shares of it (algorithms §8)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from cress.core.tables.arrays import Bools, Floats, Ints
 from cress.core.tables.data_locations import WHOLE, DataOf, is_local
 from cress.language.clauses import Clause
 
-# Of so few nodes each is looked up by its names; of more, each host among the nodes.
+# Up to this number each node is looked up by its names; above it, each host among the nodes.
 FEW = 8
 
 
 class DataLocality(Predicate):
-    """Some of the data lies there. What is not known, or not to be found, lies nowhere; no node is ruled out for ever."""
+    """The predicate "some of the data is there". Data with unknown location is nowhere; no node is excluded permanently."""
 
     def __init__(self, context: Context, data: str, text: str) -> None:
         self.text = text
@@ -25,7 +25,7 @@ class DataLocality(Predicate):
         self.watches = (DataOf(data),)
 
     def shares(self, places: Ints) -> Ints:
-        """Per node of ``places``, how much of the data it has, in thousandths."""
+        """Return, per node of ``places``, its share of the data, in thousandths."""
         known = self._context.relations.locations
         out = np.zeros(self._context.cluster.node_count, np.int64)
         if is_local(self._data):
@@ -46,7 +46,7 @@ class DataLocality(Predicate):
         return np.asarray(self.shares(places) == 0, np.bool_)
 
     def never(self, places: Ints) -> Bools:
-        # It may come to any node.
+        # Data may be copied to any node.
         return np.zeros(len(places), np.bool_)
 
     def suits(self, places: Ints) -> Floats:
@@ -54,5 +54,5 @@ class DataLocality(Predicate):
 
 
 def data_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:  # noqa: ARG001
-    """``DataLocality = …``: where some of the data lies."""
+    """Return the predicate ``DataLocality = …``: nodes with some of the data."""
     return DataLocality(context, str(clause.value), str(clause))

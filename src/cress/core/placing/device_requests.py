@@ -16,7 +16,7 @@ _BASE = len(BASE_DIMENSIONS)
 
 
 def disks_wanted(wants: Wants) -> tuple[int, int]:
-    """Return the number of disks that a task must have alone, and the number that it prefers to have alone."""
+    """Return the number of exclusive disks that a task requires, and the number that it prefers."""
     must = sum(_number(clause) for clause in wants.hard if clause.kind is Kind.DISK)
     likes = (term.what for term in wants.terms if term.weight > 0 and isinstance(term.what, Clause))
     return must, next((_number(clause) for clause in likes if clause.kind is Kind.DISK), 0)

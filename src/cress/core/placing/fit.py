@@ -1,4 +1,4 @@
-"""The fit table: per live shape, the nodes that it fits on, and the questions that it answers.
+"""The fit table: per live shape, the nodes that it fits on.
 
 A shape has a row as long as a job waits with it; later the row stays as a cache until its place is needed.
 """
@@ -32,17 +32,17 @@ from cress.core.tables.arrays import Bools, Floats, Ints, grown
 from cress.core.tables.cluster import Cluster
 from cress.model.resources import ResourceVector
 
-# Rows of shapes that no job waits with stay as a cache, as long as this many rows are in use at most.
+# Rows of shapes without waiting jobs stay as a cache, up to this number of rows in use.
 WARM_ROWS = 256
 
-# Nothing but room bounds the copies of a shape on a node.
+# Copies of a shape on a node are bounded only by amounts.
 NO_CAPS: Ints = np.zeros(0, np.int64)
-# In place of a node that would do: only the size of the nodes is in the way.
+# In place of a suitable node: only the size of the nodes is the obstacle.
 TOO_LARGE = -2
 
 
 def _key(request: ResourceVector, size: int, wants: Wants) -> tuple[ResourceVector, int, Wants | None]:
-    # Hashing wants takes long, and most jobs have none.
+    # Hashing wants is slow, and most jobs have none.
     return request, size, None if wants is NO_WANTS else wants
 
 
@@ -56,7 +56,7 @@ class Fit:
         self.shapes: dict[tuple[ResourceVector, int, Wants | None], Shape] = {}
         self.row_shapes: list[Shape | None] = [None] * len(cluster.rows)
         self._aside: npt.NDArray[np.int32] = np.zeros(1, np.int32)
-        # How often a row was taken from one shape and given to another.
+        # The number of times that a row was taken from one shape for another.
         self.reused = 0
 
     @property
@@ -65,7 +65,7 @@ class Fit:
         return self.cluster.rows
 
     def shape(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> Shape:
-        """The one object for this shape."""
+        """Return the one object for this shape."""
         key = _key(request, size, wants)
         found = self.shapes.get(key)
         if found is None:
@@ -73,23 +73,23 @@ class Fit:
         return found
 
     def want(self, shape: Shape) -> None:
-        """One more queued job has this shape: it has a row from now on."""
+        """Count one more queued job with this shape, which has a row from now on."""
         shape.waiting += 1
         if shape.row == NONE:
             self.give_row(shape)
         elif shape.match is not None and shape.waiting == 1:
-            # It was not kept up to date meanwhile.
+            # The cached row was not updated meanwhile.
             self._fill(shape)
 
     def unwant(self, shape: Shape) -> None:
-        """One queued job less; the row stays as a cache until its place is needed."""
+        """Count one queued job less; the row stays as a cache until its place is needed."""
         shape.waiting -= 1
         shape.used_at = self.cluster.stamp
         if shape.match is not None and not shape.waiting:
             self._matching.drop(shape)
 
     def give_row(self, shape: Shape) -> None:
-        """Work out where ``shape`` fits and keep that up to date from now on."""
+        """Compute the row of ``shape``, and keep it up to date from now on."""
         r = self._free_row()
         shape.row = r
         self.row_shapes[r] = shape
@@ -99,7 +99,7 @@ class Fit:
         self._fill(shape)
 
     def _fill(self, shape: Shape) -> None:
-        """Work out the row of a shape from nothing."""
+        """Compute the row of a shape from scratch."""
         r, n = shape.row, self.cluster.node_count
         if self.cluster.rows[r, IN_USE] and not self.cluster.rows[r, FITTING]:
             self.cluster.totals[TOTAL_STARVED] -= 1
@@ -110,9 +110,9 @@ class Fit:
         holding.fill_row(r, self.cluster.nodes, n, self.cluster.totals, self.cluster.rows, self.cluster.lack)
 
     def set_aside(self, shape: Shape) -> npt.NDArray[np.int32]:
-        """``blocked``, and the nodes that are worse than the best that the shape may take.
+        """Return ``blocked`` with the nodes added that are worse than the best that the shape may take.
 
-        Worse is one with more tasks of the service or database, then one with a lower score.
+        A node is worse if it has more tasks of the service or database, then if it has a lower score.
         """
         assert shape.match is not None
         aside = self.cluster.blocked
@@ -129,16 +129,16 @@ class Fit:
         return self._aside
 
     def excluded(self, shape: Shape) -> npt.NDArray[np.bool_]:
-        """Per node, whether a clause keeps the shape off it at the moment; the shape must have a row."""
+        """Return, per node, whether a clause excludes it at the moment; the shape must have a row."""
         out: npt.NDArray[np.bool_] = self.cluster.lack[shape.row, : self.cluster.node_count] & EXCLUDED != 0
         return out
 
     def excludes_any(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
-        """Return whether a clause keeps the shape off one of these nodes at the moment."""
+        """Return whether a clause excludes one of these nodes at the moment."""
         return any(self.cluster.lack[shape.row, f] & EXCLUDED for f, _ in nodes)
 
     def caps(self, shape: Shape) -> Ints:
-        """Per node, how many copies of the shape may ever start there together beside what amounts allow; empty: any number."""
+        """Return, per node, the limit of copies that may ever start there together, amounts aside; empty: any number."""
         caps = NO_CAPS if shape.match is None else shape.match.caps()
         return (
             self._capped(caps, shape, empty=True) if shape.size > 1 and devices.cares(self.cluster, shape.ask) else caps
@@ -166,7 +166,7 @@ class Fit:
             if oldest.wants is NO_WANTS:
                 self.cluster.loosened += 1
             self._drop_row(oldest)
-            # What is remembered of the old shape by its row must be forgotten.
+            # Results that are kept by row are those of the old shape.
             self.reused += 1
             return r
         if self.cluster.row_count == len(self.cluster.rows):
@@ -191,11 +191,11 @@ class Fit:
             del self.shapes[key]
 
     def fitting(self, shape: Shape) -> int:
-        """Number of nodes on which one copy of ``shape`` fits into what is free."""
+        """Return the number of nodes whose free amounts hold one copy of ``shape``."""
         return int(self.cluster.rows[shape.row, FITTING])
 
     def lacking(self, shape: Shape) -> ResourceVector:
-        """Per dimension, the number of usable nodes that have less free than ``shape`` requests."""
+        """Return, per dimension, the number of usable nodes that have less free than ``shape`` requests."""
         start = REQUEST + self.cluster.k_count
         return tuple(int(x) for x in self.cluster.rows[shape.row, start : start + self.cluster.k_count])
 
@@ -223,20 +223,20 @@ class Fit:
         return copies
 
     def room_when_empty(self, shape: Shape) -> Ints:
-        """Copies of a gang's shape per node if nothing ran there, where it may go at this moment, by its caps."""
+        """Return the copies of a gang's shape per empty node, on the nodes that its clauses allow now, by its caps."""
         copies = self._copies_when_empty(shape.request_array, shape.ask, shape.size)
         copies[self.excluded(shape) | ~self.cluster.usable()] = 0
         caps = self.caps(shape)
         return np.minimum(copies, caps[: self.cluster.node_count]) if len(caps) else copies
 
     def within_reach(self, shape: Shape) -> bool:
-        """Return whether ends of tasks could let the shape fit: clauses leave it nodes that are large enough when empty.
+        """Return whether the shape could fit after ends of tasks: its clauses allow nodes that are large enough when empty.
 
-        What is excluded stays so until something loosens; a node that would do is looked at first.
+        The result for excluded nodes holds until ``loosened`` changes; the last suitable node is tried first.
         """
         if shape.match is None or (shape.size == 1 and self.fitting(shape)):
             return True
-        # How many tasks of a gang nodes take follows every change; one large node is enough for a single task.
+        # The room for a gang follows every change; one large node is enough for a single task.
         now = (self.cluster.loosened, self.cluster.stamp if shape.size > 1 else 0)
         *then, f = shape.reach
         if shape.size == 1 and f >= 0 and not self.cluster.lack[shape.row, f] & EXCLUDED and self._is_large(f, shape):
@@ -258,7 +258,7 @@ class Fit:
         return cluster.is_large(f, shape.request_array) and devices.copies_on(cluster, shape.ask, f, empty=True) > 0
 
     def _would_do(self, shape: Shape, *, clauses: bool) -> int:
-        """The first such node; NONE if there is none, or if all of them together are too small for a gang."""
+        """Return the first such node; NONE if there is none, or if all of them together are too small for a gang."""
         copies = self._copies_when_empty(shape.request_array, shape.ask, shape.size)
         if clauses:
             copies[self.excluded(shape)] = 0
@@ -282,7 +282,7 @@ class Fit:
         return int(copies.sum())
 
     def has_room(self, shape: Shape, nodes: list[tuple[int, int]]) -> bool:
-        """Return whether so many copies of ``shape`` fit into what is free on each of these nodes, and no clause excludes one."""
+        """Return whether the free amounts of each of these nodes hold its copies of ``shape``, and no clause excludes one."""
         caps = self.caps_now(shape)
         return all(
             self.cluster.nodes[f, USABLE]
@@ -302,12 +302,12 @@ class Fit:
         return holds_together(self.relations.racks, copies, wants, size)
 
     def fits_now(self, request: ResourceVector) -> bool:
-        """Return whether one copy of ``request`` fits into what is free on some usable node."""
+        """Return whether the free amounts of some usable node hold one copy of ``request``."""
         shape = self.shapes.get(_key(request, 1, NO_WANTS))
         if shape is not None and shape.row != NONE:
             return self.fitting(shape) > 0
         return self.cluster.fits_now(request)
 
     def rematch(self) -> None:
-        """Names of jobs mean other jobs now: match all shapes again from nothing."""
+        """Match all shapes again from scratch, since names of jobs now refer to other jobs."""
         self._matching.redo_all(shape for shape in self.row_shapes if shape is not None)

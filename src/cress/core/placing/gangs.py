@@ -1,8 +1,8 @@
-"""Room for gangs whose tasks are counted per node and per rack: the nodes that are open, whatever was chosen before.
+"""Room for gangs whose tasks are counted per node and per rack: the nodes that stay open, however copies are placed.
 
-Nodes lie in racks, racks in the cluster, and each has a number of copies that it takes: such nested bounds let tasks be
-placed one after the other, each on any open node, and all of them find a place. For a copy on an open node takes one from
-its node, its rack and the whole, so that exactly one less is left.
+Nodes are in racks, racks in the cluster, and each has a limit of copies: with such nested bounds tasks can be
+placed one after the other, each on any open node, and all of them find a place. A copy on an open node takes one from
+its node, its rack and the cluster, so exactly one less is left.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from cress.core.placing.shape import Shape
 from cress.core.tables.arrays import Ints
 from cress.core.tables.racks import Racks
 
-# Choices of racks that are tried for a gang for which others must make room.
+# Choices of racks that are tried for a gang that needs preemption.
 MOST_CHOICES = 8
 
 
 class Room:
-    """Copies that nodes still take: ``copies`` (int64, per node), and per rack at most ``per_rack`` (0: any number)."""
+    """The copies that nodes can still take: ``copies`` (int64, per node), and per rack at most ``per_rack`` (0: any number)."""
 
     def __init__(self, racks: Racks, copies: Ints, per_rack: int = 0) -> None:
         self.racks = racks
@@ -33,30 +33,30 @@ class Room:
 
     @property
     def total(self) -> int:
-        """The number of copies that find a place."""
+        """Return the number of copies that find a place."""
         return sum(self.left)
 
     def keep(self, racks: Iterable[int]) -> None:
-        """Nothing goes to other racks than these."""
+        """Close all other racks."""
         kept = set(racks)
         self.left = [each if r in kept else 0 for r, each in enumerate(self.left)]
 
     def is_open(self, f: int) -> bool:
-        """Return whether node ``f`` takes one more copy."""
+        """Return whether node ``f`` can take one more copy."""
         return bool(self.copies[f] > 0) and self.left[self.racks.rack_of(f)] > 0
 
     def closed(self) -> npt.NDArray[np.bool_]:
-        """Per node, whether it takes no copy any more."""
+        """Return, per node, whether it can take no further copy."""
         of = self.racks.of[: len(self.copies)]
         return (self.copies <= 0) | (np.array([*self.left, 0], np.int64)[of] <= 0)
 
     def take(self, f: int) -> None:
-        """A copy goes to node ``f``, which is open."""
+        """Place a copy on node ``f``, which is open."""
         self.copies[f] -= 1
         self.left[self.racks.rack_of(f)] -= 1
 
     def first(self, size: int) -> list[tuple[int, int]] | None:
-        """Nodes for ``size`` copies, filled in their order; ``None`` if there is not room for all."""
+        """Return nodes for ``size`` copies, filled in their order; ``None`` if there is not room for all."""
         if self.total < size:
             return None
         places: list[tuple[int, int]] = []
@@ -74,7 +74,7 @@ class Room:
 def room_for(
     racks: Racks, copies: Ints, size: int, per_rack: int = 0, *, adjacent: bool = False, used: Iterable[int] = ()
 ) -> Room | None:
-    """The room that a gang of ``size`` may use of ``copies`` per node; ``None`` if it does not fit.
+    """Return the room that a gang of ``size`` may use of ``copies`` per node; ``None`` if it does not fit.
 
     ``adjacent``: in racks that are near each other, and near those ``used`` by tasks that it belongs with.
     """
@@ -93,9 +93,9 @@ def by_racks(shape: Shape) -> bool:
 
 
 def gang_room(relations: Relations, shape: Shape, copies: Ints) -> Room | None:
-    """The room that a gang may use of these copies per node, which heed its caps; ``None`` if it does not fit.
+    """Return the room that a gang may use of these copies per node, which respect its caps; ``None`` if it does not fit.
 
-    A gang that would like to be adjacent is, if it can.
+    A gang that prefers adjacency gets it if possible.
     """
     wants = shape.wants
     copies = np.minimum(copies, shape.size)
@@ -109,9 +109,9 @@ def gang_room(relations: Relations, shape: Shape, copies: Ints) -> Room | None:
 
 
 def caps_by_racks(relations: Relations, shape: Shape, room: Ints) -> Iterator[Ints]:
-    """Per choice of racks that would hold such a gang if they were empty, how many of its tasks each node takes.
+    """Yield, per choice of racks that could hold the gang when empty, the tasks that each node may take.
 
-    ``room`` is how many each node takes when empty. Tightest racks first, ``MOST_CHOICES`` of them at most.
+    ``room`` is the number that each node takes when empty. Tightest racks first, ``MOST_CHOICES`` of them at most.
     """
     size, wants = shape.size, shape.wants
     of = relations.racks.of[: len(room)]

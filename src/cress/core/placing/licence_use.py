@@ -1,4 +1,4 @@
-"""Licences as tasks take them and give them back: shapes for which that decides something are matched again."""
+"""Taking and returning licences: shapes that this affects are matched again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from cress.core.tables.licences import Amounts, Licence
 
 
 def take(matching: Matching, amounts: Amounts, *, more: bool = False) -> None:
-    """Take licences for a task that starts; with ``more`` (it runs already) even if there are too few."""
+    """Take licences for a task that starts; with ``more`` (the task runs already) even if there are too few."""
     known = matching.relations.licences
     before = {name: known.free(name) for name, _ in amounts}
     known.hold(amounts)
@@ -33,7 +33,7 @@ def set_counts(matching: Matching, counts: Amounts) -> None:
 
 
 def _changed(matching: Matching, before: dict[str, int]) -> None:
-    """Match the shapes again for which what is free was enough and is not, or the other way round."""
+    """Match the shapes again for which the free number became enough, or too small."""
     known = matching.relations.licences
     for name, old in before.items():
         free = known.free(name)

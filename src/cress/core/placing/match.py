@@ -1,4 +1,4 @@
-"""The match of one shape: which nodes satisfy its clauses, and how well they suit it."""
+"""The match of one shape: the nodes that satisfy its clauses, and their scores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cress.language.program import Program
 
 Firsts: TypeAlias = npt.NDArray[np.int8]
 
-# Bits 24 to 28 of ``lack`` have room for so many places; predicates behind them share the last one.
+# The number of places in bits 24 to 28 of ``lack``; further predicates share the last one.
 LAST_PLACE = 31
 
 
@@ -31,7 +31,7 @@ def predicates(context: Context, wants: Wants) -> list[Predicate]:
 
 
 def predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
-    """The predicate of a clause, for a task with these wants."""
+    """Return the predicate of a clause, for a task with these wants."""
     if clause.kind in BY_EXPRESSION:
         return Condition(context, clause)
     return CLAUSES[clause.kind](context, clause, wants)
@@ -41,7 +41,7 @@ class Match:
     """The match of one shape: its predicates, the first static one that excludes each node, the scores of nodes.
 
     ``first`` (int8, per node) has 1 + the place of that predicate, 0 for none. ``scores`` (float32, per node) are the
-    sums of the terms; ``at`` is how far in the log of changes they are right.
+    sums of the terms; ``at`` is the position in the log of changes up to which they are valid.
     """
 
     __slots__ = (
@@ -69,7 +69,7 @@ class Match:
         self.at = 0
 
     def first_excluding(self, places: Ints, facts: bool) -> Firsts:
-        """1 + the place of the first predicate that excludes each of the nodes, 0: none; ``facts``: ask static ones too."""
+        """Return 1 + the place of the first predicate that excludes each of the nodes, 0 for none; ``facts``: also static ones."""
         if facts:
             self.first[places] = self._ask(False, places)
         first = self.first[places]
@@ -79,7 +79,7 @@ class Match:
         return first
 
     def first_from_nothing(self) -> Firsts:
-        """``first_excluding`` of all nodes, with nothing remembered."""
+        """Return ``first_excluding`` of all nodes, without cached results."""
         n = self._cluster.node_count
         self.first = np.zeros(n, np.int8)
         return self.first_excluding(np.arange(n), True)
@@ -92,7 +92,7 @@ class Match:
         return first
 
     def score(self, places: Ints) -> Floats:
-        """The sum of the terms on each of these nodes."""
+        """Return the sum of the terms on each of these nodes."""
         nodes = self._cluster.nodes
         if len(places) == 1:
             total = np.array([self._program.value(nodes, int(places[0]))], np.float32)
@@ -106,12 +106,12 @@ class Match:
         return total + np.float32(0)
 
     def caps(self) -> Ints:
-        """Per node, how many copies may start there together; empty: any number."""
+        """Return, per node, the limit of copies that may start there together; empty: any number."""
         return least(each.caps() for each in self.predicates)
 
 
 def least(bounds: Iterable[Ints | None]) -> Ints:
-    """The smallest of these bounds per node; empty where there are none."""
+    """Return the smallest of these bounds per node; empty if there are none."""
     smallest: Ints = np.zeros(0, np.int64)
     for bound in bounds:
         if bound is not None:

@@ -1,8 +1,8 @@
-"""The matches of the shapes that wait: worked out for all nodes once, then repaired.
+"""The matches of the waiting shapes: computed for all nodes once, then updated.
 
-What nodes are (attributes, names) makes static predicates; what is free, and what runs where, dynamic ones. Changes are
-noted as they happen (``touch``, ``set_node``, ``redo``) and worked out together by ``flush``: at the end of ``observe`` and
-before each pass. So a gang is matched as one: what its first tasks take changes its clauses only when all of it is placed.
+Static predicates depend on a node's description (attributes, names), dynamic ones on free amounts and running tasks. Changes are
+noted as they happen (``touch``, ``set_node``, ``redo``) and applied together by ``flush``: at the end of ``observe`` and
+before each pass. So a gang is matched as one: its first tasks change its clauses only when all of it is placed.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from cress.core.tables.data_locations import DataOf
 from cress.model.events import DataLocated
 from cress.model.node import Load, Node
 
-# Changes of nodes that are remembered one by one; a match that missed more is worked out again for all nodes.
+# Changes of nodes that are kept one by one; a match that missed more is computed again for all nodes.
 LOG = 4096
-# Nodes, over all wants, of which it is remembered whether they could ever do.
+# Cached results, over all wants, of whether a node could ever be suitable.
 REMEMBERED = 2**24
 
 
 class Matching(NodeWatcher):
     """The matches of the shapes of one cluster, and the attributes of its nodes.
 
-    ``live`` are the shapes with wants that some job waits with: only their rows are kept up to date.
+    ``live`` are the shapes with wants and waiting jobs: only their rows are kept up to date.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -45,7 +45,7 @@ class Matching(NodeWatcher):
         self.live: dict[Shape, None] = {}
         # Those of them with a dynamic predicate.
         self._following: dict[Shape, None] = {}
-        # Grows whenever what a node is may have changed.
+        # Grows whenever the description of a node may have changed.
         self.facts = 0
         self._changed: dict[int, None] = {}
         self._stale: dict[Shape, None] = {}
@@ -58,13 +58,13 @@ class Matching(NodeWatcher):
     # --- what happens ----------------------------------------------------------------------------------------
 
     def set_node(self, f: int, node: Node) -> None:
-        """Node ``f`` is there, or its description changed."""
+        """Add node ``f``, or take over its new description."""
         if self.context.set_node(f, node):
             self.redo_racks()
         self.change(f)
 
     def set_load(self, f: int, load: Load | None) -> None:
-        """The measured load of node ``f`` changed; ``None``: it is no longer measured."""
+        """Set the measured load of node ``f``; ``None``: it is no longer measured."""
         self.context.set_load(f, load)
         self.touch(f)
 
@@ -80,7 +80,7 @@ class Matching(NodeWatcher):
         self.facts += 1
 
     def touch(self, f: int) -> None:
-        """Something on node ``f`` changed: what is free, what runs there, its ports."""
+        """Note a change on node ``f``: its free amounts, its tasks, its ports."""
         if self.live:
             self._log.append(f)
 
@@ -94,7 +94,7 @@ class Matching(NodeWatcher):
             self.redo(shape)
 
     def redo_all(self, shapes: Iterable[Shape]) -> None:
-        """Names of jobs mean other jobs now: match these shapes again from nothing."""
+        """Match these shapes again from scratch, since names of jobs now refer to other jobs."""
         for shape in shapes:
             if shape.match is None:
                 continue
@@ -105,7 +105,7 @@ class Matching(NodeWatcher):
                 self.redo(shape)
 
     def watchers(self, whose: Whose) -> list[Shape]:
-        """The live shapes whose match depends on these tasks, this licence or this data."""
+        """Return the live shapes whose match depends on these tasks, this licence or this data."""
         return list(self._watchers.get(whose, ()))
 
     def _watch(self, shape: Shape) -> None:
@@ -121,7 +121,7 @@ class Matching(NodeWatcher):
                     del self._watchers[whose]
 
     def moved(self, job: LiveJob, f: int, change: int) -> None:
-        """A task of the job starts on node ``f`` (``change`` 1), or ends there (-1)."""
+        """Note that a task of the job starts on node ``f`` (``change`` 1), or ends there (-1)."""
         if self._watchers or self.relations.counts:
             for whose in self.relations.moved(job, f, change):
                 for shape in self.watchers(whose):
@@ -131,16 +131,16 @@ class Matching(NodeWatcher):
         self.touch(f)
 
     def locate(self, event: DataLocated) -> None:
-        """Take over where data lies, or that it is to be forgotten."""
+        """Take over the location of data, or forget it."""
         self.relations.locations.told(event.data, event.places, event.problem)
         for shape in self.watchers(DataOf(event.data)):
             self.redo(shape)
 
     def flush(self) -> None:
-        """Bring the rows of all live shapes up to date with what happened since the last time."""
+        """Bring the rows of all live shapes up to date with the changes since the last call."""
         if self._flushed == self._start + len(self._log) and not self._changed and not self._stale:
             return
-        # Only rows that follow the moment care for what was merely touched.
+        # Touched nodes matter only for rows with dynamic predicates.
         concerned = self.live if self._changed or self._stale else self._following
         if concerned:
             touched = np.array(list(dict.fromkeys(self._log[self._flushed - self._start :])), np.int64)
@@ -156,7 +156,7 @@ class Matching(NodeWatcher):
         self._flushed = self._start + len(self._log)
 
     def _repair(self, shape: Shape, touched: Ints, changed: Ints) -> bool:
-        """One row after changes on these nodes; returns whether a node is excluded no longer."""
+        """Update one row after changes on these nodes; return whether a node is excluded no longer."""
         match, cleared = shape.match, False
         assert match is not None
         if shape in self._stale:
@@ -172,7 +172,7 @@ class Matching(NodeWatcher):
         return cleared
 
     def exclude(self, shape: Shape, places: Ints, first: Firsts) -> bool:
-        """Write which clause (1 + its place, 0: none) keeps the shape off these nodes first.
+        """Write the first clause (1 + its place, 0: none) that excludes each of these nodes.
 
         Returns whether a node is excluded no longer.
         """
@@ -184,7 +184,7 @@ class Matching(NodeWatcher):
     # --- rows ------------------------------------------------------------------------------------------------
 
     def take(self, shape: Shape) -> Firsts:
-        """The shape is live from now on; per node, 1 + the place of the first predicate that excludes it, 0 for none."""
+        """Make the shape live; return, per node, 1 + the place of the first predicate that excludes it, 0 for none."""
         if shape.match is None:
             shape.match = Match(self.context, shape.wants)
         self.live[shape] = None
@@ -195,7 +195,7 @@ class Matching(NodeWatcher):
         return shape.match.first_excluding(self._all(shape.match), True)
 
     def drop(self, shape: Shape) -> None:
-        """Stop keeping a shape up to date: no job waits with it."""
+        """Stop keeping a shape up to date, since it has no waiting job."""
         del self.live[shape]
         self._following.pop(shape, None)
         self._watch_no_more(shape)
@@ -209,7 +209,7 @@ class Matching(NodeWatcher):
         return np.arange(self.cluster.node_count)
 
     def scores(self, match: Match) -> Floats:
-        """The scores of all nodes, right at this moment."""
+        """Return the current scores of all nodes."""
         end = self._start + len(self._log)
         n = self.cluster.node_count
         if match.scores is None or len(match.scores) < n or match.at < self._start:
@@ -222,7 +222,7 @@ class Matching(NodeWatcher):
         return match.scores
 
     def fewest(self, owner: int) -> Floats:
-        """Per node, minus the number of tasks of a service or database there."""
+        """Return, per node, minus the number of tasks of a service or database there."""
         counts = np.zeros(len(self.cluster.nodes), np.float32)
         for f, number in self.relations.nodes_of(Own(owner)).items():
             counts[f] = -number

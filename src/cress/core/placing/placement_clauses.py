@@ -1,4 +1,4 @@
-"""Predicates of what runs where: ports, whole disks, racks, other jobs; and how tasks are spread.
+"""Predicates about running tasks: ports, exclusive disks, racks, other jobs, and the spread of a job's tasks.
 
 All of them are dynamic: the node of every start and end is evaluated again, and all nodes where racks are compared.
 """
@@ -21,12 +21,12 @@ from cress.core.tables.ports import DYNAMIC
 from cress.language.clauses import Clause, Kind
 from cress.model.job import Job
 
-# What a soft NetworkAdjacent counts for a node of a neighbouring rack; one of the same rack counts 1.
+# The value of a soft NetworkAdjacent on a node of a neighbouring rack; one of the same rack counts 1.
 NEIGHBOUR = 0.5
 
 
 class Placed(Predicate):
-    """A predicate about what runs where."""
+    """A predicate about running tasks."""
 
     dynamic = True
 
@@ -36,12 +36,12 @@ class Placed(Predicate):
 
     @property
     def nodes(self) -> Ints:
-        """All nodes that the caps are told of."""
+        """Return all nodes, for which there are caps."""
         return np.arange(self.relations.node_count)
 
 
 class FixedPort(Placed):
-    """The port is free."""
+    """The predicate "the port is free"."""
 
     binds = True
 
@@ -60,7 +60,7 @@ class FixedPort(Placed):
 
 
 class TwicePort(Placed):
-    """Tasks that start together want the same port: no node has it twice."""
+    """The predicate of tasks that start together and need the same port, which excludes every node."""
 
     def __init__(self, relations: Relations, port: int) -> None:
         super().__init__(relations, f"Port = {port} for two tasks on one node")
@@ -73,7 +73,7 @@ class TwicePort(Placed):
 
 
 class DynamicPorts(Placed):
-    """So many ports of the node's range are free, beside the fixed ones that the task wants."""
+    """The predicate "the node has so many free dynamic ports", beside the fixed ones of the task."""
 
     def __init__(self, relations: Relations, wanted: tuple[int, ...]) -> None:
         self._number = wanted.count(DYNAMIC)
@@ -94,7 +94,7 @@ class DynamicPorts(Placed):
 
 
 class WholeDisks(Placed):
-    """The node has so many unused disks."""
+    """The predicate "the node has so many unused disks"."""
 
     def __init__(self, context: Context, number: int, text: str) -> None:
         super().__init__(context.relations, text)
@@ -115,7 +115,7 @@ class WholeDisks(Placed):
 
 
 class UnitDevices(Placed):
-    """All members of a unit of several jobs find their devices on the node."""
+    """The predicate "all members of a unit of several jobs find their devices on the node"."""
 
     def __init__(self, context: Context, wants: Wants) -> None:
         super().__init__(context.relations, "devices for all of them")
@@ -136,7 +136,7 @@ class UnitDevices(Placed):
 
 
 class Adjacent(Placed):
-    """The rack of the node is near every rack in which tasks run that the job belongs with."""
+    """The predicate "the node's rack is near all racks with tasks of the job or its application"."""
 
     binds = True
 
@@ -164,7 +164,7 @@ class Adjacent(Placed):
 
 
 class Depends(Placed):
-    """Tasks of the jobs that are depended on run there."""
+    """The predicate "tasks of the jobs depended on run on the node"."""
 
     def __init__(self, context: Context, keys: Iterable[Key], text: str) -> None:
         super().__init__(context.relations, text)
@@ -172,7 +172,7 @@ class Depends(Placed):
         self._keys = tuple(keys)
 
     def shown(self) -> str:
-        """``Nodes in (…)`` with the nodes of this moment, by their addresses; the clause itself if there are none."""
+        """Return ``Nodes in (…)`` with the current nodes, by their addresses; the clause itself if there are none."""
         nodes = sorted({f for key in self._keys for f in self.relations.nodes_of(key)})
         names = [self._specs[f].address or self._specs[f].name for f in nodes]
         return f"Nodes in ({', '.join(listed(names))})" if names else self.text
@@ -185,7 +185,7 @@ class Depends(Placed):
 
 
 class SpreadOverNodes(Placed):
-    """At most so many tasks of the job on one node; ``tasks`` of them are to start there together."""
+    """The limit of the job's tasks on one node; ``tasks`` of them start together."""
 
     binds = True
 
@@ -216,7 +216,7 @@ class SpreadOverNodes(Placed):
 
 
 class SpreadOverRacks(Placed):
-    """At most so many tasks of the job in one rack; ``tasks`` of them are to start there together."""
+    """The limit of the job's tasks in one rack; ``tasks`` of them start together."""
 
     binds = True
 
@@ -238,7 +238,7 @@ class SpreadOverRacks(Placed):
 
 
 def listed(names: list[str]) -> list[str]:
-    """Names and addresses, those that follow each other as one range: ``192.168.1.2-8``."""
+    """Return names and addresses, with consecutive ones as a range: ``192.168.1.2-8``."""
     ranges: list[list[str]] = []
     for name in names:
         head, _, last = name.rpartition(".")
@@ -252,7 +252,7 @@ def listed(names: list[str]) -> list[str]:
 
 
 def racks_in_use(relations: Relations, owners: Iterable[int]) -> list[int]:
-    """The racks in which tasks run that these jobs belong with."""
+    """Return the racks with tasks of these jobs or their applications."""
     used: dict[int, None] = {}
     for number in owners:
         job = relations.job_of(number)
@@ -267,23 +267,23 @@ def parts_of(wants: Wants) -> tuple[Wants, ...]:
 
 
 def _with(clause: Clause, wants: Wants) -> list[Wants]:
-    """The members that a clause comes from; it may be soft."""
+    """Return the members that have a clause, hard or soft."""
     parts = parts_of(wants)
     return [each for each in parts if clause in each.hard] or list(parts[:1])
 
 
 def port_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:  # noqa: ARG001
-    """``Port = …``: where the port is free."""
+    """Return the predicate of ``Port = …``."""
     return FixedPort(context.relations, _number(clause))
 
 
 def adjacency_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
-    """``NetworkAdjacent = True``: near the tasks that the job belongs with."""
+    """Return the predicate of ``NetworkAdjacent = True``."""
     return Adjacent(context.relations, (each.owner for each in _with(clause, wants)), str(clause))
 
 
 def dependency_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
-    """``JobDependency = …``: where tasks of these jobs run."""
+    """Return the predicate of ``JobDependency = …``."""
     keys = dict.fromkeys(key_of(str(clause.value), each.group) for each in _with(clause, wants))
     return Depends(context, keys, str(clause))
 
@@ -294,14 +294,14 @@ def _number(clause: Clause) -> int:
 
 
 def disk_predicate(context: Context, clause: Clause, wants: Wants) -> Predicate:
-    """``ExclusiveDisk = …``: with so many unused disks."""
-    # A clause that is there twice asks for two.
+    """Return the predicate of ``ExclusiveDisk = …``."""
+    # A repeated clause asks for two.
     number = sum(_number(each) for each in wants.hard if each.kind is Kind.DISK) if clause in wants.hard else 0
     return WholeDisks(context, number or _number(clause), str(clause))
 
 
 def placement_predicates(context: Context, wants: Wants) -> Iterable[Predicate]:
-    """Ports of the job, and how its tasks are spread."""
+    """Yield the predicates of the job's ports and of the spread of its tasks."""
     relations = context.relations
     asked = [port for part in parts_of(wants) for port in all_ports(part)]
     clauses = {clause.value for clause in wants.hard if clause.kind is Kind.PORT}
@@ -323,7 +323,7 @@ def placement_predicates(context: Context, wants: Wants) -> Iterable[Predicate]:
 
 
 def all_ports(wants: Wants) -> tuple[int, ...]:
-    """The ports that a task takes: those of the job in their order, then those of hard clauses beside."""
+    """Return the ports that a task takes: those of the job in their order, then those of hard clauses."""
     more = (_number(clause) for clause in wants.hard if clause.kind is Kind.PORT)
     return (*wants.ports, *(port for port in dict.fromkeys(more) if port not in wants.ports))
 
@@ -340,7 +340,7 @@ def would_be_adjacent(wants: Wants) -> bool:
 
 
 def near_whom(relations: Relations, wants: Wants) -> list[int]:
-    """The racks that an adjacent unit must be near."""
+    """Return the racks that an adjacent unit must be near."""
     return racks_in_use(relations, (part.owner for part in parts_of(wants) if part.owner != NO_OWNER))
 
 

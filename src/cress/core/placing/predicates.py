@@ -18,32 +18,32 @@ from cress.language.program import Program
 class Predicate:
     """A condition that keeps a shape off nodes; ``text`` is its form for people.
 
-    A ``dynamic`` one follows what runs where; the others only what nodes are.
+    A ``dynamic`` one depends on running tasks; the others only on the descriptions of nodes.
     """
 
     text = ""
     dynamic = False
-    # Whether it says different things of different nodes.
+    # Whether its result differs between nodes.
     of_nodes = True
     # Whether it is about all tasks of a gang together.
     binds = False
-    # Whose starts and ends anywhere may change what it says of any node.
+    # The tasks whose starts and ends anywhere may change its result on any node.
     watches: tuple[Whose, ...] = ()
 
     def excludes(self, places: Ints) -> Bools:
-        """Per node of ``places``, whether it keeps the shape off it at the moment."""
+        """Return, per node of ``places``, whether it excludes it at the moment."""
         raise NotImplementedError
 
     def never(self, places: Ints) -> Bools:
-        """Per node of ``places``, whether it keeps the shape off it whatever runs where."""
+        """Return, per node of ``places``, whether it excludes it whatever tasks run."""
         return np.zeros(len(places), np.bool_) if self.dynamic else self.excludes(places)
 
     def suits(self, places: Ints) -> Floats:
-        """Per node of ``places``, what it counts as a term of a rank: 1 where it does not exclude the node, else 0."""
+        """Return, per node of ``places``, its value as a term of a rank: 0 if it excludes the node, else 1."""
         return (~self.excludes(places)).astype(np.float32)
 
     def shown(self) -> str:
-        """The clause as it is matched at this moment: a name of a job as its nodes."""
+        """Return the clause as it is matched now, with nodes in place of the name of a job."""
         return self.text
 
     def undefined(self, f: int) -> bool:
@@ -51,7 +51,7 @@ class Predicate:
         return False
 
     def caps(self) -> Ints | None:
-        """Per node (as many as the cluster has), how many tasks of a gang may start there together; None: any number."""
+        """Return, per node of the cluster, the limit of tasks of a gang that may start there together; None: any number."""
         return None
 
     def caps_when_empty(self) -> Ints | None:
@@ -60,7 +60,7 @@ class Predicate:
 
 
 class Condition(Predicate):
-    """An expression over one node that must be true: it may not be undefined."""
+    """The predicate of an expression over one node, which must be true: undefined excludes the node."""
 
     def __init__(self, context: Context, clause: Clause) -> None:
         self.text = str(clause)
@@ -81,6 +81,6 @@ class Condition(Predicate):
         return self._program.truth(self._cluster.nodes, f) == -1
 
 
-# How a predicate is made of a clause, and how those are that come from no clause.
+# Makers of predicates: of one from a clause, and of those from keys of the job.
 Maker: TypeAlias = Callable[[Context, Clause, Wants], Predicate]
 ExtraMaker: TypeAlias = Callable[[Context, Wants], Iterable[Predicate]]

@@ -1,7 +1,7 @@
-"""Relations between jobs and nodes, as far as constraints ask for them: ports, racks, and the nodes of jobs.
+"""Relations between jobs and nodes that constraints need: ports, racks, and the nodes of jobs.
 
-Nodes of jobs are counted by *whose* tasks they are: of one job, of all jobs of an application, of all jobs of a name.
-Counts are made when they are first asked for, and kept up to date from then on.
+Nodes of jobs are counted by the *owner* of the tasks: one job, all jobs of an application, all jobs of a name.
+Counts are made when they are first needed, and kept up to date from then on.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Return its name."""
 
 
 class Placed(Protocol):
-    """An attempt that runs."""
+    """A running attempt."""
 
     @property
     def node(self) -> int:
@@ -54,7 +54,7 @@ class LiveJob(Protocol):
 
     @property
     def attempts(self) -> Mapping[int, Placed]:
-        """Its attempts that run."""
+        """Return its running attempts."""
 
 
 class Own(NamedTuple):
@@ -68,7 +68,7 @@ class Application(NamedTuple):
 
     group: str
     application: str
-    # Tuples are equal by what is in them, and a job may be called as an application is (``Key``).
+    # Tuples with equal contents are equal, and a job may have the name of an application (``Key``).
     kind: str = "application"
 
 
@@ -76,14 +76,14 @@ Whose: TypeAlias = Own | Application | Key | Licence | DataOf
 
 
 def belongs_with(job: LiveJob) -> Whose:
-    """The tasks that an adjacent job must be near: its own, and those of its application."""
+    """Return the owners of the tasks that an adjacent job must be near: the job, and its application."""
     if job.job.application:
         return Application(job.group.name, job.job.application)
     return Own(job.job.counted_as)
 
 
 class Relations:
-    """Of one cluster; ``jobs`` are the live ones, as the ledger has them."""
+    """The relations of one cluster; ``jobs`` are the live ones, as the ledger has them."""
 
     def __init__(self) -> None:
         self.jobs: Mapping[int, LiveJob] = {}
@@ -113,7 +113,7 @@ class Relations:
     # --- jobs ----------------------------------------------------------------------------------------------
 
     def add_job(self, job: LiveJob, relation: Relation) -> None:
-        """A job is there, in its group."""
+        """Add a job in its group."""
         number = job.job.id
         self.dependencies.add(number, relation)
         self.locations.name(data_of(job.constraints), 1)
@@ -123,7 +123,7 @@ class Relations:
             self._families.setdefault(job.job.family, {})[number] = None
 
     def remove_job(self, job: LiveJob) -> None:
-        """A job is over, or leaves its group: what was counted for it alone is forgotten."""
+        """Remove a job that is over or leaves its group, and the counts for it alone."""
         number, name = job.job.id, Key(job.group.name, job.job.name)
         self.dependencies.remove(number, name)
         self.locations.name(data_of(job.constraints), -1)
@@ -144,11 +144,11 @@ class Relations:
             del table[key]
 
     def forget_counts(self) -> None:
-        """Jobs moved to other groups: whose tasks they are is looked up again."""
+        """Forget all counts, since jobs moved to other groups."""
         self.counts.clear()
 
     def nodes_of(self, whose: Whose) -> Mapping[int, int]:
-        """Nodes where such tasks run, and how many."""
+        """Return the nodes on which such tasks run, and their numbers."""
         found = self.counts.get(whose)
         if found is None:
             found = self.counted(whose)
@@ -157,7 +157,7 @@ class Relations:
         return found
 
     def counted(self, whose: Whose) -> dict[int, int]:
-        """Count these nodes now."""
+        """Count these nodes from scratch."""
         found: dict[int, int] = {}
         for job in self._jobs_of(whose):
             for attempt in job.attempts.values():
@@ -178,7 +178,7 @@ class Relations:
                 return []
 
     def _anybody(self, whose: Whose) -> bool:
-        """Return whether there are such jobs, without listing them: a service may have very many."""
+        """Return whether there are such jobs, without listing them: a service may have a great many."""
         match whose:
             case Own(number):
                 return number in self.jobs or number in self._families
@@ -190,12 +190,12 @@ class Relations:
                 return False
 
     def job_of(self, owner: int) -> LiveJob | None:
-        """The job of that id, or one of the service or database."""
+        """Return the job of that id, or one of the service or database."""
         number = owner if owner in self.jobs else next(iter(self._families.get(owner, ())), None)
         return None if number is None else self.jobs[number]
 
     def racks_of(self, whose: Whose) -> dict[int, int]:
-        """Racks where such tasks run, and how many."""
+        """Return the racks in which such tasks run, and their numbers."""
         counts: dict[int, int] = {}
         for f, number in self.nodes_of(whose).items():
             r = self.racks.rack_of(f)
@@ -205,7 +205,7 @@ class Relations:
     # --- attempts ------------------------------------------------------------------------------------------
 
     def moved(self, job: LiveJob, f: int, change: int) -> tuple[Whose, ...]:
-        """Count a task of the job that starts (``change`` 1) or ends (-1) on node ``f``; whose task it is."""
+        """Count a task of the job that starts (``change`` 1) or ends (-1) on node ``f``; return the owners of the task."""
         own, near = Own(job.job.counted_as), belongs_with(job)
         whose: tuple[Whose, ...] = (own, Key(job.group.name, job.job.name), *(() if near == own else (near,)))
         for each in whose:

@@ -1,4 +1,4 @@
-"""Shapes: what makes tasks alike to the matcher."""
+"""Shapes: tasks of one shape are alike to the matcher."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Shape:
     """A shape: the request, the number of tasks that start together, and their wants.
 
     ``row`` is its place in the fit table while it has one; ``waiting`` counts the queued jobs that have it. ``match`` is
-    what is known of its clauses, ``None`` if it wants nothing but amounts; ``reach`` is what ``within_reach`` found.
+    the match of its clauses, ``None`` if it has none; ``reach`` is the last result of ``within_reach``.
     """
 
     __slots__ = (
@@ -35,5 +35,5 @@ class Shape:
         self.used_at = 0
         self.early: Ints | None = None
         self.seen = -1
-        # The situation in which it was looked at, and a node that would do, NONE if there was none.
+        # The state of the cluster at the last check, and a suitable node, NONE if there was none.
         self.reach = (-1, -1, NONE)

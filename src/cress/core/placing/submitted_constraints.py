@@ -18,7 +18,7 @@ from cress.model.jobfile.job import JobSpec, below
 
 
 def constrained(specs: Sequence[JobSpec]) -> list[Job]:
-    """The jobs of one submit with their requirements and ranks, in the language's own spelling.
+    """Return the jobs of one submit with their requirements and ranks, in the language's canonical spelling.
 
     Raises InputError, or InputErrors with every mistake; ``field`` is the key that a text stands for, below the place of
     its job as in ``parse_jobs``.
@@ -39,7 +39,7 @@ def constrained(specs: Sequence[JobSpec]) -> list[Job]:
                 rank = str(parse_rank(each.text))
             except InputError as error:
                 mistakes.append(_told(each, error))
-        # What a step has from its dag is told there.
+        # Mistakes in constraints that a step inherits from its dag are reported for the dag.
         told = wrong.get(-spec.job.family, set())
         wrong[position] = {(each.field, each.what) for each in mistakes}
         errors += (below(each, spec.place) for each in mistakes if (each.field, each.what) not in told)
@@ -50,7 +50,7 @@ def constrained(specs: Sequence[JobSpec]) -> list[Job]:
 
 
 def _requirement(texts: Sequence[ClauseText]) -> tuple[str, list[InputError]]:
-    """The conjunction of all texts, each clause once; and what is wrong."""
+    """Return the conjunction of all texts, each clause once, and the mistakes."""
     clauses: dict[Clause, None] = {}
     errors: list[InputError] = []
     for each in texts:
@@ -59,26 +59,26 @@ def _requirement(texts: Sequence[ClauseText]) -> tuple[str, list[InputError]]:
         except InputError as error:
             errors.append(_told(each, error))
     if len(clauses) > MOST_CLAUSES:
-        what = f"{len(clauses)} clauses together are too many"
+        what = f"{len(clauses)} clauses are too many"
         errors.append(InputError(what, hint=f"at most {MOST_CLAUSES}", field="requirement"))
     text = str(Requirement(tuple(clauses)))
     if not errors:
         try:
             parse_requirement(text)
-        except InputError as error:  # texts that are short enough each, and too long together
+        except InputError as error:  # texts may be short enough each, and too long together
             errors.append(error.at(field="requirement"))
     return text, errors
 
 
 def _told(text: ClauseText, error: InputError) -> InputError:
-    """The mistake with its key, and with its place in what was written, not in what was made of it."""
+    """Return the mistake with its key and its place in the submitted text, not in the combined one."""
     if isinstance(error, Misplaced) and text.wrote:
         error = trouble(text.wrote, text.place_in_wrote(error.place), error.said, error.hint)
     return error.at(field=text.field)
 
 
 def key_for(clauses: Sequence[Clause]) -> str:
-    """The key of a job file that these clauses most likely come from."""
+    """Return the key of a job file that these clauses most likely come from."""
     if len(clauses) == 1:
         (clause,) = clauses
         if clause.kind is Kind.NODES and isinstance(clause.expression, In):

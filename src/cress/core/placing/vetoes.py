@@ -16,8 +16,8 @@ class Verdict(Enum):
     PLACED = "placed"
     HELD = "held"  # the job is held
     FULL = "full"  # as many tasks of the job run as may at once
-    AFTER = "after"  # a job that comes before it is not over
-    BACKOFF = "backoff"  # its failed task is tried again at a time
+    AFTER = "after"  # a job that it depends on is not over
+    BACKOFF = "backoff"  # its failed task waits for its backoff
     TOGETHER = "together"  # its node failed: it starts again with the job that it depends on
     UNVISITED = "unvisited"  # the passes ended before they reached the group
     COOLING = "cooling"  # the group was preempted a short time ago
@@ -43,12 +43,12 @@ class Absent(Enum):
     """The kinds of things that constraints name and that do not exist."""
 
     ATTRIBUTE = "attribute"  # no node has it
-    TEXT = "text"  # the same, and the name stands where a text may be meant
-    JOB = "job"  # no live job is called so
-    TASK = "task"  # there is such a job, and no task of it runs
+    TEXT = "text"  # no node has it, and the name stands where a text may be meant
+    JOB = "job"  # no live job has this name
+    TASK = "task"  # the job has no running task
     LOAD = "load"  # it is not measured
     DATA = "data"  # no node has it
-    PLACE = "place"  # where the data lies was not found out, for a reason or not yet
+    PLACE = "place"  # the location of the data is not known, for a reason or not yet
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -68,9 +68,9 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
 
     ``never``: no node of this cluster could run it, ever. ``lacking``: per dimension that is short, the number of
     usable nodes that have too little of it free, of ``nodes`` usable ones; nodes that a clause excludes do not count.
-    ``clauses``: per clause that excludes some of them, its text and how many it excludes alone. ``behind``: the job
+    ``clauses``: per clause that excludes some of them, its text and the number that only it excludes. ``behind``: the job
     that it waits for or must not delay. ``until``: the time at which the reason ends by itself (or a clause relaxes),
-    or the reserved or planned start. ``licences``: those of which too few are free, or are there at all. ``missing``:
+    or the reserved or planned start. ``licences``: those of which too few are free, or exist. ``missing``:
     names in the clauses of things that do not exist. ``bound``: constraints that bind all tasks of a gang together.
     ``overloaded``: nodes that are left out for their load alone.
     """

@@ -1,4 +1,4 @@
-"""Types of arrays, and how tables grow."""
+"""Types of arrays, and growth of tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
 def grown(table: npt.NDArray[Any], rows: int, axis: int = 0) -> npt.NDArray[Any]:
-    """A copy of ``table`` with ``rows`` places along ``axis``, the new ones zero; C-contiguous."""
+    """Return a copy of ``table`` with ``rows`` places along ``axis``, the new ones zero; C-contiguous."""
     shape = list(table.shape)
     shape[axis] = rows
     new = np.zeros(shape, table.dtype)

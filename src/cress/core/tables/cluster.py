@@ -48,18 +48,18 @@ from cress.model.node import DISK_KIND, Device, Load, Node
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import NEVER
 
-# In place of the kind of a device that a node has no more, while leases still have it.
+# The kind of a device that the node has no longer, while leases still have it.
 GONE = -3
 
 
 class NodeWatcher:
-    """Told of every change on a node; does nothing. The matcher answers to it, and the cluster does not know the matcher."""
+    """Watcher that is told of every change on a node; this one does nothing. The matcher is one, unknown to the cluster."""
 
     def set_node(self, f: int, node: Node) -> None:
-        """Node ``f`` is there, or its description changed."""
+        """Add node ``f``, or take over its new description."""
 
     def set_load(self, f: int, load: Load | None) -> None:
-        """The measured load of node ``f`` changed; ``None``: it is no longer measured."""
+        """Set the measured load of node ``f``; ``None``: it is no longer measured."""
 
     def change(self, f: int) -> None:
         """Note that the description or the presence of node ``f`` changed."""
@@ -71,7 +71,7 @@ class NodeWatcher:
 class Cluster:
     """The nodes, and the tables that kernels keep in step with them.
 
-    Indices of nodes are given in the order of registration and stay with the name for ever. The rows of ``leases`` are
+    Indices of nodes are given in the order of registration and stay with the name permanently. The rows of ``leases`` are
     managed by ``Leases``, those of ``rows`` and ``lack`` by ``Fit``.
     """
 
@@ -97,15 +97,15 @@ class Cluster:
         self.index: dict[str, int] = {}
         self.specs: list[Node] = []
         self.cordoned: list[str | None] = []
-        # What was measured there that is too much for new tasks, for people.
+        # The measured overload of nodes, as text.
         self.overloaded: list[str | None] = []
         self.lost: list[bool] = []
-        # Nodes that have less than is held there; and devices that nodes have no more, while leases still have them.
+        # Nodes that have less than their leases hold; and devices that nodes have no longer, while leases still have them.
         self.overdrawn: set[int] = set()
         self.gone: dict[int, tuple[Device, ...]] = {}
         self.node_count = 0
         self.usable_count = 0
-        # How often a node was added, lost, cordoned or came back.
+        # The number of times that a node was added, lost, cordoned or came back.
         self.usable_changes = 0
         self.nodes: Ints = np.zeros((1, FREE + 2 * k), np.int64)
         # The devices of each node; no node is known to have one as long as ``nodes`` has no columns for them.
@@ -122,13 +122,13 @@ class Cluster:
         self.lack: npt.NDArray[np.int32] = np.zeros((8, 1), np.int32)
         self.row_count = 0
         self.watcher = NodeWatcher()
-        # Grows whenever something that may let a waiting unit fit happens; a unit that failed before needs no new try.
+        # Grows with every event that may let a waiting unit fit; until then a unit that failed need not be tried again.
         self.loosened = 0
 
     # --- nodes ---------------------------------------------------------------------------------------------
 
     def add_node(self, node: Node) -> int:
-        """A new node, or one that was lost and is back; returns its index."""
+        """Add a node, or one that was lost and is back; return its index."""
         f = self.index.get(node.name, NONE)
         if f == NONE:
             f = self.node_count
@@ -159,7 +159,7 @@ class Cluster:
         return f
 
     def change_node(self, node: Node) -> bool:
-        """Describe a node anew; what is held there stays. Return whether its capacity or devices have changed."""
+        """Replace the description of a node; its leases stay. Return whether its capacity or devices have changed."""
         f = self.index[node.name]
         has = devices_of(node, self.dimensions)
         changed = self.specs[f].capacity != node.capacity or has != devices_of(self.specs[f], self.dimensions)
@@ -193,7 +193,7 @@ class Cluster:
         return slots
 
     def _lay_out(self, f: int, has: tuple[Device, ...]) -> None:
-        """Give node ``f`` these devices while leases have some of those that it had."""
+        """Set the devices of node ``f`` while leases have some of its former ones."""
         slots = self.slots_on(f)
         before = self.devices[f]
         column = mask_at(self.k_count)
@@ -209,7 +209,7 @@ class Cluster:
                 give_devices(slot, self.nodes[f], -1, self.leases, self.k_count)
 
     def set_gone(self, f: int, has: tuple[Device, ...], gone: tuple[Device, ...]) -> None:
-        """Give node ``f`` these devices, and places for those that are gone: they have nothing, and nobody gets them."""
+        """Set the devices of node ``f``, with places for those that are gone: these have no amounts and are never allocated."""
         self._set_devices(f, (*has, *gone))
         begin = first_device(self.k_count)
         for d in range(len(has), len(has) + len(gone)):
@@ -221,19 +221,19 @@ class Cluster:
             self.gone[f] = gone
 
     def drop_gone(self, f: int) -> None:
-        """Forget devices of node ``f`` that are gone and that no lease has any more."""
+        """Remove the places of devices of node ``f`` that are gone and that no lease has any more."""
         self._lay_out(f, devices_of(self.specs[f], self.dimensions))
         self.refresh(f)
 
     def left_on(self, f: int) -> Ints:
-        """Return the free amounts on node ``f``, and what is left of its devices; below 0 where more is held than there is."""
+        """Return the free amounts on node ``f``, and those of its devices; below 0 where leases hold more than there is."""
         k = self.k_count
         begin = first_device(k)
         left = [self.nodes[f, at + LEFT : at + LEFT + DISK_AMOUNTS] for at in range(begin, self.nodes.shape[1], WIDTH)]
         return np.concatenate([self.nodes[f, FREE : FREE + k], *left])
 
     def overdrawn_nodes(self) -> list[int]:
-        """Return the nodes that have less of something than is held there."""
+        """Return the nodes that have less than their leases hold."""
         short = np.any(self.nodes[: self.node_count, FREE : FREE + self.k_count] < 0, axis=1)
         for at in range(first_device(self.k_count), self.nodes.shape[1], WIDTH):
             short |= np.any(self.nodes[: self.node_count, at + LEFT : at + LEFT + DISK_AMOUNTS] < 0, axis=1)
@@ -241,7 +241,7 @@ class Cluster:
         return found
 
     def set_overdrawn(self, f: int, overdrawn: bool) -> None:
-        """Note whether node ``f`` has less than is held there: it takes no tasks then."""
+        """Note whether node ``f`` has less than its leases hold: it takes no tasks then."""
         if overdrawn != (f in self.overdrawn):
             if overdrawn:
                 self.overdrawn.add(f)
@@ -250,7 +250,7 @@ class Cluster:
             self._set_usable(f)
 
     def lose_node(self, f: int) -> None:
-        """The node is gone; its leases must have been released before."""
+        """Remove a lost node; its leases must have been released before."""
         k = self.k_count
         self.totals[TOTAL_USED + k :] -= self.nodes[f, FREE + k : FREE + 2 * k]
         self.nodes[f, FREE : FREE + 2 * k] = 0
@@ -262,12 +262,12 @@ class Cluster:
         self.watcher.change(f)
 
     def cordon(self, f: int, reason: str | None) -> None:
-        """Take no new tasks on the node (a reason), or take them again (``None``)."""
+        """Cordon the node (for a reason), or end that (``None``)."""
         self.cordoned[f] = reason
         self._set_usable(f)
 
     def set_overload(self, f: int, what: str | None) -> None:
-        """The node is too busy for new tasks (what was measured), or is not (``None``)."""
+        """Mark the node as overloaded (by these measurements), or not (``None``)."""
         changed = (what is None) != (self.overloaded[f] is None)
         self.overloaded[f] = what
         if changed:
@@ -283,14 +283,14 @@ class Cluster:
         self.refresh(f)
 
     def refresh(self, f: int) -> None:
-        """Work out again what depends on node ``f``."""
+        """Update everything that depends on node ``f``."""
         self.watcher.touch(f)
         refresh_node(
             f, self.nodes, self.totals, self.columns, self.then, self.dims, self.rows, self.row_count, self.lack
         )
 
     def tables(self) -> tuple[object, ...]:
-        """The tables that change with every lease, in the order in which kernels take them.
+        """Return the tables that change with every lease, in the order in which kernels take them.
 
         Kernels take them one by one: unpacking a struct costs numba 1.5 µs a call more.
         """
@@ -299,7 +299,7 @@ class Cluster:
         )  # fmt: skip
 
     def _set_devices(self, f: int, devices: tuple[Device, ...]) -> None:
-        """Node ``f``, on which nothing runs, has these devices now."""
+        """Set the devices of node ``f``, on which no task runs."""
         begin = first_device(self.k_count)
         width = self.nodes.shape[1]
         wide = begin + len(devices) * WIDTH
@@ -323,7 +323,7 @@ class Cluster:
         self.columns = grown(self.columns, n, 1)
         self.blocked = grown(self.blocked, n)
         self.lack = grown(self.lack, n, 1)
-        # A node that is not there yet must not look as if everything fitted on it.
+        # A node that is not added yet must not appear to fit everything.
         self.lack[:, self.node_count :] = UNUSABLE
 
     def capacity(self) -> ResourceVector:
@@ -359,7 +359,7 @@ class Cluster:
 
     @property
     def stamp(self) -> int:
-        """Grows with every change on any node."""
+        """Return the stamp, which grows with every change on any node."""
         return int(self.totals[TOTAL_STAMP])
 
     def node_stamp(self, f: int) -> int:
@@ -369,7 +369,7 @@ class Cluster:
     # --- room on empty or free nodes -------------------------------------------------------------------------
 
     def copies_when_empty(self, request: Ints, most: int) -> Ints:
-        """Per node, how many copies of ``request`` it holds when empty, at most ``most``."""
+        """Return, per node, the copies of ``request`` that it holds when empty, at most ``most``."""
         k = self.k_count
         capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
         asked = request > 0
@@ -381,18 +381,18 @@ class Cluster:
         return bool(np.all(self.nodes[f, FREE + self.k_count : FREE + 2 * self.k_count] >= request))
 
     def large(self, request: ResourceVector) -> Bools:
-        """Per node, whether it holds ``request`` when empty."""
+        """Return, per node, whether it holds ``request`` when empty."""
         k = self.k_count
         capacity = self.nodes[: self.node_count, FREE + k : FREE + 2 * k]
         large: Bools = np.all(capacity >= np.array(request, np.int64), axis=1)
         return large
 
     def usable(self) -> Bools:
-        """Per node, whether it takes new tasks."""
+        """Return, per node, whether it takes new tasks."""
         usable: Bools = self.nodes[: self.node_count, USABLE] == 1
         return usable
 
     def fits_now(self, request: ResourceVector) -> bool:
-        """Return whether one copy of ``request`` fits into what is free on some usable node, its devices aside."""
+        """Return whether the free amounts of some usable node hold one copy of ``request``, devices aside."""
         free = self.nodes[: self.node_count, FREE : FREE + self.k_count]
         return bool(np.any(self.usable() & np.all(free >= np.array(request, np.int64), axis=1)))

@@ -14,56 +14,56 @@ from cress.model.node import Node
 WHOLE = 1000
 
 Places: TypeAlias = tuple[tuple[str, int], ...]
-# A host as it is compared: an address as a number, since it is written in several ways.
+# The form in which hosts are compared: an address as a number, since it has several spellings.
 Host: TypeAlias = str | Address
 _T = TypeVar("_T", bound=Hashable)
 
 
 class DataOf(NamedTuple):
-    """Data of this name, for who watches where it lies."""
+    """Data of this name, as a thing whose location shapes watch."""
 
     data: str
 
 
 def is_local(data: str) -> bool:
-    """Return whether it is a path on nodes, which nodes report themselves; other data is located by events."""
+    """Return whether the data is a path on nodes, which nodes report themselves; other data is located by events."""
     return data.startswith("/")
 
 
 def host(name: str) -> Host:
-    """The host of this name or address."""
+    """Return the host of this name or address."""
     return (parse_address(name) if "0" <= name[:1] <= "9" or ":" in name else None) or name.casefold()
 
 
 class Locations:
     """Locations of data by its name: hosts and their shares in thousandths, or the reason why they are unknown.
 
-    ``wanted`` counts the live jobs that name it, in whatever clause.
+    ``wanted`` counts the live jobs that name it in any clause.
     """
 
     def __init__(self) -> None:
         self.places: dict[str, Places] = {}
         self.problems: dict[str, str] = {}
-        # The places again, by host as it is compared.
+        # The places by host, in the form in which hosts are compared.
         self.shares: dict[str, dict[Host, int]] = {}
         self.wanted: dict[str, int] = {}
         # Grows with every name that is added or removed, so that the resolver knows when to look again.
         self.stamp = 0
-        # Of each node its names as hosts, and the nodes of each such name; the same of paths.
+        # The host names of each node, and the nodes of each host name; likewise the paths.
         self.names: dict[int, tuple[Host, ...]] = {}
         self.nodes: dict[Host, dict[int, None]] = {}
         self._had: dict[int, tuple[str, ...]] = {}
         self._holders: dict[str, dict[int, None]] = {}
 
     def set_node(self, f: int, node: Node) -> None:
-        """Node ``f`` has these names and paths, and no others."""
+        """Set the names and paths of node ``f``."""
         has = attributes_of(node)
         names = (name for key in ("name", "hostname", "address") if isinstance(name := has.get(key), str))
         _put(f, tuple(dict.fromkeys(map(host, names))), self.names, self.nodes)
         _put(f, node.data, self._had, self._holders)
 
     def name(self, data: Iterable[str], change: int) -> None:
-        """A live job names this data (1), or does no more (-1)."""
+        """Count a live job that names this data (1), or does so no longer (-1)."""
         for each in data:
             count = self.wanted.get(each, 0) + change
             self.stamp += count == change or not count
@@ -86,7 +86,7 @@ class Locations:
                 shares[host(name)] = max(share, shares.get(host(name), 0))
 
     def holders(self, path: str) -> set[int]:
-        """The nodes that have the path, or a folder that it is in."""
+        """Return the nodes that have the path, or a folder above it."""
         return {f for each in within(path) for f in self._holders.get(each, ())}
 
     def export(self) -> list[tuple[str, Places | None, str]]:
@@ -96,7 +96,7 @@ class Locations:
 
 
 def _put(f: int, has: tuple[_T, ...], had: dict[int, tuple[_T, ...]], holders: dict[_T, dict[int, None]]) -> None:
-    """Node ``f`` has these and nothing that it had before."""
+    """Replace the entries of node ``f`` by these."""
     if had.get(f, ()) == has:
         return
     for each in had.pop(f, ()):

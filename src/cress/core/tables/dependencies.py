@@ -1,6 +1,6 @@
 """Dependencies between live jobs by name (JobDependency, source E §3.2): within the group, or as ``group/name``.
 
-A name stands for all live jobs that have it, and may be that of a job which is not there yet.
+A name stands for all live jobs that have it; the job need not exist yet.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from cress.model.errors import InputError
 
 
 class Key(NamedTuple):
-    """The group and the name of the jobs that a dependency means."""
+    """The group and the name of the jobs that a dependency refers to."""
 
     group: str
     name: str
@@ -26,7 +26,7 @@ class Relation(NamedTuple):
 
 
 def key_of(text: str, group: str) -> Key:
-    """Return the key that ``text`` means in a job of ``group``: a name of its group, or ``group/name``."""
+    """Return the key of ``text`` in a job of ``group``: a name of its group, or ``group/name``."""
     first, slash, rest = text.partition("/")
     return Key(first, rest) if slash else Key(group, text)
 
@@ -34,7 +34,7 @@ def key_of(text: str, group: str) -> Key:
 class Dependencies:
     """The relations of live jobs, by their ids.
 
-    Names are indexed from the first time that one is looked up: ``live`` has the jobs of that moment, and from
+    Names are indexed from the first lookup on: ``live`` has the jobs of that time, and from
     then on (``followed``) every job is added, with its name alone if it depends on no job.
     """
 
@@ -47,7 +47,7 @@ class Dependencies:
         self._behind: dict[Key, dict[int, None]] = {}
 
     def add(self, number: int, relation: Relation) -> None:
-        """A job is there."""
+        """Add a job."""
         if self.followed:
             self._named.setdefault(relation.key, {})[number] = None
         if relation.on:
@@ -56,14 +56,14 @@ class Dependencies:
                 self._behind.setdefault(key, {})[number] = None
 
     def remove(self, number: int, key: Key) -> None:
-        """The job with this key is over, or will be added again with another group."""
+        """Remove the job with this key: it is over, or will be added again with another group."""
         _leave(self._named, key, number)
         if number in self._relations:
             for each in self._relations.pop(number).on:
                 _leave(self._behind, each, number)
 
     def named(self, key: Key) -> list[int]:
-        """The live jobs of that name, by id."""
+        """Return the live jobs of that name, by id."""
         self._follow()
         return sorted(self._named.get(key, ())) if key.name else []
 
@@ -79,16 +79,16 @@ class Dependencies:
                 self._named.setdefault(each, {})[number] = None
 
     def on(self, number: int) -> list[int]:
-        """The live jobs that a job depends on directly, by id."""
+        """Return the live jobs that a job depends on directly, by id."""
         relation = self._relations.get(number)
         return sorted({each for key in relation.on for each in self.named(key)}) if relation else []
 
     def behind(self, key: Key) -> list[int]:
-        """The live jobs that depend directly on jobs with this key, by id."""
+        """Return the live jobs that depend directly on jobs with this key, by id."""
         return sorted(self._behind.get(key, ()))
 
     def check(self, new: Iterable[Relation]) -> None:
-        """Raise ``InputError`` if jobs that come together would depend on themselves, also through live jobs."""
+        """Raise ``InputError`` if jobs of one submit would depend on themselves, also through live jobs."""
         new = [relation for relation in new if relation.on]
         if not new:
             return
@@ -123,7 +123,7 @@ def _name(key: Key, group: str) -> str:
 
 
 def _circle(start: Key, edges: dict[Key, dict[Key, None]]) -> list[Key]:
-    """A way from ``start`` back to it, without the last step; empty if there is none."""
+    """Return a path from ``start`` back to it, without the last step; empty if there is none."""
     path: list[Key] = [start]
     ways: list[Iterator[Key]] = [iter(edges.get(start, ()))]
     seen: set[Key] = set()

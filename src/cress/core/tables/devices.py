@@ -1,4 +1,4 @@
-"""The devices of nodes, and which of them leases have (design note 0007); the loops are in ``kernels/devices``."""
+"""The devices of nodes, and those of leases (design note 0007); the loops are in ``kernels/devices``."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from cress.model.resources import ResourceVector
 
 
 def in_turn(asks: Sequence[Ints]) -> list[int]:
-    """The order in which the members of a unit choose their devices: those that need a whole disk choose first."""
+    """Return the order in which the members of a unit allocate devices: those with an exclusive disk first."""
     return sorted(range(len(asks)), key=lambda i: (not asks[i][MUST], i))
 
 
 def any_devices(cluster: Cluster) -> bool:
-    """Return whether a node knows devices one by one."""
+    """Return whether any node counts its devices one by one."""
     return bool(cluster.nodes.shape[1] > first_device(cluster.k_count))
 
 
 def cares(cluster: Cluster, ask: Ints) -> bool:
-    """Return whether devices limit where copies of what asks this go."""
+    """Return whether devices limit the nodes for this request."""
     return bool(ask[ASKS]) and any_devices(cluster)
 
 
 def copies(cluster: Cluster, ask: Ints, *, empty: bool) -> Ints:
-    """Per node, how many copies of what asks this find their devices, as things are or if nothing ran."""
+    """Return, per node, the number of copies of this request that find their devices, now or if the node were empty."""
     out = np.full(cluster.node_count, MANY, np.int64)
     if ask[ASKS] and any_devices(cluster):
         all_copies(cluster.nodes, cluster.node_count, ask, cluster.k_count, empty, out)
@@ -71,7 +71,7 @@ def disks_on(cluster: Cluster, places: Ints, *, free: bool) -> Ints:
 
 
 def allocated(cluster: Cluster, slot: int, f: int) -> tuple[Allocated, ...]:
-    """The devices of node ``f`` that the lease in ``slot`` has."""
+    """Return the devices of node ``f`` that the lease in ``slot`` has."""
     mask, alone = mask_of(cluster, slot)
     has = [device for d, device in enumerate(cluster.devices[f]) if mask >> d & 1]
     kinds = [device.kind for device in has]
@@ -86,13 +86,13 @@ def allocated(cluster: Cluster, slot: int, f: int) -> tuple[Allocated, ...]:
 
 
 def mask_of(cluster: Cluster, slot: int) -> tuple[int, int]:
-    """Return the devices of a lease as bits in their order, and whether (1) it has its disks alone."""
+    """Return the devices of a lease as bits in their order, and whether (1) its disks are exclusive."""
     at = mask_at(cluster.k_count)
     return int(cluster.leases[slot, at]), int(cluster.leases[slot, at + 1])
 
 
 def mask_for(cluster: Cluster, f: int, has: Sequence[Allocated]) -> tuple[int, int]:
-    """Return the mask of these devices of node ``f``, and whether (1) its disks are held alone."""
+    """Return the mask of these devices of node ``f``, and whether (1) its disks are exclusive."""
     if not has:
         return 0, 0
     place = {(device.kind, device.id): d for d, device in enumerate(cluster.devices[f])}
@@ -101,16 +101,16 @@ def mask_for(cluster: Cluster, f: int, has: Sequence[Allocated]) -> tuple[int, i
 
 
 def widened(cluster: Cluster, f: int, request: ResourceVector, mask: int) -> ResourceVector:
-    """Return what a task of ``request`` holds that has the disks in ``mask`` alone: all of their bandwidth."""
+    """Return the amounts that a task of ``request`` with exclusive disks in ``mask`` holds: all of their bandwidth."""
     disks = [each for d, each in enumerate(cluster.devices[f]) if mask >> d & 1 and each.kind == DISK_KIND]
     amounts = [sum(disk.bandwidth[i] for disk in disks) for i in range(DISK_AMOUNTS)]
     return (*request[:DISK_AT], *amounts, *request[DISK_AT + DISK_AMOUNTS :])
 
 
 def device_use(cluster: Cluster, f: int) -> list[tuple[Device, tuple[int, ...], int]]:
-    """The devices of node ``f``: what is left of each (thousandths; of a disk its four amounts), and how many use it."""
+    """Return the devices of node ``f`` with the free part of each (thousandths; of a disk its four amounts), and the number of users."""
     found = []
-    # Those that are gone, while leases still have them, come last.
+    # Devices that are gone, while leases still have them, come last.
     there = len(cluster.devices[f]) - len(cluster.gone.get(f, ()))
     for d, device in enumerate(cluster.devices[f][:there]):
         at = first_device(cluster.k_count) + d * WIDTH
@@ -121,7 +121,7 @@ def device_use(cluster: Cluster, f: int) -> list[tuple[Device, tuple[int, ...], 
 
 
 def unit_fits(cluster: Cluster, members: Sequence[tuple[ResourceVector, Ints]], f: int, *, empty: bool) -> bool:
-    """Return whether all members of a unit, each with its request and what it asks, find their devices on node ``f`` together."""
+    """Return whether all members of a unit, each with its amounts and device request, find their devices on node ``f`` together."""
     k = cluster.k_count
     node = cluster.nodes[f].copy()
     if empty:

@@ -1,4 +1,4 @@
-"""Leases: amounts held on one node until a known end or for ever; a task runs inside a lease."""
+"""Leases: amounts held on one node until a known end or without one; a task runs inside a lease."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Leases:
     def hold(self, f: int, row: int, end: int, mask: int = 0, alone: int = 0) -> int:
         """Hold one copy of the shape in ``row`` of the fit table on node ``f`` until ``end``; returns the slot.
 
-        ``mask`` gives it these devices of the node, its disks ``alone`` (1) or shared (0); 0: it chooses.
+        ``mask`` are its devices, with disks ``alone`` (1, exclusive) or shared (0); with mask 0 the devices are chosen.
         """
         cluster = self._cluster
         slot = self.take_slot(end)
@@ -44,7 +44,7 @@ class Leases:
         return slot
 
     def take_slot(self, end: int) -> int:
-        """A place for a lease that will be held until ``end``."""
+        """Return a slot for a lease that will be held until ``end``."""
         if not self._free:
             cluster = self._cluster
             n = len(cluster.leases)
@@ -57,14 +57,14 @@ class Leases:
         return self._free.pop()
 
     def return_slot(self, slot: int, end: int) -> None:
-        """The lease that ``slot`` was taken for did not come about, or is over."""
+        """Give back the slot of a lease that is over or was not made."""
         self._free.append(slot)
         self.count -= 1
         if end >= NEVER:
             self.endless -= 1
 
     def release(self, slot: int) -> None:
-        """Give back what the lease in ``slot`` held."""
+        """Release the lease in ``slot``."""
         cluster = self._cluster
         self.return_slot(slot, int(cluster.leases[slot, END]) if self.endless else 0)
         cluster.watcher.touch(int(cluster.leases[slot, NODE]))

@@ -9,13 +9,13 @@ Amounts: TypeAlias = tuple[tuple[str, int], ...]
 
 
 class Licence(NamedTuple):
-    """A licence, as a thing that shapes watch: its free number may change their match."""
+    """A licence as a thing that shapes watch: its free number may change their match."""
 
     licence: str
 
 
 class Shortage(NamedTuple):
-    """A unit wants so many of a licence, of which tasks have ``taken`` and there are ``total`` in all."""
+    """A shortage: a unit needs ``wanted`` of a licence; tasks have ``taken`` of the ``total``."""
 
     name: str
     wanted: int
@@ -38,7 +38,7 @@ class Licences:
         return self.counts.get(name, 0) - self.taken.get(name, 0)
 
     def short(self, wanted: Amounts) -> tuple[Shortage, ...]:
-        """Those of which too few are free."""
+        """Return the licences of which too few are free."""
         return tuple(self._shortage(name, number) for name, number in wanted if number > self.free(name))
 
     def never(self, wanted: Amounts) -> tuple[Shortage, ...]:
@@ -49,7 +49,7 @@ class Licences:
         return Shortage(name, wanted, self.taken.get(name, 0), self.counts.get(name, 0))
 
     def hold(self, amounts: Amounts, sign: int = 1) -> None:
-        """A task has so many, or (-1) has them no longer."""
+        """Take licences for a task, or (-1) return them."""
         for name, number in amounts:
             taken = self.taken.get(name, 0) + sign * number
             if taken:
@@ -59,7 +59,7 @@ class Licences:
 
 
 def times(amounts: Amounts, copies: int) -> Amounts:
-    """Return the amounts that so many tasks take together."""
+    """Return the amounts of ``copies`` tasks together."""
     return amounts if copies == 1 else tuple((name, number * copies) for name, number in amounts)
 
 
@@ -72,5 +72,5 @@ def added(amounts: Iterable[Amounts]) -> Amounts:
 
 
 def amounts_text(amounts: Amounts) -> str:
-    """As people write it: ``matlab=2, ansys=1``."""
+    """Return the amounts as text: ``matlab=2, ansys=1``."""
     return ", ".join(f"{name}={number}" for name, number in amounts)

@@ -1,9 +1,8 @@
 """Measured load: the last measurement of each node, and the nodes too busy for new tasks (algorithms §7, step 3).
 
 A node is overloaded when its processors are busy for more than ``overload_cpu`` of the time, or less memory than
-``overload_memory`` is free, and its tasks do not explain that: tasks that were promised the whole node may use it; such
-a node is
-full and not overloaded, so that reservations and preemption go on there. The thresholds at which a node stops being
+``overload_memory`` is free, and the requests of its tasks do not explain that: tasks that requested the whole node may use it; such
+a node is full and not overloaded, so that reservations and preemption go on there. The thresholds at which a node stops being
 overloaded differ from those at which it becomes so.
 """
 
@@ -19,7 +18,7 @@ from cress.model.options import Options
 from cress.model.resources import Measure
 from cress.model.units import AMOUNT_LIMIT, format_amount
 
-# In thousandths: the tolerance above what tasks were promised, and the distance below the limit at which cpu comes back.
+# In thousandths: the tolerance above the promised amounts, and the distance below the limit at which overload by cpu ends.
 BESIDE, BACK = 100, 100
 # The part of ``overload_memory`` that is the tolerance for memory.
 PART = 4
@@ -29,7 +28,7 @@ _MIB = 2**20
 
 
 class Promised(NamedTuple):
-    """The part of a machine that its tasks were promised: thousandths of the processors, and the memory that is left (bytes)."""
+    """The promised part of a machine: thousandths of the processors, and the memory that is left (bytes)."""
 
     cpu: int
     memory_left: int
@@ -46,7 +45,7 @@ NOT = Over()
 
 
 def judged(load: Load, promised: Promised, before: Over, options: Options) -> Over:
-    """Return the measures that are too high at this load; ``before`` are those that were."""
+    """Return the measures that are too high at this load; ``before`` are those that were before."""
     limit = round(1000 * options.overload_cpu)
     cpu = limit > 0 and load.cpu > (
         max(limit - BACK, promised.cpu) if before.cpu else max(limit, promised.cpu + BESIDE)
@@ -61,7 +60,7 @@ def judged(load: Load, promised: Promised, before: Over, options: Options) -> Ov
 
 
 def _machine(node: Node) -> tuple[int, int]:
-    """The processors (in thousandths) and the memory (bytes) of the machine, as its executor found them; 0: not known."""
+    """Return the processors (in thousandths) and the memory (bytes) of the machine, as its executor found them; 0: not known."""
     found = dict(node.attributes)
     processors, memory = found.get("CPUs"), found.get("MemoryTotal")
     return (
@@ -78,7 +77,7 @@ def measures_text(load: Load, over: Over) -> str:
 
 
 class Busy(NamedTuple):
-    """Overloaded nodes: how many, and of the first ones the name and what is too much."""
+    """Overloaded nodes: their number, and name and measures of the first ones."""
 
     number: int
     first: tuple[tuple[str, str], ...]
@@ -103,7 +102,7 @@ def say_busy(nodes: Busy) -> tuple[str, ...]:
 class Loads:
     """The measured loads of the nodes of one cluster, by index; nodes that measure nothing have none.
 
-    ``over`` has what is too high, of the nodes that are overloaded.
+    ``over`` has the measures that are too high, by overloaded node.
     """
 
     def __init__(self, cluster: Cluster, options: Options) -> None:
@@ -142,7 +141,7 @@ class Loads:
         return judged(load, self.promised_on(f), self.over.get(f, NOT), self._options)
 
     def promised_on(self, f: int) -> Promised:
-        """Return the part of the machine that tasks on node ``f`` were promised; the node may offer only a part of it."""
+        """Return the promised part of the machine of node ``f``; the node may offer only a part of it."""
         nodes, k = self._cluster.nodes, self._cluster.k_count
         cpu, memory = self._cluster.dimensions.index["cpu"], self._cluster.dimensions.index["memory"]
         free, most = nodes[f, FREE : FREE + k], nodes[f, FREE + k : FREE + 2 * k]
@@ -160,17 +159,17 @@ class Loads:
         self._cluster.set_overload(f, measures_text(load, over) if load is not None and over != NOT else None)
 
     def overloaded_nodes(self) -> list[int]:
-        """The nodes that take no new tasks for nothing but their load."""
+        """Return the nodes that take no new tasks only because of their load."""
         cluster = self._cluster
         return [f for f in sorted(self.over) if not cluster.lost[f] and cluster.cordoned[f] is None]
 
     def busy(self, nodes: list[int]) -> Busy:
-        """These overloaded nodes for an explanation."""
+        """Return these overloaded nodes for an explanation."""
         cluster = self._cluster
         return Busy(len(nodes), tuple((cluster.names[f], cluster.overloaded[f] or "") for f in nodes[:MOST_TOLD]))
 
     def export(self) -> dict[str, Any]:
-        """The loads as plain data, and the options by which they were judged."""
+        """Return the loads as plain data, and the options by which they were judged."""
         over = self.over
         return {
             "by": [self._options.overload_cpu, self._options.overload_memory],

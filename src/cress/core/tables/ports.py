@@ -15,7 +15,7 @@ DYNAMIC = 0
 
 
 class Ports:
-    """Per node, by its index: the ports in use. What is wanted of a node are numbers, ``DYNAMIC`` for any."""
+    """The ports in use, per node index. Requested ports are numbers, or ``DYNAMIC`` for any."""
 
     def __init__(self) -> None:
         self._given: dict[int, set[int]] = {}
@@ -24,10 +24,10 @@ class Ports:
         self._ranges: npt.NDArray[np.int64] = np.zeros((0, 2), np.int64)
         self._free: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
-    # --- what is so ----------------------------------------------------------------------------------------
+    # --- ports in use ----------------------------------------------------------------------------------------
 
     def set_range(self, f: int, ports: tuple[int, int]) -> None:
-        """The first and the last dynamic port of node ``f``; what was given before stays given."""
+        """Set the first and the last dynamic port of node ``f``; ports that were given stay given."""
         if f >= len(self._free):
             more = max(16, f + 1 - len(self._free), len(self._free))
             self._ranges = np.concatenate([self._ranges, np.tile(np.array([1, 0], np.int64), (more, 1))])
@@ -36,12 +36,12 @@ class Ports:
         self._count(f)
 
     def see(self, f: int, ports: Iterable[int]) -> None:
-        """All ports of node ``f`` that strangers listen on."""
+        """Set the foreign ports of node ``f``."""
         self._seen[f] = frozenset(ports)
         self._count(f)
 
     def forget(self, f: int) -> None:
-        """Node ``f`` is lost: who listened there does no more."""
+        """Forget the foreign ports of node ``f``, which is lost."""
         self._seen.pop(f, None)
         self._count(f)
 
@@ -51,11 +51,11 @@ class Ports:
         self._free[f] = max(0, last - first + 1) - len([port for port in busy if first <= port <= last])
 
     def seen(self, f: int) -> tuple[int, ...]:
-        """The ports of node ``f`` that strangers listen on, ascending."""
+        """Return the foreign ports of node ``f``, ascending."""
         return tuple(sorted(self._seen.get(f, ())))
 
     def given(self, f: int) -> tuple[int, ...]:
-        """The ports of node ``f`` that were given to attempts, ascending."""
+        """Return the ports of node ``f`` that were given to attempts, ascending."""
         return tuple(sorted(self._given.get(f, ())))
 
     # --- questions -----------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class Ports:
     # --- giving --------------------------------------------------------------------------------------------
 
     def choose(self, f: int, wanted: Sequence[int]) -> tuple[int, ...]:
-        """Return the ports for a task that wants these, which node ``f`` must have; in the order of ``wanted``."""
+        """Return the ports for a task that requests these, in the order of ``wanted``; node ``f`` must have them."""
         fixed = [port for port in wanted if port != DYNAMIC]
         port, last = self._ranges[f].tolist()
         got = []
@@ -103,14 +103,14 @@ class Ports:
         return tuple(got)
 
     def take(self, f: int, ports: Iterable[int]) -> None:
-        """These ports of node ``f`` are an attempt's from now on."""
+        """Give these ports of node ``f`` to an attempt."""
         ports = set(ports)
         if ports:
             self._given.setdefault(f, set()).update(ports)
             self._count(f)
 
     def give_back(self, f: int, ports: Iterable[int]) -> None:
-        """An attempt that had these ports of node ``f`` is over."""
+        """Take back the ports of node ``f`` from an attempt that is over."""
         ports = set(ports)
         if ports:
             left = self._given[f] - ports

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-# Steps of the search for three or more racks, where the greedy choice finds none: then it is given up.
+# The limit of steps in the search for three or more racks, if the greedy choice finds none.
 SEARCH_STEPS = 20_000
 
 Pairs = tuple[tuple[str, str], ...]
 
 
 class Racks:
-    """The racks of a cluster. ``of[f]`` is the number of the rack of node ``f``; nodes are told in their order."""
+    """The racks of a cluster. ``of[f]`` is the number of the rack of node ``f``; nodes are added in their order."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -31,13 +31,13 @@ class Racks:
         return len(self.names)
 
     def put(self, f: int, name: str) -> None:
-        """Node ``f`` stands in this rack."""
+        """Set the rack of node ``f``."""
         if f >= len(self.of):
             self.of = np.concatenate([self.of, np.zeros(max(16, f + 1, len(self.of)), np.int64)])
         self.of[f] = self.number(name)
 
     def number(self, name: str) -> int:
-        """The number of a rack, which is known from then on."""
+        """Return the number of a rack, which gets one if it is new."""
         r = self.index.get(name)
         if r is None:
             r = self.index[name] = len(self.names)
@@ -49,7 +49,7 @@ class Racks:
         return r
 
     def set_neighbours(self, pairs: Pairs) -> None:
-        """The whole list of pairs of neighbours; racks without nodes may be among them."""
+        """Set the whole list of pairs of neighbours; racks without nodes may be among them."""
         self.neighbours = pairs
         self._near = [{r} for r in range(len(self.names))]
         for one, other in pairs:
@@ -62,32 +62,32 @@ class Racks:
             self._near[b].add(a)
 
     def rack_of(self, f: int) -> int:
-        """The number of the rack of node ``f``."""
+        """Return the number of the rack of node ``f``."""
         return int(self.of[f])
 
     def near(self, a: int, b: int) -> bool:
-        """Return whether two racks are one, or neighbours."""
+        """Return whether two racks are equal or neighbours."""
         return b in self._near[a]
 
     def near_all(self, used: Iterable[int]) -> set[int]:
-        """The racks that are near every one of ``used``: where a further task stays adjacent. All, if there is none."""
+        """Return the racks that are near all of ``used``, in which a further task stays adjacent. All racks if ``used`` is empty."""
         found = set(range(len(self.names)))
         for r in used:
             found &= self._near[r]
         return found
 
     def room(self, copies: npt.NDArray[np.int64], most: int = 0) -> list[int]:
-        """Copies per rack: the sums of those per node, at most ``most`` in one rack (0: any number)."""
+        """Return the copies per rack: the sums of those per node, at most ``most`` in one rack (0: any number)."""
         total = np.zeros(len(self.names), np.int64)
         np.add.at(total, self.of[: len(copies)], copies)
         return [min(each, most) if most else each for each in total.tolist()]
 
     def choose(self, room: Sequence[int], size: int, used: Iterable[int] = ()) -> list[int] | None:
-        """The racks for a gang of ``size`` adjacent tasks; ``None`` if no racks near each other hold it.
+        """Return the racks for a gang of ``size`` adjacent tasks; ``None`` if no racks near each other hold it.
 
         ``room`` are copies per rack, ``used`` the racks where tasks run that it must be adjacent to. One rack, the
         tightest that holds it; else the fewest racks that are all near each other: exact for two, above that the
-        roomiest that goes with those chosen, from every first rack; where that finds none, a search of bounded length.
+        roomiest that goes with those chosen, from every first rack; if that finds none, a search of bounded length.
         Of equals the one with least left over, then those named first.
         """
         candidates = [r for r in sorted(self.near_all(used)) if room[r] > 0]
@@ -120,7 +120,7 @@ class Racks:
             chosen, total = [first], room[first]
             left = self._near[first].intersection(candidates) - {first}
             while left and total < size:
-                # The last one may be the tightest that is enough.
+                # The last one may be the tightest that suffices.
                 enough = [r for r in left if total + room[r] >= size]
                 r = min(enough, key=lambda r: (room[r], r)) if enough else min(left, key=lambda r: (-room[r], r))
                 chosen.append(r)
@@ -132,7 +132,7 @@ class Racks:
         return None if best is None else best[2]
 
     def _search(self, candidates: list[int], room: Sequence[int], size: int) -> list[int] | None:
-        """Any racks near each other that hold the gang: depth first, roomiest first, cut where what is left is too little."""
+        """Search racks near each other that hold the gang: depth first, roomiest first, pruned where the rest is too small."""
         order = sorted(candidates, key=lambda r: (-room[r], r))
         steps = SEARCH_STEPS
         stack: list[tuple[list[int], int, list[int]]] = [([], 0, order)]

@@ -226,7 +226,7 @@ def _limits(pid: int) -> Iterator[tuple[int, tuple[int, int]]]:
 
 
 def _cgroups(pid: int) -> Iterator[str]:
-    """Return the files by which we enter the cgroups of a process, without those that we are in already."""
+    """Yield the files by which we enter the cgroups of a process, without those that we are in already."""
     ours = set(_lines(os.getpid()))
     for line in _lines(pid):
         if line in ours:

@@ -79,7 +79,7 @@ def make_box(
 
 
 def _files(files: Sequence[str]) -> Iterator[str]:
-    """Return the device files for a sandbox, which has a private /dev, with those that drivers need besides."""
+    """Yield the device files for a sandbox, which has a private /dev, with those that drivers need besides."""
     beside = _NVIDIA_TOO if any(_NVIDIA.fullmatch(each) for each in files) else ()
     for each in dict.fromkeys((*files, *beside)):
         path = os.path.realpath(each)

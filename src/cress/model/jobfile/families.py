@@ -83,5 +83,7 @@ def _word(value: object, kind: type[_E], hint: str) -> _E:
     text = value.strip().lower() if isinstance(value, str) else value
     if text not in known:
         near = one_of(text, known) if isinstance(text, str) and text else ""
-        raise InputError(f"{shown(value)} is none of {', '.join(known)}", hint=near if near.startswith("did") else hint)
+        raise InputError(
+            f"{shown(value)} is not one of {', '.join(known)}", hint=near if near.startswith("did") else hint
+        )
     return kind(text)

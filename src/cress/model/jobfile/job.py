@@ -90,23 +90,24 @@ def source_of(mapping: Mapping[str, object], reader: Reader) -> str:
         return msgspec.json.encode(mapping, order=None if type_of(mapping) is JobType.DAG else "deterministic").decode()
     except (TypeError, ValueError, RecursionError) as error:
         hint = "texts, numbers, lists, mappings"
-        reader.errors.append(InputError(f"is nothing that JSON could hold: {error}", hint=hint))
+        reader.errors.append(InputError(f"cannot be written as JSON: {error}", hint=hint))
         return ""
 
 
 def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: str) -> JobSpec:
     """Read the keys of a job from a reader, which keeps the mistakes."""
+    # In the order of the guide, tasks and resource first: mistakes are reported in the order of reading.
+    tasks, max_running = _tasks(reader, type_)
+    default = parse_vector(DEFAULT_RESOURCE, dimensions)
+    request = reader.read("resource", lambda value: values.resource(value, dimensions), default)
     read = _read_table(reader)
     command, environment, ready = read["command"], read["environment"], read["ready"]
     if not reader.has("command") and type_ is not JobType.DAG:
         reader.errors.append(InputError("is missing", hint=values.COMMAND_HINT, field="command"))
     read["name"] = read["name"] or default_name(command)
-    tasks, max_running = _tasks(reader, type_)
     if read["gang"] and max_running:
         hint = "one of both: a gang starts all its tasks together"
         reader.wrong("gang", "is given beside a limit of tasks at once", hint)
-    default = parse_vector(DEFAULT_RESOURCE, dimensions)
-    request = reader.read("resource", lambda value: values.resource(value, dimensions), default)
     # The default request limits nothing: the user has not chosen it.
     limits = tuple((each, amount) for each, amount in zip(dimensions.names, request, strict=True) if amount)
     limits = limits if reader.has("resource") else ()

@@ -54,7 +54,7 @@ def command(value: object) -> tuple[str, ...]:
             raise InputError("is empty", hint=COMMAND_HINT)
         return (*SHELL, as_word(value))
     if not isinstance(value, (list, tuple)):
-        raise InputError(f"{shown(value)} is no command", hint=COMMAND_HINT)
+        raise InputError(f"{shown(value)} is not a command", hint=COMMAND_HINT)
     if not value:
         raise InputError("is empty", hint=COMMAND_HINT)
     if len(value) > MAX_WORDS:

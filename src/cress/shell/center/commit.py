@@ -1,6 +1,6 @@
 """The commit loop: steps the machine, has the step stored, and only then lets its effects out.
 
-A driver asks ``next`` what to do, does it, and tells what came of it; the answers are effects to carry out in order.
+A driver asks ``next`` what to do, does it, and reports the result; the answers are effects to carry out in order.
 When a commit fails the machine is ahead of the store: every caller is refused, and the state is loaded again.
 """
 
@@ -42,16 +42,16 @@ from cress.shell.center.log_entries import pack
 from cress.shell.center.runs import Runs, encode_run, new_runs, same_run
 from cress.store.base import Batch
 
-# Time between two tries to load the state.
+# Time between two attempts to load the state.
 RETRY = SECOND
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When the log of the store is replaced by a snapshot, and how many inputs make one step.
+    """Limits of the log before a snapshot replaces it, and of the inputs of one step.
 
-    Reading the log should take no longer than reading the snapshot: ``least_log`` is in bytes. What comes in behind
-    ``most_inputs`` waits for the next step.
+    Reading the log should take no longer than reading the snapshot: ``least_log`` is in bytes. Inputs beyond
+    ``most_inputs`` wait for the next step.
     """
 
     least_log: int = 4 * 2**20
@@ -61,11 +61,11 @@ class Limits:
 
 @dataclass(slots=True)
 class Call:
-    """An input, and who is told its reply.
+    """An input, and the receiver of its reply.
 
     ``runs`` go with the jobs of a ``Submit``, in their order. ``then`` is called with the reply once it is stored,
-    before any order of the step goes out, and never if it is not stored; what it returns is carried out. ``caller`` is
-    told the reply by ``Answer``, after the orders, or by ``Refuse``.
+    before any order of the step goes out, and never if it is not stored; the effects that it returns are carried out. ``caller`` gets
+    the reply by ``Answer``, after the orders, or by ``Refuse``.
     """
 
     input: Input
@@ -75,7 +75,7 @@ class Call:
 
 
 class Opened(msgspec.Struct, kw_only=True):
-    """A machine that goes on where the last one was, and how much there was to read.
+    """A machine that continues from the stored state, and the amount that was read.
 
     ``records`` is the log of the store, without events; ``number`` counts the records of the cluster, up to the last of these.
     ``cluster`` is the id of the cluster, empty before its first epoch. ``stepped``: the log has records without facts,
@@ -95,7 +95,7 @@ class Opened(msgspec.Struct, kw_only=True):
 
 
 class Uncommitted:
-    """Finished work of the batch that is being committed: readers look here too, so that nothing is out of sight."""
+    """Finished work of the batch that is being committed: readers look here too, so that no job is ever missing."""
 
     def __init__(self, step: Step | None = None) -> None:
         self.jobs: dict[int, JobRecord] = {}
@@ -117,12 +117,12 @@ class _Round:
 
 
 class CommitLoop:
-    """Owns the machine. Inputs come in by ``post``; ``next`` says what the driver has to do.
+    """Owns the machine. Inputs come in by ``post``; ``next`` returns the next action of the driver.
 
-    ``problem`` is empty while all is well, else why nothing can be stored. ``cluster`` is the id of the cluster,
+    ``problem`` is the reason why nothing can be stored, else empty. ``cluster`` is the id of the cluster,
     ``number`` that of the last record. ``present`` are the sessions that hold the name of their node, ``joined`` those
-    of them that were welcomed. ``read_run`` reads a run from the store, ``save_clock`` gives what the clock needs to go
-    on from a moment (machine time, wall clock).
+    of them that were welcomed. ``read_run`` reads a run from the store, ``save_clock`` returns the data from which the clock can
+    continue (machine time, wall clock).
     """
 
     machine: Machine
@@ -168,16 +168,16 @@ class CommitLoop:
     # --- inputs ----------------------------------------------------------------------------------------------
 
     def post(self, call: Call) -> bool:
-        """Queue an input; whether it was taken, which it is not while there is a ``problem`` or the center stops."""
+        """Queue an input; return False if it is refused, because of a ``problem`` or since the center stops."""
         if self.problem or self.stopping:
             return False
         self._queue.append(call)
         return True
 
     def compared(self, update: Update, run: Run) -> tuple[Update, list[Run]]:
-        """Return an update that says whether its run is like the one that the family has, and its run.
+        """Return an update with the flag whether its run equals that of the family, and its run.
 
-        Tasks whose run stays alike need not be replaced. A run that is alike stays that of its first user.
+        Tasks whose run does not change need not be replaced. An equal run keeps its first user.
         """
         family = self.machine.families.get(update.job)
         old = self.runs.template(family.template) if family is not None else None
@@ -199,9 +199,9 @@ class CommitLoop:
     # --- work ------------------------------------------------------------------------------------------------
 
     def next(self, now: int, utc: int, *, snapshot: bool = False) -> Work:
-        """Return what has to be done now.
+        """Return the action that is due now.
 
-        A step is made here; when that raises, the driver answers with ``commit_failed``. ``snapshot``: the driver wants
+        A step is made here; if that raises, the driver answers with ``commit_failed``. ``snapshot``: make
         a snapshot as soon as the log has a record.
         """
         assert self._round is None
@@ -271,7 +271,7 @@ class CommitLoop:
 
     def _effects(self, calls: Sequence[Call], inputs: Sequence[Input], step: Step) -> list[Effect]:
         effects: list[Effect] = []
-        # First the executors that must hear before they get orders: those that joined.
+        # First the executors that joined: they must get their answers before any orders.
         for call, reply in zip(calls, step.replies, strict=True):
             if call.then is not None:
                 effects += call.then(reply)
@@ -303,7 +303,7 @@ class CommitLoop:
         return [*refused, *self.close_all("the center loads its state again")]
 
     def step_back(self, why: str) -> list[Effect]:
-        """Another center is in charge: give no orders and take no input any more. What is stored can be read."""
+        """Give no orders and take no input any more, since another center is in charge. The stored state can be read."""
         self.problem = self._replaced = why
         waiting, self._queue = self._queue, []
         refused = [Refuse(call.caller, why) for call in waiting if call.caller is not None]
@@ -326,12 +326,12 @@ class CommitLoop:
         self.problem = self._replaced
 
     def restored(self, machine: Machine) -> None:
-        """Note what is stored, before it is known whether anything can be added to it."""
+        """Take over the stored state, before it is known whether it can be added to."""
         self.machine = machine
         self.uncommitted = Uncommitted()
 
     def began(self, opened: Opened) -> None:
-        """Go on with a state that was loaded and whose epoch has begun."""
+        """Continue with a state that was loaded and whose epoch has begun."""
         self.machine = opened.machine
         self.events = opened.events
         self.epoch = opened.epoch
@@ -345,7 +345,7 @@ class CommitLoop:
         self.problem = self._replaced
 
     def load_failed(self, why: str, now: int) -> None:
-        """Note that the state cannot be loaded; it is tried again soon."""
+        """Note that the state could not be loaded; it is tried again soon."""
         self.problem = why
         self._retry_at = now + RETRY
 

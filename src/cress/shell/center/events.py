@@ -36,7 +36,7 @@ from cress.model.times import SECOND
 from cress.protocol.views import EventView
 from cress.shell.center.observations import of_licences, of_notice
 
-# So many are kept in memory, and so many of them over a clean stop or a snapshot.
+# The numbers of events kept in memory, and over a clean stop or a snapshot.
 KEPT, SAVED = 20_000, 2_000
 
 
@@ -67,19 +67,19 @@ class Events:
         return self.last + 1 - len(self._ring)
 
     def save(self) -> bytes:
-        """Return what ``load`` needs, to be stored with a snapshot."""
+        """Return the state for ``load``, to be stored with a snapshot."""
         latest = islice(self._ring, max(0, len(self._ring) - SAVED), None)
         return _encode(_Saved(self.last, tuple(latest)))
 
     def load(self, data: bytes | None) -> None:
-        """Go on from what was stored."""
+        """Continue from the stored state."""
         saved = _decode(data) if data is not None else _Saved(0, ())
         self.last = saved.last
         self._ring.clear()
         self._ring.extend(saved.events)
 
     def skip_to(self, last: int) -> None:
-        """Forget the events and go on behind number ``last``: readers who resume are told of a gap."""
+        """Forget the events and continue behind number ``last``: readers who resume are told of a gap."""
         self.last = last
         self._ring.clear()
 
@@ -111,7 +111,7 @@ class Events:
             self.add(_decode_list(stored))
 
     def after(self, number: int, most: int) -> list[EventView]:
-        """At most ``most`` of the kept events behind ``number``, in order."""
+        """Return at most ``most`` of the kept events behind ``number``, in order."""
         skip = max(0, number + 1 - self.first)
         # From the nearer end: a deque has no index that is quick in its middle.
         wanted = len(self._ring) - skip
@@ -154,7 +154,7 @@ def _derived(machine: Machine, inputs: Sequence[Input], step: Step) -> Iterator[
     yield from _of_tasks(machine, step, groups)
     for job in step.jobs:
         if job.family and job.type in _TASKS:
-            # It was a task of a service or database, no job that anybody submitted.
+            # It was a task of a service or database, not a submitted job.
             continue
         state = job.state.value
         yield EventView(at=at, kind="job.ended", job=job.id, group=job.group, name=job.name, user=job.user, state=state)
@@ -213,7 +213,7 @@ def _of_tasks(machine: Machine, step: Step, groups: _Groups) -> Iterator[EventVi
 def _started(
     machine: Machine, reports: Iterable[Report], starting: set[int], groups: _Groups, step: Step
 ) -> Iterator[EventView]:
-    """Yield the starts of attempts that are still to be told, and remove them from ``starting``."""
+    """Yield the starts of attempts that were not reported yet, and remove them from ``starting``."""
     ended = {record.attempt: record for record in step.attempts if record.attempt in starting}
     for report in reports:
         if not isinstance(report, Started) or report.attempt not in starting:

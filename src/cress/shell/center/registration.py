@@ -1,4 +1,4 @@
-"""Registration: the node that an executor offers, checked, since it comes from outside."""
+"""Registration: the node that an executor offers, checked, since it is outside input."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def node_of(
     """
     warnings = [] if warnings is None else warnings
     if not isinstance(hello, Hello):
-        raise InputError("the first message is no Hello", hint="an executor of this version of cress")
+        raise InputError("the first message is not a Hello", hint="an executor of this version of cress")
     agreed("executor", hello.speaks, hello.oldest, "center")
     if not hello.name or len(hello.name) > MOST_NAME or not hello.name.isprintable() or "/" in hello.name:
         raise InputError(f"{hello.name[:MOST_NAME]!r} is not a name of a node", hint="its host name, for instance")
@@ -83,11 +83,11 @@ def _devices(hello: Hello, dimensions: Dimensions, warnings: list[str]) -> tuple
 def _check(device: Device) -> None:
     called = f"{device.kind} {device.id}"
     if len(device.model) > MOST_MODEL or not device.model.isprintable():
-        raise InputError(f"the model of {called} is not a model", hint=f"at most {MOST_MODEL} printable characters")
+        raise InputError(f"the model of {called} is not valid", hint=f"at most {MOST_MODEL} printable characters")
     if device.path and not _is_path(device.path):
-        raise InputError(f"the path of {called} is not a path", hint="an absolute one, such as /data/disk1")
+        raise InputError(f"the path of {called} is not valid", hint="an absolute one, such as /data/disk1")
     if max(device.bandwidth) >= AMOUNT_LIMIT or min(device.bandwidth) < 0:
-        raise InputError(f"the bandwidth of {called} is none", hint=f"amounts from 0 to less than {AMOUNT_LIMIT}")
+        raise InputError(f"the bandwidth of {called} is not valid", hint=f"amounts from 0 to less than {AMOUNT_LIMIT}")
     if device.kind != DISK_KIND and any(device.bandwidth):
         raise InputError(f"{called} has a bandwidth", hint="only disks have one")
 

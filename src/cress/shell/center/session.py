@@ -265,5 +265,5 @@ class Sessions:
             if not session.rack and before.get(name, "") != racks.get(name, "") and not session.closed:
                 # The executor connects again at once, in its new rack; its tasks are not affected.
                 session.closed = True
-                closing.append(Close(session, "its rack is another one now"))
+                closing.append(Close(session, "its rack has changed"))
         return closing

@@ -1,8 +1,8 @@
 """The agent's loop: sessions between center and supervisor, and nothing that tasks depend on.
 
-A session is one connection to each side. The supervisor comes first: even while no center can be reached there has to be
-one that stops tasks when their time or the node's term is over. Its inventory becomes the reports of ``Hello``; every
-message after it is handed on in order. So what the center has heard is exact, whatever was lost before; when either
+A session is one connection to each side. The supervisor comes first: even while no center can be reached,
+it must stop tasks when their time or the node's term is over. Its inventory becomes the reports of ``Hello``; every
+message after it is handed on in order. So the center's knowledge is exact, whatever was lost before; when either
 side is gone, both connections are closed and the next session begins. Beats carry the clock that the supervisor reads
 too; the center's answers are for the supervisor.
 
@@ -100,7 +100,7 @@ class Agent:
 
     ``center`` is its address, for sentences. A session that fails is tried again after ``retry`` microseconds, at first
     and at most; ``chance`` (0 to 1) spreads the agents of a center that was restarted. ``data_every``: microseconds
-    between two looks at the paths of data, 0: there are none. ``quiet``: registering is not told to the operator.
+    between two scans of the paths of data, 0: there are none. ``quiet``: registration is not reported to the operator.
 
     ``live`` are the attempts that may still write, with the first process of those that run in ``first``; the ends of
     those in ``unconfirmed`` are not known to be stored by the center.
@@ -132,8 +132,8 @@ class Agent:
         self._ports = ForeignPorts()
         self._data: tuple[str, ...] = ()
         self._term = 0
-        self._due: dict[str, int] = {}  # times by the name of what is due
-        self._reports: deque[bytes] = deque()  # of the supervisor, in front of which something has to be done or told
+        self._due: dict[str, int] = {}  # times by the name of the action that is due
+        self._reports: deque[bytes] = deque()  # of the supervisor, which wait for an action or another message
         self._above = Dialect(UNSAID)  # of the center
         self._below = Dialect(UNSAID)  # of the supervisor
         self._preparing: tuple[list[Effect], tuple[Report, ...]] | None = None
@@ -244,7 +244,7 @@ class Agent:
             order = self._above.from_center(message)
         except msgspec.MsgspecError as error:
             return [
-                Say(f"the center sent a message that cannot be read ({error}); connecting again"),
+                Say(f"the center sent an invalid message ({error}); connecting again"),
                 *self._end(),
             ]
         if order is None:
@@ -323,7 +323,7 @@ class Agent:
         if what == "answer":
             return self.center_closed(f"nothing for {ANSWER // SECOND} s")
         if what == "leave":
-            sentence = "the supervisor still waits for tasks to end; it goes on doing so"
+            sentence = "the supervisor still waits for tasks to end, and continues to do so"
             return [Say(sentence), *self._exit(OK)]
         if what == "beat":
             self._due["beat"] = self.now + self._term // BEATS
@@ -401,14 +401,14 @@ class Agent:
         ]
 
     def _tell_reports(self) -> list[Effect]:
-        """Forward the supervisor's reports, in order, up to one before which something has to be done."""
+        """Forward the supervisor's reports, in order, up to one that waits for an action."""
         effects: list[Effect] = []
         while self._reports and self._preparing is None and self.phase is Phase.REGISTERED:
             message = self._reports.popleft()
             try:
                 reports = self._below.from_supervisor(message)
             except msgspec.MsgspecError as error:
-                sentence = f"the supervisor sent a message that cannot be read ({error}); connecting again"
+                sentence = f"the supervisor sent an invalid message ({error}); connecting again"
                 return [*effects, Say(sentence), *self._end()]
             if not isinstance(reports, Reports):
                 continue

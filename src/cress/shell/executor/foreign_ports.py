@@ -1,4 +1,4 @@
-"""Ports that programs other than tasks listen on: all that the machine shows, without those of attempts."""
+"""Ports that programs other than tasks listen on: all listening ports of the machine, without those of attempts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cress.protocol.messages import Launch
 
 
 class ForeignPorts:
-    """Follows which ports belong to attempts. ``told`` is what the center knows; ``None``: tell it in any case."""
+    """Tracks the ports of attempts. ``told`` are the ports that the center knows; ``None``: report in any case."""
 
     def __init__(self) -> None:
         self.told: tuple[int, ...] | None = None
@@ -28,7 +28,7 @@ class ForeignPorts:
         self._by_attempt.pop(attempt, None)
 
     def own(self) -> frozenset[int]:
-        """Return the ports of attempts. A scan leaves out what is theirs at its begin or at its end."""
+        """Return the ports of attempts. A scan leaves out ports that belong to one at its begin or its end."""
         return frozenset(port for ports in self._by_attempt.values() for port in ports)
 
     def seen(self, listening: Iterable[int]) -> tuple[int, ...]:

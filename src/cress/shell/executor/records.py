@@ -128,7 +128,7 @@ class Entry:
 
 
 class Known:
-    """The state after the records so far: attempts under way, ends that are not durable yet, attempts that are over.
+    """The state after the records so far: attempts under way, ends that are not durable in the center yet, attempts that are over.
 
     ``running`` and ``ends`` are by attempt, in the order in which they came in. ``until`` and ``term`` as in
     ``Deadline``.

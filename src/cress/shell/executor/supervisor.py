@@ -1,8 +1,8 @@
 """The supervisor's loop: takes orders, keeps a journal, and reports only what the journal has.
 
 The driver (``cress.executor.supervisor``, or a simulated computer) owns processes, files and the socket. It calls a
-method for everything that happens, and ``turn`` when a batch of that is over. In a turn what happened is written to the
-journal before it is told to the agent.
+method for everything that happens, and ``turn`` when a batch of that is over. In a turn the reports are written to the
+journal before they are sent to the agent.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ SIGTERM, SIGKILL = 15, 9
 SWEEP_FIRST, SWEEP_MOST = 2 * MILLISECOND, 100 * MILLISECOND
 
 # At the end of a term tasks have their grace, but at most this part of the term: a center that is away for less than
-# most of it is to be noticed by nobody.
+# most of it must not affect any task.
 GRACE_OF_TERM = 4
 
 REBOOTED = "the machine was restarted"
@@ -521,7 +521,7 @@ class TaskManager:
         return Started(attempt=task.attempt, at=self._began(task), pid=task.pid)
 
     def _began(self, task: Task) -> int:
-        """Return the start time by the present wall clock: a step of that clock is no time that passed."""
+        """Return the start time by the present wall clock: a step of that clock is not elapsed time."""
         began = self.utc - (self.now - task.since)
         if task.at and abs(began - task.at) > SECOND:
             task.at = began

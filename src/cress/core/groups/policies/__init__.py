@@ -26,7 +26,7 @@ POLICIES: dict[SchedPolicy, type[Policy[Any]]] = {
 
 
 def make_policy(group: Group, options: Options, fit: Fit) -> Policy[J]:
-    """The policy that ``group`` asks for, with the group's own options."""
+    """Return the policy of ``group``, with the group's own options."""
     kind = POLICIES.get(group.policy)
     if kind is None:
         *others, last = (each.value for each in POLICIES)

@@ -18,13 +18,13 @@ from cress.core.tables.arrays import Ints, grown
 from cress.model.group import Group
 from cress.model.options import Options
 
-# A place that holds no job: longer than any bound, so that no scan stops there.
+# The duration at a position without a job: longer than any bound, so that no scan stops there.
 _GAP = 2**62
 _UNBOUNDED = 2**62
 
 
 class BackfillPolicy(Policy[J]):
-    """Everything is offered, in order.
+    """Policy that offers all jobs, in order.
 
     Per shape the policy remembers a bound: a unit that would run that long or longer failed already, and running
     longer only makes it harder to fit beside a reservation. The bounds hold as long as ``memo`` is the same.
@@ -114,7 +114,7 @@ class BackfillPolicy(Policy[J]):
         return job.key <= self.looked_at()[-1].key
 
     def memory(self) -> tuple[list[object] | None, list[tuple[int, int]]]:
-        """The memo, and the bounds of rows that have one: what a copy must know to offer the same."""
+        """Return the memo and the bounds of rows, which a copy needs to make the same offers."""
         bounds = [(row, bound) for row, bound in enumerate(self._bound.tolist()) if bound != _UNBOUNDED]
         return (None if self._memo is None else [self._memo[0], list(self._memo[1])]), bounds
 
@@ -132,7 +132,7 @@ class BackfillPolicy(Policy[J]):
         )
 
     def _last(self) -> int:
-        """Position behind the last job that is looked at."""
+        """Return the position behind the last job that may be offered."""
         if not self._depth or len(self.queue) <= self._depth + 1:
             return self.queue.end
         first = self.queue.first

@@ -22,12 +22,12 @@ class Policy(Generic[J]):
     limits_users = False
     # Whether every waiting job has a planned start.
     plans = False
-    # Whether keys change with time; ``key_until`` says when each must be asked again.
+    # Whether keys change with time; each is valid until ``key_until``.
     timed = False
 
     def __init__(self) -> None:
         self.queue: Queue[J] = Queue()
-        # The time for which keys are asked, and the first one at which one of them may change.
+        # The time at which keys were computed, and the first one at which one of them may change.
         self.now = 0
         self._change = NEVER
 
@@ -40,23 +40,23 @@ class Policy(Generic[J]):
         return len(self.queue)
 
     def __iter__(self) -> Iterator[J]:
-        """The waiting jobs in their order."""
+        """Yield the waiting jobs in their order."""
         return iter(self.queue)
 
     def key(self, job: J) -> tuple[int, int]:
-        """The place of a job in the order at ``self.now``: unique, and the same until ``key_until``."""
+        """Return the place of a job in the order at ``self.now``: unique, and unchanged until ``key_until``."""
         return (job.submitted, job.job.id)
 
     def key_until(self, job: J) -> int:
-        """Return the time (µs) at which the key of a job must be asked again; only for policies that are ``timed``."""
+        """Return the time (µs) until which the key of a job is valid; only for policies that are ``timed``."""
         return NEVER
 
     def next_change(self) -> int:
-        """Return the earliest time at which a key must be asked again; NEVER while none changes by itself."""
+        """Return the earliest time at which a key may change; NEVER while none changes by itself."""
         return self._change
 
     def pass_time(self, now: int) -> bool:
-        """Let the time be ``now``; ask for keys again that may have changed. Return whether that was due."""
+        """Advance the time to ``now``, and compute keys that may have changed again. Return whether there were any."""
         self.now = now
         if now < self._change:
             return False
@@ -69,33 +69,33 @@ class Policy(Generic[J]):
         return True
 
     def add(self, job: J) -> None:
-        """The job has a waiting task (again)."""
+        """Add a job that has a waiting task (again)."""
         job.key = self.key(job)
         if self.timed:
             self._change = min(self._change, self.key_until(job))
         self.queue.add(job)
 
     def remove(self, job: J) -> None:
-        """The job has no waiting task left."""
+        """Remove a job that has no waiting task left."""
         self.queue.remove(job)
 
     def reshaped(self, job: J) -> None:
-        """A waiting job has another shape now."""
+        """Take note of the new shape of a waiting job."""
 
     def head(self) -> J | None:
-        """The job whose next unit is offered first."""
+        """Return the job whose next unit is offered first."""
         return self.queue.head()
 
     def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
         """Yield the jobs that are offered when ``head`` does not fit; only for policies with ``offers_more``.
 
-        ``memo`` tells apart situations in which what failed before may fit; as long as it stays the same, a job
-        that was offered and not placed need not come again. With ``None`` everything is offered.
+        ``memo`` identifies the state of the cluster; as long as it stays the same, a job
+        that was offered and not placed need not come again. With ``None`` all jobs are offered.
         """
         return iter(())
 
     def looked_at(self) -> list[J]:
-        """The jobs that may be offered at all, in order."""
+        """Return the jobs that may be offered at all, in order."""
         head = self.head()
         return [] if head is None else [head]
 
@@ -113,10 +113,10 @@ class Policy(Generic[J]):
             fit.count_lack(head.shape, counts)
 
     def charged(self, job: J, change: tuple[int, ...]) -> None:
-        """The user of ``job`` holds that much more, or less."""
+        """Add a charge, which may be negative, to the user of ``job``."""
 
     def forget_charges(self) -> None:
-        """Forget what users are charged; it is charged again."""
+        """Reset the charges of users, before they are charged again."""
 
     def may_use_more(self, job: J, charge: tuple[int, ...], quota: list[int]) -> bool:
         """Return whether the policy's own limit lets the user of ``job`` start one more unit."""

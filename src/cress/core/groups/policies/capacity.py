@@ -19,10 +19,10 @@ _SCALE = 120
 
 
 class CapacityPolicy(Policy[J]):
-    """FIFO inside a user; every user's head is offered.
+    """Policy that offers every user's head; FIFO inside a user.
 
-    A user's share is what he uses of the group's quota, in the measure in which that is most, by his weight; equal
-    users go by name. ``limit_factor`` > 0 bounds it: that many times his part of the quota, which is divided among
+    A user's share is the part of the group's quota that the user uses, in the measure with the largest part, divided by the user's weight;
+    equal users go by name. ``limit_factor`` > 0 bounds it: that many times the user's part of the quota, which is divided among
     the users with waiting or running jobs by their weights. A user who uses nothing may always start one unit.
     """
 
@@ -36,7 +36,7 @@ class CapacityPolicy(Policy[J]):
         self._quota: list[int] = [1]
         self._queues: dict[str, Queue[J]] = {}
         self._used: dict[str, list[int]] = {}
-        # The users with waiting jobs in their order, and the key under which each stands there.
+        # The users with waiting jobs in their order, and the key of each.
         self._order: list[tuple[int, str]] = []
         self._keys: dict[str, tuple[int, str]] = {}
         self._count = 0
@@ -49,7 +49,7 @@ class CapacityPolicy(Policy[J]):
         return self._count
 
     def __iter__(self) -> Iterator[J]:
-        # Users' heads first: they are what is offered.
+        # Users' heads first: they are offered.
         yield from self.looked_at()
         for _, user in self._order:
             yield from (job for job in self._queues[user] if job is not self._queues[user].head())
@@ -125,7 +125,7 @@ class CapacityPolicy(Policy[J]):
         return self._weights.get(user, 1)
 
     def _place(self, user: str) -> None:
-        """Put the user where his share belongs now; nowhere without waiting jobs."""
+        """Move the user to the place of the user's share; remove a user without waiting jobs."""
         old = self._keys.pop(user, None)
         if old is not None:
             del self._order[bisect_left(self._order, old)]

@@ -7,4 +7,4 @@ from cress.core.groups.policies.queue import J
 
 
 class FifoPolicy(Policy[J]):
-    """Only the head is offered."""
+    """Policy that offers only the head, by submit time."""

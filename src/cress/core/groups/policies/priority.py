@@ -16,7 +16,7 @@ _STEP = 1000
 
 
 class PriorityPolicy(Policy[J]):
-    """Only the head is offered.
+    """Policy that offers only the head, by priority.
 
     priority + ageing × (now − submitted) orders as priority − ageing × submitted at every ``now``: a static key.
     """

@@ -41,7 +41,7 @@ class Queue(Generic[J]):
         return (job for job in self._jobs[self._first :] if job is not None)
 
     def add(self, job: J) -> int:
-        """Put the job into its place; returns the position, or -1 where positions of others changed."""
+        """Put the job into its place; return the position, or -1 if positions of others changed."""
         key = job.key
         self._count += 1
         if not self._keys or key > self._keys[-1]:
@@ -60,7 +60,7 @@ class Queue(Generic[J]):
         return -1
 
     def remove(self, job: J) -> int:
-        """Take the job out; returns the position that is a gap now, or -1 where positions changed."""
+        """Take the job out; return the position that is a gap now, or -1 if positions changed."""
         i = bisect_left(self._keys, job.key)
         self._jobs[i] = None
         self._count -= 1
@@ -82,19 +82,19 @@ class Queue(Generic[J]):
         self._first = 0
 
     def head(self) -> J | None:
-        """The job that goes first."""
+        """Return the first job."""
         return self._jobs[self._first] if self._count else None
 
     @property
     def first(self) -> int:
-        """Position of the head."""
+        """Return the position of the head."""
         return self._first
 
     @property
     def end(self) -> int:
-        """Position behind the last job."""
+        """Return the position behind the last job."""
         return len(self._jobs)
 
     def at(self, position: int) -> J | None:
-        """The job at a position, ``None`` for a gap."""
+        """Return the job at a position, ``None`` for a gap."""
         return self._jobs[position]
