@@ -20,6 +20,7 @@ from cress.center.history_reader import HistoryReader
 from cress.center.recovery import begin_epoch, load_machine
 from cress.center.settings import Settings
 from cress.center.snapshots import Export
+from cress.center.watchdog import Watchdog
 from cress.lifecycle.inputs import Input, Reported, Update
 from cress.lifecycle.machine import Machine
 from cress.model.errors import InputError
@@ -81,6 +82,7 @@ class Committer:
         self.log = EventLog(settings.data / EVENTS, zone=str(settings.zone))
         self.finished = Finished(store)
         self.history = HistoryReader(settings.data, settings.history)
+        self.watchdog = Watchdog()
         self._wake = asyncio.Event()
         self._postponed = 0
         self._watchers: dict[int, list[asyncio.Future[None]]] = {}

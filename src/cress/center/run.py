@@ -134,13 +134,15 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         mover = asyncio.create_task(Mover(committer).run(), name="mover")
         locator = asyncio.create_task(Locator(committer, Hdfs(namenodes), settings.data_age).run(), name="locator")
         patience = asyncio.create_task(close_overdue(lambda: server.server_state.connections), name="patience")
+        watchdog = asyncio.create_task(committer.watchdog.run(), name="watchdog")
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait((stopped, serving), return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         mover.cancel()
         patience.cancel()
         locator.cancel()
-        await asyncio.wait((mover, patience, locator))
+        watchdog.cancel()
+        await asyncio.wait((mover, patience, locator, watchdog))
     finally:
         server.should_exit = True
         committer.leave()

@@ -11,6 +11,9 @@ from cress.cli.tables import Cell, facts
 if TYPE_CHECKING:
     from cress.client import StateView
 
+# Delays of the center from which on they are shown, in seconds.
+SHOWN = 0.25
+
 EPILOG = """\
 \b
 Exit codes: 0 the center answers, 2 bad input, 3 no center could be asked.
@@ -29,12 +32,20 @@ def status(as_json: Json = False, data: Data = None) -> None:
             facts(about(view, url))
 
 
+def _delay(view: StateView) -> str:
+    """Return the longest delay of the last hour as a sentence; empty if there was none worth a word."""
+    if view.delay is None or view.delay.length < SHOWN:
+        return ""
+    return f"{view.delay.length:.2f} s at {moment(view.delay.at)}, the longest of the last hour: {view.delay.what}"
+
+
 def about(view: StateView, url: str) -> list[tuple[str, Cell]]:
     """Describe a cluster."""
     return [
         ("Center", f"{url}, version {view.version}"),
         ("Since", f"{moment(view.started)}, for {duration(view.now - view.started)}"),
         ("Problem", (view.problem, "bold red")),
+        ("Delay", _delay(view)),
         ("Nodes", f"{view.nodes_up:,} of {view.nodes:,} up"),
         ("Jobs", f"{count(view.jobs_running, 'job')} running, {view.jobs_waiting:,} waiting"),
         ("Tasks", f"{count(view.tasks_running, 'task')} running, {view.tasks_waiting:,} waiting"),

@@ -372,8 +372,19 @@ class Applied(View, frozen=True):
     notes: tuple[str, ...] = ()
 
 
+class DelayView(View, frozen=True):
+    """A time for which the center answered nobody: when it ended (seconds since the epoch), its length, what ran."""
+
+    at: float
+    length: float
+    what: str
+
+
 class StateView(View, frozen=True):
-    """The cluster in a few numbers. ``capacity`` and ``used`` sum up the nodes that are up."""
+    """The cluster in a few numbers. ``capacity`` and ``used`` sum up the nodes that are up.
+
+    ``delay`` is the longest time of the last hour, if above 50 ms, for which the center answered nobody.
+    """
 
     version: str
     epoch: int
@@ -388,6 +399,7 @@ class StateView(View, frozen=True):
     capacity: Resources = {}
     used: Resources = {}
     problem: str = ""
+    delay: DelayView | None = None
 
 
 class EventView(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):

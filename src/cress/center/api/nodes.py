@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import msgspec
@@ -19,7 +20,7 @@ from cress.lifecycle.tables.rows import LiveNode
 from cress.model.errors import InputError
 from cress.model.times import SECOND, seconds
 from cress.model.units import one_of
-from cress.protocol.views import NodesPage, StateView
+from cress.protocol.views import DelayView, NodesPage, StateView
 
 MOST_REASON = 1_000
 MOST_NODES = 10_000
@@ -126,8 +127,18 @@ async def state(request: Request) -> Response:
             capacity=resources(capacity, dimensions),
             used=resources(used, dimensions),
             problem=committer.problem,
+            delay=_delay(committer),
         )
     )
+
+
+def _delay(committer: Committer) -> DelayView | None:
+    """Return the longest time of the last hour for which nobody was answered."""
+    worst = committer.watchdog.worst()
+    if worst is None:
+        return None
+    ago = time.monotonic() - worst.at
+    return DelayView(at=committer.clock.utc() / SECOND - ago, length=worst.length, what=worst.what)
 
 
 @router.get("/health")

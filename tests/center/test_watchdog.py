@@ -1,0 +1,79 @@
+"""The watchdog: the longest delay of the last hour, what caused it, and a warning that does not fill the log."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+
+import pytest
+
+from cress.center.watchdog import QUIET, TOLD, Delay, Watchdog, described
+from cress.model.units import one_of
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_longest_delay_of_the_last_hour_is_kept() -> None:
+    clock = Clock()
+    watchdog = Watchdog(clock)
+    assert watchdog.worst() is None
+    for at, length in ((1000.0, 0.1), (1001.0, 0.2), (1002.0, 0.06), (2000.0, 0.15)):
+        watchdog.note(Delay(at, length, f"what ran at {at:g}"))
+    clock.now = 2000.0
+    assert watchdog.worst() == Delay(1001.0, 0.2, "what ran at 1001")
+    clock.now = 1000.0 + 61 * 60
+    assert watchdog.worst() == Delay(2000.0, 0.15, "what ran at 2000")
+    clock.now = 2000.0 + 61 * 60
+    assert watchdog.worst() is None
+
+
+def test_a_long_delay_is_told_with_what_ran_and_many_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    watchdog = Watchdog(Clock())
+    watchdog.note(Delay(1000.0, TOLD / 2, "short work"))
+    watchdog.note(Delay(1001.0, 1.5, "center.api.groups.apply"))
+    watchdog.note(Delay(1002.0, 1.0, "other work"))
+    watchdog.note(Delay(1003.0, 1.0, "other work"))
+    watchdog.note(Delay(1001.0 + QUIET, 2.0, "the last work"))
+    assert caplog.messages == [
+        "everything waited 1.50 s for center.api.groups.apply",
+        "everything waited 2.00 s for the last work (2 more such delays since the last message)",
+    ]
+
+
+def test_what_runs_is_named_by_its_first_and_last_function() -> None:
+    frames = []
+
+    class Words(list[str]):
+        def __iter__(self):  # type: ignore[no-untyped-def]
+            frames.append(sys._getframe())
+            return super().__iter__()
+
+    one_of("x", Words(["a"]))
+    assert described(frames[0]).startswith("model.units.one_of (line ")
+
+
+def test_work_that_holds_up_the_loop_is_noticed() -> None:
+    async def story() -> Watchdog:
+        watchdog = Watchdog()
+        task = asyncio.create_task(watchdog.run())
+        await asyncio.sleep(0.1)
+        time.sleep(0.3)  # noqa: ASYNC251 – what nobody should do
+        while watchdog.worst() is None:  # noqa: ASYNC110 – it looks again by its own clock
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        return watchdog
+
+    worst = asyncio.run(story()).worst()
+    assert worst is not None
+    assert worst.length >= 0.2
+    assert "story" in worst.what
