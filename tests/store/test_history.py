@@ -153,11 +153,26 @@ def test_a_history_is_opened_again_and_gets_columns_that_are_new(url: str) -> No
     first.add([(record(1), b"x")], [attempt(1, 1, 0)], {1: WEIGHT})
     with first._engine.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE attempts DROP COLUMN memory")
+        for table in ("attempts", "jobs"):
+            connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN seal")
     first.close()
     again = History(url)
     assert again.attempts(1, 0, 0) == [attempt(1, 1, 0)]
     assert again.job(1) == (record(1), b"x")
     again.close()
+
+
+def test_a_row_that_was_changed_is_noticed_and_additions_are_counted(url: str) -> None:
+    history = History(url)
+    marks = [history.add([(record(number), b"x")], [], {}) for number in (1, 2)]
+    assert marks[0].identity == marks[1].identity == history.mark().identity != 0
+    assert (marks[0].additions, marks[1].additions) == (1, 2)
+    with history._engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE jobs SET name = 'other' WHERE id = 1")
+    with pytest.raises(StoreError, match="job 1 is not as it was stored"):
+        history.job(1)
+    assert history.job(2) == (record(2), b"x")
+    history.close()
 
 
 def _ran(

@@ -15,6 +15,8 @@ import msgspec
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.run import Run
 from cress.store.base import StoreError
+from cress.store.history_mark import FILE as MARK
+from cress.store.history_mark import check_history, read_mark, write_mark
 
 if TYPE_CHECKING:
     from cress.store.history import History
@@ -42,6 +44,7 @@ class HistoryReader:
     def __init__(self, data: Path, url: str = "") -> None:
         self.url = url
         self._file = data / FILE
+        self._mark = data / MARK
         self._history: History | None = None
         self._opening = threading.Lock()
         self._failed: tuple[float, StoreError] | None = None
@@ -54,11 +57,13 @@ class HistoryReader:
         return self._history is None and not self.url and not self._file.exists()
 
     def check(self) -> None:
-        """Raise InputError if the address of the database is not valid."""
+        """Raise InputError if the address of the database is not valid, Damaged if the file is less than it was."""
         if self.url:
             from cress.store.history import check_url
 
             check_url(self.url)
+        else:
+            check_history(self._file, self._mark, deep=False)
 
     def close(self) -> None:
         """Close the database."""
@@ -110,7 +115,8 @@ class HistoryReader:
         weights: Mapping[int, Weight],
     ) -> None:
         """Add finished work; see ``History.add``."""
-        await self._ask(lambda history: history.add(jobs, attempts, weights), patient=True)
+        mark = await self._ask(lambda history: history.add(jobs, attempts, weights), patient=True)
+        await asyncio.to_thread(write_mark, self._mark, msgspec.structs.replace(mark, file=not self.url))
 
     async def prune(self, before: int, usage_before: int) -> int:
         """Remove some of the older jobs; return how many, 0 when none is left."""
@@ -144,8 +150,21 @@ class HistoryReader:
 
         with self._opening:
             if self._history is None:
-                self._history = History(check_url(self.url) if self.url else f"sqlite:///{self._file}")
+                history = History(check_url(self.url) if self.url else f"sqlite:///{self._file}")
+                try:
+                    self._compare(history)
+                except StoreError:
+                    history.close()
+                    raise
+                self._history = history
         return question(self._history)
+
+    def _compare(self, history: History) -> None:
+        """Raise Damaged if the database is not the one into which finished work was moved, or has lost some of it."""
+        mark = read_mark(self._mark)
+        if mark is not None:
+            there = history.mark()
+            mark.compare(history.name, there.identity, there.additions, self._mark)
 
 
 def _past(record: JobRecord, run: bytes | None) -> HistoryJob:

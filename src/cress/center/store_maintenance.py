@@ -9,6 +9,7 @@ import msgspec
 from cress.center.data_directory import STORE, DataDirectory
 from cress.center.event_log import EVENTS
 from cress.center.event_log_check import check_witness, damaged_files, last_record
+from cress.center.history_reader import FILE as HISTORY
 from cress.center.recovery import restored, version_note
 from cress.center.settings import Settings
 from cress.lifecycle.machine import Machine
@@ -21,6 +22,8 @@ from cress.shell.center.events import Events
 from cress.shell.center.runs import template_of
 from cress.store.base import Saved, StoreError
 from cress.store.commit_journal import COMMITS as JOURNAL
+from cress.store.history_mark import FILE as MARK_OF_HISTORY
+from cress.store.history_mark import check_history, read_mark
 from cress.store.sqlite import SqliteStore
 from cress.store.sqlite_file import MARK, beside
 from cress.store.tools import put_in_place, reading
@@ -93,6 +96,9 @@ def check(path: Path) -> Checked:
             saved = store.saved()
             check_witness(events, path, saved.number, last)
             found.problems += damaged_files(events)
+            mark = read_mark(path.parent / MARK_OF_HISTORY)
+            if mark is None or mark.file:
+                check_history(path.parent / HISTORY, path.parent / MARK_OF_HISTORY, deep=True)
             found.snapshot, found.records = len(saved.snapshot or b""), len(saved.records)
             machine = restored(saved, Settings(data=path.parent)).machine
             found.jobs, found.attempts, found.nodes = len(machine.jobs), len(machine.attempts), len(machine.nodes)

@@ -5,6 +5,7 @@ All calls can be slow and are made in threads. Adding the same work twice does n
 
 from __future__ import annotations
 
+import secrets
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.times import HOUR, SECOND
 from cress.store.base import StoreError
+from cress.store.history_mark import ADDITIONS, ATTEMPTS, IDENTITY, JOBS, SEAL, Mark, seal_of
 from cress.store.usage import Usage, Used, Weight, add_usage
 
 # Jobs whose attempts are removed together.
@@ -48,8 +50,10 @@ def _columns(kind: type[msgspec.Struct]) -> Iterator[sql.Column[Any]]:
 
 
 _tables = sql.MetaData()
-_jobs = sql.Table("jobs", _tables, *_columns(JobRecord), sql.Column("run", sql.LargeBinary))
-_attempts = sql.Table("attempts", _tables, *_columns(AttemptRecord))
+_jobs = sql.Table("jobs", _tables, *_columns(JobRecord), sql.Column("run", sql.LargeBinary), sql.Column(SEAL, _Big))
+_attempts = sql.Table("attempts", _tables, *_columns(AttemptRecord), sql.Column(SEAL, _Big))
+# Numbers by name: the identity of the database, the number of additions, and of sealed rows.
+_marks = sql.Table("marks", _tables, sql.Column("name", sql.Text, primary_key=True), sql.Column("value", _Big))
 _usage = sql.Table(
     "usage",
     _tables,
@@ -139,18 +143,48 @@ class History:
         jobs: Sequence[tuple[JobRecord, bytes | None]],
         attempts: Sequence[AttemptRecord],
         weights: Mapping[int, Weight],
-    ) -> None:
-        """Add finished work that is not stored yet, and its usage; ``weights`` by job, for all the attempts."""
-        with self._told("cannot be written"), self._engine.begin() as connection:
-            known = _known(connection, _attempts.c.attempt, [each.attempt for each in attempts])
-            fresh = [each for each in attempts if each.attempt not in known]
-            if fresh:
-                connection.execute(sql.insert(_attempts), [_row(each) for each in fresh])
-                _add_to_usage(connection, fresh, weights)
-            known = _known(connection, _jobs.c.id, [job.id for job, _ in jobs])
-            rows = [_row(job) | {"run": run} for job, run in jobs if job.id not in known]
-            if rows:
-                connection.execute(sql.insert(_jobs), rows)
+    ) -> Mark:
+        """Add finished work that is not stored yet, and its usage; ``weights`` by job, for all the attempts.
+
+        Return the mark of the history after that.
+        """
+        with self._told("cannot be written"):
+            with self._engine.begin() as connection:
+                mark = self._add(connection, jobs, attempts, weights)
+            if self._engine.dialect.name == "sqlite":
+                # What is in the main file cannot be lost with the write-ahead file.
+                with self._engine.connect() as connection:
+                    connection.exec_driver_sql("PRAGMA busy_timeout=200")
+                    connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+                    connection.exec_driver_sql("PRAGMA busy_timeout=10000")
+        return mark
+
+    def _add(
+        self,
+        connection: sql.Connection,
+        jobs: Sequence[tuple[JobRecord, bytes | None]],
+        attempts: Sequence[AttemptRecord],
+        weights: Mapping[int, Weight],
+    ) -> Mark:
+        known = _known(connection, _attempts.c.attempt, [each.attempt for each in attempts])
+        fresh = [each for each in attempts if each.attempt not in known]
+        if fresh:
+            connection.execute(sql.insert(_attempts), [_sealed(_row(each)) for each in fresh])
+            _add_to_usage(connection, fresh, weights)
+        known = _known(connection, _jobs.c.id, [job.id for job, _ in jobs])
+        rows = [_sealed(_row(job) | {"run": run}) for job, run in jobs if job.id not in known]
+        if rows:
+            connection.execute(sql.insert(_jobs), rows)
+        _raise(connection, JOBS, len(rows))
+        _raise(connection, ATTEMPTS, len(fresh))
+        _raise(connection, IDENTITY, 0, secrets.randbits(62))
+        _raise(connection, ADDITIONS, 1)
+        return _mark_of(connection)
+
+    def mark(self) -> Mark:
+        """Return the mark of the history; its identity is 0 before the first addition."""
+        with self._told("cannot be read"), self._engine.connect() as connection:
+            return _mark_of(connection)
 
     def prune(self, before: int) -> int:
         """Remove up to 200 jobs that ended before that time (µs since the epoch), with their attempts."""
@@ -158,8 +192,10 @@ class History:
             old = sql.select(_jobs.c.id).where(_jobs.c.ended < before).order_by(_jobs.c.ended).limit(PRUNED)
             ids = list(connection.scalars(old))
             if ids:
-                connection.execute(sql.delete(_attempts).where(_attempts.c.job.in_(ids)))
-                connection.execute(sql.delete(_jobs).where(_jobs.c.id.in_(ids)))
+                for table, key, name in ((_attempts, _attempts.c.job, ATTEMPTS), (_jobs, _jobs.c.id, JOBS)):
+                    count = sql.select(sql.func.count()).where(key.in_(ids), table.c[SEAL].is_not(None))
+                    _raise(connection, name, -int(connection.scalar(count) or 0))
+                    connection.execute(sql.delete(table).where(key.in_(ids)))
             return len(ids)
 
     def prune_usage(self, before: int) -> int:
@@ -243,6 +279,18 @@ def _prepare_sqlite(connection: Any, _: object) -> None:
         connection.execute(f"PRAGMA {words}")
 
 
+def _raise(connection: sql.Connection, name: str, by: int, first: int = 0) -> None:
+    """Raise a number among the marks; ``first`` is its value before."""
+    here = _marks.c.name == name
+    if not connection.execute(sql.update(_marks).where(here).values(value=_marks.c.value + by)).rowcount:
+        connection.execute(sql.insert(_marks).values(name=name, value=first + by))
+
+
+def _mark_of(connection: sql.Connection) -> Mark:
+    numbers = {str(name): int(value) for name, value in connection.execute(sql.select(_marks.c.name, _marks.c.value))}
+    return Mark(numbers.get(IDENTITY, 0), numbers.get(ADDITIONS, 0))
+
+
 def _known(connection: sql.Connection, column: sql.Column[Any], values: Sequence[int]) -> set[int]:
     """Return those of the values that are in the column."""
     found: set[int] = set()
@@ -267,6 +315,10 @@ def _add_to_usage(connection: sql.Connection, attempts: Iterable[AttemptRecord],
             connection.execute(sql.insert(_usage).values(hour=hour, group=group, **values))
 
 
+def _sealed(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {SEAL: seal_of(row)}
+
+
 def _row(record: msgspec.Struct) -> dict[str, Any]:
     return {name: _cell(getattr(record, name)) for name in record.__struct_fields__}
 
@@ -286,6 +338,9 @@ def _job(row: sql.RowMapping) -> tuple[JobRecord, bytes | None]:
 
 
 def _record(kind: type[_T], row: Mapping[Any, Any]) -> _T:
+    if row[SEAL] is not None and row[SEAL] != seal_of(row):
+        number = row["id" if kind is JobRecord else "attempt"]
+        raise StoreError(f"the history is damaged: {kind.__name__[:-6].lower()} {number} is not as it was stored")
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):
         value = row[field.name]

@@ -1,0 +1,143 @@
+"""The mark of a history: which database it is, and how often finished work was added. It shows that a history was lost.
+
+Also the check of a history that is a SQLite file, without SQLAlchemy, which takes long to import.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cress.store.base import Damaged, StoreError
+from cress.store.sqlite_file import beside, connect, told
+
+FILE = "history.mark"
+# Counters in the table ``marks`` of a history.
+IDENTITY, ADDITIONS, JOBS, ATTEMPTS = "identity", "additions", "jobs", "attempts"
+SEAL = "seal"
+# A start reads all of a history up to so many bytes; `cress store check` reads any.
+MOST_READ = 32 * 2**20
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """The identity of a history, and the number of additions that it has at least; ``file``: a file of the data directory."""
+
+    identity: int
+    additions: int
+    file: bool = True
+
+    def compare(self, name: str, identity: int, additions: int, mark: Path) -> None:
+        """Raise Damaged if a history is not the one that this mark describes, or has lost additions."""
+        out = f"put a copy of it back; or remove {mark}, to go on with what is there"
+        if identity != self.identity:
+            raise Damaged(f"the history {name} is not the one into which this center moved its finished work; {out}")
+        if additions < self.additions:
+            lost = self.additions - additions
+            raise Damaged(f"the history {name} has lost its last {lost} additions of finished work; {out}")
+
+
+class _Stored(msgspec.Struct):
+    identity: int
+    additions: int
+    file: bool
+    check: int
+
+
+def read_mark(path: Path) -> Mark | None:
+    """Return the mark at ``path``; None if there is none, or it is damaged: the next addition writes it again."""
+    try:
+        stored = msgspec.json.decode(path.read_bytes(), type=_Stored)
+    except IsADirectoryError:
+        raise StoreError(f"{path} is a directory, not the mark of the history; move it away") from None
+    except (OSError, msgspec.MsgspecError):
+        return None
+    mark = Mark(stored.identity, stored.additions, stored.file)
+    return mark if _check(mark) == stored.check else None
+
+
+def write_mark(path: Path, mark: Mark) -> None:
+    """Write a mark durably. Raises StoreError."""
+    fresh = beside(path, ".new")
+    try:
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(
+                handle, msgspec.json.encode(_Stored(mark.identity, mark.additions, mark.file, _check(mark))) + b"\n"
+            )
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        fresh.replace(path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _check(mark: Mark) -> int:
+    return zlib.crc32(b"%d %d %d" % (mark.identity, mark.additions, mark.file))
+
+
+def seal_of(row: Mapping[str, Any]) -> int:
+    """Return the checksum of a row. Empty cells do not count: later releases may add columns."""
+    cells = {
+        name: int(value) if isinstance(value, bool) else value
+        for name, value in sorted(row.items())
+        if value is not None and name != SEAL
+    }
+    return zlib.crc32(msgspec.msgpack.encode(cells))
+
+
+def check_history(path: Path, mark_path: Path, *, deep: bool) -> None:
+    """Raise Damaged if the SQLite history at ``path`` is gone, another one, less than it was, or damaged.
+
+    Without ``deep`` a large file is not read.
+    """
+    mark = read_mark(mark_path)
+    if mark is not None and not mark.file:
+        out = f"name it with --history; or remove {mark_path}, to begin an empty one in {path}"
+        raise StoreError(f"this center moved its finished work into another database than a file here; {out}")
+    for each in (path, beside(path, "-wal"), beside(path, "-shm")):
+        if each.is_dir():
+            raise Damaged(f"{each} is a directory, not a file of the history; move it away, and put the file back")
+    if not path.exists():
+        if mark is not None:
+            what = f"the history {path} is gone, and with it finished work that was moved there"
+            raise Damaged(f"{what}; put a copy of it back; or remove {mark_path}, to begin an empty one")
+        return
+    size = path.stat().st_size
+    with told(path, "cannot be read"), closing(connect(path, read_only=True)) as connection:
+        connection.execute("BEGIN")
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        there: dict[str, int] = {}
+        if "marks" in tables:
+            there = dict(connection.execute("SELECT name, value FROM marks"))
+        if mark is not None:
+            mark.compare(str(path), there.get(IDENTITY, 0), there.get(ADDITIONS, 0), mark_path)
+        if there and (deep or size <= MOST_READ):
+            for what in _defects(connection, there):
+                out = f"put a copy of it back; or remove {path} and {mark_path}, to begin an empty one"
+                raise Damaged(f"the history {path} is damaged: {what}; {out}")
+
+
+def _defects(connection: sqlite3.Connection, there: Mapping[str, int]) -> Iterable[str]:
+    found = connection.execute("PRAGMA integrity_check(1)").fetchall()
+    if found != [("ok",)]:
+        yield str(found[0][0]).replace("\n", " ")
+        return
+    for table, key in ((JOBS, "id"), (ATTEMPTS, "attempt")):
+        rows = connection.execute(f"SELECT * FROM {table}")  # noqa: S608 (our own names)
+        names = [each[0] for each in rows.description]
+        count = 0
+        for row in rows:
+            cells = dict(zip(names, row, strict=True))
+            count += cells[SEAL] is not None
+            if cells[SEAL] is not None and cells[SEAL] != seal_of(cells):
+                yield f"{table[:-1]} {cells[key]} is not as it was stored"
+        if count != there.get(table, 0):
+            yield f"it has {count} {table}, not {there.get(table, 0)}"
