@@ -124,8 +124,15 @@ def test_an_order_that_does_not_say_how_to_run_a_job_is_refused(client: Client) 
 
 
 def test_a_task_finds_its_environment_and_no_secrets(tmp_path: Path) -> None:
-    secrets = {"CRESS_TOKEN": "secret", "CRESS_URL": "http://x", "KEPT": "yes", "OVER": "old"}
-    with supervisor(tmp_path / "executor", secrets) as parent:
+    environment = {
+        "CRESS_TOKEN": "secret",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "CRESS_TASK_ENV": "KEPT,OVER",
+        "KEPT": "yes",
+        "OVER": "old",
+        "LC_ALL": "C.UTF-8",
+    }
+    with supervisor(tmp_path / "executor", environment) as parent:
         client = parent.start()
         run = Run(
             job=7,
@@ -138,6 +145,10 @@ def test_a_task_finds_its_environment_and_no_secrets(tmp_path: Path) -> None:
         client.launch(run, 40, 41)
         client.wait_ended(40, 41)
         pairs = dict(line.split("=", 1) for line in parent.output(41).split("\0") if line)
+    assert pairs["LC_ALL"] == "C.UTF-8"
+    assert set(pairs) <= {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "KEPT", "OVER", "EMPTY"} | {
+        name for name in pairs if name.startswith(("CRESS_", "LC_"))
+    }
     ours = {name: value for name, value in pairs.items() if name.startswith("CRESS_")}
     assert ours == {
         "CRESS_JOB_ID": "7",

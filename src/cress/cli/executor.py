@@ -72,6 +72,12 @@ def executor(
     writable: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="A folder that containers may write to; several times.")
     ] = None,
+    task_env: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="An environment variable that tasks inherit from the executor; several times."
+        ),
+    ] = None,
     keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
     keep_logs: Annotated[
         str, typer.Option(metavar="DURATION", help="How long what tasks wrote is kept (docs/history.md).")
@@ -135,6 +141,7 @@ def executor(
             ports=dynamic,
             runtime=runtime_of(runtime),
             writable=tuple(folder_of(each) for each in writable or ()),
+            task_env=task_env_of(task_env),
             keep_tasks=keep_tasks,
             parent_pipe=parent_pipe,
             keep_logs=duration_of(keep_logs, "--keep-logs") / 1e6,
@@ -152,6 +159,18 @@ def executor(
         )
         code = run(settings)
     raise typer.Exit(code)
+
+
+def task_env_of(names: list[str] | None) -> tuple[str, ...]:
+    """Return the names given by ``--task-env``."""
+    for name in names or ():
+        if not name.isidentifier() or name.startswith("CRESS_"):
+            raise InputError(
+                f"{name!r} is not the name of a variable that tasks can inherit",
+                hint="a name such as HTTP_PROXY; its value is that of the executor, and a job's own are set by `env`",
+                field="--task-env",
+            )
+    return tuple(names or ())
 
 
 def ports_of(text: str) -> tuple[int, int]:

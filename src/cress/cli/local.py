@@ -73,6 +73,7 @@ class LocalSetup:
     licence: Sequence[str] = ()
     runtime: str = "process"
     writable: Sequence[str] = ()
+    task_env: Sequence[str] = ()
     run_as: str = ""
     devices: Path | None = None
 
@@ -220,6 +221,8 @@ class LocalCluster:
             command += ["--devices", str(setup.devices)]
         for each in setup.writable:
             command += ["--writable", each]
+        for each in setup.task_env:
+            command += ["--task-env", each]
         return [*command, *(["--keep-tasks"] if setup.keep_tasks else [])]
 
     def _spawn(self, name: str, arguments: list[str]) -> _Child:

@@ -13,7 +13,7 @@ import typer
 
 from cress.cli.common import labels_of, licences_of, names_of
 from cress.cli.errors import told
-from cress.cli.executor import folder_of, runtime_of
+from cress.cli.executor import folder_of, runtime_of, task_env_of
 from cress.cli.local import LocalCluster, LocalSetup, NotStarted
 from cress.client.config import data_directory
 from cress.model.errors import InputError
@@ -89,6 +89,10 @@ def up(
     writable: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="A folder that containers may write to; several times.")
     ] = None,
+    task_env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="An environment variable that tasks inherit from here; several times."),
+    ] = None,
     devices: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Disks, GPUs and other devices that each executor has (docs/devices.md)."),
@@ -142,6 +146,7 @@ def up(
             licence=tuple(licence or ()),
             runtime=runtime_of(runtime),
             writable=tuple(folder_of(each) for each in writable or ()),
+            task_env=task_env_of(task_env),
             run_as=",".join(names_of(run_as, "--run-as")),
             devices=devices and devices.absolute(),
         )

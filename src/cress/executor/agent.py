@@ -73,7 +73,13 @@ class Program:
             quiet=settings.parent_pipe,  # the parent reports it, for all its children at once
         )
         self.supervisors = Supervisors(
-            self.directory, settings.name, settings.runtime, settings.writable, settings.log_size, settings.egress
+            self.directory,
+            settings.name,
+            settings.runtime,
+            settings.writable,
+            settings.log_size,
+            settings.egress,
+            settings.task_env,
         )
         self.helper = HelperProcess(str(self.directory / "attempts"))
         self.checks = Checks(self.directory / "checks", self.helper)

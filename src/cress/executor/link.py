@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cress.executor.folder import socket_path
 from cress.executor.frames import Frames, frame
+from cress.executor.inherited import for_processes
 from cress.executor.settings import LOG_SIZE
 from cress.protocol.messages import FromSupervisor, Inventory, ToSupervisor, decode_from_supervisor, encode
 
@@ -74,11 +75,13 @@ class Supervisors:
         writable: tuple[str, ...] = (),
         log_size: int = LOG_SIZE,
         egress: str = "",
+        task_env: tuple[str, ...] = (),
     ) -> None:
         self._directory = directory
         self._options = ["--name", name, "--runtime", runtime, "--log-size", str(log_size), "--egress", egress]
         for each in writable:
             self._options += ["--writable", each]
+        self._task_env = task_env
         self._socket = directory / "supervisor.sock"
         self._log = directory / "supervisor.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -123,15 +126,14 @@ class Supervisors:
         raise SupervisorError(f"the supervisor does not answer (see {self._log})")
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        # Without secrets: tasks can read the environment of their parent.
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("CRESS_")}
-        with self._log.open("ab") as log:
+        with open(os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:  # noqa: PTH123
+            os.fchmod(log.fileno(), 0o600)
             return subprocess.Popen(
                 [sys.executable, "-P", "-m", "cress.executor.supervisor", str(self._directory), *self._options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=environment,
+                env=for_processes(os.environ, self._task_env),
                 cwd="/",
                 start_new_session=True,
             )

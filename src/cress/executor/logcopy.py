@@ -19,6 +19,7 @@ import msgspec
 
 from cress.executor.addresses import Failed, shown, with_variables
 from cress.executor.attempt_log import open_log
+from cress.executor.inherited import for_processes
 from cress.executor.log_limits import first_kept
 from cress.executor.runtimes.base import Spawn
 from cress.executor.task_identity import step_down
@@ -98,7 +99,7 @@ class Copies:
         while self._waiting and len(self._working) < MOST:
             attempt = self._waiting.pop(0)
             command = [sys.executable, "-I", "-m", "cress.executor.logcopy", str(self._folder / str(attempt))]
-            environment = {name: value for name, value in os.environ.items() if not name.startswith("CRESS_")}
+            environment = for_processes(os.environ)
             heard = [each for each in signal.valid_signals() if callable(signal.getsignal(each))]
             try:
                 pid = os.posix_spawn(command[0], command, environment, setsid=True, setsigmask=(), setsigdef=heard)

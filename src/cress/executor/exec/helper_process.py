@@ -26,6 +26,7 @@ from cress.executor.exec.packets import (
     decode_trouble,
     encode,
 )
+from cress.executor.inherited import for_processes
 
 # Seconds between attempts to write to a full socket.
 AGAIN = 0.01
@@ -148,14 +149,12 @@ class HelperProcess:
                 self._process.poll()
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
-                # It inherits no secrets: commands can read the environment of their parent.
-                variables = {name: value for name, value in os.environ.items() if not name.startswith("CRESS_")}
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "cress.executor.exec.helper", str(theirs.fileno()), self._folder],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
-                    env=variables,
+                    env=for_processes(os.environ),
                     cwd="/",
                     start_new_session=True,
                 )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cress.executor.environment import HOST_FILE, host_file, of_job, variables
+from cress.executor.inherited import for_tasks
 from cress.executor.runtimes.accounts import Account, account_of, own_name
 from cress.executor.runtimes.base import Rest, Spawn
 from cress.executor.runtimes.enter import Entrance
@@ -47,11 +48,7 @@ class ProcessRuntime:
     where = "on this node"  # the place named in messages about directories
 
     def __init__(self, node: str, environment: Mapping[str, str]) -> None:
-        self._base = {
-            os.fsencode(name): os.fsencode(value)
-            for name, value in environment.items()
-            if not name.startswith("CRESS_")
-        }
+        self._base = {os.fsencode(name): os.fsencode(value) for name, value in for_tasks(environment).items()}
         self._base[b"CRESS_NODE"] = os.fsencode(node)
         self._plans: dict[int, Plan] = {}
         # Children get back the limits and signal handlers that the supervisor changed for itself.

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from cress.executor import stage_failure
+from cress.executor.inherited import for_processes
 from cress.executor.runtimes.base import Rest, Runtime, Spawn
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.model.reports import Cause
@@ -51,7 +52,7 @@ class StagedRuntime:
     ) -> None:
         self._node = node
         self._place = (engine, home, writable)
-        self._environment = {name: value for name, value in environment.items() if not name.startswith("CRESS_")}
+        self._environment = for_processes(environment)
         # The job's environment is kept from the stage, which may run as root.
         self._starter: Runtime = ProcessRuntime(node, environment)
 
