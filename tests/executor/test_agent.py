@@ -327,13 +327,26 @@ def test_an_address_that_is_none_is_refused(start: Start) -> None:
     assert "'http://somewhere' is not an address of a center (ws://host:port)" in said
 
 
-def test_a_damaged_journal_ends_the_agent_with_its_sentence(start: Start, tmp_path: Path) -> None:
+def test_a_journal_of_a_newer_release_ends_the_agent_with_its_sentence(start: Start, tmp_path: Path) -> None:
     (tmp_path / "executor").mkdir()
-    (tmp_path / "executor" / "journal").write_bytes(b"something else, of some length")
+    title = b"cress journal 99"
+    (tmp_path / "executor" / "journal").write_bytes(b"%s %08x\n" % (title, zlib.crc32(title)))
     code, said = start().ended()
     assert code == 3
-    assert "executor/journal is not a journal of Cress; move it away" in said
+    assert "executor/journal was written by a newer release" in said
     assert "Traceback" not in said
+
+
+def test_a_damaged_journal_does_not_keep_an_executor_from_its_center(
+    start: Start, above: Center, tmp_path: Path
+) -> None:
+    (tmp_path / "executor").mkdir()
+    (tmp_path / "executor" / "journal").write_bytes(b"something else, of some length")
+    start()
+    above.connection()
+    log = tmp_path / "executor" / "supervisor.log"
+    assert "does not begin as a journal of Cress does; it was set aside" in log.read_text()
+    assert log.stat().st_mode & 0o777 == 0o600
 
 
 # --- leaving ----------------------------------------------------------------------------------------------------------

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cress.executor.exec import confinement
+from cress.executor.exec.helper_process import HelperProcess
+from cress.executor.hidden_folders import note_home
 from cress.executor.processes import find_attempts, is_alive
 from cress.executor.runtimes.cgroups import Cgroups, device_of
 from cress.executor.runtimes.engines import ENGINES
@@ -181,6 +185,50 @@ def test_processes_of_the_node_and_of_neighbours_are_not_seen_and_cannot_be_sign
     assert "journal" not in out
     assert is_alive(pid)
     assert end.cause is Cause.EXITED
+
+
+def test_a_container_sees_no_data_directory_of_cress_whatever_its_root(engine: str) -> None:
+    # Outside of /tmp, which containers have for themselves.
+    with tempfile.TemporaryDirectory(dir="/srv", prefix="cress-") as place:
+        around, other, named = Path(place, "around"), Path(place, "other"), Path(place, "named")
+        for each in (around, other, named):
+            each.mkdir()
+            (each / "token").write_text("secret")
+        (around / "center.json").touch()
+        note_home(other)
+        options = ("--engine", engine, "--hide", str(named))
+        with supervisor(around / "executors" / "n1", options=options) as parent:
+            client = parent.start()
+            text = f"cat {place}/*/token {place[4:]}/*/token; ls {place}; touch here; cat $CRESS_DIRECTORY/stdout"
+            for attempt, root in ((1, ""), (2, "/srv")):
+                command = boxed(text) if not root else Run(job=1, command=("/sh",), runtime="container", root=root)
+                client.run(command, attempt)
+                assert "secret" not in parent.output(attempt)
+            assert parent.output(1).split()[:3] == ["around", "named", "other"]
+            assert (around / "executors/n1/attempts/1/work/here").exists()
+            end = client.run(Run(job=2, command=("true",), runtime="container", root=str(named)), 3)
+            assert f"root {named} is in a data directory of Cress" in end.error
+
+
+def test_what_ended_a_command_in_a_container_ends_what_it_left_in_sessions_of_their_own(
+    client: Client, parent: SupervisorProcess
+) -> None:
+    client.launch(boxed("exec sleep 1000"), 5)
+    first = client.wait_started(5).pid
+    word = f"3000.{os.getpid()}"
+
+    async def story() -> int:
+        helper = HelperProcess(str(parent.directory / "attempts"))
+        null = os.open(os.devnull, os.O_RDWR)
+        command = ["sh", "-c", f"setsid sleep {word} & (setsid sh -c 'sleep {word}; true' &); exit 7"]
+        session = await helper.enter(first, 5, command, streams=(null, null, null))
+        code = await session.over
+        helper.close()
+        return code
+
+    assert asyncio.run(story()) == 7
+    until(lambda: subprocess.run(["pgrep", "-f", f"^sleep {word}$"], check=False).returncode, "the end of what it left")
+    assert is_alive(first)
 
 
 def test_what_root_in_a_container_may_not(client: Client, parent: SupervisorProcess) -> None:

@@ -93,6 +93,7 @@ def center(
         from cress.center.run import run_center
         from cress.center.settings import Settings
         from cress.client.config import data_directory
+        from cress.executor.hidden_folders import note_home
         from cress.model.resources import Dimensions
 
         settings = Settings(
@@ -115,5 +116,6 @@ def center(
             webhdfs=tuple(webhdfs or ()),
             data_age=duration_of(data_age, "--data-age"),
         )
+        note_home(settings.data)
         code = run_center(settings)
     raise typer.Exit(code)

@@ -72,6 +72,10 @@ def executor(
     writable: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="A folder that containers may write to; several times.")
     ] = None,
+    hide: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="A folder that containers do not see, such as a center's; several times."),
+    ] = None,
     task_env: Annotated[
         list[str] | None,
         typer.Option(
@@ -113,6 +117,7 @@ def executor(
     with told("executor", "executor"):
         from cress.client.config import TOKEN_FILE, data_directory, read_token
         from cress.executor import Settings, run
+        from cress.executor.hidden_folders import note_home
         from cress.executor.settings import LOAD_EVERY, LOAD_HALF_LIFE
 
         labels, dynamic = labels_of(label), ports_of(ports)
@@ -142,6 +147,7 @@ def executor(
             runtime=runtime_of(runtime),
             writable=tuple(folder_of(each) for each in writable or ()),
             task_env=task_env_of(task_env),
+            hide=tuple(folder_of(each, "--hide") for each in hide or ()),
             keep_tasks=keep_tasks,
             parent_pipe=parent_pipe,
             keep_logs=duration_of(keep_logs, "--keep-logs") / 1e6,
@@ -157,6 +163,7 @@ def executor(
             data=tuple(dict.fromkeys((*configured.data, *(data_pattern_of(each) for each in data_path or ())))),
             discover=not no_discovery,
         )
+        note_home(settings.directory)
         code = run(settings)
     raise typer.Exit(code)
 
@@ -198,9 +205,9 @@ def runtime_of(text: str) -> str:
     return text
 
 
-def folder_of(path: Path) -> str:
-    """The value of ``--writable``: a folder that is there, but not the root of all."""
+def folder_of(path: Path, field: str = "--writable") -> str:
+    """The value of ``--writable`` or ``--hide``: a folder that is there, but not the root of all."""
     path = path.absolute()
     if not path.is_dir() or path == Path("/"):
-        raise InputError(f"{path} is not a folder for tasks to write to", hint="one that is there", field="--writable")
+        raise InputError(f"{path} is not a folder that can be named here", hint="one that is there", field=field)
     return str(path)

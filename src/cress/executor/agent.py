@@ -80,6 +80,7 @@ class Program:
             settings.log_size,
             settings.egress,
             settings.task_env,
+            settings.hide,
         )
         self.helper = HelperProcess(str(self.directory / "attempts"))
         self.checks = Checks(self.directory / "checks", self.helper)

@@ -76,11 +76,14 @@ class Supervisors:
         log_size: int = LOG_SIZE,
         egress: str = "",
         task_env: tuple[str, ...] = (),
+        hide: tuple[str, ...] = (),
     ) -> None:
         self._directory = directory
         self._options = ["--name", name, "--runtime", runtime, "--log-size", str(log_size), "--egress", egress]
         for each in writable:
             self._options += ["--writable", each]
+        for each in hide:
+            self._options += ["--hide", each]
         self._task_env = task_env
         self._socket = directory / "supervisor.sock"
         self._log = directory / "supervisor.log"

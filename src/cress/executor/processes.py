@@ -61,6 +61,13 @@ def find_attempts(folder: bytes) -> Iterator[tuple[int, int]]:
                 yield attempt, int(name)
 
 
+def with_variable(variable: bytes) -> Iterator[int]:
+    """Yield every living process that was started with this variable, as ``NAME=VALUE``, in its environment."""
+    for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of names, no need for paths
+        if name.isdigit() and variable in _read(f"/proc/{name}/environ").split(b"\0") and is_alive(int(name)):
+            yield int(name)
+
+
 def _stat(pid: int) -> list[bytes] | None:
     """The fields of /proc/PID/stat from the state on; the name before may hold spaces and brackets."""
     data = _read(f"/proc/{pid}/stat")

@@ -25,6 +25,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``runtime`` is that of jobs that do not name one (process, container; auto: container where it works), ``writable`` are the
     folders of the node that tasks in containers may write to, ``egress`` is the interface on which their egress is limited.
     ``task_env`` are names of environment variables that tasks inherit from the executor, beside the usual ones.
+    ``hide`` are folders that containers do not see, beside the data directories of Cress that are known.
     The output of tasks is kept for ``keep_logs`` seconds, and at most ``keep_logs_size`` bytes of it; of one stream of one
     attempt the last ``log_size`` bytes, if its job sets no limit. ``judged``: the node takes no new tasks while it is
     overloaded (docs/load.md). ``devices`` are those of the node file, which covers the kinds ``told`` and names ``data``,
@@ -46,6 +47,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     writable: tuple[str, ...] = ()
     egress: str = ""
     task_env: tuple[str, ...] = ()
+    hide: tuple[str, ...] = ()
     keep_tasks: bool = False  # at SIGTERM the agent leaves, supervisor and tasks stay
     parent_pipe: bool = False  # leave in the same way when standard input ends: the parent was killed
     grace: float = 5.0

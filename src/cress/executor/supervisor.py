@@ -60,6 +60,7 @@ class Program:
         engines: Sequence[Engine] = ENGINES,
         log_size: int = LOG_SIZE,
         egress: str = "",
+        hide: Sequence[str] = (),
     ) -> None:
         self.boot = processes.boot_id()
         self.selector = selectors.EpollSelector()
@@ -79,6 +80,7 @@ class Program:
             engines=engines,
             log_size=log_size,
             egress=egress,
+            hide=hide,
         )
         self.journal = Journal(folder.journal)
         if self.journal.damage:
@@ -239,6 +241,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--runtime", default="process", choices=choose.RUNTIMES, help="runtime of jobs that name none")
     parser.add_argument("--writable", action="append", default=[], help="a folder that containers may write to")
     parser.add_argument("--egress", default="", help="the interface on which traffic of containers is limited")
+    parser.add_argument("--hide", action="append", default=[], help="a folder that containers do not see")
     parser.add_argument("--engine", action="append", help="a container engine that may be used; all by default")
     parser.add_argument("--log-size", type=int, default=LOG_SIZE, help="bytes kept of a log if its job sets no limit")
     options = parser.parse_args(arguments)
@@ -254,6 +257,7 @@ def main(arguments: list[str] | None = None) -> int:
                 engines,
                 options.log_size,
                 options.egress,
+                options.hide,
             )
             # After the runtime is made: it restores the earlier limit in its children.
             soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

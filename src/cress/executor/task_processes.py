@@ -57,13 +57,16 @@ class TaskProcesses:
         engines: Sequence[Engine] = ENGINES,
         log_size: int = LOG_SIZE,
         egress: str = "",
+        hide: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.selector = selector
         self.say = say
         self.runtime = ProcessRuntime(name, os.environ)
         self.staged = StagedRuntime(name, os.environ)
-        found = choose.find(name, os.environ, folder.path, writable=writable, engines=engines, egress=egress)
+        found = choose.find(
+            name, os.environ, folder.path, writable=writable, engines=engines, egress=egress, secret=hide
+        )
         self.container, self.no_container = found.container, found.why
         engine = "" if found.container is None else found.container.engine.name
         self.staged_inside = StagedRuntime(name, os.environ, engine, str(folder.path), writable)

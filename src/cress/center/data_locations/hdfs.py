@@ -166,7 +166,13 @@ class Hdfs:
             async with self._answer(url) as (answer, body):
                 if not answer.is_redirect:
                     break
-                url = str(answer.url.join(answer.headers.get("Location", "")))
+                target = answer.url.join(answer.headers.get("Location", ""))
+                url = str(target)
+                if not self._namenodes.allow(url):
+                    origin = f"{target.scheme}://{target.netloc.decode('ascii', 'replace')}"
+                    raise UnlocatedError(
+                        f"{gateway.url} redirects to {origin}, which the center may not ask (--webhdfs)", lasting=True
+                    )
         else:
             raise ValueError("too many redirects")
         if answer.status_code != 200:

@@ -66,6 +66,13 @@ class Namenodes:
         return () if gateway is None else (gateway,)
 
 
+    def allow(self, url: str) -> bool:
+        """Return whether a namenode may redirect to this URL: to a server that the operator names."""
+        return self._any or any(
+            url == each.url or url.startswith(f"{each.url}/") for told in self._told.values() for each in told
+        )
+
+
 def myself() -> str:
     """Return the account that the center runs as."""
     try:

@@ -41,6 +41,8 @@ from cress.executor.runtimes.programs import become, candidates
 NOT_FOUND, NOT_EXECUTABLE, NOT_ENTERED = 127, 126, 125
 # Seconds that killed processes may take to end when the agent is gone.
 LAST = 5.0
+# How often the processes of a session are looked for: those that are killed may have started others.
+ROUNDS = 100
 # The session and the process that leads its group.
 _TOLD = struct.Struct("=QQ")
 
@@ -147,7 +149,9 @@ class Helper:
             over.append((session, code if code >= 0 else 128 - code))
             # A group outlives its leader, and the kernel does not reuse its number meanwhile.
             self._kill(session)
-            self.leaders.pop(session, None)
+            if self.leaders.pop(session, pid) != pid:
+                # In a pid namespace orphans become children of its first process, not of the helper.
+                self._kill_marked(session)
             self.unwanted.discard(session)
         if orphans:
             self._kill_orphans()
@@ -160,6 +164,17 @@ class Helper:
         for pid in processes.children(os.getpid()).difference(self.sessions):
             with contextlib.suppress(OSError):
                 if not alive or b"%s=%s" % (MARK, confinement.environment(pid).get(MARK, b"")) not in alive:
+                    os.kill(pid, signal.SIGKILL)
+
+    def _kill_marked(self, session: int) -> None:
+        """Kill all processes that have the mark of a session, and what they start meanwhile."""
+        mark = b"%s%d" % (self.prefix, session)
+        for _ in range(ROUNDS):
+            marked = list(processes.with_variable(mark))
+            if not marked:
+                return
+            for pid in marked:
+                with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
 
     def _end(self) -> None:
@@ -176,7 +191,10 @@ class Helper:
                     return
                 if pid == 0:
                     break
-                self.sessions.pop(pid, None)
+                if pid in self.sessions:
+                    session = self.sessions.pop(pid)
+                    if self.leaders.get(session, pid) != pid:
+                        self._kill_marked(session)
             for pid in processes.children(os.getpid()).difference(self.sessions):
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import socket
@@ -43,13 +44,15 @@ def make_box(
     pause: str,
     group: str,
     hidden: bool,
+    secret: Iterable[str] = (),
     devices: AttemptDevices = NOTHING,
 ) -> Box:
     """Return the sandbox of an attempt, made in ``folder``; ``root`` is the job's root folder, empty: the node's.
 
     ``home`` is the executor's folder, of which only ``attempt`` is visible. ``writable`` are folders of the node. ``hidden``:
-    the task is not root, and may not be able to pass through the folders above ``home``, so these are replaced. ``devices`` are
-    the devices of the attempt; folders of other attempts on its disks are not visible.
+    the task is not root, and may not be able to pass through the folders above ``home``, so these are replaced. ``secret`` are
+    folders of the node that are replaced by empty ones, wherever ``root`` shows them. ``devices`` are the devices of the
+    attempt; folders of other attempts on its disks are not visible. Raises OSError if ``root`` is in a secret folder.
     """
     mounts = [Mount(target, mode=mode) for target, mode in _OWN]
     base = root or "/"
@@ -60,8 +63,10 @@ def make_box(
         names = os.path.realpath("/etc/resolv.conf")
         if names.startswith("/run/"):
             mounts.append(Mount(os.path.dirname(names), os.path.dirname(names)))  # noqa: PTH120
+    own = [target for target, _ in _OWN]
+    mounts += [Mount(each) for each in _shown(secret, base) if not _inside(each, own)]
     covered = _closed(home) if hidden else ""
-    if not _inside(home, [target for target, _ in _OWN]):
+    if not _inside(home, own):
         mounts.append(Mount(covered or home))
     if not root:
         mounts += [Mount(each, mode=0o711) for each in devices.covered if os.path.isdir(each)]  # noqa: PTH112
@@ -176,6 +181,16 @@ def _mounts_of_the_node(home: str) -> list[str]:
         if place != "/" and right.split()[0] not in _KERNEL and not _inside(place, (*_APART, home)):
             found.append(place)
     return list(dict.fromkeys(found))
+
+
+def _shown(secret: Iterable[str], root: str) -> Iterator[str]:
+    """Yield where a root folder shows secret folders; OSError: it is in one."""
+    top = os.path.realpath(root).rstrip("/")
+    for each in secret:
+        if top and _inside(top, [each]):
+            raise OSError(errno.EACCES, f"root {root} is in a data directory of Cress")
+        if _inside(each, [top]):
+            yield each.removeprefix(top)
 
 
 def _closed(path: str) -> str:

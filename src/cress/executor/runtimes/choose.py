@@ -21,6 +21,8 @@ from cress.shell.executor.starting import StartError
 
 # The name of the file, among the containers, with the interface on which the egress of tasks is limited.
 EGRESS = "egress"
+# That of the folders of the node that containers do not see.
+HIDDEN = "hidden"
 
 _COMMANDS = {"bubblewrap": "bwrap"}
 
@@ -46,6 +48,7 @@ def find(
     writable: tuple[str, ...] = (),
     engines: Sequence[Engine] = ENGINES,
     egress: str = "",
+    secret: Sequence[str] = (),
 ) -> Found:
     """Find the runtimes that work in this process, which has no threads and no other children; takes a hundredth of a second.
 
@@ -69,12 +72,16 @@ def find(
         known.unlink(missing_ok=True)
     else:
         known.write_text(egress)
+    if secret:
+        (folder / HIDDEN).write_bytes(msgspec.json.encode(secret))
+    else:
+        (folder / HIDDEN).unlink(missing_ok=True)
     why = []
     for engine in engines:
         if shutil.which(_COMMANDS.get(engine.name, engine.name), path=environment.get("PATH")) is None:
             why.append(f"{engine.name} is not installed")
             continue
-        runtime = ContainerRuntime(node, environment, home, engine, cgroups, writable, queue)
+        runtime = ContainerRuntime(node, environment, home, engine, cgroups, writable, queue, secret)
         problem = _try(runtime, folder)
         if not problem:
             return Found(runtime, unlimited=tuple(_unlimited(cgroups, home, unqueued)))
@@ -110,8 +117,10 @@ def reopen(
     cgroups = Cgroups.find(node, str(home.absolute()), (CONTROLLER,) if device else ())
     cgroups.prepare()
     queue = Egress(device, cgroups) if device else None
+    named = home / FOLDER / HIDDEN
+    secret = msgspec.json.decode(named.read_bytes(), type=list[str]) if named.exists() else []
     (chosen,) = (each for each in ENGINES if each.name == engine)
-    return ContainerRuntime(node, environment, home, chosen, cgroups, writable, queue)
+    return ContainerRuntime(node, environment, home, chosen, cgroups, writable, queue, secret)
 
 
 def _try(runtime: ContainerRuntime, folder: Path) -> str:

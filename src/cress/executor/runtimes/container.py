@@ -12,12 +12,13 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from cress.executor import processes
+from cress.executor.hidden_folders import hidden_folders
 from cress.executor.runtimes import linux
 from cress.executor.runtimes.base import PID, Rest, Spawn
 from cress.executor.runtimes.box import bind_root, make_box
@@ -52,7 +53,7 @@ class _First(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ContainerRuntime(ProcessRuntime):
-    """A ``Runtime`` for root. ``home`` is the executor's folder, ``writable`` are further folders in which tasks may write."""
+    """A ``Runtime`` for root. ``home`` is the executor's folder; tasks may also write in ``writable``, and do not see ``secret``."""
 
     where = "on this node, or not in containers there"
 
@@ -65,6 +66,7 @@ class ContainerRuntime(ProcessRuntime):
         cgroups: Cgroups,
         writable: tuple[str, ...] = (),
         egress: Egress | None = None,
+        secret: Sequence[str] = (),
     ) -> None:
         super().__init__(node, environment)
         self.engine = engine
@@ -73,6 +75,7 @@ class ContainerRuntime(ProcessRuntime):
         self._folder = f"{self._home}/{FOLDER}"
         self._writable = writable
         self._egress = egress
+        self._secret = secret
         self._owner = 0
 
     # --- one attempt -----------------------------------------------------------------------------------------------
@@ -238,6 +241,7 @@ class ContainerRuntime(ProcessRuntime):
             pause=f"{self._folder}/pause",
             group=f"{self.cgroups.path}/{what.attempt}",
             hidden=bool(account and account[0]),
+            secret=hidden_folders(Path(self._home), self._secret),
             devices=what.context.devices,
         )
         try:

@@ -1,0 +1,40 @@
+"""Folders of this machine that containers must not see: data directories of centers and executors.
+
+A container that runs as root could read their tokens and databases through the root folder of the node. Known are the
+executor's own folder, the data directory around it, those that ran as root on this machine since it was started (they
+are noted in ``/run/cress/homes``), and those that the operator names (``--hide``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+HOMES = Path("/run/cress/homes")
+# Files by which a data directory is known.
+_MARKS = ("center.json", "cress.db")
+
+
+def note_home(directory: Path) -> None:
+    """Note a data directory of this machine, if this process is root; an error changes nothing."""
+    if os.geteuid() != 0:
+        return
+    path = os.fsencode(directory.absolute())
+    with contextlib.suppress(OSError):
+        HOMES.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for gone in [each for each in HOMES.iterdir() if not os.path.isdir(each.read_bytes())]:  # noqa: PTH112
+            gone.unlink()
+        (HOMES / hashlib.sha256(path).hexdigest()[:32]).write_bytes(path)
+
+
+def hidden_folders(home: Path, named: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the real paths of the folders that are there now, outermost ones only; ``home`` is the executor's."""
+    found = {home.absolute(), *map(Path, named)}
+    found |= {each for each in home.absolute().parents if any((each / mark).exists() for mark in _MARKS)}
+    with contextlib.suppress(OSError):
+        found |= {Path(os.fsdecode(each.read_bytes())) for each in HOMES.iterdir()}
+    real = {each.resolve() for each in found if each.is_dir()} - {Path("/")}
+    return tuple(sorted(str(each) for each in real if not any(other in each.parents for other in real)))
