@@ -116,10 +116,16 @@ def test_of_several_namenodes_the_active_one_is_asked() -> None:
         assert places(active, others=f"http://127.0.0.1:1,{standby.url},") == SHARES["/logs"]
 
 
-def test_redirects_are_followed() -> None:
+def test_redirects_are_followed_to_servers_that_the_operator_names_and_nowhere_else() -> None:
     with Namenode(FILES) as namenode, Namenode() as front:
         front.redirect = namenode.url
-        assert places(front) == SHARES["/logs"]
+        assert places(front, others=f"{front.url},{namenode.url},") == SHARES["/logs"]
+        namenode.asked.clear()
+        assert problem(front) == (
+            f"URL redirects to {namenode.url}, which the center may not ask (--webhdfs)",
+            True,
+        )
+        assert not namenode.asked
 
 
 def test_of_a_folder_with_very_many_files_the_largest_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import http
 import os
 import signal
 import socket
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -343,7 +344,7 @@ def test_a_damaged_journal_does_not_keep_an_executor_from_its_center(
     (tmp_path / "executor").mkdir()
     (tmp_path / "executor" / "journal").write_bytes(b"something else, of some length")
     start()
-    above.connection()
+    above.session()
     log = tmp_path / "executor" / "supervisor.log"
     assert "does not begin as a journal of Cress does; it was set aside" in log.read_text()
     assert log.stat().st_mode & 0o777 == 0o600
