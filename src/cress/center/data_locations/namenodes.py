@@ -65,7 +65,6 @@ class Namenodes:
         gateway = next(known, Gateway(url, myself()) if self._any else None)
         return () if gateway is None else (gateway,)
 
-
     def allow(self, url: str) -> bool:
         """Return whether a namenode may redirect to this URL: to a server that the operator names."""
         return self._any or any(
