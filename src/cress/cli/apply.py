@@ -26,7 +26,7 @@ Exit codes: 0 done, 2 bad input, 3 not accepted, or no center could be asked. Wi
 
 def apply(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Job files in YAML or JSON; - is standard input.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:

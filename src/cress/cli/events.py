@@ -31,10 +31,10 @@ Exit codes: 0 done, 2 bad input, 3 no center could be asked, 130 interrupted.
 
 
 def events(
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens from now on.")] = False,
-    job: Annotated[str | None, typer.Option(metavar="ID", help="Only what is about this job.")] = None,
-    group: Annotated[str, typer.Option(metavar="GROUP", help="Only what is about this group.")] = "",
-    after: Annotated[int | None, typer.Option(metavar="N", min=0, help="Only what came behind event N.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new events.")] = False,
+    job: Annotated[str | None, typer.Option(metavar="ID", help="Only events of this job.")] = None,
+    group: Annotated[str, typer.Option(metavar="GROUP", help="Only events of this group.")] = "",
+    after: Annotated[int | None, typer.Option(metavar="N", min=0, help="Only events after number N.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the API's JSON, one event a line.")] = False,
     data: Data = None,
 ) -> None:

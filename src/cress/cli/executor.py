@@ -48,14 +48,14 @@ def executor(
         ),
     ] = None,
     resource: Annotated[
-        str, typer.Option(metavar="RESOURCE", help="What the node offers. Default: what the machine has.")
+        str, typer.Option(metavar="RESOURCE", help="The capacity of the node. Default: that of the machine.")
     ] = "",
     rack: Annotated[
-        str, typer.Option(metavar="NAME", help="The rack that it stands in. Default: what the center's topology says.")
+        str, typer.Option(metavar="NAME", help="The node's rack. Default: that of the center's topology.")
     ] = "",
     label: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="What constraints may ask for, such as ssd=true; several times."),
+        typer.Option(metavar="NAME=VALUE", help="An attribute for constraints, such as ssd=true; several times."),
     ] = None,
     address: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Where its tasks are reached. Default: as it reaches the center.")
@@ -84,18 +84,18 @@ def executor(
     ] = None,
     keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
     keep_logs: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long what tasks wrote is kept (docs/history.md).")
+        str, typer.Option(metavar="DURATION", help="How long the output of tasks is kept (docs/history.md).")
     ] = "7d",
     keep_logs_size: Annotated[str, typer.Option(metavar="SIZE", help="How much of it is kept at most.")] = "1G",
     egress: Annotated[
         str,
-        typer.Option(metavar="INTERFACE", help="Limit what containers send on it; its queue becomes Cress's own."),
+        typer.Option(metavar="INTERFACE", help="Limit the egress of containers on it; Cress replaces its queue."),
     ] = "",
     log_size: Annotated[
-        str, typer.Option(metavar="SIZE", help="How much is kept of one stream of a task whose job does not say.")
+        str, typer.Option(metavar="SIZE", help="Bytes kept of each stream of a task, if its job sets no limit.")
     ] = "64M",
     no_overload: Annotated[
-        bool, typer.Option("--no-overload", help="Only tell the node's load: it takes tasks however busy it is.")
+        bool, typer.Option("--no-overload", help="Only report the node's load: it takes tasks even if overloaded.")
     ] = False,
     devices: Annotated[
         Path | None,

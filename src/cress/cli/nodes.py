@@ -57,7 +57,7 @@ app = typer.Typer(cls=WithDefaultOf, help="List nodes, or keep tasks off them.",
 def nodes(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Everything about this one.")] = None,
     where: Annotated[
-        str, typer.Option(metavar="EXPR", help="Which nodes satisfy this requirement, and why the others do not.")
+        str, typer.Option(metavar="EXPR", help="Show which nodes satisfy this requirement, and why the others do not.")
     ] = "",
     rank: Annotated[str, typer.Option(metavar="EXPR", help="The nodes in the order of this rank.")] = "",
     as_json: Json = False,
@@ -116,7 +116,7 @@ def _as_counted(node: NodeView) -> list[tuple[bool, int, str]]:
 @app.command()
 def cordon(
     name: Name,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the others.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, shown to other users.")] = "",
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -158,9 +158,12 @@ def forget(name: Name, as_json: Json = False, data: Data = None) -> None:
 def drain(
     name: Name,
     deadline: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long what runs there may go on, such as 10m; 0: not at all.")
+        str,
+        typer.Option(
+            metavar="DURATION", help="The time that running tasks may still go on, such as 10m; 0: stop them at once."
+        ),
     ],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the others.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, shown to other users.")] = "",
     as_json: Json = False,
     data: Data = None,
 ) -> None:

@@ -53,7 +53,7 @@ PLACE = re.compile(r"jobs\[(\d+)\]\.?")
 def submit(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Job files in YAML or JSON; - is standard input.")],
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the jobs are over.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be said, and submit nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check the jobs; submit nothing.")] = False,
     licence: Licence = None,
     as_json: Json = False,
     data: Data = None,

@@ -33,25 +33,8 @@ from cress.executor.settings import Settings
 from cress.model.reports import Ended, Report, Started
 from cress.protocol.messages import Exec, ExecInput, ExecOver, ExecSize, FromAgent, Load, ReadLog, Reports
 from cress.protocol.proof import ProofError
+from cress.shell.executor import agent_effects as effects
 from cress.shell.executor.agent import REFUSED, Agent, Phase
-from cress.shell.executor.agent_effects import (
-    BeforeReports,
-    Close,
-    ConnectCenter,
-    ConnectSupervisor,
-    Effect,
-    Exit,
-    LookAround,
-    LookAtData,
-    Ordered,
-    Registered,
-    Reported,
-    Say,
-    ScanPorts,
-    Serve,
-    ToCenter,
-    ToSupervisor,
-)
 
 # Seconds between two checks for a nearly full disk, and for old output.
 TIDY_LOOK, TIDY_EVERY = 30.0, 600.0
@@ -114,7 +97,7 @@ class Program:
 
     # --- events and effects ----------------------------------------------------------------------------------------
 
-    async def _happen(self, event: Callable[..., list[Effect]], *arguments: Any) -> None:
+    async def _happen(self, event: Callable[..., list[effects.Effect]], *arguments: Any) -> None:
         """Tell the loop of an event, and carry out what follows."""
         self.agent.now = _boottime()
         effects = event(*arguments)
@@ -132,40 +115,40 @@ class Program:
                 max(0.0, (due - self.agent.now) / 1e6), lambda: self._start(self._jobs, self._happen(self.agent.tick))
             )
 
-    async def _carry_out(self, effect: Effect) -> None:  # noqa: C901 - a table
+    async def _carry_out(self, effect: effects.Effect) -> None:  # noqa: C901 - a table
         match effect:
-            case ToCenter(message):
+            case effects.ToCenter(message):
                 if self._center is not None:
                     await self._center.send(message)
-            case ToSupervisor(message):
+            case effects.ToSupervisor(message):
                 if self._link is not None:
                     with contextlib.suppress(OSError):
                         await self._link.forward(message)
-            case Ordered(launches):
+            case effects.Ordered(launches):
                 self.checks.ordered(launches)
-            case BeforeReports(ended, without):
+            case effects.BeforeReports(ended, without):
                 await self._prepare(ended, without)
-            case Reported(reports):
+            case effects.Reported(reports):
                 self._check(reports)
-            case Serve(order):
+            case effects.Serve(order):
                 self._serve(order)
-            case ScanPorts(without):
+            case effects.ScanPorts(without):
                 self._start(self._session, self._scan(without))
-            case LookAtData():
+            case effects.LookAtData():
                 self._start(self._session, self._look_at_data())
-            case ConnectSupervisor(start):
+            case effects.ConnectSupervisor(start):
                 self._start(self._session, self._talk_to_supervisor(start=start))
-            case ConnectCenter():
+            case effects.ConnectCenter():
                 self._start(self._session, self._talk_to_center())
-            case LookAround(without):
+            case effects.LookAround(without):
                 await self._look_around(without)
-            case Registered():
+            case effects.Registered():
                 self._begin_services()
-            case Close():
+            case effects.Close():
                 await self._close()
-            case Say(sentence):
+            case effects.Say(sentence):
                 self._say(sentence)
-            case Exit(code):
+            case effects.Exit(code):
                 if not self._exit.done():
                     self._exit.set_result(code)
 

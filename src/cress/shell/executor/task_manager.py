@@ -347,7 +347,7 @@ class TaskManager:
                 continue
             task.stage = Stage.SPAWNING
             if task.intent.limit is not None and task.staged:
-                # The time limit starts after the files are fetched.
+                # The time limit includes fetching the files.
                 task.ends_at = self.now + task.intent.limit
                 self._at(task.ends_at, task)
         return len(self._queue)
