@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from cress.protocol.proof import HEADER, NONCE, nonce_of
+from cress.protocol.signatures import PATH, Session, center_proof, digest, parse
 
 
 @dataclass
@@ -22,7 +26,10 @@ class Asked:
 
 @dataclass
 class Server:
-    """Answers every request with ``status`` and ``body``; ``cut``: hangs up in the middle of it."""
+    """Answers every request with ``status`` and ``body``; ``cut``: hangs up in the middle of it.
+
+    It proves that it knows ``token``, unless that is empty; ``sessions`` are those that it has begun.
+    """
 
     url: str = ""
     status: int = 200
@@ -30,6 +37,17 @@ class Server:
     cut: bool = False
     hold: threading.Event | None = None
     asked: list[Asked] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    token: str = "secret"
+    sessions: dict[str, Session] = field(default_factory=dict)
+
+    def check(self, asked: Asked) -> None:
+        """Raise ProofError when a request is not signed with the token."""
+        signature = parse(asked.headers["Authorization"])
+        assert signature.body == digest(asked.body)
+        method, _, target = asked.line.partition(" ")
+        session = self.sessions[signature.theirs.hex() + signature.ours.hex()]
+        session.check(signature, method, target, asked.headers.get("Idempotency-Key", ""))
 
     def content(self) -> bytes:
         """The body as it goes over the wire."""
@@ -45,6 +63,13 @@ def serving() -> Iterator[Server]:
         protocol_version = "HTTP/1.1"
 
         def answer(self) -> None:
+            if self.path.startswith(PATH) and server.token:
+                theirs, ours = nonce_of(self.path.partition("nonce=")[2]), secrets.token_bytes(NONCE)
+                server.sessions[theirs.hex() + ours.hex()] = Session(server.token, theirs, ours)
+                self.send_response(204)
+                self.send_header(HEADER, center_proof(server.token, theirs, ours))
+                self.end_headers()
+                return
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             server.asked.append(Asked(f"{self.command} {self.path}", dict(self.headers), body))
             if server.hold is not None:
@@ -52,6 +77,8 @@ def serving() -> Iterator[Server]:
             content = server.content()
             self.send_response(server.status)
             self.send_header("Content-Length", str(len(content) + (1 if server.cut else 0)))
+            for name, value in server.headers.items():
+                self.send_header(name, value)
             self.end_headers()
             with suppress(BrokenPipeError, ConnectionResetError):  # it did not wait for the answer
                 self.wfile.write(content)

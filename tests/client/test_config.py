@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cress.client.config import NoCenter, data_directory, find_center
+from cress.client.config import Address, NoCenter, data_directory, find_center
 from cress.model.errors import InputError
 
 
@@ -29,14 +29,21 @@ def test_the_environment_names_a_center_anywhere(monkeypatch: pytest.MonkeyPatch
     center(tmp_path / "home/.local/share/cress")
     monkeypatch.setenv("CRESS_URL", "https://center.example:7411/")
     monkeypatch.setenv("CRESS_TOKEN", "other\n")
-    assert find_center() == ("https://center.example:7411", "other", None)
+    assert find_center() == Address("https://center.example:7411", "other")
 
 
 def test_a_data_directory_that_is_asked_for_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = center(tmp_path / "data")
     monkeypatch.setenv("CRESS_URL", "https://center.example")
     monkeypatch.setenv("CRESS_TOKEN", "other")
-    assert find_center(folder) == ("http://127.0.0.1:7411", "secret", folder)
+    assert find_center(folder) == Address("http://127.0.0.1:7411", "secret", folder)
+
+
+def test_the_unix_socket_of_a_center_is_in_its_data_directory(tmp_path: Path) -> None:
+    place = '{"url": "http://127.0.0.1:7411/", "pid": 1, "socket": "%s"}'
+    for name, socket in (("api.sock", "api.sock"), ("/tmp/elsewhere/x.sock", "x.sock"), ("../../x.sock", "x.sock")):
+        folder = center(tmp_path / str(len(name)), content=place % name)
+        assert find_center(folder).socket == folder / socket
 
 
 def test_data_directories_in_their_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

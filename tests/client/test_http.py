@@ -81,7 +81,7 @@ def test_what_each_call_asks(
     call(client)
     (asked,) = server.asked
     assert asked.line == line
-    assert asked.headers["Authorization"] == "Bearer secret"
+    server.check(asked)
     assert asked.headers.get("Content-Type") == (None if body is None else "application/json")
     assert (json.loads(asked.body) if asked.body else None) == body
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import stat
 from pathlib import Path
 
@@ -12,14 +13,21 @@ import msgspec
 from cress.model.errors import InputError
 
 LOCK, ADDRESS, STORE = "center.lock", "center.json", "cress.db"
+# Unix sockets of the center, for clients and for executors of this machine.
+API_SOCKET, EXECUTOR_SOCKET = "api.sock", "executors.sock"
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """The address at which a center listens; the content of ``center.json``."""
+    """The address at which a center listens; the content of ``center.json``.
+
+    ``socket`` and ``executor_socket`` are the names of its Unix sockets in the data directory.
+    """
 
     url: str
     executor_url: str
     pid: int
+    socket: str = API_SOCKET
+    executor_socket: str = EXECUTOR_SOCKET
 
 
 class DataDirectory:
@@ -58,6 +66,25 @@ class DataDirectory:
             return f"another center is starting or stopping on {self.path}"
         return f"a center runs on {self.path} already: process {address.pid}, at {address.url}"
 
+    def listen(self, name: str, backlog: int) -> socket.socket:
+        """Return a Unix socket that listens in the directory, for its owner only. Raises InputError."""
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            (self.path / name).unlink(missing_ok=True)
+            # Names of sockets have at most 107 bytes; the path may be longer.
+            folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                door.bind(f"/proc/self/fd/{folder}/{name}")
+            finally:
+                os.close(folder)
+            (self.path / name).chmod(0o600)
+            door.listen(backlog)
+            door.setblocking(False)
+        except OSError as error:
+            door.close()
+            raise InputError(f"cannot listen there: {error.strerror}", file=str(self.path / name)) from None
+        return door
+
     def announce(self, address: Address) -> None:
         """Write the center's address; a reader sees all of it or nothing."""
         fresh = self.path / f".{ADDRESS}.new"
@@ -67,7 +94,8 @@ class DataDirectory:
 
     def close(self) -> None:
         """Release the directory."""
-        (self.path / ADDRESS).unlink(missing_ok=True)
+        for name in (ADDRESS, API_SOCKET, EXECUTOR_SOCKET):
+            (self.path / name).unlink(missing_ok=True)
         os.close(self._lock)
 
 

@@ -22,7 +22,7 @@ from cress.center.api.timeouts import TimedProtocol, allow_files, close_overdue
 from cress.center.auth import ensure_token, owner
 from cress.center.committer import Committer
 from cress.center.compilation import Compilation
-from cress.center.data_directory import STORE, Address, DataDirectory
+from cress.center.data_directory import API_SOCKET, EXECUTOR_SOCKET, STORE, Address, DataDirectory
 from cress.center.data_locations.hdfs import Hdfs
 from cress.center.data_locations.locator import Locator
 from cress.center.data_locations.namenodes import Namenodes
@@ -93,6 +93,7 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         await _stop_with_parent(stop)
     token = ensure_token(directory.path)
     doors = [_bound(settings.host, port) for port in (settings.port, settings.executor_port)]
+    doors += [directory.listen(name, BACKLOG) for name in (API_SOCKET, EXECUTOR_SOCKET)]
     store = SqliteStore(directory.path / STORE)
     for sentence in store.warnings:
         _say(sentence)
@@ -126,11 +127,11 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         listener.arrange(topology)
         set_licences(committer, licences)
         loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, committer))
-        await listener.start(doors[1])
-        serving = asyncio.create_task(server.serve(sockets=[doors[0]]))
+        await listener.start(doors[1], doors[3])
+        serving = asyncio.create_task(server.serve(sockets=[doors[0], doors[2]]))
         while not server.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way
             await asyncio.sleep(0.002)
-        directory.announce(_address(settings.host, *doors))
+        directory.announce(_address(settings.host, *doors[:2]))
         mover = asyncio.create_task(Mover(committer).run(), name="mover")
         locator = asyncio.create_task(Locator(committer, Hdfs(namenodes), settings.data_age).run(), name="locator")
         patience = asyncio.create_task(close_overdue(lambda: server.server_state.connections), name="patience")

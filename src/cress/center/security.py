@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any, TypeAlias
+from collections.abc import Iterable
 
+from cress.center.asgi import App, Receive, Scope, Send
+from cress.center.signed_api import SignedApi, checked_body, is_proof, sealed
+from cress.protocol.proof import ProofError
+from cress.protocol.signatures import PATH, SCHEME, STALE
 from cress.protocol.views import ErrorView, to_json
-
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+from cress.shell.center.signed_requests import Accepted, Stale
 
 MOST_BODY = 16 * 2**20
-OPEN_PATHS = frozenset({"/v1/health"})
+OPEN_PATHS = frozenset({"/v1/health", PATH})
+# The signature is checked after the rest.
+_SIGNED = SCHEME.encode() + b" "
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -29,16 +29,38 @@ class Guard:
     def __init__(self, app: App, *, token: str, names: Iterable[str]) -> None:
         self._app = app
         self._token = b"Bearer " + token.encode()
+        self._signed = SignedApi(token)
         self._names = frozenset(name.lower().encode() for name in names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, or pass it on."""
         if scope["type"] in ("http", "websocket"):
+            prefix = "websocket." if scope["type"] == "websocket" else ""
             refusal = self._refusal(scope)
             if refusal is not None:
-                await _answer(send, *refusal, prefix="websocket." if scope["type"] == "websocket" else "")
+                await _answer(send, *refusal, prefix=prefix)
+                return
+            try:
+                if is_proof(scope):
+                    await self._signed.prove(scope, send)
+                    return
+                accepted = self._accepted(scope)
+                if accepted is not None and prefix:
+                    receive, send = sealed(accepted, receive, send)
+                elif accepted is not None:
+                    receive = await checked_body(accepted, receive, MOST_BODY)
+            except ProofError as error:
+                how = STALE if isinstance(error, Stale) else SCHEME
+                await _answer(send, 401, "unauthorized", str(error), prefix=prefix, how=how)
                 return
         await self._app(scope, receive, send)
+
+    def _accepted(self, scope: Scope) -> Accepted | None:
+        """Return a signed request; None if it needs no signature. Raises ProofError."""
+        for name, value in scope["headers"]:
+            if name == b"authorization" and value.startswith(_SIGNED):
+                return self._signed.accept(scope, value)
+        return None
 
     def _refusal(self, scope: Scope) -> tuple[int, str, str] | None:
         host: list[bytes] = []
@@ -65,7 +87,8 @@ class Guard:
             _, _, place = origin.lower().partition(b"://")
             if _without_port(place) not in self._names:
                 return 403, "forbidden", f"a page of {origin.decode('latin-1')[:100]!r} may not connect to the center"
-        if scope["path"] not in OPEN_PATHS and not (len(given) == 1 and hmac.compare_digest(given[0], self._token)):
+        known = len(given) == 1 and (given[0].startswith(_SIGNED) or hmac.compare_digest(given[0], self._token))
+        if scope["path"] not in OPEN_PATHS and not known:
             what = "wrong token" if given else "no token"
             return (
                 401,
@@ -88,11 +111,11 @@ def _without_port(host: bytes) -> bytes:
     return name.removesuffix(b".") if not colon or port.isdigit() else b""
 
 
-async def _answer(send: Send, status: int, code: str, message: str, *, prefix: str = "") -> None:
+async def _answer(send: Send, status: int, code: str, message: str, *, prefix: str = "", how: str = "Bearer") -> None:
     body = to_json(ErrorView(code=code, message=message))
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
+        headers.append((b"www-authenticate", how.encode()))
     if status == 413:
         # The rest of the body is not read.
         headers.append((b"connection", b"close"))

@@ -117,14 +117,15 @@ def executor(
     with told("executor", "executor"):
         from cress.client.config import TOKEN_FILE, data_directory, read_token
         from cress.executor import Settings, run
+        from cress.executor.center_wire import is_address
         from cress.executor.hidden_folders import note_home
         from cress.executor.settings import LOAD_EVERY, LOAD_HALF_LIFE
 
         labels, dynamic = labels_of(label), ports_of(ports)
-        if not center.startswith(("ws://", "wss://")):
+        if not is_address(center):
             raise InputError(
                 f"{center!r} is not an address of a center",
-                hint="ws://HOST:PORT, executor_url in center.json",
+                hint="ws://HOST:PORT, executor_url in center.json, or unix:DATA/executors.sock on the same machine",
                 field="--center",
             )
         configured = Configured()

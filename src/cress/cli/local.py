@@ -49,6 +49,8 @@ class Endpoint(msgspec.Struct):
     url: str
     executor_url: str
     pid: int
+    socket: str
+    executor_socket: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +127,7 @@ class LocalCluster:
         from cress.client import Client
 
         assert self.endpoint is not None
-        return Client(self.endpoint.url, self.token)
+        return Client(self.endpoint.url, self.token, socket=self.setup.data / self.endpoint.socket)
 
     @property
     def token(self) -> str:
@@ -206,7 +208,9 @@ class LocalCluster:
     def _executor(self, name: str) -> list[str]:
         assert self.endpoint is not None
         setup = self.setup
-        command = ["executor", "--center", self.endpoint.executor_url, "--token-file", str(setup.data / "token")]
+        # Nobody else can listen in the data directory, while a port is free for all when the center is down.
+        center = f"unix:{setup.data.absolute() / self.endpoint.executor_socket}"
+        command = ["executor", "--center", center, "--token-file", str(setup.data / "token")]
         command += ["--name", name, "--data", str(setup.data / "executors" / name)]
         command += ["--resource", setup.resource or _part_of_this_machine(setup.executors)]
         number = self.names.index(name)

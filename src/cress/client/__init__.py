@@ -11,7 +11,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cress.client.config import Address, NoCenter, find_center
-    from cress.client.errors import Broken, ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
+    from cress.client.errors import (
+        Broken,
+        ClientError,
+        NotFound,
+        Refused,
+        Unauthorized,
+        Unavailable,
+        Unproven,
+        Unreachable,
+    )
     from cress.client.http import Client
     from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
     from cress.protocol.licenceviews import LicencesPage, LicenceUse, LicenceView
@@ -87,6 +96,7 @@ __all__ = [
     "TasksPage",
     "Unauthorized",
     "Unavailable",
+    "Unproven",
     "Unreachable",
     "UsagePage",
     "UsageView",
@@ -122,5 +132,7 @@ def connect(data: Path | None = None) -> Client:
     from cress.client.config import find_center
     from cress.client.http import Client
 
-    url, token, folder = find_center(data)
-    return Client(url, token, advice=f"start one with `cress up --data {folder}`" if folder else "")
+    address = find_center(data)
+    folder = address.data
+    advice = f"start one with `cress up --data {folder}`" if folder else ""
+    return Client(address.url, address.token, advice=advice, socket=address.socket)

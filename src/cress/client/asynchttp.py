@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -10,6 +11,7 @@ import httpx
 from cress.client import calls
 from cress.client.calls import Call, T
 from cress.client.config import Address, address_again
+from cress.client.door import Door
 from cress.client.http import ANSWER_SECONDS, CONNECT_SECONDS, CONNECTIONS, refusal_of, told
 from cress.protocol.logs import Piece
 
@@ -27,30 +29,45 @@ class AsyncHttp:
         timeout: float = ANSWER_SECONDS,
         advice: str = "",
         find: Callable[[], Address] | None = None,
+        socket: Path | None = None,
     ) -> None:
         self.url = url.rstrip("/")
         self.timeout = timeout
         self._advice = f"; {advice}" if advice else ""
         self._find = find
+        self._address = Address(self.url, token, socket=socket)
+        self._doors: list[Door] = []
+        self._old: list[httpx.AsyncClient] = []
+        self._open()
+
+    def _open(self) -> None:
+        """Open the way to the present address; connections to the one before are closed with the client."""
+        door = Door(self._address)
+        self._doors.append(door)
+        limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
         self._http = httpx.AsyncClient(
             base_url=self.url,
-            headers=calls.headers_of(token),
+            headers=door.headers,
+            auth=door.auth,
             timeout=self._timeouts(0.0),
-            limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
             trust_env=False,
+            transport=httpx.AsyncHTTPTransport(uds=door.socket or None, limits=limits, trust_env=False),
         )
+        self._old.append(self._http)
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        for each in self._old:
+            await each.aclose()
+        for door in self._doors:
+            door.close()
 
     def look(self) -> None:
         """Look again where the center is."""
-        address = address_again(self._find)
-        if address is not None:
-            self.url = address.url
-            self._http.base_url = httpx.URL(address.url)
-            self._http.headers.update(calls.headers_of(address.token))
+        found = address_again(self._find)
+        if found is not None and found._replace(data=None) != self._address:
+            self._address, self.url = found._replace(data=None), found.url
+            self._open()
 
     async def ask(self, call: Call[T]) -> T:
         """The answer to one call."""
@@ -72,11 +89,10 @@ class AsyncHttp:
         """Begin a command in a running task, with pipes; blocks, so it belongs into a thread."""
         from cress.client.execution import run_inside
 
-        headers = {"Authorization": self._http.headers["Authorization"]}
         path = f"/v1/jobs/{id}/tasks/{task}/exec"
-        return run_inside(
-            self.url, headers, path, command, environment=environment or {}, terminal=None, advice=self._advice
-        )
+        given = environment or {}
+        with told(self.url, self.timeout, self._advice):
+            return run_inside(self._doors[-1], path, command, environment=given, terminal=None, advice=self._advice)
 
     async def read(self, call: Call[bytes], *, follow: bool) -> AsyncIterator[Piece]:
         """A log piece by piece; ``follow``: it says nothing for as long as there is nothing to say."""

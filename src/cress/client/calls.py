@@ -14,7 +14,6 @@ from urllib.parse import quote
 
 import msgspec
 
-import cress
 from cress.client.errors import ClientError, NotFound, Refused, Unauthorized, Unavailable, Unreachable
 from cress.protocol.licenceviews import LicencesPage
 from cress.protocol.logs import Parts, Piece, Shown
@@ -204,11 +203,6 @@ def resolve(name: str, group: str = "") -> Call[PlacesPage]:
 
 
 # --- what goes over the wire ------------------------------------------------------------------------------------------
-
-
-def headers_of(token: str) -> dict[str, str]:
-    """Return the headers of every request."""
-    return {"Authorization": f"Bearer {token}", "User-Agent": f"cress/{cress.__version__}"}
 
 
 def content_of(call: Call[Any]) -> tuple[bytes | None, dict[str, str]]:

@@ -31,12 +31,13 @@ MOST_JOBS = 100
 
 
 class Found(NamedTuple):
-    """The address of a center, and the way to look it up again."""
+    """The address of a center, its Unix socket if it has one here, and the way to look it up again."""
 
     url: str
     token: str
     advice: str
     find: Any
+    socket: Path | None = None
 
 
 def found(url: str | None, token: str | None, data: Path | str | None) -> Found:
@@ -49,7 +50,7 @@ def found(url: str | None, token: str | None, data: Path | str | None) -> Found:
     find = partial(find_center, Path(data) if data is not None else None)
     address: Address = find()
     advice = f"start one with `cress up --data {address.data}`" if address.data else ""
-    return Found(address.url, address.token, advice, find)
+    return Found(address.url, address.token, advice, find, address.socket)
 
 
 def several(jobs: JobLike | Sequence[JobLike]) -> Sequence[JobLike]:
@@ -77,7 +78,7 @@ class Client:
     ) -> None:
         place = found(url, token, data)
         # One method for each call of the API: groups, usage, operators' work.
-        self.http = Http(place.url, place.token, timeout, place.advice, place.find)
+        self.http = Http(place.url, place.token, timeout, place.advice, place.find, place.socket)
         self.budget = RetryBudget(patience)
 
     def __enter__(self) -> Self:

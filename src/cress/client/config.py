@@ -1,7 +1,7 @@
 """Discovery of the center: from the environment, or from the data directory of a center on this machine.
 
 ``CRESS_URL`` and ``CRESS_TOKEN`` name a center anywhere. Without them, and whenever a data directory is asked for, its
-files ``center.json`` (``{"url": …}``) and ``token`` say where its center listens and what opens it.
+files ``center.json`` (``{"url": …, "socket": …}``) and ``token`` say where its center listens and what opens it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ class NoCenter(Exception):
 
 
 class Address(NamedTuple):
-    """A center: its ``url``, the ``token`` that it asks for, and its ``data`` directory when that is known."""
+    """A center: its ``url``, its ``token``, its ``data`` directory when that is known, and its Unix ``socket`` there."""
 
     url: str
     token: str
     data: Path | None = None
+    socket: Path | None = None
 
 
 class _CenterFile(msgspec.Struct):
     url: str
+    socket: str = ""
 
 
 def data_directory(data: Path | None = None) -> Path:
@@ -60,8 +62,8 @@ def find_center(data: Path | None = None) -> Address:
             )
         return Address(check_url(os.environ[URL].strip(), URL), check_token(token, TOKEN))
     folder = data_directory(data)
-    url = _read_url(folder)
-    return Address(url, read_token(folder / TOKEN_FILE), folder)
+    url, socket = _read_place(folder)
+    return Address(url, read_token(folder / TOKEN_FILE), folder, socket)
 
 
 def address_again(find: Callable[[], Address] | None) -> Address | None:
@@ -107,7 +109,7 @@ def read_token(path: Path) -> str:
     return check_token(token, str(path))
 
 
-def _read_url(folder: Path) -> str:
+def _read_place(folder: Path) -> tuple[str, Path | None]:
     path = folder / CENTER_FILE
     try:
         text = path.read_bytes()
@@ -116,12 +118,14 @@ def _read_url(folder: Path) -> str:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
     try:
-        url = msgspec.json.decode(text, type=_CenterFile).url
+        place = msgspec.json.decode(text, type=_CenterFile)
     except msgspec.DecodeError:
         raise InputError(
             f"{path} does not say where the center is", hint="the center writes it anew when it starts"
         ) from None
-    return check_url(url, str(path))
+    # Only a name: what is not in the directory does not belong to its owner.
+    name = Path(place.socket).name
+    return check_url(place.url, str(path)), folder.absolute() / name if name else None
 
 
 def missing(folder: Path) -> str:

@@ -20,6 +20,10 @@ class Unreachable(ClientError):
     passing = True
 
 
+class Unproven(Unreachable):
+    """Something answers that has not proven that it knows the token; nothing but a random number was sent to it."""
+
+
 class Broken(Unreachable):
     """The connection broke off after the call was sent."""
 

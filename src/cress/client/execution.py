@@ -14,9 +14,13 @@ from cress.client import calls
 from cress.client.errors import Broken, Unavailable, Unreachable
 from cress.protocol.execution import ERROR, ExecNews, ExecStart, ExecWord
 from cress.protocol.messages import EXEC_INPUT
+from cress.protocol.proof import ProofError, Seals
+from cress.protocol.signatures import unwrap, wrap
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
+
+    from cress.client.door import Door
 
 # Seconds until the center has answered, and for a message that says good-bye.
 OPEN_SECONDS, CLOSE_SECONDS = 15.0, 1.0
@@ -34,7 +38,7 @@ class Command:
     goes in from another thread: ``send`` waits when the command does not read. Leaving it (``with``, ``close``) ends it.
     """
 
-    def __init__(self, wire: ClientConnection, opened: ExitStack, url: str, start: ExecStart) -> None:
+    def __init__(self, wire: _Wire, opened: ExitStack, url: str, start: ExecStart) -> None:
         self._wire = wire
         self._opened = opened
         self._url = url
@@ -142,9 +146,35 @@ class Command:
         return True
 
 
+class _Wire:
+    """A WebSocket to the center; its messages are sealed where the token is not sent."""
+
+    def __init__(self, wire: ClientConnection, seals: Seals | None) -> None:
+        self._wire = wire
+        self._seals = seals
+        self._turn = threading.Lock()
+
+    def send(self, message: str | bytes) -> None:
+        """Send a message."""
+        if self._seals is None:
+            self._wire.send(message)
+            return
+        with self._turn:
+            self._wire.send(self._seals.out.seal(wrap(message)))
+
+    def recv(self) -> str | bytes:
+        """Return the next message. Raises OSError for one that the center has not sealed."""
+        data = self._wire.recv()
+        if self._seals is None:
+            return data
+        try:
+            return unwrap(self._seals.into.open(data if isinstance(data, bytes) else b""))
+        except ProofError as error:
+            raise OSError(str(error)) from None
+
+
 def run_inside(
-    url: str,
-    headers: Mapping[str, str],
+    door: Door,
     path: str,
     command: Sequence[str],
     *,
@@ -157,13 +187,14 @@ def run_inside(
     from websockets.sync.client import connect
 
     start = ExecStart(command=tuple(command), environment=dict(environment), terminal=terminal)
-    given: dict[str, Any] = dict(headers)
+    url, (headers, seals) = door.url, door.opening(path)
+    given: dict[str, Any] = {"unix": True, "path": door.socket} if door.socket else {}
     opened = ExitStack()
     try:
         # As a context, which is left by ``close``: so newer versions of the library want it.
         opening: AbstractContextManager[ClientConnection] = connect(
             "ws" + url.removeprefix("http") + path,
-            additional_headers=given,
+            additional_headers=headers,
             user_agent_header=None,
             open_timeout=OPEN_SECONDS,
             close_timeout=CLOSE_SECONDS,
@@ -171,6 +202,7 @@ def run_inside(
             proxy=None,
             # The window bounds it; a reader that is paused must not keep the library from answering pings.
             max_queue=None,
+            **given,
         )
         wire = opened.enter_context(opening)
     except InvalidStatus as error:
@@ -178,4 +210,4 @@ def run_inside(
     except (OSError, InvalidHandshake, EOFError) as error:
         why = calls.cause_of(error)
         raise Unreachable(f"no center answers at {url} ({why}){advice}") from None
-    return Command(wire, opened, url, start)
+    return Command(_Wire(wire, seals), opened, url, start)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
@@ -54,7 +55,8 @@ class Client:
     """A connection to a center, for use by several threads; close it, or use it in a ``with``.
 
     ``timeout`` is what an answer may take, in seconds; waiting that was asked for comes on top. ``advice`` is said when
-    nothing listens there; ``find`` says where the center is when it may have moved. Every method raises ``ClientError``: ``Unreachable``, ``Unauthorized``, ``NotFound``,
+    nothing listens there; ``find`` says where the center is when it may have moved. Over ``socket``, a Unix socket, the token is
+    sent, over TCP never: requests are signed. Every method raises ``ClientError``: ``Unreachable``, ``Unauthorized``, ``NotFound``,
     ``Refused`` or ``Unavailable``.
     """
 
@@ -65,21 +67,35 @@ class Client:
         timeout: float = ANSWER_SECONDS,
         advice: str = "",
         find: Callable[[], Address] | None = None,
+        socket: Path | None = None,
     ) -> None:
-        import httpx  # a tenth of a second, which nobody pays who only asks for help
-
         self.url = url.rstrip("/")
         self.timeout = timeout
         self._advice = f"; {advice}" if advice else ""
         self._find = find
+        self._address = Address(self.url, token, socket=socket)
+        self._closing = ExitStack()
+        self._open()
+
+    def _open(self) -> None:
+        """Open the way to the present address; connections to the one before are closed with the client."""
+        import httpx  # a tenth of a second, which nobody pays who only asks for help
+
+        from cress.client.door import Door
+
+        self._door = Door(self._address)
+        self._closing.callback(self._door.close)
+        limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
         self._http = httpx.Client(
             base_url=self.url,
-            headers=calls.headers_of(token),
+            headers=self._door.headers,
+            auth=self._door.auth,
             timeout=self._timeouts(0.0),
-            limits=httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
             # A proxy for the world outside would be asked for a center on this machine.
             trust_env=False,
+            transport=httpx.HTTPTransport(uds=self._door.socket or None, limits=limits, trust_env=False),
         )
+        self._closing.callback(self._http.close)
 
     def __enter__(self) -> Self:
         return self
@@ -91,7 +107,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connections."""
-        self._http.close()
+        self._closing.close()
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
@@ -206,9 +222,9 @@ class Client:
         from cress.client.execution import run_inside
 
         path = f"/v1/jobs/{id}/tasks/{task}/exec"
-        headers = {"Authorization": self._http.headers["Authorization"]}
         given = dict(environment or {})
-        return run_inside(self.url, headers, path, command, environment=given, terminal=terminal, advice=self._advice)
+        with self._told():
+            return run_inside(self._door, path, command, environment=given, terminal=terminal, advice=self._advice)
 
     # --- groups, nodes, the whole -------------------------------------------------------------------------------------
 
@@ -310,13 +326,10 @@ class Client:
 
     def look(self) -> None:
         """Look again where the center is."""
-        import httpx
-
-        address = address_again(self._find)
-        if address is not None:
-            self.url = address.url
-            self._http.base_url = httpx.URL(address.url)
-            self._http.headers.update(calls.headers_of(address.token))
+        found = address_again(self._find)
+        if found is not None and found._replace(data=None) != self._address:
+            self._address, self.url = found._replace(data=None), found.url
+            self._open()
 
     def ask(self, call: Call[_T]) -> _T:
         """The answer to one call."""

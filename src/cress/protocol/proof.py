@@ -1,12 +1,11 @@
 """Mutual proof of a shared secret, and messages sealed by it (docs/design/0009-mutual-proof.md). Pure: nonces are given.
 
 The executor begins: ``ExecutorProof`` offers a nonce, ``CenterProof`` answers it, and both give the ``Seals`` of the
-connection. ``Session`` is the same for calls of the API, whose requests are signed one by one.
+connection. Requests of the API are signed instead (``signatures``).
 """
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 
 NONCE = 32
@@ -24,11 +23,6 @@ def mac(secret: bytes, label: str, *parts: bytes) -> bytes:
     """Return the HMAC-SHA256 over a label and parts; no two sequences of parts give the same input."""
     data = b"".join(len(part).to_bytes(8, "big") + part for part in (label.encode(), *parts))
     return hmac.digest(secret, data, "sha256")
-
-
-def body_digest(body: bytes) -> str:
-    """Return the digest of a body, as it stands in a signed request."""
-    return hashlib.sha256(body).hexdigest()
 
 
 class Seal:

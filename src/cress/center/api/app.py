@@ -23,8 +23,9 @@ from cress.center.api import (
     usage,
 )
 from cress.center.api import names as name_service
+from cress.center.asgi import App
 from cress.center.committer import Committer
-from cress.center.security import App, Guard
+from cress.center.security import Guard
 
 
 def make_app(committer: Committer, *, token: str, user: str, names: Iterable[str]) -> App:
