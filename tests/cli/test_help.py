@@ -90,7 +90,7 @@ def test_every_verb_has_help(verb: str) -> None:
 def test_verbs_with_verbs_below_tell_the_options_of_the_one_that_is_meant_by_itself() -> None:
     told = cress("nodes", "-h").stdout
     assert "Options of list, which is meant without a command:" in told
-    assert "--where EXPR  Which nodes satisfy this requirement" in told
+    assert "--where EXPR  Show which nodes satisfy this requirement" in told
 
 
 @pytest.mark.parametrize(
