@@ -20,6 +20,7 @@ from cress.center.history_reader import HistoryReader
 from cress.center.recovery import begin_epoch, load_machine
 from cress.center.settings import Settings
 from cress.center.snapshots import Export
+from cress.center.turns import Turns
 from cress.center.watchdog import Watchdog
 from cress.lifecycle.inputs import Input, Reported, Update
 from cress.lifecycle.machine import Machine
@@ -83,6 +84,7 @@ class Committer:
         self.finished = Finished(store)
         self.history = HistoryReader(settings.data, settings.history)
         self.watchdog = Watchdog()
+        self.turns = Turns()
         self._wake = asyncio.Event()
         self._postponed = 0
         self._watchers: dict[int, list[asyncio.Future[None]]] = {}
@@ -158,6 +160,7 @@ class Committer:
                 # Nothing is lost: the log is complete without it.
                 _log.warning("no snapshot at the end: %s", error)
         self._thread.shutdown()
+        self.turns.close()
         self.history.close()
         self.finished.close()
         self.log.close()

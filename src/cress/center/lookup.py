@@ -6,13 +6,13 @@ not found in one place is in it no more, so it is found further on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from cress.center.committer import Committer
+from cress.center.turns import chunks, in_turns
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.events import Outcome
@@ -25,6 +25,8 @@ from cress.store.base import StoreError
 # Tasks that one call examines when it filters by state: a page may be short, ``next`` says that there is more.
 MOST_SCANNED = 20_000
 CHUNK = 2_000
+# Live jobs that are examined before others have their turn.
+SCANNED = 200
 # A live job, a live family, or the record of either.
 AnyJob: TypeAlias = LiveJob | Family | JobRecord
 _KEPT = (JobType.SERVICE.value, JobType.DATABASE.value)
@@ -102,12 +104,18 @@ class Found(msgspec.Struct):
 async def find_jobs(committer: Committer, filters: Filters, *, limit: int, before: int | None) -> Found:
     """Return the jobs that pass the filters, newest first, at most ``limit``."""
     live: list[AnyJob] = []
-    kinds: tuple[Iterable[LiveJob | Family], ...] = (
-        reversed(committer.machine.jobs.values()),
-        reversed(committer.machine.families.values()),
+    # Copies: others have their turn in between.
+    kinds: tuple[list[AnyJob], ...] = (
+        list(reversed(committer.machine.jobs.values())),
+        list(reversed(committer.machine.families.values())),
     )
     for each in kinds:
-        live += islice((job for job in each if _passes(committer, job, filters, before)), limit)
+        most = len(live) + limit
+        async for part in in_turns(chunks(each, SCANNED)):
+            live += (job for job in part if _passes(committer, job, filters, before))
+            if len(live) >= most:
+                break
+        del live[most:]
     live += (job for job in committer.uncommitted.jobs.values() if _passes(committer, job, filters, before))
     words = {name: getattr(filters, name) for name in ("group", "user", "state", "name", "type")}
     family = filters.family

@@ -9,12 +9,15 @@ import msgspec
 from fastapi import Request, Response
 
 from cress.center.api.errors import TooLarge
-from cress.center.security import MOST_BODY
 from cress.model.errors import InputError
 from cress.protocol.views import View, to_json
 
 # Seconds within which a body must arrive.
 PATIENCE = 60.0
+# Bytes of most bodies; those with jobs have MOST_BODY.
+SMALL = 64 * 2**10
+# Values in one body; lists and mappings count as one more.
+MOST_VALUES = 2_000_000
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
@@ -33,6 +36,19 @@ class ApplyBody(Body, frozen=True):
     """The wanted services, databases and cron jobs; a dry run changes nothing."""
 
     jobs: list[dict[str, Any]]
+    dry_run: bool = False
+
+
+class RawSubmitBody(Body, frozen=True):
+    """``SubmitBody`` whose jobs are not decoded."""
+
+    jobs: list[msgspec.Raw]
+
+
+class RawApplyBody(Body, frozen=True):
+    """``ApplyBody`` whose jobs are not decoded."""
+
+    jobs: list[msgspec.Raw]
     dry_run: bool = False
 
 
@@ -76,26 +92,57 @@ class DrainBody(Body, frozen=True):
     reason: str = ""
 
 
-async def read(request: Request, kind: type[_T]) -> _T:
+async def read(request: Request, kind: type[_T], most: int = SMALL) -> _T:
     """Return the body as a struct; without a body, its defaults. Raises InputError and TooLarge."""
+    return decoded(await receive(request, most), kind)
+
+
+async def receive(request: Request, most: int) -> bytes:
+    """Return the body, at most ``most`` bytes. Raises InputError and TooLarge."""
     parts: list[bytes] = []
     size = 0
     try:
         async with asyncio.timeout(PATIENCE):
             async for part in request.stream():
                 size += len(part)
-                if size > MOST_BODY:
-                    raise TooLarge(f"the body has more than {MOST_BODY // 2**20} MB")
+                if size > most:
+                    raise TooLarge(f"the body has more than {size_text(most)}")
                 parts.append(part)
     except TimeoutError:
         raise InputError(f"the body did not arrive within {PATIENCE:g} s") from None
+    return b"".join(parts)
+
+
+def size_text(size: int) -> str:
+    """Return a limit in words."""
+    return f"{size >> 20} MB" if size >= 2**20 else f"{size >> 10} KB"
+
+
+def decoded(data: bytes, kind: type[_T]) -> _T:
+    """Return a body as a struct; without a body, its defaults. Raises InputError."""
+    if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_VALUES:
+        raise InputError("the body has too many values", hint=f"at most {MOST_VALUES:,}")
     try:
-        return msgspec.json.decode(b"".join(parts) or b"{}", type=kind)
+        return msgspec.json.decode(data or b"{}", type=kind)
     except msgspec.ValidationError as error:
         what, _, place = str(error).partition(" - at ")
         raise InputError(what, field=place.strip("`").removeprefix("$").removeprefix(".")) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"the body is no JSON: {error}", hint="UTF-8, such as {}") from None
+
+
+def decoded_jobs(raws: list[msgspec.Raw]) -> list[dict[str, Any]]:
+    """Return the jobs of a body, decoded one by one: decoding them together would hold up all threads. Raises InputError."""
+    jobs: list[dict[str, Any]] = []
+    for position, raw in enumerate(raws):
+        try:
+            jobs.append(msgspec.json.decode(raw, type=dict[str, Any]))
+        except msgspec.ValidationError as error:
+            what, _, place = str(error).partition(" - at ")
+            raise InputError(what, field=f"jobs[{position}]{place.strip('`').removeprefix('$')}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InputError(f"the body is no JSON: {error}", hint="UTF-8, such as {}") from None
+    return jobs
 
 
 def reply(view: View, status: int = 200) -> Response:

@@ -18,6 +18,8 @@ from cress.protocol.views import CancelledJob, CancelledJobs
 
 # Jobs of one call; ids that an error names.
 MOST_JOBS = 100_000
+# Bytes of a body with that many ids.
+MOST_BYTES = 2 * 2**20
 MOST_NAMED = 5
 
 router = APIRouter(prefix="/v1/jobs")
@@ -31,7 +33,7 @@ async def cancel_jobs(request: Request) -> Response:
     between, the answer is an error, the first of them are cancelled, and the call can be repeated.
     """
     committer = committer_of(request)
-    body = await read(request, CancelBody)
+    body = await read(request, CancelBody, MOST_BYTES)
     if not body.jobs or len(body.jobs) > MOST_JOBS:
         raise InputError(f"{len(body.jobs)} jobs", hint=f"1 to {MOST_JOBS} ids", field="jobs")
     numbers = list(dict.fromkeys(body.jobs))

@@ -8,24 +8,26 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from cress.center import apply as applying
-from cress.center.api.bodies import ApplyBody, ScaleBody, SubmitBody, read, reply
+from cress.center.api.bodies import RawApplyBody, ScaleBody, decoded, decoded_jobs, read, receive, reply
 from cress.center.api.context import committer_of, user_of
-from cress.center.api.jobs import digest_of, job_by_id, key_of, known_states, submit_all, submitted
+from cress.center.api.jobs import checked_body, digest_of, job_by_id, key_of, known_states, submit_all, submitted
 from cress.center.committer import Committer
 from cress.center.lookup import id_of, spec_of
+from cress.center.security import MOST_BODY
 from cress.center.show.families import succeeded_steps
 from cress.center.show.jobs import job_view, run_of
 from cress.center.validation import jobs_of, read_jobs
 from cress.lifecycle.inputs import Scale, Submit
 from cress.model.errors import NotAccepted
 from cress.model.family import Dag
-from cress.model.job import JobType
+from cress.model.job import Job, JobType
 from cress.model.jobfile.dag import without_done
 from cress.model.jobfile.job import JobSpec
 from cress.model.jobfile.schema import schema_text
 from cress.model.jobfile.submit import parse_jobs
 from cress.model.jobfile.values import MAX_TASKS
 from cress.model.records import JobRecord
+from cress.model.resources import Dimensions
 from cress.model.units import parse_count
 from cress.protocol.views import AppliedJobs
 
@@ -42,14 +44,19 @@ async def schema() -> Response:
 async def apply(request: Request) -> Response:
     """Create or change services, databases and cron jobs as in the body, all or none; a dry run shows the changes."""
     committer, user = committer_of(request), user_of(request)
-    body = await read(request, ApplyBody)
-    dimensions, accounts = committer.machine.core.dimensions, committer.settings.run_as
-    specs, jobs = read_jobs(body.jobs, dimensions=dimensions, user=user, accounts=accounts)
+    data = await receive(request, MOST_BODY)
+
+    def checked(dimensions: Dimensions) -> tuple[list[JobSpec], tuple[Job, ...], bool]:
+        body = decoded(data, RawApplyBody)
+        accounts = committer.settings.run_as
+        return *read_jobs(decoded_jobs(body.jobs), dimensions=dimensions, user=user, accounts=accounts), body.dry_run
+
+    specs, jobs, dry_run = await checked_body(committer, len(data), checked)
     known = await known_states(committer, jobs)
     # Nothing waits between here and the step: the checked state is the one that is changed.
     changes = applying.changes_of(committer, specs, jobs)
     applying.check(committer, changes, known)
-    if body.dry_run:
+    if dry_run:
         return reply(AppliedJobs(jobs=applying.told(committer, changes, {})))
     return reply(AppliedJobs(jobs=await applying.carry_out(committer, changes, known)))
 
@@ -73,9 +80,9 @@ async def resume(request: Request, id: str) -> Response:
     found = await job_by_id(committer, id)
     specs = await _left_of(committer, found, user)
     jobs = jobs_of(specs, committer.settings.run_as)
-    digest = digest_of(key, SubmitBody(jobs=[{"resume": id_of(found)}]))
+    digest = digest_of(key, [{"resume": id_of(found)}])
     what = Submit(jobs=jobs, known=await known_states(committer, jobs), key=key and f"{user} {key}", digest=digest)
-    return reply(submitted(committer, await submit_all(committer, what, specs), jobs), 201)
+    return reply(await submitted(committer, await submit_all(committer, what, specs), jobs), 201)
 
 
 async def _left_of(committer: Committer, found: object, user: str) -> Sequence[JobSpec]:

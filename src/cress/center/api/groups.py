@@ -6,21 +6,28 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from cress.center.api.bodies import GroupsBody, read, reply
+from cress.center.api.bodies import GroupsBody, decoded, receive, reply
 from cress.center.api.context import committer_of
+from cress.center.api.jobs import checked_body
 from cress.center.committer import Committer
 from cress.center.lookup import group_of
 from cress.center.show.jobs import group_view
+from cress.center.turns import chunks, in_turns
 from cress.core.admission import check_groups
 from cress.lifecycle.inputs import ApplyGroups
 from cress.model.errors import InputError, InputErrors
 from cress.model.events import GroupsApplied
 from cress.model.group import DEFAULT_GROUP, Group
 from cress.model.groups.check import check_quotas, default_group, with_default_group
-from cress.model.groups.conf import ParsedGroups, format_groups, parse_groups
+from cress.model.groups.conf import MAX_CHARACTERS, ParsedGroups, format_groups, parse_groups
 from cress.model.groups.diff import diff_groups, format_diff
+from cress.model.resources import Dimensions
 from cress.model.units import format_share, one_of
 from cress.protocol.views import Applied, GroupsPage
+
+# Bytes of a body with a file of groups, in which JSON writes some characters as two; characters of its name.
+MOST_GROUPS = 2 * MAX_CHARACTERS
+MOST_FILE = 1_000
 
 router = APIRouter(prefix="/v1/groups")
 
@@ -31,9 +38,10 @@ async def groups(request: Request) -> Response:
     committer = committer_of(request)
     core = committer.machine.core
     waiting: dict[str, int] = {}
-    for job in committer.machine.jobs.values():
-        name = group_of(job)
-        waiting[name] = waiting.get(name, 0) + job.waiting
+    async for part in in_turns(chunks(list(committer.machine.jobs.values()))):
+        for job in part:
+            name = group_of(job)
+            waiting[name] = waiting.get(name, 0) + job.waiting
     priorities = {name: format_share(round(float(value), 3)) for name, value in core.groups.priority_values().items()}
     views = tuple(group_view(committer, each, waiting.get(each.name, 0), priorities[each.name]) for each in core.groups)
     # The quota of a default group without configuration follows the cluster; a written one would not.
@@ -46,10 +54,17 @@ async def groups(request: Request) -> Response:
 async def apply(request: Request, dry_run: Annotated[bool, Query()] = False) -> Response:
     """Replace the groups by those in the body; a dry run only shows the changes."""
     committer = committer_of(request)
-    body = await read(request, GroupsBody)
+    data = await receive(request, MOST_GROUPS)
     core = committer.machine.core
     accounting = core.options.accounting
-    parsed = parse_groups(body.text, dimensions=core.dimensions, file=body.file or "Group.conf", accounting=accounting)
+
+    def checked(dimensions: Dimensions) -> tuple[GroupsBody, ParsedGroups]:
+        body = decoded(data, GroupsBody)
+        file = body.file[:MOST_FILE] or "Group.conf"
+        return body, parse_groups(body.text, dimensions=dimensions, file=file, accounting=accounting)
+
+    body, parsed = await checked_body(committer, len(data), checked)
+    core = committer.machine.core
     moves = _moves(committer, body.moves, parsed)
     warnings = _checked(committer, parsed)
     old, new = _with_default(committer, core.groups.configured), _with_default(committer, parsed.groups)

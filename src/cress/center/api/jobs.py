@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import signal
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Annotated, TypeVar
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
-from cress.center.api.bodies import SignalBody, SubmitBody, read, reply
+from cress.center.api.bodies import RawSubmitBody, SignalBody, decoded, decoded_jobs, read, receive, reply
 from cress.center.api.context import committer_of, user_of
 from cress.center.api.errors import NotFound
 from cress.center.committer import Committer
 from cress.center.connections import Away
-from cress.center.lookup import AnyJob, Filters, find_job, find_jobs, id_of
+from cress.center.lookup import AnyJob, Filters, find_all, find_job, find_jobs, id_of
 from cress.center.members import attempts_of, count_of, task_of, tasks_page
+from cress.center.security import MOST_BODY
 from cress.center.show.jobs import job_view, run_of, task_view, whole_job_view
+from cress.center.turns import in_turns
 from cress.center.validation import placed, read_jobs
 from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle.inputs import Hold, Submit
@@ -29,6 +32,7 @@ from cress.model.family import Dag
 from cress.model.job import Job, JobType
 from cress.model.jobfile.job import JobSpec
 from cress.model.records import JobRecord, JobState
+from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 from cress.model.units import one_of
 from cress.protocol.views import JobsPage, Submitted, SubmittedPage, TasksPage
@@ -43,6 +47,8 @@ MOST_KEY = 200
 MOST_TASKS = 10_000
 TASK_STATES = ("waiting", "starting", "running", "succeeded", "failed", "cancelled")
 
+_T = TypeVar("_T")
+
 router = APIRouter(prefix="/v1/jobs")
 
 
@@ -55,15 +61,29 @@ async def submit(request: Request, dry_run: bool = False) -> Response:
     """
     committer, user = committer_of(request), user_of(request)
     key = key_of(request)
-    body = await read(request, SubmitBody)
-    dimensions, accounts = committer.machine.core.dimensions, committer.settings.run_as
-    specs, jobs = read_jobs(body.jobs, dimensions=dimensions, user=user, accounts=accounts)
+    data = await receive(request, MOST_BODY)
+
+    def checked(dimensions: Dimensions) -> tuple[list[JobSpec], tuple[Job, ...], str]:
+        entries = decoded_jobs(decoded(data, RawSubmitBody).jobs)
+        specs, jobs = read_jobs(entries, dimensions=dimensions, user=user, accounts=committer.settings.run_as)
+        return specs, jobs, digest_of(key, entries)
+
+    specs, jobs, digest = await checked_body(committer, len(data), checked)
     known = await known_states(committer, jobs)
     if dry_run:
         check_submit(committer, specs, jobs, known)
-        return reply(submitted(committer, [0] * len(jobs), jobs))
-    what = Submit(jobs=jobs, known=known, key=key and f"{user} {key}", digest=digest_of(key, body))
-    return reply(submitted(committer, await submit_all(committer, what, specs), jobs), 201)
+        return reply(await submitted(committer, [0] * len(jobs), jobs))
+    what = Submit(jobs=jobs, known=known, key=key and f"{user} {key}", digest=digest)
+    return reply(await submitted(committer, await submit_all(committer, what, specs), jobs), 201)
+
+
+async def checked_body(committer: Committer, size: int, work: Callable[[Dimensions], _T]) -> _T:
+    """Return the result of a check of a body of this size, with the dimensions that the cluster has at its end."""
+    while True:
+        dimensions = committer.machine.core.dimensions
+        found = await committer.turns.check(size, partial(work, dimensions))
+        if committer.machine.core.dimensions == dimensions:
+            return found
 
 
 async def submit_all(committer: Committer, what: Submit, specs: Sequence[JobSpec]) -> tuple[int, ...]:
@@ -84,11 +104,11 @@ def check_submit(
         raise placed(error, specs) from None
 
 
-def submitted(committer: Committer, ids: Sequence[int], jobs: Sequence[Job]) -> SubmittedPage:
+async def submitted(committer: Committer, ids: Sequence[int], jobs: Sequence[Job]) -> SubmittedPage:
     """Return the answer to a submit: one entry for each job, with the remarks on it and its steps."""
     core = committer.machine.core
     notes: dict[int, dict[str, None]] = {}
-    for place, job in enumerate(jobs):
+    async for place, job in in_turns(enumerate(jobs)):
         said = {} if isinstance(job.plan, Dag) else dict.fromkeys(remarks(core, job))
         notes.setdefault(-job.family - 1 if job.family else place, {}).update(said)
     return SubmittedPage(
@@ -130,11 +150,12 @@ async def jobs(
         since=None if since is None else round(since * SECOND),
         until=None if until is None else round(until * SECOND),
     )
-    found = await find_jobs(committer, filters, limit=limit + 1, before=before)
-    page = found.jobs[:limit]
-    more = id_of(page[-1]) if len(found.jobs) > limit else None
-    views = tuple(job_view(committer, job) for job in page)
-    return reply(JobsPage(jobs=views, next=more, problem=found.problem))
+    async with committer.turns.long_answer():
+        found = await find_jobs(committer, filters, limit=limit + 1, before=before)
+        page = found.jobs[:limit]
+        more = id_of(page[-1]) if len(found.jobs) > limit else None
+        views = [job_view(committer, job) async for job in in_turns(page)]
+        return reply(JobsPage(jobs=tuple(views), next=more, problem=found.problem))
 
 
 @router.get("/{id}")
@@ -177,9 +198,11 @@ async def tasks(
     committer = committer_of(request)
     found = await _job(committer, id)
     _has_tasks(found)
-    page, more = await tasks_page(committer, found, limit=limit, after=after, state=state)
-    run = run_of(committer, found)
-    return reply(TasksPage(tasks=tuple(task_view(task, run, member) for task, member in page), next=more))
+    async with committer.turns.long_answer():
+        page, more = await tasks_page(committer, found, limit=limit, after=after, state=state)
+        run = run_of(committer, found)
+        views = [task_view(task, run, member) async for task, member in in_turns(page)]
+        return reply(TasksPage(tasks=tuple(views), next=more))
 
 
 @router.get("/{id}/tasks/{task}")
@@ -292,22 +315,22 @@ def key_of(request: Request) -> str:
     return key
 
 
-def digest_of(key: str, body: SubmitBody) -> str:
-    """Return a digest by which equal submits are recognised."""
+def digest_of(key: str, entries: Iterable[object]) -> str:
+    """Return a digest by which equal submits are recognised: that of their body in a fixed order."""
     if not key:
         return ""
-    return hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
+    digest = hashlib.sha256(b'{"jobs":[')
+    for position, entry in enumerate(entries):
+        digest.update(b"," * (position > 0) + msgspec.json.encode(entry, order="deterministic"))
+    digest.update(b"]}")
+    return digest.hexdigest()
 
 
 async def known_states(committer: Committer, jobs: Sequence[Job]) -> tuple[tuple[int, JobState], ...]:
     """Return the states of the finished jobs that these jobs depend on."""
     wanted = {number for job in jobs for number, _ in job.after if number > 0 and not _is_alive(committer, number)}
-    known = []
-    for number in sorted(wanted):
-        found = await find_job(committer, number)
-        if isinstance(found, JobRecord):
-            known.append((number, found.state))
-    return tuple(known)
+    found = await find_all(committer, sorted(wanted)) if wanted else {}
+    return tuple((number, job.state) for number, job in sorted(found.items()) if isinstance(job, JobRecord))
 
 
 def _is_alive(committer: Committer, number: int) -> bool:

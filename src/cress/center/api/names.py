@@ -11,6 +11,7 @@ from cress.center.api.context import committer_of
 from cress.center.api.stream import HEARTBEAT, Stream
 from cress.center.committer import Committer
 from cress.center.show.jobs import place_view
+from cress.center.turns import in_turns
 from cress.lifecycle.name_service import Place, resolve
 from cress.protocol.views import PlacesChange, PlacesPage, to_json
 
@@ -23,8 +24,10 @@ router = APIRouter(prefix="/v1/names")
 @router.get("/{name}")
 async def names(request: Request, name: str, group: str = "") -> Response:
     """Return the running tasks of the jobs of a name, in one group or in all: node, rack, address, ports."""
-    found = resolve(committer_of(request).machine, name, group or None)
-    return reply(PlacesPage(places=tuple(map(place_view, found))))
+    committer = committer_of(request)
+    async with committer.turns.long_answer():
+        found = resolve(committer.machine, name, group or None)
+        return reply(PlacesPage(places=tuple([place_view(each) async for each in in_turns(found)])))
 
 
 @router.get("/{name}/watch")

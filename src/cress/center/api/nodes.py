@@ -13,7 +13,8 @@ from cress.center.api.bodies import Body, CordonBody, DrainBody, read, reply
 from cress.center.api.context import committer_of
 from cress.center.api.errors import NotFound
 from cress.center.committer import Committer
-from cress.center.show.jobs import is_up, match_views, node_views, resources, used_of, whole_node_view
+from cress.center.show.jobs import is_up, match_views, node_view, resources, used_of, whole_node_view
+from cress.center.turns import chunks, in_turns
 from cress.core.diagnostics.match_report import remarks_on
 from cress.lifecycle.inputs import Cordon, Drain, NodeDead
 from cress.lifecycle.tables.rows import LiveNode
@@ -24,6 +25,8 @@ from cress.protocol.views import DelayView, NodesPage, StateView
 
 MOST_REASON = 1_000
 MOST_NODES = 10_000
+# Nodes of one page, whatever the limit asks for.
+MOST_PAGE = 1_000
 # Seconds in a year.
 MOST_DEADLINE = 366 * 86_400
 
@@ -49,9 +52,12 @@ async def nodes(
     if after:
         names = list(committer.machine.nodes)
         first = names.index(after) + 1 if after in names else len(names)
-    page = known[first : first + limit]
+    page = known[first : first + min(limit, MOST_PAGE)]
+    limit = len(page)
     more = page[-1].node.name if first + limit < len(known) else None
-    views = (msgspec.structs.replace(view, match=matches.get(view.name)) for view in node_views(committer, page))
+    async with committer.turns.long_answer():
+        made = [node_view(committer, each) async for each in in_turns(page)]
+    views = (msgspec.structs.replace(view, match=matches.get(view.name)) for view in made)
     notes = remarks_on(committer.machine.core, where, rank) if matches else ()
     return reply(NodesPage(nodes=tuple(views), next=more, notes=notes))
 
@@ -84,7 +90,7 @@ async def drain(request: Request, name: str) -> Response:
     if not 0 <= body.deadline <= MOST_DEADLINE:
         raise InputError(f"{body.deadline:g} is not a deadline", hint=f"0 to {MOST_DEADLINE} seconds", field="deadline")
     await committer.submit(Drain(name=name, deadline=seconds(body.deadline), reason=body.reason[:MOST_REASON]))
-    return reply(node_views(committer, [_node(committer, name)])[0])
+    return reply(node_view(committer, _node(committer, name)))
 
 
 @router.post("/nodes/{name}/forget")
@@ -95,7 +101,7 @@ async def forget(request: Request, name: str) -> Response:
     """
     committer = committer_of(request)
     await read(request, Body)
-    view = node_views(committer, [_node(committer, name)])[0]
+    view = node_view(committer, _node(committer, name))
     await committer.submit(NodeDead(name=name, forget=True))
     return reply(view)
 
@@ -110,8 +116,10 @@ async def state(request: Request) -> Response:
     nothing = (0,) * len(dimensions)
     capacity = tuple(map(sum, zip(nothing, *(node.node.capacity for node in up), strict=True)))
     used = tuple(map(sum, zip(nothing, *(used_of(committer, node) for node in up), strict=True)))
-    waiting = sum(job.waiting for job in machine.jobs.values())
-    running = sum(1 for job in machine.jobs.values() if job.running)
+    waiting = running = 0
+    async for part in in_turns(chunks(list(machine.jobs.values()))):
+        waiting += sum(job.waiting for job in part)
+        running += sum(1 for job in part if job.running)
     return reply(
         StateView(
             version=cress.__version__,
@@ -152,7 +160,7 @@ async def _cordon(request: Request, name: str, *, cordoned: bool) -> Response:
     body = await read(request, CordonBody)
     _node(committer, name)
     await committer.submit(Cordon(name=name, cordoned=cordoned, reason=body.reason[:MOST_REASON] if cordoned else ""))
-    return reply(node_views(committer, [_node(committer, name)])[0])
+    return reply(node_view(committer, _node(committer, name)))
 
 
 def _node(committer: Committer, name: str) -> LiveNode:

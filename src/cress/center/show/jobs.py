@@ -219,21 +219,15 @@ def place_view(place: Place) -> PlaceView:
     return PlaceView(**values | shown)
 
 
-def node_views(committer: Committer, nodes: list[LiveNode]) -> tuple[NodeView, ...]:
-    """Return views of these nodes with their use."""
-    running: dict[str, int] = {}
-    for attempt in committer.machine.attempts.values():
-        running[attempt.node] = running.get(attempt.node, 0) + 1
-    return tuple(_node(committer, node, running.get(node.node.name, 0)) for node in nodes)
+def node_view(committer: Committer, node: LiveNode) -> NodeView:
+    """Return the view of a node with its use."""
+    return _node(committer, node, len(committer.machine.attempts_on.get(node.node.name, ())))
 
 
 def whole_node_view(committer: Committer, node: LiveNode) -> NodeView:
     """Return one node with its tasks and the holders of its ports."""
-    (view,) = node_views(committer, [node])
-    name = node.node.name
-    there = sorted(
-        (each for each in committer.machine.attempts.values() if each.node == name), key=lambda each: each.id
-    )
+    view = node_view(committer, node)
+    there = sorted(committer.machine.attempts_on.get(node.node.name, {}).values(), key=lambda each: each.id)
     devices = device_views(committer.machine, node)
     disks = [each for each in devices if each.kind == DISK_KIND]
     return msgspec.structs.replace(

@@ -1,0 +1,60 @@
+"""Turns: long work on the event loop gives way to others, and work that could hold them up runs in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+# Seconds for which work on the event loop goes on before others have their turn.
+SLICE = 0.005
+# Bytes of a body that are read and checked on the event loop; more in a thread.
+INLINE = 4 * 2**10
+# Long answers that are made at the same time; further ones wait.
+AT_ONCE = 2
+# Items in one part of a long list.
+CHUNK = 1_000
+
+_T = TypeVar("_T")
+
+
+async def in_turns(items: Iterable[_T]) -> AsyncIterator[_T]:
+    """Yield the items; whenever a slice of time is used up, let the event loop do other work first."""
+    begun = time.perf_counter()
+    for item in items:
+        yield item
+        if time.perf_counter() - begun > SLICE:
+            await asyncio.sleep(0)
+            begun = time.perf_counter()
+
+
+def chunks(items: Sequence[_T], size: int = CHUNK) -> Iterator[Sequence[_T]]:
+    """Yield the items in parts, for work on each item that is shorter than a look at the clock."""
+    return (items[first : first + size] for first in range(0, len(items), size))
+
+
+class Turns:
+    """What long requests share: a thread that checks bodies, and the places of long answers."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="check")
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    async def check(self, size: int, work: Callable[[], _T]) -> _T:
+        """Return the result of ``work`` on a body of this size, worked out in a thread if the body is large."""
+        if size <= INLINE:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    @asynccontextmanager
+    async def long_answer(self) -> AsyncIterator[None]:
+        """Hold one of the few places for long answers."""
+        async with self._places:
+            yield
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
