@@ -15,7 +15,7 @@ from cress.center.api.bodies import RawSubmitBody, SubmitBody, decoded, decoded_
 from cress.center.api.jobs import digest_of
 from cress.center.turns import INLINE, Turns, chunks, in_turns
 from cress.model.errors import InputError
-from tests.center.program import PATIENCE, Center
+from tests.center.program import Center
 
 JOB: dict[str, Any] = {"command": ["true"], "hold": True}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import ipaddress
 import logging
 import os
@@ -26,6 +25,7 @@ from cress.center.data_directory import API_SOCKET, EXECUTOR_SOCKET, STORE, Addr
 from cress.center.data_locations.hdfs import Hdfs
 from cress.center.data_locations.locator import Locator
 from cress.center.data_locations.namenodes import Namenodes
+from cress.center.garbage import Collector
 from cress.center.licence_file import read_licences, set_licences
 from cress.center.listener import Listener
 from cress.center.mover import Mover
@@ -121,9 +121,6 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
     try:
         await committer.start()
         await compilation.start(committer.machine.core.dimensions, committer.machine.core.options)
-        # The present objects live long: the garbage collector need not scan them repeatedly.
-        gc.collect()
-        gc.freeze()
         listener.arrange(topology)
         set_licences(committer, licences)
         loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, committer))
@@ -132,18 +129,18 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         while not server.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way
             await asyncio.sleep(0.002)
         directory.announce(_address(settings.host, *doors[:2]))
-        mover = asyncio.create_task(Mover(committer).run(), name="mover")
-        locator = asyncio.create_task(Locator(committer, Hdfs(namenodes), settings.data_age).run(), name="locator")
-        patience = asyncio.create_task(close_overdue(lambda: server.server_state.connections), name="patience")
-        watchdog = asyncio.create_task(committer.watchdog.run(), name="watchdog")
+        background = [
+            asyncio.create_task(Mover(committer).run(), name="mover"),
+            asyncio.create_task(Locator(committer, Hdfs(namenodes), settings.data_age).run(), name="locator"),
+            asyncio.create_task(close_overdue(lambda: server.server_state.connections), name="patience"),
+            asyncio.create_task(Collector().run(), name="collector"),
+            asyncio.create_task(committer.watchdog.run(), name="watchdog"),
+        ]
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait((stopped, serving), return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        mover.cancel()
-        patience.cancel()
-        locator.cancel()
-        watchdog.cancel()
-        await asyncio.wait((mover, patience, locator, watchdog))
+        for task in (stopped, *background):
+            task.cancel()
+        await asyncio.wait(background)
     finally:
         server.should_exit = True
         committer.leave()
