@@ -37,7 +37,7 @@ def chunks(items: Sequence[_T], size: int = CHUNK) -> Iterator[Sequence[_T]]:
 
 
 class Turns:
-    """What long requests share: a thread that checks bodies, and the places of long answers."""
+    """Shared means of long requests: a thread that checks bodies, and the places of long answers."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="check")
