@@ -6,6 +6,8 @@ import contextlib
 import logging
 import queue
 import signal
+import socket
+import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +15,13 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
+from websockets.server import ServerProtocol
 from websockets.sync.server import ServerConnection, serve
 
 from cress.protocol.messages import Launch, Launches, Refused, Welcome, encode
-from cress.protocol.proof import HEADER
+from cress.protocol.proof import HEADER, NONCE, CenterProof
 from tests.executor.centers import TOKEN, AgentProcess, Center, clean_up
-from tests.executor.harness import shell, until
+from tests.executor.harness import PATIENCE, shell, until
 
 
 class Impostor:
@@ -93,6 +96,64 @@ def test_an_impostor_gets_no_token_and_launches_nothing_and_the_center_is_believ
         _, said = agent.ended()
         assert "it did not prove that it knows the token; nothing was told to it" in said
         assert "its proof is not made with this executor's token" in said
+        assert "Traceback" not in said
+    finally:
+        agent.close()
+
+
+HANDSHAKES = {
+    "closed at once": (0, b""),
+    "closed after the request": (1, b""),
+    "reset after the request": (2, b""),
+    "half an answer": (1, b"HTTP/1.1 101 Sw"),
+    "no HTTP": (1, b"hello\r\n\r\n"),
+    "a redirect to nowhere": (1, b"HTTP/1.1 302 Found\r\nLocation: http://[\r\nContent-Length: 0\r\n\r\n"),
+    "a redirect to another protocol": (
+        1,
+        b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+    ),
+    "not allowed": (1, b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"),
+}
+
+
+def test_whatever_happens_to_a_handshake_the_agent_lives_and_tries_again(directory: Path) -> None:
+    """A center that is stopped just now closes connections at any moment between the handshake and the hello."""
+    with contextlib.closing(Center()) as first:
+        port = first.port
+        agent = AgentProcess(directory, port, retry_first=0.05)
+        session = first.session()
+        session.send(Welcome(epoch=1, cluster="c", sent=session.hello.sent))
+        session.launch(shell("exit 0", job=2), 2)
+        session.wait_ended(2)
+    try:
+        with socket.create_server(("127.0.0.1", port)) as door:
+            door.settimeout(PATIENCE)
+            for step, answer in HANDSHAKES.values():
+                wire, _ = door.accept()
+                if step:
+                    wire.recv(4096)
+                wire.sendall(answer)
+                if step == 2:
+                    wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                wire.close()
+            # A proven center that is gone before the hello, with and without a goodbye.
+            for goodbye in (b"", bytes([0x88, 2]) + struct.pack(">H", 1013)):
+                wire, _ = door.accept()
+                protocol = ServerProtocol()
+                while not (events := protocol.events_received()):
+                    protocol.receive_data(wire.recv(4096))
+                assert isinstance(events[0], Request)
+                response = protocol.accept(events[0])
+                response.headers[HEADER] = CenterProof(TOKEN, bytes(NONCE), events[0].headers[HEADER]).header
+                protocol.send_response(response)
+                wire.sendall(b"".join(protocol.data_to_send()) + goodbye)
+                wire.close()
+        with contextlib.closing(Center(port)) as back:
+            session = back.session()
+            assert session.hello.cluster == "c"
+        agent.process.send_signal(signal.SIGTERM)
+        code, said = agent.ended()
+        assert code == 0
         assert "Traceback" not in said
     finally:
         agent.close()

@@ -114,6 +114,10 @@ class Cluster:
             wait_until((self.data / "executors" / name / "supervisor.lock").read_text, "the supervisor's number")
         )
 
+    def agent(self, name: str = "n1") -> int:
+        """The pid of the agent of an executor; `cress executor` itself keeps it running."""
+        return int((self.data / "executors" / name / "agent.lock").read_text())
+
     def kill_executor(self, name: str) -> None:
         """kill -9 for the agent and the supervisor of an executor, and for all that runs there."""
         supervisor = self.supervisor(name)

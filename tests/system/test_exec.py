@@ -160,7 +160,7 @@ def _children_of_helper(cluster: Cluster, name: str = "n1") -> list[int]:
     ).stdout.split():
         with contextlib.suppress(OSError):
             parent = Path(f"/proc/{helper}/stat").read_text().rpartition(")")[2].split()[1]
-            if int(parent) == cluster.executors[name].pid:
+            if int(parent) == cluster.agent(name):
                 found += [*map(int, Path(f"/proc/{helper}/task/{helper}/children").read_text().split())]
     return found
 
@@ -239,7 +239,7 @@ def test_a_slow_reader_makes_the_command_wait(shared: Cluster, place: int, tmp_p
     assert shared.center is not None
     with shared.client() as client:
         client.exec(place, ["true"]).communicate()
-        pids = [shared.center.pid, shared.executors["n1"].pid]
+        pids = [shared.center.pid, shared.agent()]
         before = [memory(pid) for pid in pids]
         count = tmp_path / "count"
         script = f"i=0; while head -c 1000000 /dev/zero; do i=$((i + 1)); echo $i > {count}; done"

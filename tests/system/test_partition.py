@@ -67,7 +67,7 @@ def test_an_executor_that_is_cut_off_stops_its_tasks_before_they_run_elsewhere(f
         moves, stays = submit(client, far, "moves"), submit(client, far, "stays", on_partition="keep")
         first, kept = pid_of(far, "moves"), pid_of(far, "stays")
         far.start_executor("n2")
-        with stopped(far.executors["n1"].pid):
+        with stopped(far.agent()):
             wait_until(lambda: not is_alive(first), "the end of the task that stops")
             pid_of(far, "moves", "n2")
             assert attempts(client, stays) == [("n1", "running")]
@@ -119,7 +119,7 @@ def test_a_dead_node_is_forgotten_by_an_operators_word(far: Cluster) -> None:
         done = far.cress("nodes", "forget", "n1")
         assert (done.returncode, done.stdout) == (3, "")
         assert "node n1 is connected, so it is not dead" in done.stderr
-        with stopped(far.executors["n1"].pid):
+        with stopped(far.agent()):
             wait_until(lambda: client.node("n1").state == "away", "n1 being away")
             done = far.cress("nodes", "forget", "n1")
             assert (done.returncode, done.stdout, done.stderr) == (0, "node n1 is forgotten; its task is lost\n", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +27,7 @@ Example:
 
 \b
 SIGTERM stops it and its tasks; with --keep-tasks they go on, and the next executor on the same directory takes them
-up again. It connects again by itself when the center was away.
+up again. It connects again by itself when the center was away, and starts its agent again when that dies.
 Exit codes: 0 stopped as asked, 2 bad input, 3 it cannot work (the center refuses it, say).
 """
 
@@ -112,11 +113,12 @@ def executor(
     ] = False,
     load_pace: Annotated[float, typer.Option("--load-pace", hidden=True)] = 1.0,
     parent_pipe: Annotated[bool, typer.Option("--parent-pipe", hidden=True)] = False,
+    kept: Annotated[bool, typer.Option("--kept", hidden=True)] = False,
 ) -> None:
     """Run an executor until it is stopped."""
     with told("executor", "executor"):
         from cress.client.config import TOKEN_FILE, data_directory, read_token
-        from cress.executor import Settings, run
+        from cress.executor import Settings, keep, run
         from cress.executor.center_wire import is_address
         from cress.executor.hidden_folders import note_home
         from cress.executor.settings import LOAD_EVERY, LOAD_HALF_LIFE
@@ -165,8 +167,14 @@ def executor(
             discover=not no_discovery,
         )
         note_home(settings.directory)
-        code = run(settings)
+        # `cress up` keeps its agents itself.
+        code = run(settings) if parent_pipe or kept else keep(settings, [sys.executable, "-m", "cress", *_again()])
     raise typer.Exit(code)
+
+
+def _again() -> list[str]:
+    """Return the arguments of this program for the agents that follow the first one."""
+    return [*sys.argv[1:], "--kept"]
 
 
 def task_env_of(names: list[str] | None) -> tuple[str, ...]:

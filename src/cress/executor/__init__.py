@@ -1,6 +1,6 @@
 """The programs of a node: the supervisor, which is the parent of the tasks, and the agent, which talks to the center.
 
-``run`` is the agent's program; it starts the supervisor when none runs. Nothing heavy is imported before it is called:
+``run`` is the agent's program, ``keep`` starts it again when it dies; it starts the supervisor when none runs. Nothing heavy is imported before it is called:
 the supervisor lives in this room too, and stays small.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cress.executor.settings import Settings
 
-__all__ = ["Settings", "run"]
+__all__ = ["Settings", "keep", "run"]
 
 
 def run(settings: Settings) -> int:
@@ -16,3 +16,10 @@ def run(settings: Settings) -> int:
     from cress.executor.agent import main
 
     return main(settings)
+
+
+def keep(settings: Settings, again: list[str]) -> int:
+    """Run an executor as ``run`` does, and start its agent again, by the command ``again``, when that dies."""
+    from cress.executor.keeper import Keeper
+
+    return Keeper(lambda: run(settings), again).run()

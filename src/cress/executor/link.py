@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
+
 from cress.executor.folder import socket_path
-from cress.executor.frames import Frames, frame
+from cress.executor.frames import FrameError, Frames, frame
 from cress.executor.inherited import for_processes
 from cress.executor.settings import LOG_SIZE
 from cress.protocol.messages import FromSupervisor, Inventory, ToSupervisor, decode_from_supervisor, encode
@@ -96,8 +98,12 @@ class Supervisors:
             link = await self._start()
         if link is None:
             raise SupervisorError("no supervisor is running")
-        message = await link.receive()
-        inventory: FromSupervisor | None = decode_from_supervisor(message) if message is not None else None
+        try:
+            message = await link.receive()
+            inventory: FromSupervisor | None = decode_from_supervisor(message) if message is not None else None
+        except (FrameError, msgspec.MsgspecError) as error:
+            link.close()
+            raise SupervisorError(f"the supervisor sent a message that cannot be read ({error})") from None
         if not isinstance(inventory, Inventory):
             link.close()
             raise SupervisorError("the supervisor closed the connection")

@@ -1,0 +1,119 @@
+"""The keeper: the program ``cress executor``, which starts its agent again when that ends unexpectedly."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from types import FrameType
+
+from cress.executor.runtimes.linux import die_with_parent
+
+# Exit codes of an agent that has ended as it should: stopped, bad input, it cannot work.
+FINAL = (0, 2, 3)
+# Seconds before an agent is started again: at first and at most; one that ran for ``STEADY`` counts as new.
+FIRST_PAUSE, LONGEST_PAUSE, STEADY = 0.5, 30.0, 60.0
+# Seconds between two looks whether the keeper is to stop, while no agent runs.
+LOOK = 0.05
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Keeper:
+    """Runs ``begin``, an agent, in a child process; ``again`` is the command for those that follow it.
+
+    The first agent is a fork, which costs no second start of Python. Later ones are programs anew, since another release
+    may have been installed meanwhile. An agent dies with its keeper, so that to kill one is to kill both. Signals that
+    ask it to stop are passed on.
+    """
+
+    def __init__(self, begin: Callable[[], int], again: Sequence[str], first_pause: float = FIRST_PAUSE) -> None:
+        self._begin = begin
+        self._again = list(again)
+        self._first_pause = first_pause
+        self._agent = 0
+        self._asked: list[int] = []
+
+    def run(self) -> int:
+        """Keep an agent running until one ends as it should; return its exit code."""
+        for number in SIGNALS:
+            signal.signal(number, self._on_signal)
+        pause, work = self._first_pause, self._begin
+        while True:
+            since = time.monotonic()
+            how = self._wait(self._start(work))
+            if how in FINAL:
+                return how
+            if self._asked:
+                self._say(f"the agent ended ({_told(how)}) while it was being stopped")
+                return 1
+            if time.monotonic() - since >= STEADY:
+                pause = self._first_pause
+            self._say(f"the agent ended ({_told(how)}); its tasks go on, and it is started again in {pause:g} s")
+            self._rest(pause)
+            pause, work = min(2 * pause, LONGEST_PAUSE), self._execute
+
+    def _start(self, work: Callable[[], int]) -> int:
+        # A signal that comes before the agent listens to it waits.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        keeper = os.getpid()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._agent = os.fork()
+        if not self._agent:
+            _be_agent(keeper, work)
+        # Those that came while there was no agent.
+        for number in self._asked:
+            os.kill(self._agent, number)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        return self._agent
+
+    def _wait(self, agent: int) -> int:
+        """Return how the agent ended: its exit code, or -n after signal n."""
+        _, status = os.waitpid(agent, 0)
+        self._agent = 0
+        return os.waitstatus_to_exitcode(status)
+
+    def _rest(self, seconds: float) -> None:
+        """Wait before the next start; less if the keeper is to stop, since only an agent can stop its tasks."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not self._asked:
+            time.sleep(LOOK)
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        self._asked.append(number)
+        if self._agent:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._agent, number)
+
+    def _execute(self) -> int:
+        os.execv(self._again[0], self._again)  # noqa: S606 – no shell is wanted
+
+    def _say(self, sentence: str) -> None:
+        print(time.strftime("%Y-%m-%d %H:%M:%S"), sentence, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _be_agent(keeper: int, work: Callable[[], int]) -> None:
+    """Be the agent, in a process group of its own: Ctrl-C reaches it once, through the keeper."""
+    code = 1
+    try:
+        os.setpgid(0, 0)
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        die_with_parent(signal.SIGKILL)
+        if os.getppid() == keeper:
+            code = work()
+    except BaseException:  # noqa: BLE001 – the keeper's own code must not run twice
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _told(how: int) -> str:
+    return f"exit code {how}" if how >= 0 else f"signal {-how}"
