@@ -207,7 +207,9 @@ class Center(Mortal):
             self.loop.load_failed(str(error), self.clock.now())
         else:
             self.cluster.outside.forgets_load()
-            self.loop.began(opened)
+            self.carry_out(self.loop.began(opened))
+            if self.gone:
+                return
             self.say("begins epoch", self.loop.epoch, "with jobs", list(opened.machine.jobs))
             self.cluster.check(opened.machine, thoroughly=True)
         if not self.gone:
@@ -325,9 +327,9 @@ class _WatchedSessions(Sessions):
             message = msgspec.structs.replace(message, epoch=0)
         return super().hello(session, message, now, local)
 
-    def _join(self, session: Session, node: Node, local: Local | None) -> list[Effect]:
+    def _join(self, session: Session, node: Node, local: Local | None, now: int) -> list[Effect]:
         self.cluster.outside.forgets_load(session.name)
-        return super()._join(session, node, local)
+        return super()._join(session, node, local, now)
 
     def _leave(self, session: Session) -> None:
         if self.loop.present.get(session.name) is session:

@@ -45,7 +45,7 @@ from cress.shell.center.effects import (
 )
 from cress.shell.center.log_entries import unpack
 from cress.shell.center.session import Sessions
-from cress.store.base import Batch, Damaged, Fenced, Store, StoreError
+from cress.store.base import Batch, Changed, Damaged, Fenced, Store, StoreError
 
 _T = TypeVar("_T")
 
@@ -92,6 +92,8 @@ class Committer:
         self._task: asyncio.Task[None] | None = None
         self._snapshot: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
+        self._loaded: Opened | None = None  # is what is stored; its epoch could not begin
+        self._when_writable: list[Callable[[], None]] = []
 
     @property
     def machine(self) -> Machine:
@@ -125,10 +127,32 @@ class Committer:
         await asyncio.to_thread(check_witness, self.log.folder, self.settings.data / STORE, opened.number)
         for sentence in await asyncio.to_thread(damaged_files, self.log.folder, older=False):
             _log.warning("%s", sentence)
-        await self._in_thread(partial(self._begin, opened))
-        self.loop.began(opened)
+        await self._start_with(opened)
         self._task = asyncio.create_task(self._work(), name="committer")
         self._checking = asyncio.create_task(self._check_old_files(), name="event log")
+
+    async def _start_with(self, opened: Opened) -> None:
+        """Begin the first epoch; a center that cannot store it confirms the terms of what is stored, and tries again."""
+        epoch = opened.epoch
+        try:
+            await self._in_thread(partial(self._begin, opened))
+        except (Fenced, Damaged, Changed):
+            raise
+        except StoreError as error:
+            if opened.epoch != epoch or not opened.snapshot_size:
+                raise
+            _log.warning("%s; the center starts read-only until it can store again", error)
+            self._loaded = opened
+            self.loop.started_read_only(opened, str(error), self.clock.now())
+        else:
+            self.carry_out(self.loop.began(opened))
+
+    def when_writable(self, action: Callable[[], None]) -> None:
+        """Do this now, or as soon as something can be stored."""
+        if self.problem:
+            self._when_writable.append(action)
+        else:
+            action()
 
     async def _check_old_files(self) -> None:
         """Tell what is damaged in the older files of the event log, which nobody waits for."""
@@ -328,21 +352,33 @@ class Committer:
     async def _load(self) -> None:
         """Read the state from the store, and begin a new epoch with it."""
         try:
-            opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
-            self.loop.restored(opened.machine)
-            self._release_watchers()
+            opened, self._loaded = self._loaded, None
+            if opened is None:
+                opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
+                self.loop.restored(opened.machine)
+                self._release_watchers()
             if self.loop.is_replaced:
                 self.loop.stand_by(opened)
                 return
-            await self._in_thread(partial(self._begin, opened))
+            epoch = opened.epoch
+            try:
+                await self._in_thread(partial(self._begin, opened))
+            except StoreError as error:
+                if opened.epoch == epoch and not isinstance(error, Changed):
+                    # Nothing was stored, and no step was made.
+                    self._loaded = opened
+                raise
         except (StoreError, InputError) as error:
             self.loop.load_failed(str(error), self.clock.now())
         except Exception:  # noqa: BLE001 – tried again until the center is stopped
             _log.exception("the state cannot be loaded")
             self.loop.load_failed("the state cannot be loaded, the center's log says more", self.clock.now())
         else:
-            self.loop.began(opened)
+            self.carry_out(self.loop.began(opened))
             self.events.tell()
+            actions, self._when_writable = self._when_writable, []
+            for action in actions:
+                action()
 
     def _begin(self, opened: Opened) -> None:
         """Begin a new epoch with the loaded state. Runs in the committing thread."""

@@ -138,11 +138,11 @@ class Connections:
 
     def __contains__(self, node: str) -> bool:
         """Return whether the node is connected."""
-        return node in self._loop.joined
+        return self._loop.reachable(node) is not None
 
     def to(self, node: str) -> Connection:
         """Return the connection to a node. Raises Away."""
-        session = self._loop.joined.get(node)
+        session = self._loop.reachable(node)
         found = None if session is None else self._by_session.get(session)
         if found is None:
             raise Away(f"node {node} is away")

@@ -87,7 +87,7 @@ class Listener:
 
     def _check(self, connection: ServerConnection, request: Request) -> Response | None:
         refusal = self._doorman.check(connection, request)
-        if refusal is None and self._committer.problem:
+        if refusal is None and self._committer.loop.is_replaced:
             return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, self._committer.problem + "\n")
         return refusal
 

@@ -21,7 +21,7 @@ from cress.center.api.timeouts import TimedProtocol, allow_files, close_overdue
 from cress.center.auth import ensure_token, owner
 from cress.center.committer import Committer
 from cress.center.compilation import Compilation
-from cress.center.data_directory import API_SOCKET, EXECUTOR_SOCKET, STORE, Address, DataDirectory
+from cress.center.data_directory import ADDRESS, API_SOCKET, EXECUTOR_SOCKET, STORE, Address, DataDirectory
 from cress.center.data_locations.hdfs import Hdfs
 from cress.center.data_locations.locator import Locator
 from cress.center.data_locations.namenodes import Namenodes
@@ -121,14 +121,14 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
     try:
         await committer.start()
         await compilation.start(committer.machine.core.dimensions, committer.machine.core.options)
-        listener.arrange(topology)
-        set_licences(committer, licences)
+        committer.when_writable(partial(listener.arrange, topology))
+        committer.when_writable(partial(set_licences, committer, licences))
         loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, committer))
         await listener.start(doors[1], doors[3])
         serving = asyncio.create_task(server.serve(sockets=[doors[0], doors[2]]))
         while not server.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way
             await asyncio.sleep(0.002)
-        directory.announce(_address(settings.host, *doors[:2]))
+        await _announce(directory, _address(settings.host, *doors[:2]), stop)
         background = [
             asyncio.create_task(Mover(committer).run(), name="mover"),
             asyncio.create_task(Locator(committer, Hdfs(namenodes), settings.data_age).run(), name="locator"),
@@ -151,6 +151,21 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         await committer.stop()
         for door in doors:
             door.close()
+
+
+async def _announce(directory: DataDirectory, address: Address, stop: asyncio.Event) -> None:
+    """Write the center's address; on a full disk as soon as there is room."""
+    told = False
+    while not stop.is_set():
+        try:
+            directory.announce(address)
+        except OSError as error:
+            if not told:
+                _say(f"{directory.path / ADDRESS} cannot be written ({error.strerror}); it is tried again")
+            told = True
+            await asyncio.sleep(1)
+        else:
+            return
 
 
 def _topology(settings: Settings) -> Topology:

@@ -141,11 +141,11 @@ class CommitJournal:
             return
         self._check, self.broken = check, False
 
-    def append(self, number: int, commit: Commit) -> None:
-        """Append the commit of this number."""
+    def append(self, number: int, commit: Commit) -> bool:
+        """Append the commit of this number; return whether all is in the file, or the file is empty."""
         self.count += 1
         if self.broken:
-            return
+            return True
         content = _encode(commit)
         self._check = _chained(self._check, len(content), number, content)
         self._waiting.append(_FRAME.pack(len(content), number, self._check) + content)
@@ -155,8 +155,11 @@ class CommitJournal:
         except OSError:
             if sum(map(len, self._waiting)) > MOST_WAITING:
                 self._waiting, self.broken = [], True
-        else:
-            self._waiting = []
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._fd, 0)
+            return False
+        self._waiting = []
+        return True
 
     def _write(self, data: bytes) -> None:
         view, at = memoryview(data), self._end

@@ -213,7 +213,8 @@ class SqliteStore:
         journal = self._journal
         self._next_checkpoint = journal.count + CHECKPOINT_COMMITS, journal.size + CHECKPOINT_BYTES
         number = number_of(writer, COMMITS)
-        journal.append(number, Commit(floor=number))
+        if not journal.append(number, Commit(floor=number)):
+            return  # the floor has to be there before the first page is copied
         before = self._generation()
         try:
             writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()

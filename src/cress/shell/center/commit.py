@@ -121,7 +121,8 @@ class CommitLoop:
 
     ``problem`` is the reason why nothing can be stored, else empty. ``cluster`` is the id of the cluster,
     ``number`` that of the last record. ``present`` are the sessions that hold the name of their node, ``joined`` those
-    of them that were welcomed. ``read_run`` reads a run from the store, ``save_clock`` returns the data from which the clock can
+    of them that were welcomed. When nothing can be stored they move to ``terms_only``, where those join them that connect
+    meanwhile: their terms are confirmed, so that what runs goes on, and they get no orders. ``read_run`` reads a run from the store, ``save_clock`` returns the data from which the clock can
     continue (machine time, wall clock).
     """
 
@@ -144,6 +145,7 @@ class CommitLoop:
         self.uncommitted = Uncommitted()
         self.present: dict[str, Session] = {}
         self.joined: dict[str, Session] = {}
+        self.terms_only: dict[str, Session] = {}
         self._save_clock = save_clock
         self._queue: list[Call] = []
         self._calls: list[Call] = []  # of the step under way
@@ -290,7 +292,10 @@ class CommitLoop:
         )
 
     def commit_failed(self, why: str) -> list[Effect]:
-        """Note that a step failed or was not stored: refuse every caller and load the state again."""
+        """Note that a step failed or was not stored: refuse every caller and load the state again.
+
+        Executors that were welcomed stay connected: what runs there is stored, and its terms need no commit.
+        """
         self._round = None
         waiting, self._queue, self._calls = [*self._calls, *self._queue], [], []
         self.problem = why
@@ -300,7 +305,11 @@ class CommitLoop:
         # The machine is ahead until the state is loaded: what it has ended stays visible for as long.
         self.runs.clear()
         refused = [Refuse(call.caller, why) for call in waiting if call.caller is not None]
-        return [*refused, *self.close_all("the center loads its state again")]
+        self.terms_only.update(self.joined)
+        self.joined.clear()
+        welcomed = set(map(id, self.terms_only.values()))
+        others = [session for session in self.present.values() if id(session) not in welcomed]
+        return [*refused, *_closed(others, "the center loads its state again")]
 
     def step_back(self, why: str) -> list[Effect]:
         """Give no orders and take no input any more, since another center is in charge. The stored state can be read."""
@@ -330,8 +339,20 @@ class CommitLoop:
         self.machine = machine
         self.uncommitted = Uncommitted()
 
-    def began(self, opened: Opened) -> None:
-        """Continue with a state that was loaded and whose epoch has begun."""
+    def started_read_only(self, opened: Opened, why: str, now: int) -> None:
+        """Show a state that was loaded, and confirm terms in its last epoch; a new one is tried again soon."""
+        self.machine = opened.machine
+        self.events = opened.events
+        self.epoch = opened.epoch
+        self.cluster = opened.cluster
+        self.load_failed(why, now)
+
+    def began(self, opened: Opened) -> list[Effect]:
+        """Continue with a state that was loaded and whose epoch has begun.
+
+        Executors that were connected before register anew. In the new state their terms have begun again, so what was granted
+        meanwhile is covered.
+        """
         self.machine = opened.machine
         self.events = opened.events
         self.epoch = opened.epoch
@@ -343,6 +364,7 @@ class CommitLoop:
         self._least_records = 0
         self._loading = False
         self.problem = self._replaced
+        return self.close_all("the center can store again")
 
     def load_failed(self, why: str, now: int) -> None:
         """Note that the state could not be loaded; it is tried again soon."""
@@ -369,9 +391,19 @@ class CommitLoop:
         """Close every session; the executors connect again."""
         sessions = list(self.present.values())
         self.joined.clear()
-        closing: list[Effect] = []
-        for session in sessions:
-            if not session.closed:
-                session.closed = True
-                closing.append(Close(session, reason))
-        return closing
+        self.terms_only.clear()
+        return _closed(sessions, reason)
+
+    def reachable(self, node: str) -> Session | None:
+        """Return the session of a node whose executor was welcomed."""
+        return self.joined.get(node) or self.terms_only.get(node)
+
+
+def _closed(sessions: Sequence[Session], reason: str) -> list[Effect]:
+    """Close sessions, unless they are closed."""
+    closing: list[Effect] = []
+    for session in sessions:
+        if not session.closed:
+            session.closed = True
+            closing.append(Close(session, reason))
+    return closing

@@ -80,7 +80,7 @@ class Sessions:
             return [*effects, *self.loop.step_back(why), *self._refuse(session, NotAccepted(why, hint=hint))]
         other = self.loop.present.get(message.name)
         if other is None:
-            return [*effects, *self._join(session, node, local)]
+            return [*effects, *self._join(session, node, local, now)]
         self._asking[session] = node, local
         return [*effects, Ping(other, session)]
 
@@ -134,16 +134,18 @@ class Sessions:
                 other.closed = True
                 effects.append(Close(other, "another connection took its place", abort=True))
             self._leave(other)
-        return [*effects, *self._join(rival, *asked)]
+        return [*effects, *self._join(rival, *asked, now)]
 
-    def _join(self, session: Session, node: Node, local: Local | None) -> list[Effect]:
+    def _join(self, session: Session, node: Node, local: Local | None, now: int) -> list[Effect]:
         name, hello = session.name, session.hello
         assert hello is not None
         if self.loop.present.get(name) is not None:
             session.closed = True
             return [Close(session, "two at once", retry=True)]
-        self.loop.present[name] = session
         session.terms = local is None
+        if self.loop.problem and not self.loop.stopping:
+            return self._confirm_terms(session, hello, now)
+        self.loop.present[name] = session
         joining = NodeJoined(
             node=node,
             boot=hello.boot,
@@ -160,18 +162,34 @@ class Sessions:
         if isinstance(reply, InputError):
             session.closed = True
             return [Send(session, Refused(what=reply.what, hint=reply.hint)), Close(session, "refused")]
+        self.loop.joined[session.name] = session
+        return [self._welcome(session, hello, self.loop.machine.now), *self._durable(session, hello.reports)]
+
+    def _confirm_terms(self, session: Session, hello: Hello, now: int) -> list[Effect]:
+        """Welcome the executor of a node that is stored, while nothing can be stored: for the terms of its tasks.
+
+        It registers when the center can store again: its session is closed then. A new node has no tasks, and waits.
+        """
         loop = self.loop
-        loop.joined[session.name] = session
-        welcome = Welcome(
-            epoch=loop.epoch,
-            cluster=loop.cluster,
-            name=self.name,
-            sent=hello.sent,
-            term=self._grant(session, loop.machine.now),
-            kinds=loop.machine.core.dimensions.custom,
-            protocol=PROTOCOL,
+        if loop.is_replaced or session.name not in loop.machine.nodes:
+            return self._refuse(session, InputError(f"{CANNOT_STORE}: {loop.problem}"))
+        loop.present[session.name] = loop.terms_only[session.name] = session
+        return [self._welcome(session, hello, now)]
+
+    def _welcome(self, session: Session, hello: Hello, now: int) -> Send:
+        loop = self.loop
+        return Send(
+            session,
+            Welcome(
+                epoch=loop.epoch,
+                cluster=loop.cluster,
+                name=self.name,
+                sent=hello.sent,
+                term=self._grant(session, now),
+                kinds=loop.machine.core.dimensions.custom,
+                protocol=PROTOCOL,
+            ),
         )
-        return [Send(session, welcome), *self._durable(session, hello.reports)]
 
     # --- messages --------------------------------------------------------------------------------------------
 
@@ -182,7 +200,7 @@ class Sessions:
         loop, name = self.loop, session.name
         match message:
             case Beat():
-                # Terms bypass the machine: a slow disk is no reason to stop a task.
+                # Terms bypass the machine and the store: neither a slow nor a full disk is a reason to stop a task.
                 if session.granted and not session.leaving:
                     term = self._grant(session, now)
                     return [Send(session, Term(epoch=loop.epoch, sent=message.sent, term=term))]
@@ -228,13 +246,14 @@ class Sessions:
         return [Send(session, Durable(epoch=self.loop.epoch, attempts=ended))]
 
     def _post(self, session: Session, call: Call) -> list[Effect]:
-        if self.loop.post(call):
+        if self.loop.post(call) or self.loop.terms_only.get(session.name) is session:
+            # While nothing can be stored the executor keeps its reports, and repeats them when it registers.
             return []
         session.closed = True
         return [Close(session, CANNOT_STORE)]
 
     def _tell(self, what: Input) -> None:
-        # Reports are lost while nothing can be stored: every session is closed then, and repeats them.
+        # Reports are lost while nothing can be stored: every executor registers afterwards, and repeats them.
         self.loop.post(Call(what))
 
     # --- the end ---------------------------------------------------------------------------------------------
@@ -252,8 +271,9 @@ class Sessions:
             return
         del loop.present[name]
         self.loads.pop(name, None)
-        if loop.joined.get(name) is session:
-            del loop.joined[name]
+        for sessions in (loop.joined, loop.terms_only):
+            if sessions.get(name) is session:
+                del sessions[name]
         # Even if it was never welcomed: its NodeJoined may be on its way.
         self._tell(NodeLeft(name=name, granted=session.granted))
 

@@ -1,0 +1,208 @@
+"""The center's loops without a disk or a socket: what goes on while nothing can be stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from cress.lifecycle.inputs import Restarted, Submit
+from cress.lifecycle.machine import Machine
+from cress.model.job import Job
+from cress.model.options import Options
+from cress.model.reports import Started
+from cress.model.resources import Dimensions
+from cress.model.run import Run
+from cress.model.times import SECOND
+from cress.protocol.messages import OLDEST, PROTOCOL, Beat, FromCenter, Hello, Launches, Refused, Reports, Term, Welcome
+from cress.shell.center.commit import Call, CommitLoop, Opened
+from cress.shell.center.effects import Close, Commit, Effect, Load, Refuse, Send, Session, Wait
+from cress.shell.center.events import Events
+from cress.shell.center.session import Sessions
+
+UTC = 1_700_000_000 * SECOND
+FULL = "the store cannot be written: database or disk is full"
+
+
+class Center:
+    """A commit loop and its sessions, driven by hand; ``stored`` is the state after the last commit."""
+
+    def __init__(self) -> None:
+        self.now = 10 * SECOND
+        self.loop = CommitLoop(lambda _: None, lambda *_: b"")
+        self.sessions = Sessions(self.loop, "one")
+        self.epoch = 1
+        machine = Machine(Dimensions(), Options())
+        machine.step(self.now, UTC + self.now, (Restarted(epoch=1),))
+        self.stored = machine.export()
+        self.loop.began(self.opened(machine))
+
+    def opened(self, machine: Machine | None = None) -> Opened:
+        return Opened(
+            machine=machine or Machine.restore(self.stored), events=Events(), records=[], number=0, epoch=self.epoch,
+            cluster="c1", snapshot_size=1, log_size=0, log_count=0,
+        )  # fmt: skip
+
+    def work(self) -> list[Effect]:
+        """Make the steps that are due, and store them."""
+        effects: list[Effect] = []
+        for _ in range(10):
+            self.now += 1000
+            work = self.loop.next(self.now, UTC + self.now)
+            if not isinstance(work, Commit):
+                assert isinstance(work, Wait)
+                break
+            effects += self.loop.committed()
+        self.stored = self.loop.machine.export()
+        return effects
+
+    def fail(self) -> list[Effect]:
+        """Make a step that cannot be stored."""
+        self.now += 1000
+        assert isinstance(self.loop.next(self.now, UTC + self.now), Commit)
+        return self.loop.commit_failed(FULL)
+
+    def begin(self) -> list[Effect]:
+        """Load what is stored, and begin a new epoch."""
+        self.now += 1000
+        assert isinstance(self.loop.next(self.now + 2 * SECOND, UTC), Load)
+        opened = self.opened()
+        self.loop.restored(opened.machine)
+        self.epoch = opened.epoch = self.epoch + 1
+        opened.machine.step(self.now, UTC + self.now, (Restarted(epoch=self.epoch),))
+        self.stored = opened.machine.export()
+        return self.loop.began(opened)
+
+    def hello(self, name: str, epoch: int = 0) -> tuple[Session, list[Effect]]:
+        session = Session(has_sent_token=False)
+        hello = Hello(
+            version=1, name=name, resource="<4, 8G>", boot="b", bound=True, protocol=PROTOCOL, oldest=OLDEST,
+            sent=7, epoch=epoch, cluster="c1",
+        )  # fmt: skip
+        return session, self.sessions.hello(session, hello, self.now)
+
+    def submit(self, caller: object = None) -> None:
+        job = Job(id=0, group="", request=(1000, 0, 0, 0, 0, 0, 0), user="ann")
+        self.loop.post(Call(Submit(jobs=(job,)), [Run(job=0, command=("true",))], caller=caller))
+
+    def beat(self, session: Session) -> list[FromCenter]:
+        self.now += SECOND
+        return sent(self.sessions.received(session, Beat(sent=self.now), self.now), session)
+
+
+def sent(effects: Sequence[Effect], session: Session) -> list[FromCenter]:
+    return [each.message for each in effects if isinstance(each, Send) and each.session is session]
+
+
+def closed(effects: Sequence[Effect]) -> list[Session]:
+    return [each.session for each in effects if isinstance(each, Close)]
+
+
+@pytest.fixture
+def center() -> Center:
+    return Center()
+
+
+@pytest.fixture
+def n1(center: Center) -> Session:
+    session, effects = center.hello("n1")
+    assert effects == []
+    center.submit()
+    (welcome, launches) = sent(center.work(), session)
+    assert isinstance(welcome, Welcome)
+    assert isinstance(launches, Launches)
+    return session
+
+
+def test_terms_are_confirmed_while_nothing_can_be_stored(center: Center, n1: Session) -> None:
+    center.submit(caller="ann")
+    effects = center.fail()
+    assert closed(effects) == []
+    assert [each.why for each in effects if isinstance(each, Refuse)] == [FULL]
+    for _ in range(3):
+        # As often as it takes: the state is loaded, and its epoch cannot begin.
+        assert isinstance(center.loop.next(center.now, UTC), Load)
+        center.loop.restored(Machine.restore(center.stored))
+        center.loop.load_failed(FULL, center.now)
+        (term,) = center.beat(n1)
+        assert isinstance(term, Term)
+        assert term.term > 0
+        center.now += 20 * SECOND
+    assert not center.loop.post(Call(Restarted(epoch=9)))
+
+
+def test_it_gives_no_orders_and_keeps_no_report_while_nothing_can_be_stored(center: Center, n1: Session) -> None:
+    center.submit()
+    center.fail()
+    effects = center.sessions.received(n1, Reports(reports=(Started(attempt=1, at=UTC, pid=7),)), center.now)
+    # The executor keeps its reports, since nothing says that they are durable.
+    assert effects == []
+    assert not n1.closed
+    assert center.loop.joined == {}
+
+
+def test_when_it_can_store_again_the_executors_register_anew_and_no_term_was_in_vain(
+    center: Center, n1: Session
+) -> None:
+    center.submit()
+    center.fail()
+    center.beat(n1)
+    granted = n1.granted
+    effects = center.begin()
+    assert closed(effects) == [n1]
+    assert center.loop.problem == ""
+    # What was granted meanwhile is over before the node is called lost.
+    assert center.loop.machine.terms.granted["n1"] >= granted
+    center.sessions.gone(n1)
+    again, _ = center.hello("n1", epoch=1)
+    assert any(isinstance(each, Welcome) for each in sent(center.work(), again))
+    assert center.loop.joined == {"n1": again}
+
+
+def test_an_executor_that_connects_meanwhile_has_its_terms_confirmed_if_its_node_is_stored(
+    center: Center, n1: Session
+) -> None:
+    center.submit()
+    center.fail()
+    center.sessions.gone(n1)
+    again, effects = center.hello("n1", epoch=1)
+    (welcome,) = sent(effects, again)
+    assert isinstance(welcome, Welcome)
+    assert (welcome.epoch, welcome.term > 0) == (1, True)
+    assert isinstance(center.beat(again)[0], Term)
+    fresh, effects = center.hello("n2")
+    (refused,) = sent(effects, fresh)
+    assert isinstance(refused, Refused)
+    assert (FULL in refused.what, refused.permanent) == (True, False)
+    assert closed(center.begin()) == [again]
+
+
+@pytest.mark.usefixtures("n1")
+def test_a_center_that_was_killed_meanwhile_starts_read_only_and_confirms_terms(center: Center) -> None:
+    after = Center()
+    after.stored, after.now = center.stored, center.now
+    loop = after.loop = CommitLoop(lambda _: None, lambda *_: b"")
+    after.sessions = Sessions(loop, "one")
+    loop.started_read_only(after.opened(), FULL, after.now)
+    session, effects = after.hello("n1", epoch=1)
+    (welcome,) = sent(effects, session)
+    assert isinstance(welcome, Welcome)
+    assert isinstance(after.beat(session)[0], Term)
+    assert isinstance(loop.next(after.now, UTC), Load)
+    assert closed(after.begin()) == [session]
+    assert loop.epoch == 2
+
+
+def test_an_executor_that_was_not_welcomed_yet_connects_again(center: Center) -> None:
+    session, _ = center.hello("n3")
+    assert closed(center.fail()) == [session]
+
+
+def test_no_term_is_confirmed_when_another_center_is_in_charge(center: Center, n1: Session) -> None:
+    center.submit()
+    center.now += 1000
+    center.loop.next(center.now, UTC + center.now)
+    assert closed(center.loop.fenced("another one")) == [n1]
+    assert center.beat(n1) == []
+    session, effects = center.hello("n1", epoch=1)
+    assert all(isinstance(each, Refused) for each in sent(effects, session))
