@@ -307,8 +307,7 @@ class CommitLoop:
         refused = [Refuse(call.caller, why) for call in waiting if call.caller is not None]
         self.terms_only.update(self.joined)
         self.joined.clear()
-        welcomed = set(map(id, self.terms_only.values()))
-        others = [session for session in self.present.values() if id(session) not in welcomed]
+        others = [session for name, session in self.present.items() if self.terms_only.get(name) is not session]
         return [*refused, *_closed(others, "the center loads its state again")]
 
     def step_back(self, why: str) -> list[Effect]:
