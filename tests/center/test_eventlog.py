@@ -17,13 +17,15 @@ from cress.center import event_log as eventlog
 from cress.center.committer import Committer
 from cress.center.event_log import EventLog, files, prune, read
 from cress.center.settings import Settings
+from cress.core.state import promised_state
 from cress.lifecycle.follower import Follower
-from cress.lifecycle.inputs import Submit
+from cress.lifecycle.inputs import NodeJoined, Reported, Submit
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import decode_record, inputs_of
 from cress.model.errors import InputError
 from cress.model.job import Job
 from cress.model.options import Options
+from cress.model.reports import Report
 from cress.model.resources import Dimensions
 from cress.model.run import Run
 from cress.model.times import DAY, HOUR
@@ -32,6 +34,7 @@ from cress.shell.center.log_entries import unpack
 from cress.store.base import Batch
 from cress.store.sqlite import SqliteStore
 from tests.center.test_committer import run
+from tests.lifecycle.builders import ended, node, started
 
 STATE = Machine(Dimensions(), Options()).export()
 
@@ -56,14 +59,19 @@ class Store(SqliteStore):
 
 
 async def _life(folder: Path, committed: list[bytes], submits: int, end: str, limits: Limits | None = None) -> None:
-    """A center that takes so many submits and ends in this way."""
+    """A center with one node that takes so many submits, half of which end, and ends in this way."""
     store = Store(folder / "cress.db")
     store.committed = committed
     committer = Committer(store, Settings(data=folder), limits=limits)
     await committer.start()
+    alive = tuple(started(each) for each in committer.machine.attempts)
+    committer.post(NodeJoined(node=node("n1", 4), boot="b", reports=alive))
     for _ in range(submits):
         job = Job(id=0, group="default", request=(1000, 0, 0, 0, 0, 0, 0), user="u")
         await committer.submit(Submit(jobs=(job,)), [Run(job=0, command=("true",))])
+    running = sorted(committer.machine.attempts)
+    reports: list[Report] = [*(started(each) for each in running), *(ended(each) for each in running[::2])]
+    committer.post(Reported(node="n1", reports=tuple(reports)))
     if end == "clean":
         await committer.stop()
         return
@@ -115,7 +123,7 @@ def test_what_was_committed_is_there_once_after_any_crash(
         assert [number for number, _ in found] == list(range(1, len(committed) + 1))
         assert [record for _, record in found] == committed
         for one, following in zip(files(folder / "events"), files(folder / "events")[1:], strict=False):
-            assert _kept(_followed(one)) == _kept(Machine.restore(read(following).header.state, UTC))
+            assert _promised(_followed(one)) == _promised(Machine.restore(read(following).header.state, UTC))
 
 
 def _followed(path: Path) -> Machine:
@@ -126,11 +134,11 @@ def _followed(path: Path) -> Machine:
     return follower.machine()
 
 
-def _kept(machine: Machine) -> tuple[object, ...]:
-    """What facts keep: what is only foreseen is worked out again after a restart."""
+def _promised(machine: Machine) -> dict[str, object]:
+    """All that a machine promises: every row of every table, the clocks, and the scheduler but for what is foreseen."""
     assert machine.validate() == []
-    rows = (machine.jobs, machine.families, machine.attempts, machine.nodes)
-    return *map(msgspec.to_builtins, rows), machine.next_job, machine.epoch, machine.now
+    tables = {name: msgspec.to_builtins(dict(table.items())) for name, table in machine.tables.by_name().items()}
+    return {**tables, "core": promised_state(machine.core), "now": machine.now, "utc": machine.utc}
 
 
 def _replayed(path: Path) -> bytes:

@@ -8,12 +8,14 @@ from fractions import Fraction
 
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Decision, Preempt, Start
+from cress.model.events import TaskAdopted
 from cress.model.job import Job, JobType
-from cress.model.node import Load, Node
+from cress.model.node import Allocated, Load, Node
 from cress.model.options import Options
 from cress.model.resources import Dimensions, ResourceVector
 
 NEVER = 2**61
+DISK = ("disk_read", "disk_write", "iops_read", "iops_write")
 
 
 def fits(request: ResourceVector, free: ResourceVector) -> bool:
@@ -36,7 +38,21 @@ class Running:
     node: str
     since: int
     until: int  # the end as far as it is known
+    amounts: ResourceVector
     told: bool = False
+    # What it was found to have, of a task that was adopted.
+    ports: tuple[int, ...] = ()
+    devices: tuple[Allocated, ...] = ()
+
+
+@dataclass
+class Stranger:
+    """A task of nobody here that runs on a node."""
+
+    node: str
+    amounts: ResourceVector
+    ports: tuple[int, ...] = ()
+    devices: tuple[Allocated, ...] = ()
 
 
 class Account:
@@ -54,6 +70,9 @@ class Account:
         self.jobs: dict[int, Job] = {}
         self.group_of: dict[int, str] = {}
         self.running: dict[int, Running] = {}
+        # What others hold: tasks by attempt, and amounts by node.
+        self.strangers: dict[int, Stranger] = {}
+        self.foreign: dict[str, ResourceVector] = {}
         self.waiting: dict[int, set[int]] = {}
         self.cancelled: set[int] = set()
         self.on_hold: set[int] = set()
@@ -70,6 +89,8 @@ class Account:
     def lose(self, name: str) -> None:
         for attempt in self.running_on(name):
             self.end(attempt, True)
+        self.strangers = {attempt: each for attempt, each in self.strangers.items() if each.node != name}
+        self.foreign.pop(name, None)
         self.lost.add(name)
         self.loads.pop(name, None)
         self.busy.pop(name, None)
@@ -100,7 +121,12 @@ class Account:
     @property
     def closed(self) -> set[str]:
         """The nodes that take no new tasks."""
-        return self.lost | self.cordoned | {name for name, reasons in self.busy.items() if reasons}
+        return self.lost | self.cordoned | {name for name, reasons in self.busy.items() if reasons} | self.overdrawn
+
+    @property
+    def overdrawn(self) -> set[str]:
+        """The nodes that have less than is held there."""
+        return {name for name in self.nodes if name not in self.lost and min(self.free(name)) < 0}
 
     def submit(self, job: Job) -> None:
         self.jobs[job.id] = job
@@ -128,8 +154,22 @@ class Account:
             assert all(self.running[each].since == now for each in self.running_of(job.id)), f"{start} beside others"
         self.waiting[job.id].discard(start.task)
         until = NEVER if job.time_limit is None else now + job.time_limit
-        self.running[start.attempt] = Running(job, start.task, start.node, now, until)
+        self.running[start.attempt] = Running(job, start.task, start.node, now, until, job.request)
         assert all(amount >= 0 for amount in self.free(start.node)), f"{start.node} holds more than it has"
+
+    def adopt(self, fact: TaskAdopted, now: int) -> None:
+        """Enter a task that was found running."""
+        if fact.job is None:
+            self.strangers[fact.attempt] = Stranger(fact.node, fact.amounts, fact.ports, fact.devices)
+            return
+        job = self.jobs[fact.job]
+        self.waiting[job.id].discard(fact.task)
+        self.not_before.pop((job.id, fact.task), None)
+        until = NEVER if job.time_limit is None else fact.since + job.time_limit
+        self.running[fact.attempt] = Running(
+            job, fact.task, fact.node, fact.since, until if fact.end is None else fact.end, fact.amounts,
+            told=job.id in self.cancelled, ports=fact.ports, devices=fact.devices,
+        )  # fmt: skip
 
     def end(self, attempt: int, again: bool, not_before: int = 0) -> None:
         gone = self.running.pop(attempt)
@@ -168,10 +208,11 @@ class Account:
 
     def held(self, node: str) -> ResourceVector:
         total: ResourceVector = (0,) * len(self.dimensions)
-        for each in self.running.values():
+        holders: list[Running | Stranger] = [*self.running.values(), *self.strangers.values()]
+        for each in holders:
             if each.node == node:
-                total = plus(total, each.job.request)
-        return total
+                total = plus(total, each.amounts)
+        return plus(total, self.foreign[node]) if node in self.foreign else total
 
     def free(self, node: str) -> ResourceVector:
         return plus(self.nodes[node].capacity, self.held(node), -1)
@@ -185,12 +226,11 @@ class Account:
         """What a running task costs its group, in the measures of the group's quota (G)."""
         dims = core.groups.by_name[self.group_of[each.job.id]].dims
         if dims:
-            return [each.job.request[k] for k in dims]
+            return [each.amounts[k] for k in dims]
         if self.accounting == "cpu":
-            return [each.job.request[0]]
-        capacity = self.nodes[each.node].capacity
-        pairs = zip(each.job.request, capacity, strict=True)
-        return [max((-(-1_000_000 * need // have) for need, have in pairs if need), default=0)]
+            return [each.amounts[0]]
+        pairs = zip(each.amounts, self.nodes[each.node].capacity, strict=True)
+        return [max((-(-1_000_000 * need // have) for need, have in pairs if need and have), default=0)]
 
     def used(self, group: str, core: Scheduler, leaving: bool = True, user: str | None = None) -> list[int]:
         """What a group (or one user of it) holds; without what was told to stop unless ``leaving``."""
@@ -212,8 +252,19 @@ class Account:
     def compare(self, core: Scheduler) -> None:
         """The core knows the same tasks, and every group uses what it holds."""
         assert {attempt.id for attempt in core.attempts.values()} == self.running.keys()
-        for name in self.nodes:
-            assert all(amount >= 0 for amount in self.free(name)), f"{name} holds more than it has"
+        assert core.strangers.keys() == self.strangers.keys()
+        cluster = core.cluster
+        closed = {cluster.names[f] for f in cluster.overdrawn}
+        # Nodes may lack devices alone.
+        assert self.overdrawn <= closed
+        assert closed - self.overdrawn <= {name for f, name in enumerate(cluster.names) if cluster.devices[f]}
+        for name in self.nodes.keys() - self.lost:
+            f = cluster.index[name]
+            # Who has a disk alone holds all that it can do, which the account does not know.
+            counted = [k for k, each in enumerate(self.dimensions.names) if not (cluster.devices[f] and each in DISK)]
+            assert [cluster.free(f)[k] for k in counted] == [self.free(name)[k] for k in counted], (
+                f"what is free on {name}"
+            )
         for job, tasks in self.waiting.items():
             state = core.jobs.get(job)
             known = 0

@@ -20,11 +20,13 @@ from hypothesis import strategies as st
 from cress.core.diagnostics.invariants import INVARIANTS
 from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
+from cress.core.tables.devices import device_use
 from cress.model.decisions import Decision, Preempt, Start, Stop
-from cress.model.devices import capacity_with
+from cress.model.devices import capacity_with, devices_of
 from cress.model.events import (
     ClockSet,
     Event,
+    ForeignUse,
     GroupsApplied,
     JobAfter,
     JobCancelled,
@@ -38,13 +40,14 @@ from cress.model.events import (
     Outcome,
     PortsSeen,
     RacksSet,
+    TaskAdopted,
     TaskEnded,
 )
 from cress.model.group import Group, PreemptivePolicy, Quota, QuotaWindow, SchedPolicy
 from cress.model.job import Job, JobType
-from cress.model.node import Device, Load, Node, Value
+from cress.model.node import Allocated, Device, Load, Node, Value
 from cress.model.options import Options
-from cress.model.resources import Dimensions
+from cress.model.resources import Dimensions, ResourceVector
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
 from tests.core.plain import Account
 
@@ -59,7 +62,7 @@ RACKS = ("", "r1", "r2", "r3")
 EVERYTHING = {
     "submit": 12, "burst": 8, "end": 3, "fail": 2, "cancel": 3, "wait": 6, "wake": 4,
     "lose": 1, "back": 2, "add": 1, "cordon": 1, "uncordon": 3, "groups": 1, "clock": 1, "hold": 2, "release": 3,
-    "come_after": 2, "free": 3, "load": 3,
+    "come_after": 2, "free": 3, "load": 3, "adopt": 2, "foreign_use": 2, "resize": 2,
 }  # fmt: skip
 # With constraints, nodes change too.
 CONSTRAINED = {**EVERYTHING, "change": 3}
@@ -67,6 +70,7 @@ CONSTRAINED = {**EVERYTHING, "change": 3}
 PLACED = {
     "submit": 24, "burst": 8, "end": 4, "fail": 2, "cancel": 2, "wait": 2, "wake": 3, "lose": 3, "back": 6, "add": 4,
     "cordon": 1, "uncordon": 2, "groups": 1, "hold": 1, "release": 2, "strangers": 2, "neighbours": 3, "change": 1,
+    "adopt": 2, "foreign_use": 1, "resize": 2,
 }  # fmt: skip
 # Only jobs and time.
 PLAIN = {"submit": 8, "burst": 2, "end": 3, "wait": 6, "wake": 2}
@@ -439,12 +443,8 @@ class Player:
 
     def _carry_out(self, decision: Decision) -> None:
         if isinstance(decision, Start):
-            job = self.account.jobs[decision.job]
             self.account.start(decision, self.now)
-            rng = Random(decision.attempt)
-            limit = job.time_limit if job.time_limit is not None else rng.choice((10, 100, 1000)) * SECOND
-            share = rng.choice((0.3, 0.8, 1.0, 1.0, 1.5 if self.setting.overrun else 1.0))
-            self.due[decision.attempt] = (self.now + max(1, int(limit * share)), Outcome.SUCCEEDED)
+            self._runs(decision.attempt, self.account.jobs[decision.job])
         elif isinstance(decision, Preempt):
             self.account.preempt(decision, self.core, self.now)
             self._stop_soon(decision.attempt, decision.grace, Outcome.PREEMPTED)
@@ -452,6 +452,13 @@ class Player:
             # The rest of a gang that lost a task.
             self.account.running[decision.attempt].told = True
             self._stop_soon(decision.attempt, SECOND, Outcome.FAILED)
+
+    def _runs(self, attempt: int, job: Job) -> None:
+        """An attempt runs from now on, for as long as follows from its number."""
+        rng = Random(attempt)
+        limit = job.time_limit if job.time_limit is not None else rng.choice((10, 100, 1000)) * SECOND
+        share = rng.choice((0.3, 0.8, 1.0, 1.0, 1.5 if self.setting.overrun else 1.0))
+        self.due[attempt] = (self.now + max(1, int(limit * share)), Outcome.SUCCEEDED)
 
     def _stop_soon(self, attempt: int, grace: int, outcome: Outcome) -> None:
         end = self.now + Random(attempt).choice((0, grace // 2, grace))
@@ -482,7 +489,8 @@ class Player:
                 assert not fits or job.companions or by_device, veto
             if veto.kind is Verdict.RESERVED:
                 assert fits, veto
-                assert veto.behind is not None, veto
+                assert veto.behind in self.core.jobs, veto
+                assert veto.behind != job.job.id, veto
 
     # --- time ------------------------------------------------------------------------------------------------
 
@@ -654,6 +662,87 @@ class Player:
             self.account.nodes[node.name] = node
             self.account.measure(node.name, self.account.loads.get(node.name), self.core.options)
             self.happen(NodeChanged(node))
+
+    def _op_resize(self, rng: Random) -> None:
+        """A node has another capacity and other devices, whatever runs there."""
+        names = [name for name in self.account.nodes if name not in self.account.lost]
+        if names:
+            old = self.account.nodes[rng.choice(names)]
+            new = random_node(rng, 0, self.setting.custom, self.setting.constrained, self.setting.placed)
+            node = msgspec.structs.replace(new, name=old.name, rack=old.rack, ports=old.ports)
+            self.account.nodes[node.name] = node
+            self.account.measure(node.name, self.account.loads.get(node.name), self.core.options)
+            self.happen(NodeChanged(node))
+
+    def _op_foreign_use(self, rng: Random) -> None:
+        """Somebody else uses amounts of a node, which may be more than it has left; or uses none any more."""
+        if self.account.nodes:
+            name = rng.choice(list(self.account.nodes))
+            amounts = {"cpu": 500 * rng.choice((0, 0, 1, 2, 4, 9)), "memory": rng.choice((0, 0, 1, 4))}
+            use = Dimensions(self.setting.custom).vector(**amounts)
+            self.account.foreign.pop(name, None)
+            if any(use) and name not in self.account.lost:
+                self.account.foreign[name] = use
+            self.happen(ForeignUse(name, use))
+
+    def _op_adopt(self, rng: Random) -> None:
+        """A task is found running: of a job that is known, or of nobody here, or one of those ends."""
+        account = self.account
+        names = [name for name in account.nodes if name not in account.lost]
+        if account.strangers and rng.random() < 0.3:
+            attempt = rng.choice(sorted(account.strangers))
+            del account.strangers[attempt]
+            self.happen(TaskEnded(attempt))
+        elif names:
+            fact = self._found(rng, rng.choice(names))
+            account.adopt(fact, self.now)
+            if fact.job is not None:
+                self._runs(fact.attempt, account.jobs[fact.job])
+            self.happen(fact)
+
+    def _found(self, rng: Random, node: str) -> TaskAdopted:
+        """A task that runs on a node, with devices that no other task has; its port is perhaps on its way to another one."""
+        account = self.account
+        jobs = [job for job, tasks in account.waiting.items() if tasks]
+        job = account.jobs[rng.choice(jobs)] if jobs and rng.random() < 0.7 else None
+        cores, memory = rng.choice(SIZES)
+        amounts = Dimensions(self.setting.custom).vector(cpu=int(1000 * cores), memory=memory)
+        if job is not None and rng.random() < 0.8:
+            amounts = job.request
+        return TaskAdopted(
+            self.core.next_attempt + rng.randrange(3),
+            node,
+            amounts,
+            None if job is None else job.id,
+            0 if job is None else rng.choice(sorted(account.waiting[job.id])),
+            "" if job else "backup",
+            self.now - rng.randrange(10) * SECOND,
+            None if rng.random() < 0.7 else self.now + rng.randrange(60) * SECOND,
+            devices=self._devices_for(rng, node, amounts),
+            ports=tuple(rng.sample((80, 100, 101, 102), rng.choice((0, 0, 0, 1)))) if self.setting.placed else (),
+        )
+
+    def _devices_for(self, rng: Random, node: str, amounts: ResourceVector) -> tuple[Allocated, ...]:
+        """Devices that nobody has for these amounts, as far as there are some."""
+        dimensions, core = Dimensions(self.setting.custom), self.core
+        unused = {
+            (device.kind, device.id)
+            for device, _, users in device_use(core.cluster, core.cluster.index[node])
+            if not users
+        }
+        has = devices_of(self.account.nodes[node], dimensions)
+        found: list[Allocated] = []
+        for kind in sorted({device.kind for device in has}):
+            free = [device for device in has if device.kind == kind and (kind, device.id) in unused]
+            if kind == "disk":
+                if free and (amounts[dimensions.index["disk_read"]] or rng.random() < 0.1):
+                    found.append(Allocated(kind, free[0].id, rng.choice((0, 1000))))
+                continue
+            amount = amounts[dimensions.index[kind]]
+            number = -(-amount // 1000)
+            if amount and number <= len(free):
+                found += (Allocated(kind, device.id, amount // number) for device in free[:number])
+        return tuple(found)
 
     def _op_load(self, rng: Random) -> None:
         names = [name for name in self.account.nodes if name not in self.account.lost]

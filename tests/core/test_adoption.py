@@ -254,6 +254,52 @@ def test_more_capacity_is_used_at_once() -> None:
     assert len(world.decide()) == 2
 
 
+def test_what_a_group_is_charged_follows_the_capacity_of_its_nodes() -> None:
+    """With the accounting ``dominant`` a task pays for its share of the node, which is larger on a smaller one."""
+    world = World(group("g", 9), nodes=[node("n1").cpu(8)], accounting="dominant")
+    world.run(job("etl").cpu(2).tasks(2).group("g"))
+    assert world.used("g") == 0.5
+    changed(world, node("n1").cpu(5))
+    assert world.used("g") == 0.8
+    world.finish("etl", 0)
+    assert world.used("g") == 0.4
+    assert world.core.validate() == []
+
+
+def test_a_claim_on_a_node_that_is_judged_overloaded_is_void() -> None:
+    world = World(group("old", 1), group("new", 10), nodes=[node("n1").cpu(5).not_judged()], overload_memory=1)
+    world.load("n1", cpu=999)
+    world.run(job("old").tasks(5).cpu(0.5).group("old"), job("wide").cpu(2.5).group("old"))
+    submitted(world, job("wants").cpu(2).group("new"))
+    world.decide()
+    assert world.core.claims
+    changed(world, node("n1").cpu(500))
+    assert world.core.cluster.overloaded[0]
+    assert not world.core.claims
+
+
+def test_a_port_that_two_tasks_have_is_free_when_both_are_over() -> None:
+    """A task is found running with a port that was given to another one, which is on its way and will fail."""
+    world = World(nodes=nodes(1, cpu=4))
+    world.run(job("web").ports(http=80))
+    world.observe([TaskAdopted(9, "n1", (0,) * len(world.dimensions), name="nginx", ports=(80,))])
+    submitted(world, job("next").ports(http=80))
+    world.finish("web")
+    assert world.jobs_running() == []
+    world.observe([TaskEnded(9)])
+    assert [each.job for each in world.decide() if isinstance(each, Start)] == [world.ids["next"]]
+
+
+def test_who_has_a_disk_alone_holds_what_it_held_after_a_restore() -> None:
+    # How fast the disk is was not known when it was given away.
+    world = World(nodes=[node("n1").cpu(8).disks("0M")])
+    world.run(job("alone").requires("ExclusiveDisk = True"))
+    changed(world, node("n1").cpu(8).disks("30M"))
+    twin = Scheduler.restore(json.loads(json.dumps(world.core.export())))
+    assert twin.validate() == []
+    assert twin.export() == world.core.export()
+
+
 def test_stops_of_adopted_gangs_come_when_a_task_is_lost() -> None:
     world = World(nodes=nodes(2, cpu=2))
     submitted(world, job("gang").tasks(2).gang())

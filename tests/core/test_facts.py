@@ -54,8 +54,6 @@ class Followed:
         """Let the follower go on alone, checked after every call."""
         self.player.core = self.follower
         self.player.check = True
-        # Clauses that come true after a plan was made leave vetoes without a blocker, followed or not.
-        self.player.check_vetoes = False
         self.player.decide()
         self.player.play(story)
 

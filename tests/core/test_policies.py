@@ -333,6 +333,17 @@ def test_easy_lets_a_job_delay_all_but_the_head() -> None:
     assert world.started() == ["runs", "long"]
 
 
+def test_conservative_starts_a_gang_as_soon_as_its_racks_are_neighbours() -> None:
+    """What changes there is on no node: its unknown start is asked for again all the same."""
+    racks = [node("n1").cpu(1).rack("r1"), node("n2").cpu(1).rack("r2")]
+    world = World(group("g", 9, "BackFill").with_options(backfill="conservative"), nodes=racks)
+    world.submit(job("gang").limit(9).tasks(2).gang().requires("NetworkAdjacent = True").group("g")).decide()
+    assert world.state("gang").waiting == 2
+    world.neighbours("r1 r2")
+    world.decide()
+    assert world.jobs_running() == ["gang", "gang"]
+
+
 def test_conservative_lets_a_job_delay_nobody_planned_before_it() -> None:
     world = three_planned("conservative")
     assert world.started() == ["runs"]

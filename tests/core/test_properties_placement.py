@@ -53,8 +53,12 @@ class Watch:
         running = {attempt: (each.job.id, each.node) for attempt, each in account.running.items()}  # before the pass
         running |= {start.attempt: (start.job, start.node) for start in starts}
         self.ports = {attempt: got for attempt, got in self.ports.items() if attempt in running}
+        self.ports |= {attempt: each.ports for attempt, each in account.running.items() if attempt not in self.ports}
         self.ports |= {start.attempt: start.ports for start in starts}
         self.devices = {attempt: got for attempt, got in self.devices.items() if attempt in running}
+        self.devices |= {
+            attempt: each.devices for attempt, each in account.running.items() if attempt not in self.devices
+        }
         self.devices |= {start.attempt: start.devices for start in starts}
         for start in starts:
             job = account.jobs[start.job]

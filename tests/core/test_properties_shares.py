@@ -139,7 +139,7 @@ def future_of(player: Player) -> Future:
     nothing = (0,) * len(account.dimensions)
     future = Future(player.now, [nothing if name in closed else account.nodes[name].capacity for name in names])
     for each in account.running.values():
-        future.lease(names.index(each.node), each.until, each.job.request)
+        future.lease(names.index(each.node), each.until, each.amounts)
     for claim in core.claims:
         job = claim.job.job
         end = NEVER if job.time_limit is None else claim.reservation.start + job.time_limit

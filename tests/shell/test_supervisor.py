@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
-from cress.model.node import Device
+from cress.model.node import Allocated, Device
 from cress.model.reports import Cause, Ended, Report, Started, Usage
 from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.protocol.messages import (
+    Devices,
     Durable,
     Inventory,
     Launch,
@@ -166,6 +167,28 @@ def test_what_cannot_be_written_down_is_told_all_the_same_and_written_later() ->
     story.wait(RETRY)
     assert sum(isinstance(each, End) for each in story.steps) == 2
     assert story.loop.next_due() is None
+
+
+def test_an_attempt_whose_device_is_gone_is_a_failed_start() -> None:
+    """Its node came back without the device after the attempt was placed there."""
+    story = Story()
+    story.loop.connect(Inventory(boot="b", pid=1))
+    has = (Device(kind="gpu", id="0"), Device(kind="gpu", id="1"))
+    story.obey(Devices(has[:1]))
+    gpus = tuple(Allocated(each.kind, each.id, 1000) for each in has)
+    launches = (Launch(5, 1, 0, devices=gpus[:1]), Launch(6, 1, 1, devices=gpus[1:]), Launch(7, 1, 2, devices=gpus))
+    story.obey(Launches(epoch=1, runs=(RUN,), launches=launches))
+    running, *gone = sorted(story.reports, key=lambda each: each.attempt)
+    assert isinstance(running, Started)
+    assert running.attempt == 5
+    for attempt, report in zip((6, 7), gone, strict=True):
+        assert isinstance(report, Ended)
+        # The node lacks it: the job is not blamed, and its task is tried again.
+        assert (report.attempt, report.cause) == (attempt, Cause.NODE)
+        assert report.error == "task failed to start: device gpu 1 is not there any more"
+    # It is durable, and a repeated order starts nothing.
+    story.obey(Devices(has), Launches(epoch=1, runs=(RUN,), launches=launches[1:2]))
+    assert "spawn 6" not in story.steps
 
 
 def test_a_message_that_cannot_be_read_ends_the_connection() -> None:

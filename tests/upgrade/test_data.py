@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 
 from cress.executor.journal import Journal
+from cress.lifecycle.tables.family_rows import Family
+from cress.lifecycle.tables.rows import LiveJob
+from cress.model.times import HOUR
+from cress.shell.center.runs import decode_run, template_of
 from tests.center.inside import Inside, inside
 from tests.upgrade.release import OLD, manifest, unpack
 
@@ -65,6 +69,26 @@ def test_the_keys_of_submits_are_known(tmp_path: Path, left: str) -> None:
         assert "another submit" in refused["message"]
 
     inside(unpack(f"{OLD}/{left}", tmp_path) / "d", story, user="root")
+
+
+@pytest.mark.parametrize("left", LEFT)
+def test_jobs_have_the_stop_grace_of_their_runs(tmp_path: Path, left: str) -> None:
+    """Jobs of the release before had none: only their runs did."""
+
+    async def story(center: Inside) -> None:
+        machine = center.committer.machine
+        alive: list[LiveJob | Family] = [*machine.jobs.values(), *machine.families.values()]
+        for each in alive:
+            data = center.committer.store.run(template_of(each))
+            if data is not None:
+                assert each.job.stop_grace == decode_run(data).stop_grace
+        for state in machine.core.jobs.values():
+            assert state.job.stop_grace == machine.jobs[state.job.id].job.stop_grace
+        (grower,) = (each for each in machine.core.jobs.values() if each.job.name == "grower")
+        assert grower.job.stop_grace == HOUR
+
+    data = unpack(f"{OLD}/{left}", tmp_path) / "d"
+    inside(data, story)
 
 
 @pytest.mark.parametrize("left", LEFT)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 
 import msgspec
 
 import cress
 from cress.center.clock import Clock
 from cress.center.settings import Settings
-from cress.lifecycle import replay
+from cress.lifecycle import replay, snapshot
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import Restarted
 from cress.lifecycle.machine import Machine
@@ -21,6 +22,7 @@ from cress.model.resources import Dimensions
 from cress.shell.center.commit import Opened
 from cress.shell.center.events import Events
 from cress.shell.center.log_entries import pack, unpack
+from cress.shell.center.runs import decode_run
 from cress.store.base import Batch, Damaged, Saved, Store, StoreError
 
 
@@ -35,7 +37,7 @@ def load_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
     Raises StoreError when the store cannot be read, or was left by a newer release.
     """
     saved = store.load()
-    state = restored(saved, settings)
+    state = restored(saved, settings, store.run)
     machine = state.machine
     clock.resume(saved.meta.get("clock"), max(machine.now, 0))
     return Opened(
@@ -103,10 +105,12 @@ class Restored(msgspec.Struct):
     stepped: bool = False
 
 
-def restored(saved: Saved, settings: Settings) -> Restored:
+def restored(saved: Saved, settings: Settings, read_run: Callable[[int], bytes | None] | None = None) -> Restored:
     """Return the stored state. Raises StoreError and InputError.
 
     Facts are applied. Records of releases that stored no facts are stepped, by a machine that decides as those did.
+    ``read_run`` reads a stored run, from which the jobs of such releases get what they did not have; it may be missing
+    where the state is only looked at.
     """
     events, zone = Events(), settings.zone
     if saved.snapshot is None:
@@ -122,7 +126,7 @@ def restored(saved: Saved, settings: Settings) -> Restored:
     _check_dimensions(follower.core.dimensions, settings)
     stepper: Machine | None = None
     records: list[bytes] = []
-    stepped = False
+    stepped = converted = snapshot.major_of(saved.snapshot) < MAJOR
     for number, data in enumerate(saved.records, 1):
         which = f"record {number} of {len(saved.records)} in the log of the store"
         try:
@@ -148,7 +152,18 @@ def restored(saved: Saved, settings: Settings) -> Restored:
                 f"{which} cannot be taken in by cress {cress.__version__}: {_said(error)}; "
                 "start and stop the version of cress that wrote it, once, which leaves no log"
             ) from error
-    return Restored(stepper or follower.machine(), events, records, stepped=stepped)
+    machine = stepper or follower.machine()
+    if converted and read_run is not None:
+        machine = Machine.restore(snapshot.with_stop_graces(machine.export(), _graces(read_run)), zone)
+    return Restored(machine, events, records, stepped=stepped)
+
+
+def _graces(read_run: Callable[[int], bytes | None]) -> Callable[[int], int | None]:
+    def grace(number: int) -> int | None:
+        data = read_run(number)
+        return None if data is None else decode_run(data).stop_grace
+
+    return grace
 
 
 def _check_release(saved: Saved) -> None:

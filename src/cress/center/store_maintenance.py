@@ -152,7 +152,7 @@ def restore(data: Path, file: Path) -> Replaced:
                 raise StoreError(f"{file} is damaged: {problem}")
             saved = source.saved()
             source.copy_to(fresh)
-        state = restored(saved, Settings(data=data))
+            state = restored(saved, Settings(data=data), source.run)
         machine, events = state.machine, state.events
         numbers = _numbers(saved, machine, events)
         numbers = _behind(numbers, given) if given else _far_behind(numbers)

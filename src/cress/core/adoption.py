@@ -22,7 +22,11 @@ def adopt(core: Books, fact: TaskAdopted) -> None:
     """Enter a task that runs already, so that its job does not start it."""
     f = core.cluster.index[fact.node]
     mask, alone = devices.mask_for(core.cluster, f, fact.devices)
-    amounts = devices.widened(core.cluster, f, fact.amounts, mask) if alone else fact.amounts
+    amounts = fact.amounts
+    if alone:
+        # All of its disks, and what it was found to use if that is more.
+        whole = devices.widened(core.cluster, f, amounts, mask)
+        amounts = tuple(max(has, used) for has, used in zip(whole, amounts, strict=True))
     job = None if fact.job is None else core.jobs[fact.job]
     end = fact.end
     if end is None:

@@ -245,6 +245,33 @@ class Books:
         for group in groups:
             self.groups.reorder(group)
 
+    def recharge_node(self, f: int) -> None:
+        """Work out again what tasks and claims on node ``f`` are charged: shares of its capacity, which has changed."""
+        if self._by_cpu:
+            return
+        capacity = self.cluster.capacity_of(f)
+        for attempt in self.holders_on(f):
+            if isinstance(attempt, Stranger):
+                continue
+            group = attempt.job.group
+            charge = group.charge(attempt.amounts, capacity)
+            if charge != attempt.charge:
+                more = tuple(new - old for new, old in zip(charge, attempt.charge, strict=True))
+                attempt.charge = charge
+                group.add_used(attempt.job, more)
+                if attempt.stopping:
+                    add_amounts(group.leaving, more)
+        for claim in self.claims:
+            if any(node == f for node, _ in claim.reservation.nodes):
+                charge = self.charge_of(claim.job, claim.reservation.nodes)
+                add_amounts(
+                    claim.job.group.claimed, tuple(new - old for new, old in zip(charge, claim.charge, strict=True))
+                )
+                claim.charge = charge
+        self.running.forget()
+        for group in self.groups:
+            self.groups.reorder(group)
+
     # --- queues ------------------------------------------------------------------------------------------------
 
     def can_wait(self, job: JobEntry) -> bool:

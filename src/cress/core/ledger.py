@@ -223,8 +223,10 @@ class Ledger(Books):
         if self.cluster.change_node(event.node):
             self._nodes_moved = True
             if not self.cluster.lost[f]:
+                self.recharge_node(f)
                 adoption.check_room(self, f)
         self.loads.judge(f)
+        self.void_claims(f)
         self.cluster.loosened += 1
 
     def _ports_seen(self, event: PortsSeen) -> None:
@@ -236,6 +238,7 @@ class Ledger(Books):
     def _racks_set(self, event: RacksSet) -> None:
         self.relations.racks.set_neighbours(event.neighbours)
         self.matching.redo_racks()
+        self.plans.reconsider()
         # The room for gangs may grow although no clause changes on any node.
         self.cluster.loosened += 1
 
@@ -249,6 +252,7 @@ class Ledger(Books):
 
     def _licences_set(self, event: LicencesSet) -> None:
         licence_use.set_counts(self.matching, event.counts)
+        self.plans.reconsider()
         self.units_in_doubt = True
         self.cluster.loosened += 1
 

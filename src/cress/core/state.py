@@ -313,10 +313,10 @@ def _attempt(core: Cycle, attempt: Attempt) -> State:
         "stopping": attempt.stopping,
         "end": int(core.cluster.leases[attempt.slot, END]),
     }
-    held = _held(core, attempt)
-    if held != list(attempt.job.job.request):
-        # It has exclusive disks, or was adopted with other amounts than its job's.
-        entry["held"], entry["amounts"] = held, list(attempt.amounts)
+    held, amounts = _held(core, attempt), list(attempt.amounts)
+    if held != amounts or amounts != list(attempt.job.job.request) or entry["devices"][1]:
+        # It has exclusive disks, which may have changed since, or was adopted with other amounts than its job's.
+        entry["held"], entry["amounts"] = held, amounts
     return entry
 
 

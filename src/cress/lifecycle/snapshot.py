@@ -123,4 +123,32 @@ def _from_5(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, **terms, "version": (6, 0), "general": general, "timers": timers}
 
 
+def with_stop_graces(data: bytes, grace: Callable[[int], int | None]) -> bytes:
+    """Return a snapshot whose jobs have the grace of their runs: up to version 5 only the runs had one.
+
+    ``grace`` returns that of the run with this id, ``None`` if there is no such run.
+    """
+    state: dict[str, Any] = msgspec.msgpack.decode(data)
+    templates: dict[int, int] = {}
+
+    def fill(job: dict[str, Any], template: int) -> None:
+        found = grace(template)
+        if found is not None:
+            job["stop_grace"] = found
+
+    for row in (*state["jobs"], *state["families"]):
+        number = row["job"]["id"]
+        templates[number] = row.get("template") or number
+        fill(row["job"], templates[number])
+    for family in state["families"]:
+        good = (family.get("state") or {}).get("good")
+        if good is not None:
+            template, job = good
+            fill(job, template)
+    for entry in state["core"]["jobs"]:
+        number = entry["job"]["id"]
+        fill(entry["job"], templates.get(number, number))
+    return msgspec.msgpack.encode(state)
+
+
 _CONVERTERS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {5: _from_5}

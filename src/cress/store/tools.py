@@ -56,6 +56,12 @@ class Reading:
                 if is_whole(sealed):
                     yield job, sealed[4:]
 
+    def run(self, job: int) -> bytes | None:
+        """Return the run of this job as it was stored; None if it is damaged."""
+        with told(self.path, "cannot be read"):
+            row = self._connection.execute("SELECT run FROM runs WHERE job = ?", (job,)).fetchone()
+            return row[0][4:] if row is not None and is_whole(row[0]) else None
+
     def jobs(self) -> Iterator[JobRecord]:
         """Return the finished jobs."""
         for row in self._rows("jobs", JobRecord.__struct_fields__):

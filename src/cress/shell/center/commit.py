@@ -78,8 +78,8 @@ class Opened(msgspec.Struct, kw_only=True):
     """A machine that continues from the stored state, and the amount that was read.
 
     ``records`` is the log of the store, without events; ``number`` counts the records of the cluster, up to the last of these.
-    ``cluster`` is the id of the cluster, empty before its first epoch. ``stepped``: the log has records without facts,
-    which an older release wrote; they were stepped through, and a snapshot has to take their place.
+    ``cluster`` is the id of the cluster, empty before its first epoch. ``stepped``: an older release wrote the snapshot, or
+    records without facts; they were converted and stepped through, and a snapshot has to take their place.
     """
 
     machine: Machine

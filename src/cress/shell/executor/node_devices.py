@@ -38,8 +38,11 @@ class AttemptDevices(msgspec.Struct, frozen=True):
 class NodeDevices:
     """The devices of a node. ``key`` names the executor on its disks, which other executors may use as well."""
 
-    def __init__(self, key: str, devices: Sequence[Device] = ()) -> None:
+    def __init__(self, key: str, devices: Sequence[Device] | None = None) -> None:
+        """Keep the devices of the node; ``None``: they are not known yet."""
         self._key = key
+        self._known = devices is not None
+        devices = devices or ()
         self._devices = {(each.kind, each.id): each for each in devices}
         self._kinds = tuple(dict.fromkeys(each.kind for each in devices))
         self._covered = tuple(self.base(each) for each in devices if each.kind == DISK_KIND and each.path)
@@ -47,6 +50,12 @@ class NodeDevices:
     def base(self, disk: Device) -> str:
         """Return the folder on a disk that holds the folders of attempts."""
         return f"{disk.path.rstrip('/')}/cress-{self._key}"
+
+    def missing(self, allocated: Sequence[Allocated]) -> tuple[Allocated, ...]:
+        """Return those of the allocated devices that the node does not have (any more)."""
+        if not self._known:
+            return ()
+        return tuple(each for each in allocated if (each.kind, each.id) not in self._devices)
 
     def of(self, attempt: int, allocated: Sequence[Allocated]) -> AttemptDevices:
         """Return the devices of an attempt that was allocated these."""

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Protocol
 
 from cress.model.job import OnPartition
-from cress.model.node import Device
+from cress.model.node import Allocated, Device
 from cress.model.reports import Cause, Ended, Report, Started, Usage
 from cress.model.run import Run
 from cress.model.times import MILLISECOND, SECOND
@@ -275,6 +275,9 @@ class TaskManager:
                 self._end(attempt, Cause.NOT_STARTED, None, 0, f"the order does not say how to run job {job}")
             elif self.leaving:
                 self._end(attempt, Cause.SHUTDOWN, None, 0, "the executor is being stopped")
+            elif missing := self.node_devices.missing(launch.devices):
+                # It was placed before the node came back without them. Without its devices no program runs well.
+                self._end(attempt, Cause.NODE, None, 0, _gone(missing))
             else:
                 keep = run.on_partition is OnPartition.KEEP
                 devices = self.node_devices.of(attempt, launch.devices)
@@ -554,3 +557,13 @@ class TaskManager:
     def _at(self, time: int, task: Task) -> None:
         self._count += 1
         heapq.heappush(self._due, (time, self._count, task.attempt))
+
+
+def _gone(devices: Sequence[Allocated]) -> str:
+    """Return the sentence about devices that a task was allocated and that its node does not have."""
+    names = ", ".join(f"{each.kind} {each.id}" for each in devices)
+    return (
+        f"task failed to start: device {names} is not there any more"
+        if len(devices) == 1
+        else (f"task failed to start: devices {names} are not there any more")
+    )
