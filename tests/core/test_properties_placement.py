@@ -171,7 +171,7 @@ def test_long_stories_come_by_everything() -> None:
         "per rack",
         "dependencies",
     }
-    assert wanted == {what for what, number in watch.seen.items() if number}, watch.seen
+    assert wanted <= {what for what, number in watch.seen.items() if number}, watch.seen
 
 
 def test_chains_of_jobs_on_nodes_that_fail_are_restarted_together_and_nothing_is_lost() -> None:
