@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from cress.core.tables.devices import device_use
 from cress.lifecycle.inputs import LoadReported, NodeJoined
 from cress.model.devices import capacity_with, facts_of
-from cress.model.errors import InputError
 from cress.model.node import Device, Load, Node
 from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
+from cress.protocol.messages import Refused, Welcome
 from cress.shell.center.effects import Session
 from tests.center.inside import Inside, inside
+from tests.center.program import Center
 
 DIMENSIONS = Dimensions(("gpu",))
 DEVICES = (
@@ -138,5 +137,47 @@ def test_a_data_directory_may_have_more_dimensions_than_are_asked_for_in_any_ord
 
     for custom in (("gpu", "slot"), ("slot", "gpu"), ("slot",), ()):
         inside(tmp_path, story, dimensions=Dimensions(custom))
-    with pytest.raises(InputError, match=r"this data directory has the dimensions cpu, .*, gpu, slot "):
-        inside(tmp_path, story, dimensions=Dimensions(("npu", "gpu")))
+
+    async def more(center: Inside) -> None:
+        assert center.committer.machine.core.dimensions.custom == ("gpu", "slot", "npu")
+
+    inside(tmp_path, more, dimensions=Dimensions(("npu", "gpu")))
+    inside(tmp_path, more)
+
+
+def test_the_first_node_with_a_gpu_registers_while_jobs_run_and_the_next_center_knows_it(tmp_path: Path) -> None:
+    with Center(tmp_path / "data") as center:
+        old = center.submit(name="old", resource="<1, 1G>")
+        with center.executor("plain", resource="<2, 2G>") as plain:
+            (first,) = plain.launches()
+            gpus = tuple(Device(kind="gpu", id=str(i)) for i in range(2))
+            with center.executor("new", devices=gpus, resource="<4, 4G, slots=3>") as new:
+                assert isinstance(new.first, Welcome)
+                assert new.first.kinds == ("slots", "gpu")
+                center.submit(resource="<1, 1G, gpu=1, slots=2>")
+                (launch,) = new.launches()
+                assert [each.kind for each in launch.devices] == ["gpu"]
+                waits = center.submit(resource="<2, 2G>", requirement='Name = "plain"')
+                assert center.get("/v1/nodes/new")["used"] == {"cpu": "1", "memory": "1G", "slots": "2", "gpu": "1"}
+                assert center.get("/v1/nodes/plain")["capacity"] == {"cpu": "2", "memory": "2G"}
+                plain.ended(first.attempt)
+                assert [each.job for each in plain.launches()] == [waits]
+                events = center.http.get("/v1/events?follow=false").text
+                assert '"kind":"dimensions.declared"' in events
+                assert '"text":"slots, gpu"' in events
+        center.kill()
+    with Center(tmp_path / "data") as center, center.executor("more", resource="<1, 1G, gpu=1>") as more:
+        assert isinstance(more.first, Welcome)
+        assert more.first.kinds == ("slots", "gpu")
+        assert center.get(f"/v1/jobs/{old}")["resource"] == {"cpu": "1", "memory": "1G"}
+        with center.executor("bad", resource="<1, 1G, GPU!=1>") as bad:
+            assert isinstance(bad.first, Refused)
+
+
+def test_a_kind_named_like_a_label_of_a_node_is_refused(tmp_path: Path) -> None:
+    with Center(tmp_path / "data") as center, center.executor("n1", attributes={"fpga": True}):
+        with center.executor("n2", resource="<1, 1G, fpga=1>") as other:
+            assert isinstance(other.first, Refused)
+            assert other.first.what.startswith("fpga cannot be declared: node n1: fpga is a resource")
+        with center.executor("n3", resource="<1, 1G>") as fine:
+            assert isinstance(fine.first, Welcome)

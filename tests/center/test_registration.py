@@ -11,7 +11,7 @@ from cress.model.errors import InputError
 from cress.model.node import Device, Node
 from cress.model.resources import Dimensions
 from cress.protocol.messages import VERSION, Beat, Hello
-from cress.shell.center.registration import MOST_DATA, node_of
+from cress.shell.center.registration import MOST_DATA, node_of, undeclared
 
 DIMENSIONS = Dimensions(("gpu", "fpga"))
 HELLO = Hello(version=VERSION, name="n1", resource="<4, 8G>", boot="b")
@@ -38,15 +38,23 @@ def test_the_amounts_may_be_said_too_and_labels_count_more_than_what_devices_are
     assert dict(made.attributes) == {"GPUs": 2, "gpu_model": "mine", "zone": "eu"}
 
 
-def test_kinds_that_the_cluster_does_not_know_are_left_out_with_a_word() -> None:
+def test_kinds_that_cannot_be_declared_are_left_out_with_a_warning() -> None:
     odd = tuple(Device(kind=f"odd\n{i}", id="0") for i in range(200))
+    hello = msgspec.structs.replace(HELLO, devices=(*GPUS, *odd, SLOW), resource="<4, 8G, slots=3, disk=200>")
+    dimensions = Dimensions(("fpga",))
+    assert undeclared(hello, dimensions) == ("slots", "gpu")
     warnings: list[str] = []
-    made = node(Dimensions(), warnings, devices=(*GPUS, *odd, SLOW))
-    assert made.devices == (SLOW,)
-    assert dict(made.attributes) == {"Disks": 1}
+    made = node_of(hello, dimensions.with_more(("slots", "gpu")), {}, warnings)
+    assert made.devices == (*GPUS, SLOW)
+    assert dict(made.attributes) == {"GPUs": 2, "GPUModel": "V100M16", "Disks": 1}
     (line,) = warnings
-    assert line.startswith("node n1 has devices of kinds that the cluster does not know; left out: 'gpu', 'odd\\n0'")
+    assert line.startswith("node n1 has devices of kinds that cannot be declared; left out: 'odd\\n0', 'odd\\n1'")
     assert len(line) < 200
+
+
+def test_a_cluster_takes_as_many_kinds_as_it_can_have() -> None:
+    many = tuple(Device(kind=f"kind{i}", id="0") for i in range(40))
+    assert len(undeclared(msgspec.structs.replace(HELLO, devices=many), Dimensions())) == 17
 
 
 def test_a_fact_that_would_be_called_as_a_resource_is_left_out() -> None:

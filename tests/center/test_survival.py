@@ -150,14 +150,14 @@ def test_options_and_dimensions_stay_with_the_data_directory(tmp_path: Path) -> 
     for asked, says in (
         ({"option": "accounting=cpu"}, "start it with --option accounting=dominant"),
         ({"option": "graze=8s"}, "did you mean grace"),
-        ({"dimension": "npu"}, "has the dimensions cpu, memory"),
     ):
         refused = run_to_end(data, **asked)  # type: ignore[arg-type]
         assert refused.returncode == 2
         assert says in refused.stderr
         assert refused.stderr.count("\n") == 1
-    with Center(data, option="grace=8s") as center, center.executor(resource="<1, 1G, gpu=2>"):
+    with Center(data, option="grace=8s", dimension="npu") as center, center.executor(resource="<1, 1G, gpu=2>"):
         assert center.get("/v1/nodes/n1")["capacity"]["gpu"] == "2"
+        assert center.submit(resource="<1, 1G, npu=0>")
         assert "ResourceQuota: <2,4G>" in center.get("/v1/groups")["text"]
 
 

@@ -13,6 +13,7 @@ from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
     Cordon,
+    Declare,
     Drain,
     Hold,
     Input,
@@ -32,7 +33,7 @@ from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Cause, Report
 from cress.model.times import SECOND
-from tests.lifecycle.builders import World, ended, group, job, node, started
+from tests.lifecycle.builders import DIMENSIONS, World, ended, group, job, node, started
 
 NODES = ("n1", "n2")
 OPTIONS = Options(
@@ -127,7 +128,9 @@ class Executors:
         if roll < 0.56 and name in self.connected:
             self.strangers[name] = set(random.sample((80, 20_000, 20_001), random.randint(0, 2)))
             return self.look(name)
-        if 0.56 <= roll < 0.58:
+        if 0.559 <= roll < 0.563:
+            return Declare(dimensions=(random.choice(("gpu", "fpga", "slots")),))
+        if 0.563 <= roll < 0.58:
             return LoadReported(name=name, load=Load(cpu=random.choice((0, 850, 1000)), free_memory=2**40))
         if roll < 0.6 and name in self.connected:
             self.connected.discard(name)
@@ -232,6 +235,7 @@ def test_histories() -> None:
         history(seed, cut)
 
     check()
+    assert seen["declared"], "no history declared a dimension"
     missing = {"backoff", "hold", "after", "rest", "drain", "answers", "never started", "never", "port"} - seen.keys()
     assert not missing, f"no history came by {missing}"
 
@@ -253,6 +257,7 @@ def history(seed: int, cut: int) -> None:
         each = executors.next_input(world)
         world.step(each, after=random.randint(1, 2 * SECOND))
         executors.remember(world, each)
+        seen["declared"] += isinstance(each, Declare) and not world.last.repeated
         if twin is not None:
             for step in world.said[said:]:
                 twin.step(*step)
@@ -260,7 +265,7 @@ def history(seed: int, cut: int) -> None:
             assert twin.next_wakeup() == world.machine.next_wakeup()
         executors.obey(world)
     settle(world, executors)
-    replayed = Machine.restore(Machine(world.machine.core.dimensions, OPTIONS).export())
+    replayed = Machine.restore(Machine(DIMENSIONS, OPTIONS).export())
     assert replay(replayed, world.records) is None
     assert replayed.export() == world.machine.export()
 

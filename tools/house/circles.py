@@ -32,6 +32,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "state",
         "diagnostics",
         "scheduler",
+        "widening",
         "warm",
     ),
     "lifecycle": (

@@ -15,10 +15,13 @@ from collections.abc import Callable
 
 import msgspec
 
+from cress.core.scheduler import Scheduler
 from cress.core.warm import KERNELS, warm_up
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 
+# Seconds between two looks at whether a kernel is missing.
+LOOK_EVERY = 1.0
 # Tasks and the center go first.
 NICE = 5
 
@@ -38,17 +41,26 @@ class Compilation:
         self._task: asyncio.Task[None] | None = None
         KERNELS.interpret()
 
-    async def start(self, dimensions: Dimensions, options: Options) -> None:
-        """Load the kernels from the cache; when some are not there, compile them in the background."""
-        await _load(dimensions, options)
-        if not KERNELS.missing:
-            KERNELS.compile()
-            return
-        self._say(
-            "compiling the scheduler for this machine, once after an installation; "
-            "it works meanwhile, only decisions take longer"
-        )
-        self._task = asyncio.create_task(self._compile(dimensions, options), name="compilation")
+    async def start(self, scheduler: Callable[[], Scheduler]) -> None:
+        """Load the kernels from the cache; when some are not there, now or later, compile them in the background.
+
+        ``scheduler`` returns the present one: it may get other dimensions, which need other kernels.
+        """
+        await _load(scheduler())
+        self._task = asyncio.create_task(self._watch(scheduler), name="compilation")
+
+    async def _watch(self, scheduler: Callable[[], Scheduler]) -> None:
+        tried: set[tuple[Dimensions, Options]] = set()
+        while True:
+            core = scheduler()
+            if KERNELS.missing and (core.dimensions, core.options) in tried:
+                # It is one that the made-up story does not call: numba compiles it in the middle of work.
+                KERNELS.compile()
+            elif KERNELS.missing:
+                tried.add((core.dimensions, core.options))
+                if not await self._compile(core):
+                    return
+            await asyncio.sleep(LOOK_EVERY)
 
     async def stop(self) -> None:
         """End the compilation; what is compiled already stays in the cache."""
@@ -56,13 +68,19 @@ class Compilation:
             self._task.cancel()
             await asyncio.wait((self._task,))
 
-    async def _compile(self, dimensions: Dimensions, options: Options) -> None:
+    async def _compile(self, core: Scheduler) -> bool:
+        self._say(
+            "compiling the scheduler for this machine, once after an installation; "
+            "it works meanwhile, only decisions take longer"
+        )
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", __name__, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL
         )
         assert process.stdin is not None
         try:
-            process.stdin.write(msgspec.msgpack.encode(Wanted(dimensions.custom, options)).hex().encode() + b"\n")
+            process.stdin.write(
+                msgspec.msgpack.encode(Wanted(core.dimensions.custom, core.options)).hex().encode() + b"\n"
+            )
             await process.wait()
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -70,14 +88,14 @@ class Compilation:
             code = await process.wait()
         if code != 0:
             self._say(f"compiling failed (exit code {code}): decisions take longer; the next start tries again")
-            return
+            return False
         KERNELS.interpret()
-        await _load(dimensions, options)
-        KERNELS.compile()
+        await _load(core)
+        return True
 
 
-async def _load(dimensions: Dimensions, options: Options) -> None:
-    await asyncio.to_thread(warm_up, dimensions, options, lambda: KERNELS.missing)
+async def _load(core: Scheduler) -> None:
+    await asyncio.to_thread(warm_up, core.dimensions, core.options, lambda: KERNELS.missing)
 
 
 def main() -> None:

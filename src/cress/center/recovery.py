@@ -12,13 +12,12 @@ from cress.center.clock import Clock
 from cress.center.settings import Settings
 from cress.lifecycle import replay, snapshot
 from cress.lifecycle.follower import Follower
-from cress.lifecycle.inputs import Restarted
+from cress.lifecycle.inputs import Declare, Input, Restarted
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import MAJOR, decode_record, encode_record, has_facts, inputs_of, record_of
 from cress.model.errors import InputError
 from cress.model.option_text import parse_assignments
 from cress.model.options import Options
-from cress.model.resources import Dimensions
 from cress.shell.center.commit import Opened
 from cress.shell.center.events import Events
 from cress.shell.center.log_entries import pack, unpack
@@ -65,10 +64,14 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
     opened.cluster = opened.cluster or secrets.token_hex(8)
     opened.epoch = store.take_over(opened.epoch, opened.number, opened.cluster)
     now, utc = clock.now(), clock.utc()
-    inputs = (Restarted(epoch=opened.epoch, options=None if options == opened.machine.core.options else options),)
+    restarted = Restarted(epoch=opened.epoch, options=None if options == opened.machine.core.options else options)
+    inputs: tuple[Input, ...] = (restarted,)
+    if not set(settings.dimensions.custom) <= set(opened.machine.core.dimensions.custom):
+        inputs = (restarted, Declare(dimensions=settings.dimensions.custom))
     step = opened.machine.step(now, utc, inputs)
-    if isinstance(step.replies[0], InputError):
-        raise step.replies[0]
+    for reply in step.replies:
+        if isinstance(reply, InputError):
+            raise reply
     events = opened.events.derive(opened.machine, inputs, step)
     opened.events.add(events)
     notes = {"clock": clock.save(now, utc), "version": version_note()}
@@ -123,7 +126,6 @@ def restored(saved: Saved, settings: Settings, read_run: Callable[[int], bytes |
         events.load(saved.meta.get("events"))
     except (ValueError, LookupError, TypeError, AttributeError, msgspec.MsgspecError) as error:
         raise StoreError(f"the store was left by another version of cress: {_said(error)}") from error
-    _check_dimensions(follower.core.dimensions, settings)
     stepper: Machine | None = None
     records: list[bytes] = []
     stepped = converted = snapshot.major_of(saved.snapshot) < MAJOR
@@ -181,13 +183,3 @@ def _check_release(saved: Saved) -> None:
 
 def _said(error: Exception) -> str:
     return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
-
-
-def _check_dimensions(known: Dimensions, settings: Settings) -> None:
-    """Raise InputError if dimensions were asked for that are not in this data directory; it may have more."""
-    if not set(settings.dimensions.custom) <= set(known.custom):
-        raise InputError(
-            f"this data directory has the dimensions {', '.join(known.names)}",
-            hint="they are declared when it is new",
-            field="--dimension",
-        )

@@ -120,7 +120,7 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
     compilation = Compilation(_say)
     try:
         await committer.start()
-        await compilation.start(committer.machine.core.dimensions, committer.machine.core.options)
+        await compilation.start(lambda: committer.machine.core)
         committer.when_writable(partial(listener.arrange, topology))
         committer.when_writable(partial(set_licences, committer, licences))
         loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, committer))

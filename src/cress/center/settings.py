@@ -18,7 +18,7 @@ class Settings:
     host names under which it is called. ``parent_pipe``: the center stops cleanly when standard input ends. Without
     ``insecure`` it listens on loopback addresses only: there is no encryption yet.
     ``options`` are assignments such as ``grace=30s``, kept in the data directory until others are given.
-    ``dimensions`` are used when it is new. ``history`` is the address of a database, empty: a file in ``data``.
+    ``dimensions`` are declared if they are new. ``history`` is the address of a database, empty: a file in ``data``.
     Finished work stays in it for ``keep_history``, usage by the hour for ``keep_usage``, files of the event log for
     ``keep_events``, and at most ``keep_events_size`` bytes of them; durations are microseconds. ``topology`` is the file
     with the racks, ``licences`` the one with the licences; without it and ``licence`` the present ones are kept.

@@ -43,7 +43,10 @@ def center(
         ),
     ] = None,
     dimension: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Declare a dimension in a new data directory, such as gpu.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Declare a kind of resource, such as gpu, before a node offers it (docs/devices.md)."
+        ),
     ] = None,
     topology: Annotated[
         Path | None,

@@ -78,7 +78,10 @@ def up(
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s.")
     ] = None,
     dimension: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Declare a dimension of your own, such as gpu.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Declare a kind of resource, such as gpu, before a node offers it (docs/devices.md)."
+        ),
     ] = None,
     runtime: Annotated[
         str,

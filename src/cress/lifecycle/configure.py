@@ -1,15 +1,63 @@
-"""Other options for a scheduler that has begun."""
+"""Other options or more dimensions for a scheduler that has begun, and for what belongs to it."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
+import msgspec
+
 from cress.core.scheduler import Scheduler
-from cress.model.options import Options
+from cress.core.widening import widened
+from cress.lifecycle.facts import Configured, Widened
+from cress.lifecycle.inputs import Input, NodeJoined, Submit, Update
+from cress.lifecycle.tables.family_rows import ReplicaState, Version
+from cress.lifecycle.tables.tables import Tables
+from cress.model.job import Job
+from cress.model.node import Node
+from cress.model.resources import Dimensions
+
+_replace = msgspec.structs.replace
 
 
-def configured(core: Scheduler, options: Options) -> Scheduler:
-    """Return a scheduler that goes on from where one is, with other options."""
+def configured(core: Scheduler, tables: Tables, fact: Configured | Widened) -> Scheduler:
+    """Return a scheduler that goes on from where one is, as the fact says; the rows follow, without notes."""
+    if isinstance(fact, Widened):
+        dimensions = Dimensions(fact.dimensions)
+        wider = widened(core, dimensions)
+        _pad_rows(tables, dimensions)
+        return wider
     state = core.export()
-    state["options"] = asdict(options)
+    state["options"] = asdict(fact.options)
     return Scheduler.restore(state, core.groups.zone)
+
+
+def padded(each: Input, dimensions: Dimensions) -> Input:
+    """Return an input that was made before the last dimensions were declared as one of today."""
+    match each:
+        case Submit() if any(len(job.request) < len(dimensions) for job in each.jobs):
+            return _replace(each, jobs=tuple(_job(job, dimensions) for job in each.jobs))
+        case Update() if len(each.spec.request) < len(dimensions):
+            return _replace(each, spec=_job(each.spec, dimensions))
+        case NodeJoined() if len(each.node.capacity) < len(dimensions):
+            return _replace(each, node=_node(each.node, dimensions))
+    return each
+
+
+def _pad_rows(tables: Tables, dimensions: Dimensions) -> None:
+    for job in tables.jobs.values():
+        job.write_silently("job", _job(job.job, dimensions))
+    for family in tables.families.values():
+        family.write_silently("job", _job(family.job, dimensions))
+        state = family.state
+        if isinstance(state, ReplicaState) and state.good is not None:
+            state.write_silently("good", Version(state.good.template, _job(state.good.job, dimensions)))
+    for node in tables.nodes.values():
+        node.write_silently("node", _node(node.node, dimensions))
+
+
+def _job(job: Job, dimensions: Dimensions) -> Job:
+    return _replace(job, request=dimensions.padded(job.request))
+
+
+def _node(node: Node, dimensions: Dimensions) -> Node:
+    return _replace(node, capacity=dimensions.padded(node.capacity))

@@ -23,7 +23,13 @@ class Configured(msgspec.Struct, frozen=True, tag=True):
     options: Options
 
 
-CoreFact: TypeAlias = Event | Decision | Configured
+class Widened(msgspec.Struct, frozen=True, tag=True):
+    """The scheduler goes on from where it is, with these custom dimensions: those that it had, and new ones."""
+
+    dimensions: tuple[str, ...]
+
+
+CoreFact: TypeAlias = Event | Decision | Configured | Widened
 
 
 class Facts(msgspec.Struct):
@@ -34,7 +40,7 @@ class Facts(msgspec.Struct):
 
 
 _KINDS: dict[str, type[msgspec.Struct]] = {
-    each.__name__: each for each in (*get_args(Event), *get_args(Decision), Configured)
+    each.__name__: each for each in (*get_args(Event), *get_args(Decision), Configured, Widened)
 }
 _STARTS = "Starts"
 # Fields of a start before those that most do not need: attempt, job, task, node.

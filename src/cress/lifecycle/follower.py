@@ -9,7 +9,7 @@ from cress.core.ledger import Fact
 from cress.core.scheduler import Scheduler
 from cress.lifecycle import snapshot
 from cress.lifecycle.configure import configured
-from cress.lifecycle.facts import Configured, CoreFact, told_of
+from cress.lifecycle.facts import Configured, CoreFact, Widened, told_of
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import Record
 from cress.lifecycle.tables.changes import apply
@@ -61,9 +61,9 @@ class Follower:
     def _apply_core(self, facts: Sequence[CoreFact]) -> None:
         batch: list[Fact] = []
         for fact in facts:
-            if isinstance(fact, Configured):
+            if isinstance(fact, Configured | Widened):
                 self.core.apply(self.now, batch)
-                self.core, batch = configured(self.core, fact.options), []
+                self.core, batch = configured(self.core, self.tables, fact), []
             else:
                 batch.append(fact)
         self.core.apply(self.now, batch)

@@ -163,6 +163,12 @@ class SetLicences(_Input, frozen=True):
     counts: tuple[tuple[str, int], ...]
 
 
+class Declare(_Input, frozen=True):
+    """Kinds of resources that a node offers, or an operator names: those that are new become custom dimensions."""
+
+    dimensions: tuple[str, ...]
+
+
 class Cordon(_Input, frozen=True):
     """An operator keeps new tasks off a node, or lets them in again."""
 
@@ -197,6 +203,7 @@ Input: TypeAlias = (
     | LocateData
     | DataFound
     | SetLicences
+    | Declare
     | Cordon
     | Drain
 )

@@ -14,16 +14,17 @@ import msgspec
 from cress.core.scheduler import Scheduler
 from cress.lifecycle import node_membership, snapshot
 from cress.lifecycle.attempts.reports import reported
-from cress.lifecycle.configure import configured
+from cress.lifecycle.configure import configured, padded
 from cress.lifecycle.context import Context, Unsettled
 from cress.lifecycle.effects import Halt, Step
-from cress.lifecycle.facts import Configured, Facts, told_of
+from cress.lifecycle.facts import Configured, Facts, Widened, told_of
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
     Cordon,
     DataFound,
+    Declare,
     Drain,
     Hold,
     Input,
@@ -103,7 +104,7 @@ class Machine(Context):
             self.observe(ClockSet(utc))
         for each in inputs:
             try:
-                out.replies.append(self._take(each))
+                out.replies.append(self._take(padded(each, self.core.dimensions)))
             except InputError as error:
                 out.replies.append(error)
             self._settle()
@@ -172,8 +173,8 @@ class Machine(Context):
                 cordons.drain(self, each)
             case ApplyGroups():
                 self._apply_groups(each)
-            case Restarted():
-                self._restarted(each)
+            case Restarted() | Declare():
+                self._reconfigure(each)
         return None
 
     def _apply_groups(self, applied: ApplyGroups) -> None:
@@ -208,6 +209,12 @@ class Machine(Context):
                 )
             there[into, name] = group
 
+    def _reconfigure(self, each: Restarted | Declare) -> None:
+        if isinstance(each, Restarted):
+            self._restarted(each)
+        else:
+            self._declare(each)
+
     def _restarted(self, restarted: Restarted) -> None:
         before = self.core.options
         if restarted.options is not None and restarted.options != before:
@@ -226,8 +233,20 @@ class Machine(Context):
                 hint=f"start it with --option accounting={old}",
                 field="accounting",
             )
-        self.core = configured(self.core, options)
-        self.told.append(Configured(options))
+        self._go_on(Configured(options))
+
+    def _go_on(self, fact: Configured | Widened) -> None:
+        self.core = configured(self.core, self.tables, fact)
+        self.told.append(fact)
+
+    def _declare(self, declare: Declare) -> None:
+        """The scheduler goes on from where it is, with more dimensions."""
+        before = self.core.dimensions
+        dimensions = before.with_more(declare.dimensions)
+        if dimensions == before:
+            self.out.repeated.add(len(self.out.replies))
+            return
+        self._go_on(Widened(dimensions.custom))
 
     def _decide(self) -> None:
         decisions = self.core.decide(self.now, BUDGET)

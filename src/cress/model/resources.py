@@ -7,6 +7,7 @@ operations/s, custom dimensions in thousandths of a unit.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import TypeAlias
 
@@ -76,6 +77,14 @@ class Dimensions:
 
     def __repr__(self) -> str:
         return f"Dimensions({self.custom!r})"
+
+    def with_more(self, names: Iterable[str]) -> Dimensions:
+        """Return these dimensions and, behind them, those of ``names`` that are new. Raises InputError."""
+        return Dimensions((*self.custom, *(name for name in dict.fromkeys(names) if name not in self.index)))
+
+    def padded(self, vector: ResourceVector) -> ResourceVector:
+        """Return a vector of fewer dimensions, from before others were declared, as one of these."""
+        return (*vector, *(0 for _ in range(len(self.names) - len(vector))))
 
     def measure(self, name: str) -> Measure:
         """Return the unit of the amounts of dimension ``name``."""

@@ -47,6 +47,13 @@ def parse_vector(source: str | Mapping[str, object], dimensions: Dimensions) -> 
     return dimensions.vector(**amounts)
 
 
+def names_in(source: str) -> tuple[str, ...]:
+    """Return the names of dimensions in a text, in their order, if ``parse_vector`` might read it in some cluster."""
+    inner = source.strip().removeprefix("<").removesuffix(">")[:MAX_VECTOR]
+    named = (part.partition("=") for part in inner.split(","))
+    return tuple(name.strip().lower() for name, equals, _ in named if equals and name.strip().lower() != DISK)
+
+
 def format_vector(vector: ResourceVector, dimensions: Dimensions) -> str:
     """The shortest of the plain texts that ``parse_vector`` reads as ``vector``; ``<0>`` for nothing at all."""
     amounts = dict(zip(dimensions.names, vector, strict=True))

@@ -61,10 +61,10 @@ def moment(utc: int) -> float | None:
 
 
 def resources(vector: ResourceVector, dimensions: Dimensions) -> Resources:
-    """Return the amounts above 0 as texts by dimension."""
+    """Return the amounts above 0 as texts by dimension; a job that ended long ago may know fewer dimensions."""
     return {
         name: format_amount(amount, dimensions.measure(name))
-        for name, amount in zip(dimensions.names, vector, strict=True)
+        for name, amount in zip(dimensions.names, vector, strict=False)
         if amount
     }
 

@@ -15,6 +15,7 @@ from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import (
     ApplyGroups,
     Cancel,
+    Declare,
     Drain,
     Hold,
     Input,
@@ -176,6 +177,8 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
             yield EventView(at=at, kind=kind, job=each.job, group=groups(each.job), user=each.by)
         case ApplyGroups():
             yield EventView(at=at, kind="groups.applied")
+        case Declare():
+            yield EventView(at=at, kind="dimensions.declared", text=", ".join(each.dimensions))
         case SetLicences():
             yield of_licences(machine, each.counts)
         case NodeJoined():

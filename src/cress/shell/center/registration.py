@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from cress.model.attributes import are_ports, check_attributes, with_labels
 from cress.model.devices import capacity_with, check_devices, facts_of
@@ -10,7 +11,7 @@ from cress.model.errors import InputError
 from cress.model.node import DISK_KIND, Device, Node, Value
 from cress.model.resources import DISK_DIMENSIONS, Dimensions, ResourceVector
 from cress.model.units import AMOUNT_LIMIT
-from cress.model.vectors import parse_vector
+from cress.model.vectors import names_in, parse_vector
 from cress.protocol.messages import FromAgent, Hello
 from cress.protocol.versions import agreed
 
@@ -57,6 +58,20 @@ def node_of(
     )
 
 
+def undeclared(hello: FromAgent | None, dimensions: Dimensions) -> tuple[str, ...]:
+    """Return the kinds of resources that an executor offers and the cluster does not know yet, as far as it can have them."""
+    if not isinstance(hello, Hello):
+        return ()
+    new: tuple[str, ...] = ()
+    kinds = (device.kind for device in hello.devices if device.kind != DISK_KIND)
+    for name in dict.fromkeys((*names_in(hello.resource), *kinds)):
+        if name not in dimensions.index:
+            with suppress(InputError):
+                dimensions.with_more((*new, name))
+                new += (name,)
+    return new
+
+
 def data_of(name: str, paths: Sequence[str], warnings: list[str]) -> tuple[str, ...]:
     """Return the accepted paths of data, sorted: absolute ones, the first 1,000."""
     good = sorted({path for path in paths if _is_path(path)})
@@ -72,7 +87,7 @@ def _devices(hello: Hello, dimensions: Dimensions, warnings: list[str]) -> tuple
     other = sorted({device.kind for device in hello.devices if device.kind not in known})
     if other:
         told = ", ".join(repr(kind[:MOST_NAME]) for kind in other[:MOST_TOLD])
-        warnings.append(f"node {hello.name} has devices of kinds that the cluster does not know; left out: {told}")
+        warnings.append(f"node {hello.name} has devices of kinds that cannot be declared; left out: {told}")
     devices = tuple(device for device in hello.devices if device.kind in known)
     check_devices(devices, dimensions)
     for device in devices:

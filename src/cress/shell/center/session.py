@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cress.lifecycle.inputs import DataFound, Input, LoadReported, NodeJoined, NodeLeft, Ports, Reported
+from cress.lifecycle.inputs import DataFound, Declare, Input, LoadReported, NodeJoined, NodeLeft, Ports, Reported
 from cress.lifecycle.nodes.load_reports import is_news, sane
 from cress.model.errors import InputError, NotAccepted
 from cress.model.node import Load, Local, Node
 from cress.model.reports import Ended, Report
+from cress.model.resources import Dimensions
 from cress.protocol import messages
 from cress.protocol.messages import (
     PROTOCOL,
@@ -27,7 +28,7 @@ from cress.protocol.messages import (
 from cress.protocol.versions import Dialect, VersionError
 from cress.shell.center.commit import Call, CommitLoop
 from cress.shell.center.effects import Close, Effect, Ping, Reply, Send, Session, Warn
-from cress.shell.center.registration import data_of, node_of
+from cress.shell.center.registration import data_of, node_of, undeclared
 
 CANNOT_STORE = "the center cannot store it; try again"
 # The first major version of the protocol whose executors prove that they know the token.
@@ -65,11 +66,15 @@ class Sessions:
     def hello(self, session: Session, message: FromAgent | None, now: int, local: Local | None = None) -> list[Effect]:
         """Take the first message of an executor; ``local`` is the center's own access to its processes."""
         warnings: list[str] = []
+        known = self.loop.machine.core.dimensions
         try:
-            node = self._node(session, message, warnings)
+            new = undeclared(message, known)
+            node = self._node(session, message, known.with_more(new), warnings)
         except InputError as error:
             return self._refuse(session, error, permanent=not isinstance(error, VersionError) or error.permanent)
         assert isinstance(message, Hello)
+        if new:
+            return self._declare(session, message, new, local)
         session.dialect = Dialect(message.speaks)
         session.hello, session.name, session.rack = message, message.name, message.rack
         effects: list[Effect] = [Warn(sentence) for sentence in warnings]
@@ -84,8 +89,23 @@ class Sessions:
         self._asking[session] = node, local
         return [*effects, Ping(other, session)]
 
-    def _node(self, session: Session, message: FromAgent | None, warnings: list[str]) -> Node:
-        node = node_of(message, self.loop.machine.core.dimensions, self.racks, warnings)
+    def _declare(self, session: Session, message: Hello, new: tuple[str, ...], local: Local | None) -> list[Effect]:
+        """Declare the dimensions that an executor is the first to offer; then it registers."""
+
+        def declared(reply: Reply) -> list[Effect]:
+            if session.closed:
+                return []
+            if isinstance(reply, InputError):
+                return self._refuse(session, reply)
+            offered = (
+                f"node {message.name} is the first to offer {', '.join(new)}: declared as resources of the cluster"
+            )
+            return [Warn(offered), *self.hello(session, message, self.loop.machine.now, local)]
+
+        return self._post(session, Call(Declare(dimensions=new), then=declared))
+
+    def _node(self, session: Session, message: FromAgent | None, dimensions: Dimensions, warnings: list[str]) -> Node:
+        node = node_of(message, dimensions, self.racks, warnings)
         assert isinstance(message, Hello)
         if session.has_sent_token:
             if message.speaks[0] >= PROVEN_SINCE:
