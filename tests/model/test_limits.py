@@ -99,6 +99,14 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: jobs(dag(2, lambda _: [f"x{other}" for other in range(2_000)])),
         "2,000 steps are too many",
     ),
+    "a service of a million tasks": (
+        lambda: jobs(job(type="service", tasks=1_000_000)),
+        "1,000,000 tasks are too many for a service (at most 10,000)",
+    ),
+    "a database of 10,000 tasks": (
+        lambda: jobs(job(type="database", tasks=10_000)),
+        "10,000 tasks are too many for a database (at most 1,000)",
+    ),
     "a number of 5 million digits": (lambda: jobs(job(time_limit="1" * 5_000_000)), "is too long a text"),
     "a decimal of a million places": (lambda: jobs(job(resource={"cpu": "1e1000000"})), "unknown unit"),
 }

@@ -24,12 +24,14 @@ class Unsettled(msgspec.Struct):
     """Changes of the step under way that have not been followed up.
 
     ``over`` are jobs that ended and that those behind them have not heard of; ``gone`` members of families that ended;
-    ``touched`` families of which something changed.
+    ``touched`` families of which something changed; ``members`` is the number of members of services that this step has
+    made or cancelled.
     """
 
     over: deque[tuple[int, JobState]] = msgspec.field(default_factory=deque)
     gone: deque[tuple[LiveJob, JobRecord]] = msgspec.field(default_factory=deque)
     touched: dict[int, None] = {}
+    members: int = 0
 
 
 class Context:

@@ -63,8 +63,9 @@ from cress.model.records import JobState
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 
-# Passes of one step. More would keep callers waiting for their answers; the next step goes on at once.
-BUDGET = 2_048
+# Passes of one step. More would keep callers waiting for their answers; the next step goes on at once. Logs of version 5
+# were written with another number.
+BUDGET, BUDGET_5 = 256, 2_048
 
 # The wall clock is told to the scheduler again when it has moved this far against the machine's clock, in µs.
 CLOCK_STEP = SECOND
@@ -249,7 +250,7 @@ class Machine(Context):
         self._go_on(Widened(dimensions.custom))
 
     def _decide(self) -> None:
-        decisions = self.core.decide(self.now, BUDGET)
+        decisions = self.core.decide(self.now, BUDGET_5 if self.as_version_5 else BUDGET)
         self.told += decisions.items
         self.more = decisions.more
         out = self.out

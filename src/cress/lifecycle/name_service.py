@@ -5,6 +5,8 @@ Source E §3.2: jobs ask by name for host, rack, address, disk and ports of the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import msgspec
 
 from cress.core.tables.dependencies import Key
@@ -42,12 +44,27 @@ def resolve(context: Context, name: str, group: str | None = None) -> list[Place
     Running: its program was started, and it was not told to stop; of a service or database, whose tasks are those of its
     members, ready too.
     """
-    found = []
+    return sorted(places(context, candidates(context, name, group)), key=order)
+
+
+def candidates(context: Context, name: str, group: str | None = None) -> list[LiveJob]:
+    """Return the jobs of that name, in one group or in any."""
     groups = context.core.groups.by_name if group is None else (group,)
-    for key in (Key(each, name) for each in groups):
-        for job in (context.jobs[number] for number in context.core.relations.dependencies.named(key)):
-            found += [_place(context, job, each) for each in job.attempts.values() if _can_be_found(job, each)]
-    return sorted(found, key=lambda place: (place.job, place.task))
+    named = context.core.relations.dependencies.named
+    return [context.jobs[number] for each in groups for number in named(Key(each, name))]
+
+
+def places(context: Context, jobs: Iterable[LiveJob]) -> Iterator[Place]:
+    """Yield the running tasks of these jobs that can be found; a job may end in the meantime."""
+    for job in jobs:
+        for attempt in list(job.attempts.values()):
+            if _can_be_found(job, attempt) and attempt.node in context.nodes:
+                yield _place(context, job, attempt)
+
+
+def order(place: Place) -> tuple[int, int]:
+    """Return the key that orders places: by job and task."""
+    return place.job, place.task
 
 
 def _can_be_found(job: LiveJob, attempt: LiveAttempt) -> bool:

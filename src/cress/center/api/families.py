@@ -18,14 +18,14 @@ from cress.center.show.families import succeeded_steps
 from cress.center.show.jobs import job_view, run_of
 from cress.center.validation import jobs_of, read_jobs
 from cress.lifecycle.inputs import Scale, Submit
-from cress.model.errors import NotAccepted
+from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Dag
 from cress.model.job import Job, JobType
 from cress.model.jobfile.dag import without_done
 from cress.model.jobfile.job import JobSpec
 from cress.model.jobfile.schema import schema_text
 from cress.model.jobfile.submit import parse_jobs
-from cress.model.jobfile.values import MAX_TASKS
+from cress.model.jobfile.values import most_tasks
 from cress.model.records import JobRecord
 from cress.model.resources import Dimensions
 from cress.model.units import parse_count
@@ -66,8 +66,11 @@ async def scale(request: Request, id: str) -> Response:
     """Set the number of tasks of a service or database; a timetable may change it at its next moment."""
     committer = committer_of(request)
     body = await read(request, ScaleBody)
-    parse_count(str(body.tasks), least=0, most=MAX_TASKS)
     found = await job_by_id(committer, id)
+    try:
+        parse_count(str(body.tasks), least=0, most=most_tasks(JobType(spec_of(found).type)))
+    except InputError as error:
+        raise error.at(field="tasks") from None
     await committer.submit(Scale(job=id_of(found), tasks=body.tasks))
     return reply(job_view(committer, await job_by_id(committer, id)))
 

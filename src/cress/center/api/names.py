@@ -12,7 +12,7 @@ from cress.center.api.stream import HEARTBEAT, Stream
 from cress.center.committer import Committer
 from cress.center.show.jobs import place_view
 from cress.center.turns import in_turns
-from cress.lifecycle.name_service import Place, resolve
+from cress.lifecycle.name_service import Place, candidates, order, places, resolve
 from cress.protocol.views import PlacesChange, PlacesPage, to_json
 
 # Seconds between two messages to one reader: thousands of tasks that start together need a few messages.
@@ -26,8 +26,10 @@ async def names(request: Request, name: str, group: str = "") -> Response:
     """Return the running tasks of the jobs of a name, in one group or in all: node, rack, address, ports."""
     committer = committer_of(request)
     async with committer.turns.long_answer():
-        found = resolve(committer.machine, name, group or None)
-        return reply(PlacesPage(places=tuple([place_view(each) async for each in in_turns(found)])))
+        machine = committer.machine
+        found = [each async for each in in_turns(places(machine, candidates(machine, name, group or None)))]
+        views = [place_view(each) async for each in in_turns(sorted(found, key=order))]
+        return reply(PlacesPage(places=tuple(views)))
 
 
 @router.get("/{name}/watch")

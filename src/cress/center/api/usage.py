@@ -11,6 +11,8 @@ from cress.center.api.bodies import reply
 from cress.center.api.context import committer_of
 from cress.center.committer import Committer
 from cress.center.lookup import group_of
+from cress.center.turns import chunks, in_turns
+from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
 from cress.model.times import SECOND
 from cress.model.units import one_of
@@ -51,7 +53,7 @@ async def usage(
     page = min(last, first + MOST_HOURS * 3600 // span * span)
     found = await committer.history.usage(since=first, until=page, group=group)
     total: Usage = {}
-    for usage in (found, running(committer, group)):
+    for usage in (found, await running(committer, group)):
         for (hour, name), used in usage.items():
             if first <= hour < page:
                 total.setdefault((hour // span * span, name), Used()).add(used)
@@ -62,18 +64,19 @@ async def usage(
     return reply(UsagePage(usage=tuple(views), span=float(span), next=float(page) if page < last else None))
 
 
-def running(committer: Committer, group: str) -> Usage:
+async def running(committer: Committer, group: str) -> Usage:
     """Return the usage of running attempts so far, by hour."""
     usage: Usage = {}
     index = committer.machine.core.dimensions.index
     utc = committer.clock.utc()
-    for job in committer.machine.jobs.values():
-        if not job.attempts:
-            continue
+    busy: list[LiveJob] = []
+    async for part in in_turns(chunks(list(committer.machine.jobs.values()))):
+        busy += (job for job in part if job.attempts)
+    async for job in in_turns(busy):
         name = group_of(job)
         if group and name != group:
             continue
         weight = Weight(name, job.job.request[index["cpu"]], job.job.request[index["memory"]])
-        for attempt in job.attempts.values():
+        async for attempt in in_turns(list(job.attempts.values())):
             add_usage(usage, weight, attempt.placed, max(utc, attempt.placed), 0)
     return usage

@@ -12,7 +12,7 @@ from cress.lifecycle.jobs import jobs, replica_status
 from cress.lifecycle.jobs.members import timer_name
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
-from cress.lifecycle.tables.timers import COUNT
+from cress.lifecycle.tables.timers import COUNT, TEND
 from cress.model.errors import InputError
 from cress.model.family import Service
 from cress.model.job import Job
@@ -21,6 +21,9 @@ from cress.model.times import SECOND
 
 # A timer may come so much (µs) before its moment: the machine hears of the clocks' difference only when it is larger.
 EARLY = SECOND
+
+# Members that one step makes or cancels.
+MOST_AT_ONCE = 256
 
 _TOO_MANY = "scaled down"
 
@@ -52,24 +55,42 @@ def member_over(context: Context, family: Family, member: LiveJob, record: JobRe
 
 
 def tend(context: Context, family: Family) -> None:
-    """As many members as are wanted, no more; and on with an update."""
+    """As many members as are wanted, no more; and on with an update. What one step should not take waits for the next."""
     changed = replica_status.take(context, family)
+    begun = len(changed) if context.as_version_5 else MOST_AT_ONCE - context.unsettled.members
+    room = begun
+    left: set[int] = set()
     for index in reversed(changed):
         if index >= family.job.tasks and index in family.members:
+            if context.jobs[family.members[index]].ending:
+                continue
+            if not room:
+                left.add(index)
+                continue
+            room -= 1
             jobs.cancel(context, family.members[index], _TOO_MANY)
     for index in changed:
         if index < family.job.tasks and index not in family.members:
+            if not room:
+                left.add(index)
+                continue
+            room -= 1
             replicas.make(context, family, index)
             if index not in family.members:
                 replica_status.again(context, family, index)
-    rolling_updates.advance(context, family, changed)
+    context.unsettled.members += begun - room
+    rolling_updates.advance(context, family, [index for index in changed if index not in left])
+    if left:
+        for index in left:
+            replica_status.again(context, family, index)
+        context.timers.set(TEND, timer_name(family), context.now)
 
 
 def due(context: Context, family: Family, kind: str, index: int) -> None:
     """The time of a timer has come."""
     if kind == COUNT:
         _count(context, family)
-    else:
+    elif kind != TEND:
         readiness.due(context, family, kind, index)
 
 

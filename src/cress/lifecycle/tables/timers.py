@@ -17,8 +17,9 @@ COUNT = "count"  # the timetable of a service says another count
 AGAIN = "again"  # a task of a database that failed is started again
 MOVE = "move"  # the node of a task of a database was away for too long
 MOMENT = "moment"  # a cron job is due
+TEND = "tend"  # a service has more to do than one step should take
 
-OF_FAMILIES, OF_TASKS = (COUNT, MOMENT), (READY, UNFIT, AGAIN, MOVE)
+OF_FAMILIES, OF_TASKS = (COUNT, MOMENT, TEND), (READY, UNFIT, AGAIN, MOVE)
 
 
 class Timers:

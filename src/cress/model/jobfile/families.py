@@ -11,7 +11,7 @@ from typing import TypeVar
 from cress.model.errors import InputError
 from cress.model.family import Missed, Overlap
 from cress.model.jobfile.reader import Reader, below, mapping_of
-from cress.model.jobfile.values import MAX_TASKS, as_number, as_text, as_word, mistakes, raise_all, shown
+from cress.model.jobfile.values import MAX_REPLICAS, as_number, as_text, as_word, mistakes, raise_all, shown
 from cress.model.units import one_of, parse_count
 
 MAX_MOMENTS = 100
@@ -73,7 +73,7 @@ def _moment(entry: object) -> tuple[str, int]:
         if key not in reader.given:
             reader.errors.append(InputError("is missing", hint=_TIMETABLE_HINT, field=key))
     at = reader.read("at", expression, "")
-    tasks = reader.read("tasks", lambda given: parse_count(as_number(given), most=MAX_TASKS), 0)
+    tasks = reader.read("tasks", lambda given: parse_count(as_number(given), most=MAX_REPLICAS), 0)
     raise_all(reader.errors)
     return at, tasks
 

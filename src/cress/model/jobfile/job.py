@@ -193,6 +193,9 @@ def _family(reader: Reader, type_: JobType, *, checked: bool) -> FamilySpec | No
 def _tasks(reader: Reader, type_: JobType) -> tuple[int, int]:
     """Read the number of tasks and the maximum that run at once (0: no limit)."""
     tasks, at_once = reader.read("tasks", values.array, (1, 0))
+    if tasks > values.most_tasks(type_):
+        most = values.most_tasks(type_)
+        reader.wrong("tasks", f"{tasks:,} tasks are too many for a {type_.value}", f"at most {most:,}")
     if at_once and type_ in KEPT:
         reader.wrong("tasks", f"all tasks of a {type_.value} run at once", "a number without %")
     elif at_once and "max_running" in reader.given:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from cress.model.job import Condition
 from cress.model.jobfile import checks, families, files, licences
 from cress.model.jobfile.ports import MAX_PORTS
-from cress.model.jobfile.values import MAX_AFTER, MAX_TASKS
+from cress.model.jobfile.values import MAX_AFTER, MAX_REPLICAS, MAX_TASKS
 
 Schema: TypeAlias = dict[str, Any]
 MAX_STEPS = 1_000
@@ -131,7 +131,7 @@ def file_list(keys: tuple[str, ...], *required: str) -> Schema:
 
 TIMETABLE: Schema = {
     "type": "array",
-    "items": mapping({"at": WORD, "tasks": count(0, MAX_TASKS)}, *families.TIMETABLE_KEYS),
+    "items": mapping({"at": WORD, "tasks": count(0, MAX_REPLICAS)}, *families.TIMETABLE_KEYS),
     "minItems": 1,
     "maxItems": families.MAX_MOMENTS,
 }

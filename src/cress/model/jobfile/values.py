@@ -19,6 +19,8 @@ from cress.model.vectors import parse_vector
 # What a task gets that asks for nothing; it is accounted for and no limit for the task's memory.
 DEFAULT_RESOURCE = "<1, 512M>"
 MAX_TASKS = 10_000_000
+# Tasks of a service, each of which is a job, and of a database, whose tasks are looked at together.
+MAX_REPLICAS, MAX_DATABASE = 10_000, 1_000
 MAX_PRIORITY = 1_000_000
 MAX_NAME_LENGTH = 128
 MAX_VARIABLE_LENGTH = 1000
@@ -112,6 +114,11 @@ def group(value: object) -> str:
 def tasks(value: object) -> int:
     """A number of tasks."""
     return parse_count(as_number(value), least=1, most=MAX_TASKS)
+
+
+def most_tasks(type_: JobType) -> int:
+    """Return how many tasks a job of this type may have."""
+    return {JobType.SERVICE: MAX_REPLICAS, JobType.DATABASE: MAX_DATABASE}.get(type_, MAX_TASKS)
 
 
 def array(value: object) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from cress.lifecycle.effects import Step
-from cress.lifecycle.inputs import Input, Update
+from cress.lifecycle.inputs import Input, NodeJoined, Reported, Submit, Update
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import encode_record, record_of
 from cress.lifecycle.tables.family_rows import Family
@@ -51,12 +51,22 @@ class Limits:
     """Limits of the log before a snapshot replaces it, and of the inputs of one step.
 
     Reading the log should take no longer than reading the snapshot: ``least_log`` is in bytes. Inputs beyond
-    ``most_inputs`` wait for the next step.
+    ``most_work`` (see ``work_of``) wait for the next step.
     """
 
     least_log: int = 4 * 2**20
     most_records: int = 5_000
-    most_inputs: int = 2_000
+    most_work: int = 256
+
+
+def work_of(what: Input) -> int:
+    """Return the work that an input makes: its jobs, or what it reports."""
+    match what:
+        case Submit():
+            return len(what.jobs)
+        case Reported() | NodeJoined():
+            return max(1, len(what.reports))
+    return 1
 
 
 @dataclass(slots=True)
@@ -215,8 +225,13 @@ class CommitLoop:
                 return Wait(due)
         if self._covered is None and (self._is_long() or (snapshot and self._log_count > 0)):
             return self.snapshot()
-        most = self.limits.most_inputs
-        self._calls, self._queue = self._queue[:most], self._queue[most:]
+        count, work = 0, 0
+        for call in self._queue:
+            work += work_of(call.input)
+            if count and work > self.limits.most_work:
+                break
+            count += 1
+        self._calls, self._queue = self._queue[:count], self._queue[count:]
         return self._commit(now, utc, self._calls)
 
     def snapshot(self) -> Snapshot:

@@ -30,6 +30,8 @@ from cress.shell.center.commit import Call, CommitLoop
 from cress.shell.center.effects import Close, Effect, Ping, Reply, Send, Session, Warn
 from cress.shell.center.registration import data_of, node_of, undeclared
 
+# Reports of one input: more would make a long step.
+MOST_REPORTS = 128
 CANNOT_STORE = "the center cannot store it; try again"
 # The first major version of the protocol whose executors prove that they know the token.
 PROVEN_SINCE = 6
@@ -251,9 +253,12 @@ class Sessions:
         return options.term - options.term_margin
 
     def _reported(self, session: Session, reports: tuple[Report, ...]) -> list[Effect]:
-        if not reports:
-            return []
+        effects: list[Effect] = []
+        for first in range(0, len(reports), MOST_REPORTS):
+            effects += self._reported_part(session, reports[first : first + MOST_REPORTS])
+        return effects
 
+    def _reported_part(self, session: Session, reports: tuple[Report, ...]) -> list[Effect]:
         def stored(reply: Reply) -> list[Effect]:
             return [] if isinstance(reply, InputError) else self._durable(session, reports)
 
