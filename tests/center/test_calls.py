@@ -139,7 +139,7 @@ def test_a_held_job_waits(center: Center) -> None:
         other = center.submit()
         assert executor.launches()[0].job == other
         job = center.get(f"/v1/jobs/{id}")
-        assert (job["held"], job["state"]) == (True, "pending")
+        assert (job["held"], job["state"]) == (True, "waiting")
         assert "held" in job["reason"]
         assert not center.post(f"/v1/jobs/{id}/release")["held"]
         assert executor.launches()[0].job == id
@@ -151,7 +151,8 @@ def test_a_drained_node_is_emptied(center: Center) -> None:
         (launch,) = executor.launches()
         executor.started(launch.attempt)
         node = center.post("/v1/nodes/n1/drain", {"deadline": 0.05, "reason": "new disk"})
-        assert (node["state"], node["reason"]) == ("cordoned", "new disk")
+        assert (node["state"], node["running"]) == ("cordoned", 1)
+        assert node["reason"].startswith("draining: new disk; what still runs is ")
         assert executor.stops().stops[0].attempt == launch.attempt
         assert "deadline" in center.post("/v1/nodes/n1/drain", {"deadline": -1}, 422)["message"]
         assert "deadline" in center.post("/v1/nodes/n1/drain", {}, 422)["message"]
@@ -161,7 +162,10 @@ def test_the_client_has_them_all(center: Center) -> None:
     with Client(center.address["url"], center.token, timeout=PATIENCE) as client, center.executor():
         id = client.submit([{"command": ["true"], "tasks": 2}]).jobs[0].id
         assert client.task(id, 1).index == 1
-        assert client.drain("n1", 60, "why").reason == "why"
+        node = client.drain("n1", 60, "why")
+        assert node.reason.startswith("draining: why; what still runs is stopped in ")
+        assert node.drained_at is not None
+        assert client.state().now < node.drained_at < client.state().now + 60
         assert client.hold(id).held
         assert not client.release(id).held
         assert client.usage(by="day").span == 86_400

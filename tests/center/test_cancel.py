@@ -14,7 +14,7 @@ def test_if_one_is_not_there_none_is_cancelled(tmp_path: Path) -> None:
         error = await center.call("POST", "/v1/jobs/cancel", {"jobs": [*jobs, 99, 0, -(2**63), 2**70]}, 404)
         assert error["message"].startswith("there is no job 99, 0, -9223372036854775808, ")
         assert error["message"].endswith("; none was cancelled")
-        assert [(await center.get(f"/v1/jobs/{job}"))["state"] for job in jobs] == ["pending"] * 3
+        assert [(await center.get(f"/v1/jobs/{job}"))["state"] for job in jobs] == ["waiting"] * 3
         for wrong in ([], ["1"], [1.5]):
             await center.call("POST", "/v1/jobs/cancel", {"jobs": wrong}, 422)
 

@@ -161,7 +161,7 @@ def test_a_port_that_is_taken_after_all_counts_as_taken_until_the_node_says_othe
         (launch,) = executor.launches()
         executor.send(Reports(reports=(msgspec.structs.replace(ended(launch.attempt, cause=Cause.PORT), port=8080),)))
         assert executor.durable().attempts == (launch.attempt,)
-        assert center.get(f"/v1/jobs/{id}")["state"] == "pending"
+        assert center.get(f"/v1/jobs/{id}")["state"] == "waiting"
         # First it waits for another try, then for the port.
         eventually(lambda: "8080" in center.get(f"/v1/jobs/{id}")["reason"])
         executor.send(Ports(ports=()))

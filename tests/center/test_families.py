@@ -227,7 +227,7 @@ def test_a_dag_is_resumed_from_where_it_failed(tmp_path: Path) -> None:
         assert [(step["name"], step["id"], step["state"], step["after"]) for step in view["dag"]["steps"]] == [
             ("a", 2, "succeeded", {}),
             ("b", 3, "running", {"a": "ok"}),
-            ("c", 4, "pending", {"b": "ok"}),
+            ("c", 4, "waiting", {"b": "ok"}),
         ]
         assert (await center.get(f"/v1/jobs/{dag}/tasks", 409))["message"].startswith(
             "job 1 is a dag, whose steps are jobs"

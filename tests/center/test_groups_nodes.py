@@ -54,7 +54,7 @@ def test_jobs_of_a_removed_group_need_a_new_home(center: Center) -> None:
         assert "news" in center.put_groups(only_web, 422, dry_run=dry_run)["message"]
     assert "did you mean web?" in center.put_groups(only_web, 422, moves={"news": "wep"})["message"]
     center.put_groups(only_web, moves={"news": "web"})
-    assert center.get(f"/v1/jobs/{id}")["state"] == "pending"
+    assert center.get(f"/v1/jobs/{id}")["state"] == "waiting"
     assert {group["name"]: group["waiting"] for group in center.get("/v1/groups")["groups"]} == {"default": 0, "web": 1}
 
 
@@ -69,7 +69,7 @@ def test_a_cordoned_node_takes_nothing_new(center: Center) -> None:
         node = center.post("/v1/nodes/n1/cordon", {"reason": "a new disk"})
         assert (node["state"], node["reason"]) == ("cordoned", "a new disk")
         id = center.submit()
-        assert center.get(f"/v1/jobs/{id}")["state"] == "pending"
+        assert center.get(f"/v1/jobs/{id}")["state"] == "waiting"
         assert center.post("/v1/nodes/n1/uncordon")["state"] == "up"
         assert executor.launches()[0].job == id
     assert "no node 'n2' (one of n1)" in center.post("/v1/nodes/n2/cordon", status=404)["message"]

@@ -116,7 +116,7 @@ def test_an_executor_of_this_machine_has_no_term_and_is_dead_when_nothing_of_it_
     process.kill()
     process.wait()
     eventually(lambda: outcomes(center, job) == ["lost"])
-    assert center.get(f"/v1/jobs/{job}")["state"] == "pending"
+    assert center.get(f"/v1/jobs/{job}")["state"] == "waiting"
 
 
 def node(process: subprocess.Popen[bytes], folder: Path) -> LiveNode:

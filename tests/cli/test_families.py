@@ -157,16 +157,16 @@ def test_the_steps_of_a_dag_are_a_tree() -> None:
         step("load", 2, "succeeded"),
         step("check", 3, "failed", load="ok"),
         step("other", 4, "running"),
-        step("publish", 5, "pending", "waiting for job 4 (etl.other), and job 1", check="ok", other="ok"),
+        step("publish", 5, "waiting", "waiting for job 4 (etl.other), and job 1", check="ok", other="ok"),
         step("alarm", 6, "running", check="failed"),
-        step("tidy", 7, "pending", publish="any", alarm="any"),
+        step("tidy", 7, "waiting", publish="any", alarm="any"),
     )
     assert plain(families.STEPS, families.step_rows(steps)) == [
         "STEP         JOB  STATE      AFTER                       REASON",
         "load           2  succeeded",
         "  check        3  failed     load",
-        "    publish    5  pending    check, other                waiting for step other, and job 1",
-        "      tidy     7  pending    publish (any), alarm (any)",
+        "    publish    5  waiting    check, other                waiting for step other, and job 1",
+        "      tidy     7  waiting    publish (any), alarm (any)",
         "    alarm      6  running    check (failed)",
         "other          4  running",
     ]
@@ -180,13 +180,13 @@ def test_the_steps_of_a_dag_are_a_tree() -> None:
 def test_a_list_of_jobs_tells_types_where_there_are_several() -> None:
     rows = [
         view("service", TaskCounts(total=4, running=4), service=SERVICE, started=NOW - 300),
-        view("cron", TaskCounts(total=0), id=4, name="nightly", state="pending"),
+        view("cron", TaskCounts(total=0), id=4, name="nightly", state="waiting"),
         view("dag", TaskCounts(total=3, succeeded=1, running=2), id=1, name="etl", started=NOW - 10),
     ]
     assert plain(*jobs.table(rows, NOW)) == [
         "ID  NAME     TYPE     GROUP  USER  STATE    DONE  RUNNING    AGE   TIME  REASON",
         " 5  web      service  shop   ann   running   3/4        4  6m40s  5m00s",
-        " 4  nightly  cron     shop   ann   pending     -        0  6m40s      -",
+        " 4  nightly  cron     shop   ann   waiting     -        0  6m40s      -",
         " 1  etl      dag      shop   ann   running   1/3        2  6m40s    10s",
     ]
     batch = view("batch", TaskCounts(total=1, running=1))

@@ -61,13 +61,13 @@ def texts(pairs: list[tuple[str, Cell]]) -> dict[str, str]:
 def test_jobs_in_a_pipe_are_plain_columns() -> None:
     rows = [
         job_view(12, "sweep", "running", TaskCounts(total=1000, waiting=990, running=8, failed=2), started=NOW - 65),
-        job_view(3, "a", "pending", TaskCounts(total=1, waiting=1), reason="no node has enough free"),
+        job_view(3, "a", "waiting", TaskCounts(total=1, waiting=1), reason="no node has enough free"),
         job_view(2, "done", "succeeded", TaskCounts(total=1, succeeded=1), started=NOW - 150, ended=NOW - 145.5),
     ]
     assert plain(jobs.COLUMNS, [jobs.row(each, NOW) for each in rows]) == [
         "ID  NAME   GROUP  USER  STATE        DONE  RUNNING    AGE   TIME  REASON",
         "12  sweep  web    ann   running    2/1000        8  3m20s  1m05s",
-        " 3  a      web    ann   pending       0/1        0  3m20s      -  no node has enough free",
+        " 3  a      web    ann   waiting       0/1        0  3m20s      -  no node has enough free",
         " 2  done   web    ann   succeeded     1/1        0  3m20s   4.5s",
     ]
 
@@ -130,7 +130,7 @@ def test_about_a_job_with_constraints() -> None:
     view = job_view(
         12,
         "web",
-        "pending",
+        "waiting",
         TaskCounts(total=3, waiting=3),
         requirement="GCC >= 4.5 && ExclusiveDisk = True && f(x) = (Waittime > 5min)",
         rank="CPU",
@@ -159,9 +159,9 @@ def test_about_a_job_with_constraints() -> None:
 
 def test_what_a_job_asks_now_is_told_where_it_says_something_new() -> None:
     now = {"requirement_now": "Resource = <2, 4G>", "rank": "CPU", "rank_now": "CPU"}
-    told = dict(job.about(job_view(12, "web", "pending", TaskCounts(total=1, waiting=1), **now), NOW))
+    told = dict(job.about(job_view(12, "web", "waiting", TaskCounts(total=1, waiting=1), **now), NOW))
     assert (told["Required now"], told["Rank"], told["Rank now"]) == ("", "CPU", "")
-    told = dict(job.about(job_view(12, "web", "pending", TaskCounts(total=1, waiting=1), **now, max_per_node=1), NOW))
+    told = dict(job.about(job_view(12, "web", "waiting", TaskCounts(total=1, waiting=1), **now, max_per_node=1), NOW))
     assert told["Required now"] == "Resource = <2, 4G>"
 
 

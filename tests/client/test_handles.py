@@ -99,7 +99,7 @@ def test_a_job_that_fails_says_why(center: cress.Client) -> None:
 
 def test_a_job_that_is_cancelled(center: cress.Client) -> None:
     job = center.submit(shell("sleep 600"))
-    with pytest.raises(TimeoutError, match=rf"job {job.id} \(sh\) is (pending|running) after 0\.2 s"):
+    with pytest.raises(TimeoutError, match=rf"job {job.id} \(sh\) is (waiting|running) after 0\.2 s"):
         job.wait(0.2)
     job.cancel()
     assert job.wait(PATIENCE).state == "cancelled"

@@ -27,7 +27,7 @@ def test_a_task_that_is_lost_with_its_node_has_failed() -> None:
     world, _ = running(job_failure=False)
     world.leave("n1")
     (record,) = world.step(NodeDead(name="n1")).jobs
-    assert (record.state, record.failed, record.reason) == (JobState.FAILED, 1, LOST)
+    assert (record.state, record.failed, record.reason) == (JobState.LOST, 1, LOST)
     (attempt,) = world.last.attempts
     assert (attempt.outcome, attempt.final, attempt.error) == (Outcome.LOST, True, "its node is dead")
     assert not world.last.launches
@@ -43,7 +43,7 @@ def test_without_a_word_about_it_the_task_runs_elsewhere() -> None:
 def test_the_node_itself_may_tell_of_it(cause: Cause) -> None:
     world, _ = running(job_failure=False)
     (record,) = world.report("n1", ended(1, None, cause)).jobs
-    assert (record.state, record.reason) == (JobState.FAILED, LOST)
+    assert (record.state, record.reason) == (JobState.LOST, LOST)
 
 
 def test_a_node_without_room_has_not_failed() -> None:
@@ -68,7 +68,7 @@ def test_the_other_tasks_go_on_and_the_job_fails_at_its_end() -> None:
     world.leave("n1")
     assert not world.step(NodeDead(name="n1")).jobs
     (record,) = world.finish(number).jobs
-    assert (record.state, record.succeeded, record.failed, record.reason) == (JobState.FAILED, 1, 1, LOST)
+    assert (record.state, record.succeeded, record.failed, record.reason) == (JobState.LOST, 1, 1, LOST)
 
 
 def test_what_is_cancelled_is_not_called_lost() -> None:

@@ -53,8 +53,8 @@ def test_a_job_runs_and_its_record_says_so() -> None:
         (0, Cause.EXITED, Outcome.SUCCEEDED, JobState.SUCCEEDED),
         (3, Cause.EXITED, Outcome.FAILED, JobState.FAILED),
         (-11, Cause.EXITED, Outcome.FAILED, JobState.FAILED),
-        (-15, Cause.TIME_LIMIT, Outcome.FAILED, JobState.FAILED),
-        (0, Cause.TIME_LIMIT, Outcome.FAILED, JobState.FAILED),
+        (-15, Cause.TIME_LIMIT, Outcome.TIMED_OUT, JobState.TIMED_OUT),
+        (0, Cause.TIME_LIMIT, Outcome.TIMED_OUT, JobState.TIMED_OUT),
     ],
 )
 def test_what_an_end_means(code: int | None, cause: Cause, outcome: Outcome, state: JobState) -> None:

@@ -41,23 +41,24 @@ def test_success_at_the_second_try_is_a_success() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "code"),
+    ("cause", "code", "state"),
     [
-        (Cause.EXITED, 1),
-        (Cause.TIME_LIMIT, 1),
-        (Cause.FILES, None),  # the program was not started
-        (Cause.OUTPUTS, 0),  # the program succeeded, which is not enough
+        (Cause.EXITED, 1, JobState.FAILED),
+        (Cause.TIME_LIMIT, 0, JobState.TIMED_OUT),
+        (Cause.MEMORY, -9, JobState.OUT_OF_MEMORY),
+        (Cause.FILES, None, JobState.FAILED),  # the program was not started
+        (Cause.OUTPUTS, 0, JobState.FAILED),  # the program succeeded, which is not enough
     ],
 )
-def test_exit_codes_the_time_limit_and_files_that_do_not_come_or_go_are_failures(
-    cause: Cause, code: int | None
+def test_exit_codes_limits_and_files_that_do_not_come_or_go_use_up_a_retry(
+    cause: Cause, code: int | None, state: JobState
 ) -> None:
     world = World()
     world.join("n1")
     world.submit(job(retries=1))
     assert not world.report("n1", ended(1, code, cause)).jobs
     world.wake()
-    assert [each.state for each in world.report("n1", ended(2, code, cause)).jobs] == [JobState.FAILED]
+    assert [each.state for each in world.report("n1", ended(2, code, cause)).jobs] == [state]
 
 
 def test_without_a_backoff_a_failed_task_is_tried_again_at_once() -> None:

@@ -40,7 +40,7 @@ def test_the_task_of_a_launch_is_the_index() -> None:
         (1, Cause.EXITED, Outcome.FAILED),
         (0, Cause.EXITED, Outcome.SUCCEEDED),
         (-9, Cause.EXITED, Outcome.FAILED),
-        (-9, Cause.MEMORY, Outcome.FAILED),
+        (-9, Cause.MEMORY, Outcome.OUT_OF_MEMORY),
         (None, Cause.FILES, Outcome.FAILED),
         (None, Cause.NOT_STARTED, Outcome.FAILED),
     ],

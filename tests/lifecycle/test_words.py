@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cress.lifecycle.inputs import ApplyGroups, Cordon, Drain, Hold, Submit
+from cress.lifecycle.nodes.cordons import why_closed
 from cress.model.events import Outcome
 from cress.model.records import JobState
 from cress.model.reports import Cause
@@ -56,16 +57,22 @@ def test_a_drained_node_is_empty_at_the_deadline_and_its_tasks_run_elsewhere() -
     world.run_all()
     world.join("n2")
     assert not world.step(Drain(name="n1", deadline=MINUTE, reason="new disk")).halts
+    assert _why(world, "n1") == "draining: new disk; what still runs is stopped in 1m"
     world.report("n1", ended(1))
     world.submit(job())
     assert [node for _, _, node in launched(world.last)] == ["n2"], "it takes no new tasks"
     deadline = world.now
     step = world.wake()
     assert (ids(step.halts), (world.now - deadline) // SECOND) == ([2], 59)
+    assert _why(world, "n1") == "draining: new disk; what still runs is being stopped"
     step = world.report("n1", ended(2, -15, Cause.STOPPED))
     assert [(each.outcome, each.final) for each in step.attempts] == [(Outcome.PREEMPTED, False)]
     assert launched(step) == [(number, 1, "n2")]
-    assert world.machine.nodes["n1"].why == "new disk"
+    assert _why(world, "n1") == "draining: new disk"
+
+
+def _why(world: World, name: str) -> str:
+    return why_closed(world.machine, world.machine.nodes[name], world.now)
 
 
 def test_a_drain_without_patience_stops_everything_at_once() -> None:

@@ -89,7 +89,7 @@ class Submits:
     def settle(self) -> None:
         """Wait until everything that was acknowledged is over."""
         with self._cluster.client() as client:
-            wait_until(lambda: not client.jobs(state="pending", limit=1).jobs, "the end of the queue")
+            wait_until(lambda: not client.jobs(state="waiting", limit=1).jobs, "the end of the queue")
             wait_until(
                 lambda: not any(job.name.startswith("s") for job in client.jobs(state="running").jobs), "the last end"
             )

@@ -107,7 +107,7 @@ def test_waiting_that_is_interrupted_leaves_the_job_alone(shared: Cluster) -> No
         130,
         f"cress submit: interrupted; the job goes on (stop: cress cancel {id})\n",
     )
-    assert state_of(shared, id) in {"pending", "running"}
+    assert state_of(shared, id) in {"waiting", "running"}
     assert result(shared.cress("cancel", id)) == (0, f"job {id} (long) cancelled\n", "")
     wait_until(lambda: state_of(shared, id) == "cancelled", "the cancelled job being over")
     assert result(shared.cress("cancel", id)) == (0, f"job {id} (long) is over already: cancelled\n", "")
@@ -118,7 +118,7 @@ def test_a_million_tasks_are_one_job(bare: Cluster) -> None:
     bare.file("many.yaml", "command: 'true'\ntasks: 1000000\n")
     assert result(bare.cress("submit", "many.yaml")) == (0, "job 1 (true) submitted\n", "")
     job = json.loads(bare.cress("job", 1, "--json").stdout)
-    assert (job["tasks"]["total"], job["tasks"]["waiting"], job["state"]) == (1_000_000, 1_000_000, "pending")
+    assert (job["tasks"]["total"], job["tasks"]["waiting"], job["state"]) == (1_000_000, 1_000_000, "waiting")
     done = bare.cress("logs", 1)
     assert (done.returncode, done.stderr) == (
         2,

@@ -86,7 +86,7 @@ def test_when_that_node_is_full_it_goes_elsewhere_after_its_patience(home: Clust
         job = submitted(home, f'command: "true"\ndata_locality: {LOGS} && f(x) = (Waittime > 1s)\n')
         waits = submitted(home, f'command: "true"\ndata_locality: {LOGS}\n')
         assert ran_on(home, job) == "node1"
-        assert client.job(waits).state == "pending"
+        assert client.job(waits).state == "waiting"
         client.cancel(full)
     assert ran_on(home, waits) == "node2"
 

@@ -104,7 +104,7 @@ def test_tasks_have_the_devices_that_they_asked_for(bare: Cluster) -> None:
         file = bare.folder / "devices.yaml"
         bare.start_executor("n1", "<8, 8G>", "--devices", str(file))
         assert all((each / "mine").exists() for each in own)
-        assert client.job(waiting).state == "pending"
+        assert client.job(waiting).state == "waiting"
 
         (bare.folder / "go").touch()
         for job in (halves, whole, disks, waiting):

@@ -115,7 +115,7 @@ def test_a_full_disk_of_an_executor(bare: Cluster, small_disk: Callable[[Path, i
         (bare.folder / "go").touch()
         assert client.job(ends, wait=60).state == "failed"
         assert client.tasks(ends).tasks[0].attempts[0].code == 7
-        assert {client.job(job).state for job in waits} <= {"pending", "running"}
+        assert {client.job(job).state for job in waits} <= {"waiting", "running"}
         make_room(executor)
         for job in waits:
             assert client.job(job, wait=60).state == "succeeded"

@@ -130,7 +130,7 @@ def test_a_dag_goes_on_from_the_step_that_failed(shared: Cluster) -> None:
     (line,) = said(shared.cress("resume", first))
     second = int(re.findall(r"job (\d+) ", line)[0])
     with shared.client() as client:
-        wait_until(lambda: client.job(second).state not in ("pending", "running"), "the end of the second")
+        wait_until(lambda: client.job(second).state not in ("waiting", "running"), "the end of the second")
         view = client.job(second)
         assert view.state == "succeeded"
         assert view.dag is not None

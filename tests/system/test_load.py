@@ -69,7 +69,7 @@ def test_a_node_with_too_little_free_memory_takes_nothing_until_there_is_enough(
         assert reason.endswith(" of memory free)")
         shown = bare.cress("job", job).stdout
         assert "n1 is overloaded (" in " ".join(shown.split())
-        assert client.job(job).state == "pending"
+        assert client.job(job).state == "waiting"
     bare.kill_center()
     bare.start_center("--option", "overload_cpu=0", "--option", "overload_memory=1K")
     with bare.client() as client:

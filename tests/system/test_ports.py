@@ -95,7 +95,7 @@ def test_a_stranger_keeps_a_fixed_port_from_the_cluster_until_he_is_gone(
     bare.start_executor()
     with bare.client() as client:
         job = client.submit([program(bare, HOLD, ports={"web": port})]).jobs[0].id
-        assert state(client, job) == "pending"
+        assert state(client, job) == "waiting"
         assert str(port) in client.job(job).reason
         stranger.close()
         wait_until((bare.folder / "said").exists, "its start")
@@ -131,7 +131,7 @@ def test_a_port_that_is_taken_after_all_is_tried_again_later(own: Cluster, stran
             lambda: [each for each in client.tasks(job).tasks[0].attempts if each.outcome == "failed"], "a failed try"
         )
         assert failed[0].error == f"port {port_of(stranger)} is in use on this node"
-        assert state(client, job) == "pending"
+        assert state(client, job) == "waiting"
         stranger.close()
         wait_until((own.folder / "said").exists, "its start")
         (own.folder / "go").touch()

@@ -15,11 +15,10 @@ from cress.center.committer import Committer
 from cress.center.turns import chunks, in_turns
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
-from cress.model.events import Outcome
 from cress.model.family import Dag
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job, JobType
-from cress.model.records import AttemptRecord, JobRecord, JobState
+from cress.model.records import AttemptRecord, JobRecord, JobState, states_meant
 from cress.store.base import StoreError
 
 # Tasks that one call examines when it filters by state: a page may be short, ``next`` says that there is more.
@@ -75,7 +74,7 @@ def state_of(committer: Committer, job: AnyJob) -> JobState:
         running = begun or any(member.running for member in members_of(committer, job))
     else:
         running = job.running > 0
-    return JobState.RUNNING if running else JobState.PENDING
+    return JobState.RUNNING if running else JobState.WAITING
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +152,7 @@ def _passes(committer: Committer, job: AnyJob, filters: Filters, before: int | N
         and (not filters.name or spec.name == filters.name)
         and (not filters.type or type_ == filters.type)
         and (spec.family == filters.family if filters.family else not (spec.family and type_ in _KEPT))
-        and (not filters.state or state_of(committer, job).value == filters.state)
+        and (not filters.state or state_of(committer, job).value in states_meant(filters.state))
         and (filters.since is None or job.submitted >= filters.since)
         and (filters.until is None or job.submitted < filters.until)
     )
@@ -191,9 +190,7 @@ class Task:
         if live is not None:
             self.state = "running" if live.started else "starting"
         elif finished and finished[-1].final:
-            outcome = finished[-1].outcome
-            # Its job does not want lost tasks to be run again.
-            self.state = "failed" if outcome is Outcome.LOST else outcome.value
+            self.state = finished[-1].outcome.value
         else:
             self.state = "cancelled" if dropped else "waiting"
 
@@ -234,7 +231,7 @@ async def page_of_tasks(
     end = min(tasks - 1, after + MOST_SCANNED)
     for first in range(after + 1, end + 1, CHUNK):
         for task in await find_tasks(committer, number, first, min(end, first + CHUNK - 1)):
-            if task.state == state:
+            if task.state in states_meant(state):
                 found.append(task)
                 if len(found) == limit:
                     return found, task.index if task.index < tasks - 1 else None

@@ -7,7 +7,7 @@ from cress.center.lookup import AnyJob, Filters, Task, find_jobs, find_tasks, id
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.job import JobType
-from cress.model.records import JobRecord
+from cress.model.records import JobRecord, states_meant
 
 _KEPT = {JobType.SERVICE.value, JobType.DATABASE.value}
 # Members of a family that are searched for the last one of an index.
@@ -73,7 +73,7 @@ async def tasks_page(
     found: list[tuple[Task, int | None]] = []
     for index in range(after + 1, count):
         task = await task_of(committer, job, index, latest)
-        if not state or task[0].state == state:
+        if not state or task[0].state in states_meant(state):
             found.append(task)
             if len(found) == limit:
                 return found, index if index < count - 1 else None

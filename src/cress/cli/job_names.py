@@ -49,7 +49,7 @@ def jobs_named(client: Client, texts: list[str]) -> list[int]:
 def _find(client: Client, text: str) -> int | None:
     group, slash, name = text.rpartition("/")
     alive: list[JobView] = []
-    for state in ("pending", "running"):
+    for state in ("waiting", "running"):
         alive += client.jobs(name=name, group=group if slash else "", state=state, limit=MOST_TOLD + 1).jobs
     known = {view.id for view in alive}
     # The runs of a cron job are called as it is, and it is what is meant.

@@ -13,6 +13,7 @@ from cress.cli.common import Data, Json, connect, duration, print_json
 from cress.cli.errors import told
 from cress.cli.job_names import job_named
 from cress.cli.tables import Cell, Column, show, state
+from cress.model.records import JobState, canonical_state
 
 if TYPE_CHECKING:
     from cress.client import Client, JobsPage, JobView
@@ -50,16 +51,6 @@ MOST_LIVE, LATEST = 100, 10
 PAGE = 1000
 
 
-class State(StrEnum):
-    """States of jobs."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
 class Type(StrEnum):
     """Types of jobs."""
 
@@ -70,9 +61,24 @@ class Type(StrEnum):
     DAG = "dag"
 
 
+def _state(text: str) -> str:
+    known = [each.value for each in JobState]
+    word = canonical_state(text)
+    if word and word not in known:
+        raise ValueError(f"{text!r} is not one of {', '.join(known)}")
+    return word
+
+
 def jobs(
     every: Annotated[bool, typer.Option("--all", "-a", help="All jobs, the finished ones too.")] = False,
-    state: Annotated[State | None, typer.Option(help="Only jobs in this state.")] = None,
+    state: Annotated[
+        str,
+        typer.Option(
+            metavar="STATE",
+            parser=_state,
+            help="Only jobs in this state: waiting, running, succeeded, failed (with timed out, out of memory, lost), cancelled.",
+        ),
+    ] = "",
     group: Annotated[str, typer.Option(metavar="GROUP", help="Only jobs of this group.")] = "",
     user: Annotated[str, typer.Option(metavar="USER", help="Only jobs of this user.")] = "",
     name: Annotated[str, typer.Option(metavar="NAME", help="Only jobs of this name.")] = "",
@@ -93,7 +99,7 @@ def jobs(
             filters |= {"type": kind.value if kind else "", "family": job_named(client, family) if family else None}
             if every or state or limit:
                 most = limit or (None if every else MOST_LIVE)
-                page = _pages(client, most, {**filters, "state": state.value if state else ""})
+                page = _pages(client, most, {**filters, "state": state})
             else:
                 page = _live(client, filters)
         if as_json:
@@ -143,7 +149,7 @@ def _live(client: Client, filters: dict[str, Any]) -> JobsPage:
 
     found: dict[int, JobView] = {}
     older = None
-    for word, most in (("pending", MOST_LIVE), ("running", MOST_LIVE), ("", LATEST)):
+    for word, most in (("waiting", MOST_LIVE), ("running", MOST_LIVE), ("", LATEST)):
         page = client.jobs(limit=most, state=word, **filters)
         older = page.next
         found |= {job.id: job for job in page.jobs}

@@ -174,7 +174,7 @@ def drain(
         patience = duration_of(deadline, "--deadline")
         with connect(data) as client:
             node = client.drain(name, patience / 1e6, reason)
-        _told(node, f"takes no new tasks; those that run there have {format_duration(patience)}", as_json)
+        _told(node, f"takes no new tasks; those that run there have {format_duration(patience)}", as_json, reason)
 
 
 def table(nodes: Sequence[NodeView]) -> tuple[list[Column], list[list[Cell]]]:
@@ -200,6 +200,7 @@ def about(node: NodeView) -> list[tuple[str, Cell]]:
         ("Node", node.name),
         ("State", state(node.state)),
         ("Reason", node.reason),
+        ("Empty at", "" if node.drained_at is None else moment(node.drained_at)),
         ("Rack", node.rack),
         ("Address", node.address),
         ("Tasks", str(node.running)),
@@ -242,8 +243,9 @@ def _ports(node: NodeView) -> str:
     return "; ".join(name + " ".join(map(str, numbers)) for name, numbers in parts if numbers)
 
 
-def _told(node: NodeView, what: str, as_json: bool) -> None:
+def _told(node: NodeView, what: str, as_json: bool, reason: str | None = None) -> None:
     if as_json:
         print_json(node)
-    else:
-        print(f"node {clean(node.name)} {what}" + (f" ({clean(node.reason)})" if node.reason else ""))
+        return
+    why = node.reason if reason is None else reason
+    print(f"node {clean(node.name)} {what}" + (f" ({clean(why)})" if why else ""))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from cress.cli.common import patiently
 from cress.cli.tables import clean
+from cress.protocol.views import FAILURES, OVER
 
 if TYPE_CHECKING:
     from cress.client import Client, JobView
 
 # The center answers as soon as a job is over; a bar wants to move meanwhile. Seconds.
 QUIET, MOVING = 30.0, 0.3
-OVER = frozenset({"succeeded", "failed", "cancelled"})
 # More bars than this do not fit on a screen: then one bar stands for all jobs.
 MOST_BARS = 10
 
@@ -43,11 +43,19 @@ def line(view: JobView) -> str:
     tasks = view.tasks
     head = f"job {view.id} ({clean(view.name)}) {view.state}"
     parts = "steps" if view.type == "dag" else "tasks"
-    if view.state == "failed" and tasks.total > 1:
+    if view.state in FAILURES and tasks.total > 1:
         return f"{head}: {tasks.failed:,} of {tasks.total:,} {parts} failed"
     if view.state == "cancelled" and tasks.total > 1:
-        return f"{head}: {tasks.succeeded:,} of {tasks.total:,} {parts} had succeeded"
-    return f"{head}: {clean(view.reason)}" if view.reason and view.state != "succeeded" else head
+        return f"{_because(head, view)}: {tasks.succeeded:,} of {tasks.total:,} {parts} had succeeded"
+    return _because(head, view) if view.state != "succeeded" else head
+
+
+def _because(head: str, view: JobView) -> str:
+    """Return the head with the reason, in which ``cancelled by ann`` begins with the state once more."""
+    reason = clean(view.reason)
+    if reason.startswith(f"{view.state} "):
+        return head + reason.removeprefix(view.state)
+    return f"{head}: {reason}" if reason else head
 
 
 def _bars(stack: ExitStack, jobs: int) -> Callable[[JobView], None]:
@@ -83,7 +91,7 @@ def _bars(stack: ExitStack, jobs: int) -> Callable[[JobView], None]:
         parts = [
             f"{number:,} {word}" for number, word in ((tasks.running, "running"), (tasks.failed, "failed")) if number
         ]
-        if view.state == "pending" and view.reason:
+        if view.state == "waiting" and view.reason:
             parts.append(f"waits: {clean(view.reason)}")
         bar.update(known[view.id], completed=done, what=escape(", ".join(parts)))
 

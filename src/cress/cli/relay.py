@@ -13,11 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 from cress.cli.common import AGAIN, PATIENCE
+from cress.protocol.views import OVER
 
 if TYPE_CHECKING:
     from cress.client import Client, TaskView
 
-OVER = frozenset({"succeeded", "failed", "cancelled"})
 # Tasks of a job whose output can be shown together, and how many are read at the same time (two connections each).
 MOST_TASKS = 1000
 MOST_AT_ONCE = 40

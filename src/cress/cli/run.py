@@ -32,13 +32,15 @@ Examples:
 \b
 What the tasks write is written here, with `[task] ` before each line when there are several. The first Ctrl-C is
 passed on to the tasks (what waits is cancelled), the second cancels. Standard input is not passed on.
-Exit codes: the task's own, 128 + n after signal n, the highest of several tasks; 127 the program could not be started;
-2 bad input, 3 not accepted, 130 interrupted before anything ran.
+Exit codes: the task's own, 128 + n after signal n, 124 after its time limit, 137 out of memory, the highest of several
+tasks; 127 the program could not be started; 2 bad input, 3 not accepted, 130 interrupted before anything ran.
 """
 
 # Someone who waits for longer than this is told why. Seconds.
 TELL_AFTER = 1.0
 CANNOT_START, SIGNALLED, FAILED = 127, 128, 1
+# As timeout(1) and a shell whose program the kernel killed say it.
+ENDS = {"timed out": 124, "out of memory": 137}
 # Keys of a job file whose options are called otherwise.
 OPTIONS = {"environment": "--env", "requirement": "--require", "ports": "--port", "licences": "--licence"}
 
@@ -205,9 +207,11 @@ def _code(task: TaskView, interrupted: bool, several: bool) -> int:
     if task.state == "succeeded":
         return 0
     last = task.attempts[-1] if task.attempts else None
-    if last is not None and last.error:
+    if last is not None and last.error and not (interrupted and task.state == "cancelled"):
         which = f"task {task.index}: " if several else ""
         typer.echo(f"cress run: {which}{clean(last.error)}", err=True)
+    if last is not None and last.outcome in ENDS:
+        return ENDS[last.outcome]
     if last is None or last.code == 0:
         return INTERRUPTED if interrupted else FAILED
     if last.code is None:

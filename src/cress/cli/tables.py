@@ -16,12 +16,13 @@ NARROWEST = 8  # a column that gives way keeps so many characters
 Cell: TypeAlias = str | tuple[str, str]
 
 STATES = {
-    "pending": "yellow",
     "waiting": "yellow",
     "starting": "yellow",
     "running": "cyan",
     "succeeded": "green",
     "failed": "red",
+    "timed out": "red",
+    "out of memory": "red",
     "lost": "red",
     "cancelled": "dim",
     "preempted": "magenta",

@@ -11,7 +11,7 @@ from cress.client import calls, operations
 from cress.client.effects import RetryBudget, aiterate, arun, retried
 from cress.client.exec_result import Executed, executed
 from cress.client.handles import Handle
-from cress.protocol.views import JobView, TaskView
+from cress.protocol.views import OVER, JobView, TaskView
 
 if TYPE_CHECKING:
     from cress.client.asynchttp import AsyncHttp
@@ -33,7 +33,7 @@ class AsyncJobHandle(Handle):
         return await arun(retried(calls.job(self.id), self._budget), self._http)
 
     async def state(self) -> str:
-        """``pending``, ``running``, ``succeeded``, ``failed`` or ``cancelled``."""
+        """``waiting``, ``running``, ``succeeded``, ``failed``, ``timed out``, ``out of memory``, ``lost`` or ``cancelled``."""
         return (await self.view()).state
 
     async def reason(self) -> str:
@@ -42,7 +42,7 @@ class AsyncJobHandle(Handle):
 
     async def done(self) -> bool:
         """Return whether the job has ended, in whatever way."""
-        return await self.state() in operations.OVER
+        return await self.state() in OVER
 
     async def wait(self, timeout: float | None = None) -> JobView:  # noqa: ASYNC109 – the same names as in JobHandle
         """The job when it is over; ``TimeoutError`` after ``timeout`` seconds."""

@@ -9,7 +9,7 @@ from cress.client import calls, operations
 from cress.client.effects import RetryBudget, iterate, retried, run
 from cress.client.exec_result import Executed, executed
 from cress.client.job_keywords import Named
-from cress.protocol.views import JobView, TaskView
+from cress.protocol.views import OVER, JobView, TaskView
 
 if TYPE_CHECKING:
     from cress.client.http import Client as Http
@@ -49,7 +49,7 @@ class JobHandle(Handle):
         return run(retried(calls.job(self.id), self._budget), self._http)
 
     def state(self) -> str:
-        """``pending``, ``running``, ``succeeded``, ``failed`` or ``cancelled``."""
+        """``waiting``, ``running``, ``succeeded``, ``failed``, ``timed out``, ``out of memory``, ``lost`` or ``cancelled``."""
         return self.view().state
 
     def reason(self) -> str:
@@ -58,7 +58,7 @@ class JobHandle(Handle):
 
     def done(self) -> bool:
         """Return whether the job has ended, in whatever way."""
-        return self.state() in operations.OVER
+        return self.state() in OVER
 
     def wait(self, timeout: float | None = None) -> JobView:
         """The job when it is over; ``TimeoutError`` after ``timeout`` seconds."""

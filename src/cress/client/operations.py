@@ -10,9 +10,8 @@ from cress.client.calls import Call
 from cress.client.effects import Emit, Operation, ReadMore, RetryBudget, Sleep, read_log, retried
 from cress.client.errors import ClientError, JobFailed
 from cress.client.jobs import JobFile, mapping_of
-from cress.protocol.views import AppliedJob, AttemptView, JobView, NodeView, Submitted, TaskView
+from cress.protocol.views import OVER, AppliedJob, AttemptView, JobView, NodeView, Submitted, TaskView
 
-OVER = frozenset({"succeeded", "failed", "cancelled"})
 # The center answers as soon as a job is over. Seconds.
 LONG_WAIT = 20.0
 # Who looks again and again does it sooner in the beginning. Seconds.

@@ -183,6 +183,7 @@ class Drain(_Input, frozen=True):
     name: str
     deadline: int
     reason: str = ""
+    by: str = ""
 
 
 Input: TypeAlias = (

@@ -13,6 +13,7 @@ import msgspec
 
 from cress.core.scheduler import Scheduler
 from cress.lifecycle import node_membership, snapshot
+from cress.lifecycle.attempts import end_reasons
 from cress.lifecycle.attempts.reports import reported
 from cress.lifecycle.configure import configured, padded
 from cress.lifecycle.context import Context, Unsettled
@@ -267,6 +268,7 @@ class Machine(Context):
                 attempt.halted = "cancelled" if self.jobs[each.job].ending else "gang"
                 if isinstance(each, Preempt):
                     attempt.halted, attempt.grace = "preempted", each.grace
+                    attempt.halted_for = end_reasons.preempted_for(self, each)
                 out.halts.append(Halt(each.attempt, each.job, each.node, attempt.grace))
         for number in dict.fromkeys(attempt.job for attempt in started):
             if self.jobs[number].job.gang:

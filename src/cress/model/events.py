@@ -21,6 +21,12 @@ class Outcome(Enum):
     CANCELLED = "cancelled"
     PREEMPTED = "preempted"
     LOST = "lost"
+    TIMED_OUT = "timed out"  # it ran for longer than its job's time limit
+    OUT_OF_MEMORY = "out of memory"  # it was killed because it used too much memory
+
+
+# The outcomes that use up a retry. The scheduler does not tell them apart: it is told ``FAILED``.
+FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY})
 
 
 class JobSubmitted(msgspec.Struct, frozen=True, tag=True):

@@ -12,14 +12,42 @@ from cress.model.events import Outcome
 class JobState(Enum):
     """The state of a job."""
 
-    PENDING = "pending"  # nothing of it runs, something waits
+    WAITING = "waiting"  # nothing of it runs, something waits
     RUNNING = "running"
     SUCCEEDED = "succeeded"  # every task did
-    FAILED = "failed"  # at least one task did not
+    FAILED = "failed"  # at least one task did, and the failed ones not all as below
+    TIMED_OUT = "timed out"  # the tasks that failed ran for longer than the time limit
+    OUT_OF_MEMORY = "out of memory"  # the tasks that failed were killed because they used too much memory
+    LOST = "lost"  # the tasks that failed were lost with their nodes, and are not to run again
     CANCELLED = "cancelled"
 
 
-FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+# The kinds of failure, and all ends.
+FAILURES = frozenset({JobState.FAILED, JobState.TIMED_OUT, JobState.OUT_OF_MEMORY, JobState.LOST})
+FINAL = FAILURES | {JobState.SUCCEEDED, JobState.CANCELLED}
+# Other words for states, which filters accept.
+_ALIASES = {
+    "pending": JobState.WAITING,
+    "timeout": JobState.TIMED_OUT,
+    "timed_out": JobState.TIMED_OUT,
+    "timed-out": JobState.TIMED_OUT,
+    "oom": JobState.OUT_OF_MEMORY,
+    "out_of_memory": JobState.OUT_OF_MEMORY,
+    "out-of-memory": JobState.OUT_OF_MEMORY,
+}
+
+
+def canonical_state(word: str) -> str:
+    """Return the state that a word of a filter means; the word itself if it has no other."""
+    return _ALIASES[word].value if word in _ALIASES else word
+
+
+def states_meant(word: str) -> frozenset[str]:
+    """Return the states that pass a filter; all kinds of failure pass ``failed``."""
+    return _FAILURES if word == JobState.FAILED.value else frozenset({word})
+
+
+_FAILURES = frozenset(state.value for state in FAILURES)
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):

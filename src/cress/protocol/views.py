@@ -21,8 +21,13 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """Something that the API shows."""
 
 
+# The states in which a job has failed, and those in which it has ended.
+FAILURES = frozenset({"failed", "timed out", "out of memory", "lost"})
+OVER = FAILURES | {"succeeded", "cancelled"}
+
+
 class TaskCounts(View, frozen=True):
-    """Tasks of a job by state; they add up to ``total``."""
+    """Tasks of a job by state; they add up to ``total``. ``failed`` are all kinds of failure, time-outs too."""
 
     total: int
     waiting: int = 0
@@ -33,7 +38,9 @@ class TaskCounts(View, frozen=True):
 
 
 class JobView(View, frozen=True):
-    """A job. ``reason`` says why it waits, empty when nothing of it does; of one that is over, why it was not run.
+    """A job. ``reason`` says why it waits, empty when nothing of it does; of one that is over, why it did not succeed.
+
+    ``state`` is waiting, running, succeeded, failed, timed out, out of memory, lost or cancelled.
 
     ``held``: it waits until it is released. ``after``: the jobs that must end first, and how (as in a job
     file), as long as it is alive. ``ports`` by name, as in a job file. ``requirement`` and ``rank`` are as they were
@@ -96,6 +103,8 @@ class HeldDevice(View, frozen=True):
 class AttemptView(View, frozen=True):
     """An attempt: ``outcome`` is ``running`` until it ends. ``code``: exit code, -n after signal n, or unknown.
 
+    ``error`` is why it ended as it did, where the code does not say it: time limit, memory, whom it was preempted for.
+
     ``ports`` are the numbers that it has, or had, by name, ``devices`` those of its node.
     """
 
@@ -114,7 +123,7 @@ class AttemptView(View, frozen=True):
 
 
 class TaskView(View, frozen=True):
-    """A task: ``state`` is waiting, starting, running, succeeded, failed or cancelled; attempts oldest first.
+    """A task: ``state`` is that of a job, or starting; attempts oldest first.
 
     Of a service or database, ``job`` is the member that it is now, ``ready`` whether it is ready, and if not, ``why``.
     """
@@ -204,6 +213,7 @@ class NodeView(View, frozen=True):
     What runs there is told of a single node: ``tasks`` (the first 1,000), and ``ports_seen``, on which somebody listens
     who is not a task; its ``devices`` one by one; ``disks_free`` of ``disks`` belong to no task; ``data`` are the paths that
     it has. ``unlimited`` are sentences about limits that do not hold there.
+    ``drained_at`` is when what still runs there is stopped, because an operator drains it.
     """
 
     name: str
@@ -223,6 +233,7 @@ class NodeView(View, frozen=True):
     unlimited: tuple[str, ...] = ()
     load: LoadView | None = None
     judged: bool = True
+    drained_at: float | None = None
     devices: tuple[DeviceView, ...] = ()
     data: tuple[str, ...] = ()
     # Raw amounts by dimension, for programs that draw.

@@ -36,7 +36,7 @@ from cress.model.family import Database, Service
 from cress.model.group import Group
 from cress.model.job import Condition, Job
 from cress.model.options import Options
-from cress.model.records import AttemptRecord, JobRecord, JobState
+from cress.model.records import FAILURES, AttemptRecord, JobRecord, JobState
 from cress.model.reports import Cause, Checked, Ended, Started
 from cress.model.times import NEVER
 from cress.simulator.attempts import History, How, JobEnd
@@ -53,8 +53,16 @@ NOT_SUBMITTED = 2**40
 
 PLACE = re.compile(r"jobs\[(\d+)\]")
 
-_ENDS = {JobState.SUCCEEDED: JobEnd.FINISHED, JobState.FAILED: JobEnd.FAILED, JobState.CANCELLED: JobEnd.CANCELLED}
-_HOW = {Outcome.SUCCEEDED: How.FINISHED, Outcome.FAILED: How.FAILED, Outcome.LOST: How.LOST}
+_ENDS = {JobState.SUCCEEDED: JobEnd.FINISHED, JobState.CANCELLED: JobEnd.CANCELLED} | dict.fromkeys(
+    FAILURES, JobEnd.FAILED
+)
+_HOW = {
+    Outcome.SUCCEEDED: How.FINISHED,
+    Outcome.FAILED: How.FAILED,
+    Outcome.TIMED_OUT: How.FAILED,
+    Outcome.OUT_OF_MEMORY: How.FAILED,
+    Outcome.LOST: How.LOST,
+}
 
 
 class ManagedRun:
@@ -167,7 +175,7 @@ class ManagedRun:
                 found.append((outage.end, 2, NodeJoined(node=node, boot=BOOT)))
         for drain in cluster.drains:
             name = cluster.nodes[drain.node].name
-            found.append((drain.start, 3, Drain(name=name, deadline=drain.deadline, reason="drained")))
+            found.append((drain.start, 3, Drain(name=name, deadline=drain.deadline)))
             if drain.end is not None:
                 found.append((drain.end, 4, Cordon(name=name, cordoned=False)))
         found += [(time, 5, i) for i, time in self._until.items()]

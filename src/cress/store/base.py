@@ -133,7 +133,8 @@ class FinishedReader(Protocol):
         type: str = "",  # noqa: A002
         family: int = 0,
     ) -> list[JobRecord]:
-        """Return finished jobs with an id below ``before``, newest first, at most ``limit``; empty filters let all pass.
+        """Return finished jobs with an id below ``before``, newest first, at most ``limit``; empty filters let all pass, the
+        state ``failed`` all kinds of failure.
 
         ``family``: its members alone; 0: all but the members of services and databases, which nobody submitted.
         """

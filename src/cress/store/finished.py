@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from cress.model.events import Outcome
-from cress.model.records import AttemptRecord, JobRecord, JobState
+from cress.model.records import AttemptRecord, JobRecord, JobState, states_meant
 from cress.store.sqlite_file import connect, opened, told
 
 # Jobs that one query looks for.
@@ -61,11 +61,13 @@ class SqliteReader:
         family: int = 0,
     ) -> list[JobRecord]:
         """Return finished jobs with an id below ``before``, newest first, at most ``limit``; see ``FinishedReader.jobs``."""
-        filters = {"group": group, "user": user, "state": state, "name": name, "type": type, "family": family}
+        filters = {"group": group, "user": user, "name": name, "type": type, "family": family}
         wanted = {key: value for key, value in filters.items() if value}
         where = [f'"{key}" = ?' for key in wanted] + ["id < ?"] * (before is not None)
+        states = sorted(states_meant(state)) if state else []
+        where += [f"state IN ({', '.join('?' * len(states))})"] * bool(states)
         where += ["NOT (family > 0 AND type IN ('service', 'database'))"] * (not family)
-        values = [*wanted.values(), *([before] if before is not None else []), limit]
+        values = [*wanted.values(), *([before] if before is not None else []), *states, limit]
         sql = f"SELECT {JOB_COLUMNS} FROM jobs"  # noqa: S608 (our own names; values are bound)
         sql += (" WHERE " + " AND ".join(where) if where else "") + " ORDER BY id DESC LIMIT ?"
         with told(self.path, "cannot be read"):

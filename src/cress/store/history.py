@@ -18,7 +18,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from cress.model.errors import InputError
 from cress.model.events import Outcome
-from cress.model.records import AttemptRecord, JobRecord
+from cress.model.records import AttemptRecord, JobRecord, states_meant
 from cress.model.times import HOUR, SECOND
 from cress.store.base import StoreError
 from cress.store.history_mark import ADDITIONS, ATTEMPTS, IDENTITY, JOBS, SEAL, Mark, seal_of
@@ -236,7 +236,9 @@ class History:
         """
         query = sql.select(_jobs).order_by(_jobs.c.id.desc()).limit(limit)
         for name, value in filters.items():
-            if value:
+            if value and name == "state":
+                query = query.where(_jobs.c.state.in_(sorted(states_meant(value))))
+            elif value:
                 query = query.where(_jobs.c[name] == value)
         if family:
             query = query.where(_jobs.c.family == family)

@@ -31,7 +31,7 @@ from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Dag
 from cress.model.job import Job, JobType
 from cress.model.jobfile.job import JobSpec
-from cress.model.records import JobRecord, JobState
+from cress.model.records import JobRecord, JobState, canonical_state
 from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 from cress.model.units import one_of
@@ -45,7 +45,7 @@ MOST_JOBS = 1_000
 MOST_TIME = 253_402_300_799
 MOST_KEY = 200
 MOST_TASKS = 10_000
-TASK_STATES = ("waiting", "starting", "running", "succeeded", "failed", "cancelled")
+TASK_STATES = ("starting", *(each.value for each in JobState))
 
 _T = TypeVar("_T")
 
@@ -137,6 +137,7 @@ async def jobs(
     ``since`` and ``until`` bound the time of the submit, in seconds since the epoch. Members of services and databases
     are listed only for their ``family``.
     """
+    state = canonical_state(state)
     _check_word(state, [each.value for each in JobState], "state")
     _check_word(type, [each.value for each in JobType], "type")
     committer = committer_of(request)
@@ -194,6 +195,7 @@ async def tasks(
 
     With ``state`` a page may have fewer tasks than ``limit``, even none, although there is a ``next``.
     """
+    state = canonical_state(state)
     _check_word(state, TASK_STATES, "state")
     committer = committer_of(request)
     found = await _job(committer, id)

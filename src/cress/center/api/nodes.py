@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 import cress
 from cress.center.api.bodies import Body, CordonBody, DrainBody, read, reply
-from cress.center.api.context import committer_of
+from cress.center.api.context import committer_of, user_of
 from cress.center.api.errors import NotFound
 from cress.center.committer import Committer
 from cress.center.show.jobs import is_up, match_views, node_view, resources, used_of, whole_node_view
@@ -89,7 +89,8 @@ async def drain(request: Request, name: str) -> Response:
     _node(committer, name)
     if not 0 <= body.deadline <= MOST_DEADLINE:
         raise InputError(f"{body.deadline:g} is not a deadline", hint=f"0 to {MOST_DEADLINE} seconds", field="deadline")
-    await committer.submit(Drain(name=name, deadline=seconds(body.deadline), reason=body.reason[:MOST_REASON]))
+    reason = body.reason[:MOST_REASON]
+    await committer.submit(Drain(name=name, deadline=seconds(body.deadline), reason=reason, by=user_of(request)))
     return reply(node_view(committer, _node(committer, name)))
 
 

@@ -25,8 +25,10 @@ from cress.core.scheduler import Scheduler
 from cress.lifecycle.families import families
 from cress.lifecycle.jobs.jobs import record_of
 from cress.lifecycle.name_service import Place, ports_of
+from cress.lifecycle.nodes.cordons import why_closed
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import AWAY, LiveAttempt, LiveNode
+from cress.lifecycle.tables.timers import DRAIN
 from cress.model.errors import InputError
 from cress.model.groups.quota_text import SCALE, format_resource_quota
 from cress.model.job import JobType
@@ -303,7 +305,7 @@ def _node(committer: Committer, node: LiveNode, running: int) -> NodeView:
     why = overload(committer.machine.core, node.node.name)
     state = "overloaded" if why else "up"
     if node.closed:
-        state, why = "cordoned", node.why
+        state, why = "cordoned", why_closed(committer.machine, node, committer.clock.now())
     if not is_up(committer, node):
         state, why = "away", AWAY
     return NodeView(
@@ -319,9 +321,17 @@ def _node(committer: Committer, node: LiveNode, running: int) -> NodeView:
         # The last measurement; the machine is told of noticeable changes only.
         load=load_view(committer.sessions.loads.get(node.node.name, node.load)),
         judged=node.node.judged,
+        drained_at=_drained_at(committer, node),
         capacity_amounts=dict(zip(dimensions.names, node.node.capacity, strict=True)),
         used_amounts=dict(zip(dimensions.names, used, strict=True)),
     )
+
+
+def _drained_at(committer: Committer, node: LiveNode) -> float | None:
+    """Return when what still runs on a node is stopped, in seconds since the epoch."""
+    machine = committer.machine
+    until = machine.timers.get(DRAIN, node.node.name)
+    return None if until is None else (until - machine.now + machine.utc) / SECOND
 
 
 def group_view(committer: Committer, group: GroupState, waiting: int, priority: str) -> GroupView:

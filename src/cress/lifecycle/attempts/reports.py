@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from cress.lifecycle.attempts import start_failures
+from cress.lifecycle.attempts import end_reasons, start_failures
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.families import readiness, replica_ends
 from cress.lifecycle.jobs import reasons
-from cress.lifecycle.jobs.jobs import maybe_over
+from cress.lifecycle.jobs.jobs import maybe_over, note_failure
 from cress.lifecycle.jobs.outcomes import Judgement, judge, place_of
 from cress.lifecycle.nodes import ports
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.devices import written
-from cress.model.events import Outcome, TaskEnded
+from cress.model.events import FAILURES, Outcome, TaskEnded
 from cress.model.records import AttemptRecord
 from cress.model.reports import Cause, Checked, Ended, Report, Started
 
@@ -89,7 +89,7 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
             started=attempt.started,
             ended=report.at,
             code=report.code,
-            error=report.error or replica_ends.unhealthy(attempt),
+            error=end_reasons.reason_of(job, attempt, report, judgement.outcome),
             cpu=report.usage.cpu,
             memory=report.usage.memory,
             ports=attempt.ports,
@@ -98,7 +98,8 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
     )
     if report.cause is Cause.PORT:
         ports.taken(context, attempt, report.port)
-    context.observe(TaskEnded(attempt.id, judgement.outcome, judgement.again, judgement.after))
+    told = Outcome.FAILED if judgement.outcome in FAILURES else judgement.outcome
+    context.observe(TaskEnded(attempt.id, told, judgement.again, judgement.after))
     if report.cause is Cause.NOT_STARTED and judgement.outcome is Outcome.FAILED:
         start_failures.failed(context, attempt, job, report.error, again=judgement.again)
     if report.cause is Cause.NODE:
@@ -110,7 +111,7 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
 
 def _first_failure(job: LiveJob, attempt: LiveAttempt, report: Ended) -> str:
     """Return the reason of a failed job: the end of its first failed task."""
-    how = reasons.how(report)
+    how = reasons.how(report, job.job)
     return f"task {attempt.task}: {how}" if how and job.job.tasks > 1 else how
 
 
@@ -121,7 +122,7 @@ def _count(job: LiveJob, attempt: LiveAttempt, judgement: Judgement, report: End
         job.preempted += 1
     elif judgement.again and job.kept is not None:
         pass  # what counts there is counted by its family
-    elif outcome is Outcome.FAILED and judgement.again:
+    elif outcome in FAILURES and judgement.again:
         if report.cause is Cause.PORT:
             pass  # neither the task nor its program has done anything
         elif report.cause is Cause.NOT_STARTED:
@@ -135,6 +136,7 @@ def _count(job: LiveJob, attempt: LiveAttempt, judgement: Judgement, report: End
             job.cancelled += 1
         else:
             job.failed += 1
+            note_failure(job, outcome)
             job.reason = job.reason or _first_failure(job, attempt, report)
         if job.unstarted:
             job.unstarted.pop(attempt.task, None)

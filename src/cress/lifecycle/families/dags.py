@@ -12,9 +12,9 @@ from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Dag
 from cress.model.job import Condition, Job
-from cress.model.records import JobRecord, JobState
+from cress.model.records import FAILURES, JobRecord, JobState
 
-_WORDS = {JobState.FAILED: "failed", JobState.CANCELLED: "was cancelled"}
+_WORDS = {JobState.OUT_OF_MEMORY: "ran out of memory", JobState.LOST: "was lost", JobState.CANCELLED: "was cancelled"}
 
 
 def check(context: Context, job: Job) -> None:
@@ -61,8 +61,9 @@ def member_over(context: Context, family: Family, member: LiveJob, record: JobRe
         progress.needless = (*progress.needless, member.index)
     elif record.state is not JobState.SUCCEEDED and not family.reason:
         # Those behind it are cancelled after it, so this is the step with which it began.
-        why = f": {record.reason}" if record.state is JobState.FAILED and record.reason else ""
-        family.reason = f"step {_step(family, member.index)} {_WORDS[record.state]}{why}"
+        why = f": {record.reason}" if record.state in FAILURES and record.reason else ""
+        word = _WORDS.get(record.state, record.state.value)
+        family.reason = f"step {_step(family, member.index)} {word}{why}"
 
 
 def _step(family: Family, index: int) -> str:

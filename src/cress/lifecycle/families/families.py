@@ -21,7 +21,7 @@ from cress.model.events import JobHeld
 from cress.model.family import Cron, Dag, Database, FamilySpec, Service
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
-from cress.model.records import JobRecord, JobState
+from cress.model.records import FAILURES, JobRecord, JobState
 
 
 class Kind(Protocol):
@@ -81,11 +81,11 @@ def take(context: Context, word: Cancel | Hold) -> None:
     family = context.families.get(word.job)
     match word:
         case Cancel() if family is not None:
-            cancel(context, family)
+            cancel(context, family, _by(word))
         case Hold() if family is not None:
             hold(context, family, word)
         case Cancel():
-            jobs.cancel(context, word.job)
+            jobs.cancel(context, word.job, _by(word))
         case Hold():
             job = context.jobs.get(word.job)
             if job is not None and job.kept is not None:
@@ -96,6 +96,10 @@ def take(context: Context, word: Cancel | Hold) -> None:
                     hint=f"`cress {'hold' if word.held else 'release'} {number}` applies to all of it",
                 )
             jobs.hold(context, word)
+
+
+def _by(word: Cancel) -> str:
+    return f"cancelled by {word.by}" if word.by else ""
 
 
 def named(context: Context, name: str, group: str) -> Family | None:
@@ -154,7 +158,7 @@ def member_over(context: Context, member: LiveJob, record: JobRecord) -> None:
     family.started = family.started or member.started
     if record.state is JobState.SUCCEEDED:
         family.succeeded += 1
-    elif record.state is JobState.FAILED:
+    elif record.state in FAILURES:
         family.failed += 1
     else:
         family.cancelled += 1

@@ -6,7 +6,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.families import replicas, rolling_updates
 from cress.lifecycle.jobs import members, reasons
 from cress.lifecycle.jobs.members import timer_name
-from cress.lifecycle.jobs.outcomes import Judgement, backoff
+from cress.lifecycle.jobs.outcomes import Judgement, backoff, failed
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.timers import AGAIN, READY, UNFIT
 from cress.model.events import Outcome
@@ -28,7 +28,7 @@ def judge(context: Context, job: LiveJob, attempt: LiveAttempt, report: Ended, *
     options = context.core.options
     if _fails(attempt, report, stopping=stopping):
         wait = backoff(job.job.backoff, _failures(context, job, attempt), options.backoff_most)
-        return Judgement(Outcome.SUCCEEDED if exited else Outcome.FAILED, again, wait)
+        return Judgement(Outcome.SUCCEEDED if exited else failed(report), again, wait)
     if report.cause is Cause.PORT:
         return Judgement(Outcome.FAILED, again, options.start_backoff)
     return Judgement(Outcome.PREEMPTED if again else Outcome.CANCELLED, again)
@@ -72,7 +72,7 @@ def ended(
             state.moved.pop(index, None)
         if judgement.after and not job.ending:
             context.timers.set(AGAIN, name, context.now + judgement.after)
-    how = unhealthy(attempt) or reasons.how(report)
+    how = unhealthy(attempt) or reasons.how(report, job.job)
     if judgement.after:
         state.ends[index] = how
     if job.ending or not _fails(attempt, report, stopping=stopping):
@@ -87,4 +87,4 @@ def ended(
 def _at_last(report: Ended, how: str) -> str:
     if not how:
         return ""
-    return f", at last with {how}" if how == reasons.how(report) and not report.error else f": {how}"
+    return f", at last with {how}" if how == reasons.exit_of(report) else f": {how}"

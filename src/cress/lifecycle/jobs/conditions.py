@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from cress.model.job import Condition
-from cress.model.records import JobState
+from cress.model.records import FAILURES, JobState
 
 
 def holds(condition: Condition, state: JobState) -> bool:
     """Return whether a job that ended in ``state`` meets the condition."""
     if condition is Condition.ANY:
         return True
-    return state is (JobState.SUCCEEDED if condition is Condition.OK else JobState.FAILED)
+    return state is JobState.SUCCEEDED if condition is Condition.OK else state in FAILURES
 
 
 def never(number: int, condition: Condition, state: JobState) -> str:
     """Return the sentence for a condition that can no longer be met."""
     if state is JobState.CANCELLED:
         return f"dependency failed: job {number} was cancelled"
-    return f"dependency failed: job {number} " + ("did not succeed" if condition is Condition.OK else "did not fail")
+    if condition is not Condition.OK:
+        return f"dependency failed: job {number} did not fail"
+    how = {JobState.FAILED: "did not succeed", JobState.LOST: "was lost", JobState.OUT_OF_MEMORY: "ran out of memory"}
+    return f"dependency failed: job {number} {how.get(state, state.value)}"

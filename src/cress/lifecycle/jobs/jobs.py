@@ -9,7 +9,7 @@ from cress.lifecycle.inputs import Hold
 from cress.lifecycle.jobs.replica_status import mark
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError, NotAccepted
-from cress.model.events import JobCancelled, JobHeld
+from cress.model.events import JobCancelled, JobHeld, Outcome
 from cress.model.group import DEFAULT_GROUP
 from cress.model.records import JobRecord, JobState
 from cress.model.times import SECOND
@@ -34,8 +34,14 @@ def cancel(context: Context, number: int, reason: str = "") -> None:
 def fail(context: Context, job: LiveJob, reason: str) -> None:
     """Fail a job as a whole: all waiting tasks count as failed."""
     job.failing, job.reason = True, reason
+    note_failure(job, Outcome.FAILED)
     job.failed += job.waiting
     _end(context, job)
+
+
+def note_failure(job: LiveJob, outcome: Outcome) -> None:
+    """Note the outcome of a task that has failed for good."""
+    job.failed_as = outcome if job.failed_as in (None, outcome) else Outcome.FAILED
 
 
 def _end(context: Context, job: LiveJob) -> None:
@@ -95,7 +101,7 @@ def record_of(job: LiveJob, utc: int) -> JobRecord:
     spec = job.job
     state = JobState.SUCCEEDED
     if job.failed:
-        state = JobState.FAILED
+        state = JobState((job.failed_as or Outcome.FAILED).value)
     if job.cancelled:
         state = JobState.CANCELLED
     return JobRecord(

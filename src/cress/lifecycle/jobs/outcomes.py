@@ -13,6 +13,9 @@ from cress.model.reports import Cause, Ended
 WHOLE = -1
 
 
+_FAILED = {Cause.TIME_LIMIT: Outcome.TIMED_OUT, Cause.MEMORY: Outcome.OUT_OF_MEMORY}
+
+
 class Judgement(NamedTuple):
     """The outcome of an attempt, and whether its task is tried again, ``after`` so many µs."""
 
@@ -47,8 +50,13 @@ def judge(
         return Judgement(Outcome.FAILED, again=elsewhere and tries < options.start_tries, after=options.start_backoff)
     failures = job.failures.get(place_of(job, attempt), 0)
     if failures < job.job.retries:
-        return Judgement(Outcome.FAILED, again=True, after=backoff(job.job.backoff, failures, options.backoff_most))
-    return Judgement(Outcome.FAILED)
+        return Judgement(failed(report), again=True, after=backoff(job.job.backoff, failures, options.backoff_most))
+    return Judgement(failed(report))
+
+
+def failed(report: Ended) -> Outcome:
+    """Return the outcome of an attempt that failed: by its time limit, for want of memory, or otherwise."""
+    return _FAILED.get(report.cause, Outcome.FAILED)
 
 
 def place_of(job: LiveJob, attempt: LiveAttempt) -> int:

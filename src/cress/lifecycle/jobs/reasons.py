@@ -8,7 +8,8 @@ from cress.core.tables.measured_load import say_busy
 from cress.lifecycle.context import Context
 from cress.lifecycle.tables.family_rows import Family, ReplicaState
 from cress.lifecycle.tables.rows import LiveJob
-from cress.model.reports import Ended
+from cress.model.job import Job
+from cress.model.reports import Cause, Ended
 from cress.model.times import DAY, HOUR, MINUTE, SECOND
 from cress.model.units import DURATION_LIMIT, format_duration
 
@@ -47,10 +48,19 @@ def again_in(family: Family, index: int, wait: str) -> str:
     return f"it ended{f' ({how})' if how else ''} and is restarted in {wait}"
 
 
-def how(report: Ended) -> str:
+def how(report: Ended, job: Job) -> str:
     """Return how an attempt ended, in a few words; empty if it is unknown."""
-    if report.error or report.code is None:
-        return report.error
+    if report.cause is Cause.TIME_LIMIT and job.time_limit is not None:
+        return f"time limit of {format_duration(job.time_limit)} exceeded"
+    if report.cause is Cause.MEMORY and report.usage.memory:
+        return f"{report.error or 'out of memory'} (peak {max(1, report.usage.memory >> 20):,}M)"
+    return report.error or exit_of(report)
+
+
+def exit_of(report: Ended) -> str:
+    """Return the exit code or signal with which an attempt ended, in words; empty if it is unknown."""
+    if report.code is None:
+        return ""
     return f"exit code {report.code}" if report.code >= 0 else f"signal {-report.code}"
 
 

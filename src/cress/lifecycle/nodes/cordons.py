@@ -5,6 +5,7 @@ from __future__ import annotations
 from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.inputs import Cordon, Drain
+from cress.lifecycle.jobs.reasons import lasting
 from cress.lifecycle.jobs.replica_status import mark
 from cress.lifecycle.tables.rows import LiveNode
 from cress.lifecycle.tables.timers import DRAIN, REST
@@ -33,7 +34,7 @@ def cordon(context: Context, word: Cordon) -> None:
     context.noticed.cordon(node)
     node.cordoned, node.reason = word.cordoned, word.reason if word.cordoned else ""
     if not word.cordoned:
-        node.draining = False
+        node.draining, node.drained_by = False, ""
         context.timers.drop(DRAIN, word.name)
         forgive(context, node)
     tell(context, word.name)
@@ -45,9 +46,20 @@ def drain(context: Context, word: Drain) -> None:
     if word.deadline < 0:
         raise InputError(f"a deadline {word.deadline} µs from now", hint="0 or more", field="deadline")
     context.noticed.cordon(node)
-    node.cordoned, node.draining, node.reason = True, True, word.reason
+    node.cordoned, node.draining, node.reason, node.drained_by = True, True, word.reason, word.by
     context.timers.set(DRAIN, word.name, context.now + word.deadline)
     tell(context, word.name)
+
+
+def why_closed(context: Context, node: LiveNode, now: int) -> str:
+    """Return why a node takes no new tasks at ``now`` (µs, the machine's clock), with the deadline of its drain."""
+    until = context.timers.get(DRAIN, node.node.name)
+    if not node.draining or not node.connected:
+        return node.why
+    if until is not None:
+        return f"{node.why}; what still runs is stopped in {lasting(until - now)}"
+    stopping = "; what still runs is being stopped" if context.on_node(node.node.name) else ""
+    return node.why + stopping
 
 
 def forgive(context: Context, node: LiveNode) -> None:
@@ -71,8 +83,11 @@ def due(context: Context, kind: str, name: str) -> None:
 
 def _empty(context: Context, name: str) -> None:
     """Stop what still runs on a node; it runs elsewhere."""
+    node = context.nodes[name]
+    by = f" by {node.drained_by}" if node.drained_by else ""
+    why = f"node {name} was drained{by}" + (f": {node.reason}" if node.reason else "")
     for attempt in context.on_node(name):
         if not attempt.halted:
-            attempt.halted = "drained"
+            attempt.halted, attempt.halted_for = "drained", why
             mark(context, context.jobs[attempt.job])
             context.out.halts.append(Halt(attempt.id, attempt.job, name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cress.lifecycle.tables.tracked import Row
+from cress.model.events import Outcome
 from cress.model.family import Database, Service
 from cress.model.job import Condition, Job
 from cress.model.node import Allocated, Load, Local, Node
@@ -17,7 +18,7 @@ class LiveAttempt(Row, kw_only=True):
     """An attempt that was decided and has not ended. Times are wall clock in µs; ``started`` is 0 until it runs.
 
     ``halted`` says why it was told to stop: ``cancelled``, ``preempted``, ``gang``, ``drained`` or ``unhealthy``; empty if
-    it was not.    ``grace`` goes with it, in µs; ``None``: what the job says. ``ports`` are its numbers, in the order of the job's;
+    it was not; ``halted_for`` is the reason as a sentence, where there is more to say. ``grace`` goes with it, in µs; ``None``: what the job says. ``ports`` are its numbers, in the order of the job's;
     ``devices`` are those of the node that it has.
     ``leader`` is the job that it was started together with after a failure of their node. ``ready_at`` (the machine's clock)
     is since when it is ready, of a service or database; ``unwell`` what its last failed check came to.
@@ -31,6 +32,7 @@ class LiveAttempt(Row, kw_only=True):
     started: int = 0
     pid: int = 0
     halted: str = ""
+    halted_for: str = ""
     grace: int | None = None
     ports: tuple[int, ...] = ()
     devices: tuple[Allocated, ...] = ()
@@ -42,7 +44,8 @@ class LiveAttempt(Row, kw_only=True):
 class LiveJob(Row, kw_only=True):
     """A job with tasks that wait or run. Counts are of tasks, ``preempted`` of attempts; times as in ``LiveAttempt``.
 
-    A job that is ``cancelling`` or ``failing`` ends as a whole, for ``reason``. ``held_by`` is the user who holds it.
+    A job that is ``cancelling`` or ``failing`` ends as a whole, for ``reason``. ``failed_as`` is the outcome that all its
+    failed tasks have in common, else ``FAILED``; ``None`` before the first. ``held_by`` is the user who holds it.
     ``unmet`` are the jobs that must be over first, and how. ``failures`` are counted by task (by -1 for a gang, which
     fails as a whole), ``unstarted`` by task since a program of it ran, ``start_failures`` until the first one ran;
     ``suspects`` are the nodes where a program of it could not be started since one ran. ``hosts``, of a gang, are where
@@ -60,6 +63,7 @@ class LiveJob(Row, kw_only=True):
     cancelling: bool = False
     failing: bool = False
     reason: str = ""
+    failed_as: Outcome | None = None
     held: bool = False
     held_by: str = ""
     unmet: tuple[tuple[int, Condition], ...] = ()
@@ -105,7 +109,7 @@ class LiveJob(Row, kw_only=True):
 class LiveNode(Row, kw_only=True):
     """A node that registered at some time.
 
-    ``cordoned`` is an operator's word, with ``reason``; ``draining``: it is to get empty too. ``rest`` is why the machine
+    ``cordoned`` is an operator's word, with ``reason``; ``draining``: it is to get empty too, by the word of the user ``drained_by``. ``rest`` is why the machine
     itself keeps tasks off it for a while. ``failures`` are the programs in a row that could not be started there and ran
     elsewhere, of the jobs ``failed_jobs`` (two are kept), and ``rests`` how often it rested meanwhile. ``terms`` and ``local`` as in
     ``NodeJoined``. ``away_since`` (µs, the machine's clock): since when its executor is not connected. ``ports`` are those that somebody listens on who is not a task of the cluster, in order.
@@ -121,6 +125,7 @@ class LiveNode(Row, kw_only=True):
     cordoned: bool = False
     reason: str = ""
     draining: bool = False
+    drained_by: str = ""
     rest: str = ""
     rests: int = 0
     failures: int = 0
@@ -131,6 +136,8 @@ class LiveNode(Row, kw_only=True):
     @property
     def barred(self) -> tuple[bool, str]:
         """The cordon or rest: if there is one, and why; the operator's word comes before a rest."""
+        if self.draining:
+            return True, self.why
         return self.cordoned or bool(self.rest), self.reason if self.cordoned else self.rest
 
     @property
@@ -141,6 +148,8 @@ class LiveNode(Row, kw_only=True):
     @property
     def why(self) -> str:
         """Reason why it takes no new tasks; empty if it does, or if no reason was given."""
+        if self.draining:
+            return f"draining: {self.reason}" if self.reason else "draining"
         if self.cordoned:
             return self.reason
         return self.rest if self.connected else AWAY

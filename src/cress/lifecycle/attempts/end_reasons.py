@@ -1,0 +1,41 @@
+"""The reason why an attempt ended, as a sentence for its record."""
+
+from __future__ import annotations
+
+from cress.lifecycle.context import Context
+from cress.lifecycle.families import replica_ends
+from cress.lifecycle.jobs import reasons
+from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
+from cress.model.decisions import Preempt
+from cress.model.events import FAILURES, Outcome
+from cress.model.group import DEFAULT_GROUP
+from cress.model.reports import Cause, Ended
+
+_LOST = {
+    Cause.TERM: "node {node} did not hear from the center for longer than a term, and stopped it",
+    Cause.SHUTDOWN: "the executor of node {node} was stopped, and its tasks with it",
+}
+_GANG = "another task of its gang ended; the gang starts again as a whole"
+
+
+def preempted_for(context: Context, fact: Preempt) -> str:
+    """Return for whom an attempt is preempted."""
+    job = context.jobs[fact.by].job
+    name = f" ({job.name})" if job.name else ""
+    return f"preempted for job {job.counted_as}{name} of group {job.group or DEFAULT_GROUP}"
+
+
+def reason_of(job: LiveJob, attempt: LiveAttempt, report: Ended, outcome: Outcome) -> str:
+    """Return why an attempt ended as it did; empty if its exit code says it all."""
+    known = report.error or replica_ends.unhealthy(attempt)
+    if outcome in FAILURES and report.cause in (Cause.TIME_LIMIT, Cause.MEMORY):
+        return reasons.how(report, job.job)
+    if known:
+        return known
+    if outcome is Outcome.CANCELLED:
+        return f"the job failed: {job.reason}" if job.failing and job.reason else job.reason
+    if outcome is Outcome.LOST:
+        return _LOST.get(report.cause, "").format(node=attempt.node)
+    if outcome is Outcome.PREEMPTED:
+        return attempt.halted_for or (_GANG if attempt.halted == "gang" else "")
+    return ""
