@@ -142,6 +142,14 @@ async def _still(committer: Committer, job: AnyJob) -> AnyJob:
     return await find_job(committer, number) or job
 
 
+def still_there(committer: Committer, job: AnyJob) -> AnyJob:
+    """Return the job, or its record if it has ended since it was found."""
+    number = id_of(job)
+    if isinstance(job, JobRecord) or number in committer.machine.jobs or number in committer.machine.families:
+        return job
+    return recent_job(committer, number) or job
+
+
 def _passes(committer: Committer, job: AnyJob, filters: Filters, before: int | None) -> bool:
     spec = spec_of(job)
     type_ = spec.type if isinstance(spec, JobRecord) else spec.type.value

@@ -17,7 +17,7 @@ from cress.center.api.context import committer_of, user_of
 from cress.center.api.errors import NotFound
 from cress.center.committer import Committer
 from cress.center.connections import Away
-from cress.center.lookup import AnyJob, Filters, find_all, find_job, find_jobs, id_of
+from cress.center.lookup import AnyJob, Filters, find_all, find_job, find_jobs, id_of, still_there
 from cress.center.members import attempts_of, count_of, task_of, tasks_page
 from cress.center.security import MOST_BODY
 from cress.center.show.jobs import job_view, run_of, task_view, whole_job_view
@@ -155,7 +155,7 @@ async def jobs(
         found = await find_jobs(committer, filters, limit=limit + 1, before=before)
         page = found.jobs[:limit]
         more = id_of(page[-1]) if len(found.jobs) > limit else None
-        views = [job_view(committer, job) async for job in in_turns(page)]
+        views = [job_view(committer, still_there(committer, job)) async for job in in_turns(page)]
         return reply(JobsPage(jobs=tuple(views), next=more, problem=found.problem))
 
 
