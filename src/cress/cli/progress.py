@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cress.cli.common import patiently
 from cress.cli.tables import clean
-from cress.protocol.views import FAILURES, OVER
+from cress.model.records import FAILED_WORDS, OVER_WORDS
 
 if TYPE_CHECKING:
     from cress.client import Client, JobView
@@ -34,7 +34,7 @@ def wait_for(client: Client, ids: Sequence[int], verb: str) -> list[JobView]:
                 found[id] = view
                 if moves:
                     moves(view)
-            open_ids = [id for id in open_ids if id not in found or found[id].state not in OVER]
+            open_ids = [id for id in open_ids if id not in found or found[id].state not in OVER_WORDS]
         return [found[id] for id in ids]
 
 
@@ -43,7 +43,7 @@ def line(view: JobView) -> str:
     tasks = view.tasks
     head = f"job {view.id} ({clean(view.name)}) {view.state}"
     parts = "steps" if view.type == "dag" else "tasks"
-    if view.state in FAILURES and tasks.total > 1:
+    if view.state in FAILED_WORDS and tasks.total > 1:
         return f"{head}: {tasks.failed:,} of {tasks.total:,} {parts} failed"
     if view.state == "cancelled" and tasks.total > 1:
         return f"{_because(head, view)}: {tasks.succeeded:,} of {tasks.total:,} {parts} had succeeded"
@@ -77,7 +77,7 @@ def _bars(stack: ExitStack, jobs: int) -> Callable[[JobView], None]:
         whole = bar.add_task(f"{jobs} jobs", total=jobs, what="")
 
         def count(view: JobView) -> None:
-            if view.state in OVER:
+            if view.state in OVER_WORDS:
                 over.add(view.id)
             bar.update(whole, completed=len(over))
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 from cress.cli.common import AGAIN, PATIENCE
-from cress.protocol.views import OVER
+from cress.model.records import OVER_WORDS
 
 if TYPE_CHECKING:
     from cress.client import Client, TaskView
@@ -113,7 +113,7 @@ class Relay:
             started = [self._start(task) for task in tasks]
             if self._failure:
                 raise self._failure
-            over = all(task.state in OVER for task in tasks)
+            over = all(task.state in OVER_WORDS for task in tasks)
             if over and not self._threads and not any(started):
                 return tasks
             on_look(tasks)

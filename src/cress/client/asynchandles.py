@@ -11,7 +11,8 @@ from cress.client import calls, operations
 from cress.client.effects import RetryBudget, aiterate, arun, retried
 from cress.client.exec_result import Executed, executed
 from cress.client.handles import Handle
-from cress.protocol.views import OVER, JobView, TaskView
+from cress.model.records import OVER_WORDS
+from cress.protocol.views import JobView, TaskView
 
 if TYPE_CHECKING:
     from cress.client.asynchttp import AsyncHttp
@@ -42,7 +43,7 @@ class AsyncJobHandle(Handle):
 
     async def done(self) -> bool:
         """Return whether the job has ended, in whatever way."""
-        return await self.state() in OVER
+        return await self.state() in OVER_WORDS
 
     async def wait(self, timeout: float | None = None) -> JobView:  # noqa: ASYNC109 – the same names as in JobHandle
         """The job when it is over; ``TimeoutError`` after ``timeout`` seconds."""

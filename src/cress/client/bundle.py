@@ -15,9 +15,10 @@ from cress.client.frames import BEGUN, RESULT, SKIP, CallResult, Lost, read_outc
 from cress.client.jobs import Job, plain_keys
 from cress.client.spool import Spool
 from cress.model.errors import InputError
+from cress.model.records import OVER_WORDS
 from cress.model.resources import Dimensions
 from cress.model.vectors import parse_vector
-from cress.protocol.views import OVER, JobView
+from cress.protocol.views import JobView
 
 # A task whose process died is tried again so often, so soon.
 RETRIES, BACKOFF = 2, "1s"
@@ -137,7 +138,7 @@ def poll(bundle: Bundle, wait: float, budget: RetryBudget) -> Operation[list[Par
         return found
     view = yield from retried(calls.job(bundle.job, wait=wait), budget)
     found = yield from died(bundle, view, budget)
-    if found or view.state not in OVER:
+    if found or view.state not in OVER_WORDS:
         return found
     now = time.monotonic()
     bundle.over_since = bundle.over_since or now

@@ -9,7 +9,8 @@ from cress.client import calls, operations
 from cress.client.effects import RetryBudget, iterate, retried, run
 from cress.client.exec_result import Executed, executed
 from cress.client.job_keywords import Named
-from cress.protocol.views import OVER, JobView, TaskView
+from cress.model.records import OVER_WORDS
+from cress.protocol.views import JobView, TaskView
 
 if TYPE_CHECKING:
     from cress.client.http import Client as Http
@@ -58,7 +59,7 @@ class JobHandle(Handle):
 
     def done(self) -> bool:
         """Return whether the job has ended, in whatever way."""
-        return self.state() in OVER
+        return self.state() in OVER_WORDS
 
     def wait(self, timeout: float | None = None) -> JobView:
         """The job when it is over; ``TimeoutError`` after ``timeout`` seconds."""

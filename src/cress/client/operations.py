@@ -10,7 +10,8 @@ from cress.client.calls import Call
 from cress.client.effects import Emit, Operation, ReadMore, RetryBudget, Sleep, read_log, retried
 from cress.client.errors import ClientError, JobFailed
 from cress.client.jobs import JobFile, mapping_of
-from cress.protocol.views import OVER, AppliedJob, AttemptView, JobView, NodeView, Submitted, TaskView
+from cress.model.records import OVER_WORDS
+from cress.protocol.views import AppliedJob, AttemptView, JobView, NodeView, Submitted, TaskView
 
 # The center answers as soon as a job is over. Seconds.
 LONG_WAIT = 20.0
@@ -51,7 +52,7 @@ def wait(id: int, timeout: float | None, budget: RetryBudget) -> Operation[JobVi
     while True:
         left = LONG_WAIT if deadline is None else max(0.0, min(LONG_WAIT, deadline - time.monotonic()))
         view = yield from retried(calls.job(id, wait=left), budget)
-        if view.state in OVER:
+        if view.state in OVER_WORDS:
             return view
         if deadline is not None and time.monotonic() >= deadline:
             raise TimeoutError(f"job {id} ({view.name}) is {view.state} after {timeout:g} s")
@@ -82,7 +83,7 @@ def failure(view: JobView, budget: RetryBudget, failed: Sequence[TaskView] | Non
     some = f": {counts.failed:,} of {counts.total:,} tasks failed" if counts.failed and counts.total > 1 else ""
     reason = f": {view.reason}" if view.reason and not told else ""
     lines = "".join(f"\n  {line}" for line in stderr.splitlines())
-    state = view.state if view.state in OVER else "fails"
+    state = view.state if view.state in OVER_WORDS else "fails"
     return JobFailed(f"job {view.id} ({view.name}) {state}{some}{reason}{told}{lines}", view, codes, stderr)
 
 
@@ -198,13 +199,13 @@ def _over(ids: Sequence[int], budget: RetryBudget) -> Operation[list[int]]:
         before: int | None = ids[-1] + 1
         while before is not None and before > ids[0]:
             page = yield from retried(calls.jobs(before=before, limit=PAGE), budget)
-            found |= {job.id: job.state in OVER for job in page.jobs}
+            found |= {job.id: job.state in OVER_WORDS for job in page.jobs}
             before = page.next
     for id in ids:
         # Members of families are in no list.
         if id not in found:
             view = yield from retried(calls.job(id), budget)
-            found[id] = view.state in OVER
+            found[id] = view.state in OVER_WORDS
     return [id for id in ids if found[id]]
 
 
@@ -224,7 +225,7 @@ def lines(
             seen, pause = wanted, SOON
             if not follow or attempt is not None:
                 return
-        elif not follow or view.state in OVER:
+        elif not follow or view.state in OVER_WORDS:
             if not seen:
                 # There is nothing to read: the center says why.
                 yield from read_log(_log(id, task, stream, 0, attempt, follow=False), budget, follow=False)

@@ -25,6 +25,9 @@ class JobState(Enum):
 # The kinds of failure, and all ends.
 FAILURES = frozenset({JobState.FAILED, JobState.TIMED_OUT, JobState.OUT_OF_MEMORY, JobState.LOST})
 FINAL = FAILURES | {JobState.SUCCEEDED, JobState.CANCELLED}
+# The same as words of the API.
+FAILED_WORDS = frozenset(state.value for state in FAILURES)
+OVER_WORDS = frozenset(state.value for state in FINAL)
 # Other words for states, which filters accept.
 _ALIASES = {
     "pending": JobState.WAITING,
@@ -44,10 +47,7 @@ def canonical_state(word: str) -> str:
 
 def states_meant(word: str) -> frozenset[str]:
     """Return the states that pass a filter; all kinds of failure pass ``failed``."""
-    return _FAILURES if word == JobState.FAILED.value else frozenset({word})
-
-
-_FAILURES = frozenset(state.value for state in FAILURES)
+    return FAILED_WORDS if word == JobState.FAILED.value else frozenset({word})
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,11 +21,6 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """Something that the API shows."""
 
 
-# The states in which a job has failed, and those in which it has ended.
-FAILURES = frozenset({"failed", "timed out", "out of memory", "lost"})
-OVER = FAILURES | {"succeeded", "cancelled"}
-
-
 class TaskCounts(View, frozen=True):
     """Tasks of a job by state; they add up to ``total``. ``failed`` are all kinds of failure, time-outs too."""
 
