@@ -16,7 +16,8 @@ import pytest
 
 from cress.cli import devices, groups, job, jobs, node_matching, nodes, resolve, status
 from cress.cli.common import count, duration, job_id, pairs, task_id
-from cress.cli.tables import Cell, bar, clean, plain
+from cress.cli.table_layout import chosen, fitted
+from cress.cli.tables import Cell, Column, bar, clean, hidden_line, plain
 from cress.client import (
     AttemptView,
     DeviceUser,
@@ -484,27 +485,82 @@ def test_a_terminal_gets_colours_and_lines_that_fit() -> None:
     ]
 
 
-NARROW = """
-from cress.cli.tables import Column, show
-columns = (Column("ID"), Column("GROUP", gives=True, goes=True), Column("USER", goes=True), Column("REASON", gives=True))
-show(columns, [[id, "default", user, "no node has enough free"] for id, user in zip("12", USERS)])
+NARROW = (
+    Column("ID"),
+    Column("GROUP", gives=True, hides=2),
+    Column("USER", hides=1),
+    Column("REASON", least=24, gives=True),
+)
+
+
+@pytest.mark.parametrize(
+    ("users", "width", "head", "hidden"),
+    [
+        (["ann", "ann"], 80, "ID  GROUP    USER  REASON", ()),
+        (["ann", "ann"], 40, "ID  GROUP    REASON", ("user",)),
+        (["ann", "ann"], 30, "ID  REASON", ("group", "user")),
+        (["ann", "bob"], 36, "ID  USER  REASON", ("group",)),
+        (["ann", "bob"], 20, "ID  REASON", ("group", "user")),
+    ],
+)
+def test_a_narrow_table_leaves_out_columns_first_those_that_say_the_same_everywhere(
+    users: list[str], width: int, head: str, hidden: tuple[str, ...]
+) -> None:
+    rows = [[id, "default", user, "no node has enough free"] for id, user in zip("12", users, strict=True)]
+    layout = fitted(NARROW, rows, width)
+    assert plain(layout.columns, layout.rows)[0] == head
+    assert layout.hidden == hidden
+    assert sum(layout.widths) + 2 * (len(layout.widths) - 1) <= width
+
+
+def test_tables_of_a_usual_terminal_fit_and_say_what_is_hidden() -> None:
+    reason = "no node has enough free; of 120 nodes 100 lack cpu, 20 lack memory"
+    name, tasks = "nightly-training-of-models", TaskCounts(total=1000, running=512)
+    views = [
+        job_view(123_456, name, "running", tasks, group="research"),
+        job_view(123_457, name, "running", tasks, group="research", user="bob", reason=reason),
+    ]
+    columns, rows = jobs.table(views, NOW)
+    layout = fitted(columns, rows, 80)
+    assert sum(layout.widths) + 2 * (len(layout.widths) - 1) <= 80
+    assert hidden_line(layout, 80) == "hidden: group, running, age, time (--wide shows all, --columns some)"
+    assert hidden_line(layout, 40) == "4 columns hidden (--wide)"
+
+
+def test_columns_are_chosen_by_their_names_in_any_order() -> None:
+    columns, rows = chosen(
+        jobs.COLUMNS, [jobs.row(job_view(3, "a", "pending", TaskCounts(total=1)), NOW)], ["user", "ID"]
+    )
+    assert plain(columns, rows) == ["USER  ID", "ann    3"]
+    assert [each.title for each in chosen((Column("IN USE"), Column("")), [], ["in-use"])[0]] == ["IN USE"]
+    with pytest.raises(InputError, match=r"--columns: there is no column 'stat' \(did you mean state"):
+        chosen(jobs.COLUMNS, [], ["id", "stat"])
+
+
+TOO_NARROW = """
+from cress.cli.tables import Column, Selection, show
+columns = [Column("ID"), Column("USER", hides=1), Column("STATE"), Column("NODE")]
+show(columns, [["12", "somebody", "x" * 30, "y" * 30]], Selection(wide=WIDE))
 """
 
 
 @pytest.mark.parametrize(
-    ("users", "columns", "head"),
+    ("wide", "lines"),
     [
-        (["ann", "ann"], "80", "ID  GROUP    USER  REASON"),
-        (["ann", "ann"], "40", "ID  GROUP    REASON"),
-        (["ann", "ann"], "30", "ID  REASON"),
-        (["ann", "bob"], "40", "ID  USER  REASON"),
+        (
+            "False",
+            [
+                "ID  STATE" + 27 * " " + "NODE",
+                f"12  {30 * 'x'}  {23 * 'y'}…",
+                "hidden: user (--wide shows all, --columns some)",
+            ],
+        ),
+        ("True", ["ID  USER      STATE" + 27 * " " + "NODE", f"12  somebody  {30 * 'x'}  {30 * 'y'}"]),
     ],
 )
-def test_columns_that_say_the_same_everywhere_go_first(users: list[str], columns: str, head: str) -> None:
-    text = on_a_terminal(NARROW.replace("USERS", repr(users)), NO_COLOR="1", COLUMNS=columns)
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
-    assert lines[0] == head
-    assert all("no node has enough free" in line for line in lines[1:])
+def test_lines_are_cut_rather_than_wrapped_and_wide_shows_all(wide: str, lines: list[str]) -> None:
+    text = on_a_terminal(TOO_NARROW.replace("WIDE", wide), NO_COLOR="1")
+    assert re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines() == lines
 
 
 def test_colours_can_be_turned_off() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from cress.cli.table_layout import Selection
 from cress.model.attributes import parse_labels
 from cress.model.errors import InputError
 from cress.model.node import Value
@@ -28,6 +29,10 @@ Data = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the API's JSON.")]
+Columns = Annotated[
+    str, typer.Option("--columns", metavar="NAME,…", help="Only these columns, in this order (their names: see below).")
+]
+Wide = Annotated[bool, typer.Option("--wide", "-W", help="Show every column whole, however narrow the terminal is.")]
 Licence = Annotated[
     list[str] | None,
     typer.Option(
@@ -42,6 +47,11 @@ STANDARD_INPUT = "standard input"
 MOST_ID = 2**53  # what JSON numbers hold exactly
 
 _T = TypeVar("_T")
+
+
+def selection_of(columns: str, *, wide: bool) -> Selection:
+    """Return the choice of columns that the options ``--columns`` and ``--wide`` stand for."""
+    return Selection(tuple(each.strip() for each in columns.split(",") if each.strip()), wide)
 
 
 def connect(data: Path | None) -> Client:

@@ -19,25 +19,25 @@ SERVICE_TASKS = (
     Column("STATE"),
     Column("READY"),
     Column("NODE", gives=True),
-    Column("AGE", right=True),
-    Column("RESTARTS", right=True),
-    Column("PORTS", gives=True),
-    Column("REASON", gives=True),
+    Column("AGE", right=True, hides=1),
+    Column("RESTARTS", right=True, hides=3),
+    Column("PORTS", gives=True, hides=2),
+    Column("REASON", gives=True, least=30),
 )
 RUNS = (
     Column("RUN", right=True),
     Column("STATE"),
     Column("DONE", right=True),
     Column("SUBMITTED"),
-    Column("TIME", right=True),
-    Column("REASON", gives=True),
+    Column("TIME", right=True, hides=1),
+    Column("REASON", gives=True, least=30),
 )
 STEPS = (
     Column("STEP", gives=True),
     Column("JOB", right=True),
     Column("STATE"),
-    Column("AFTER", gives=True),
-    Column("REASON", gives=True),
+    Column("AFTER", gives=True, hides=1),
+    Column("REASON", gives=True, least=30),
 )
 LAST_RUNS = 10
 _BAR = 20

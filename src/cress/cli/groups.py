@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import Data, Json, connect, count, pairs, print_json, read_text
+from cress.cli.common import Columns, Data, Json, Wide, connect, count, pairs, print_json, read_text, selection_of
 from cress.cli.default_verb import WithDefault
 from cress.cli.errors import told
 from cress.cli.tables import Cell, Column, bar, clean, show, terminal
@@ -18,6 +18,7 @@ EPILOG = """\
 \b
 Examples:
   cress groups                                 all groups (the same: cress groups list)
+  cress groups --columns name,quota,used
   cress groups show > Group.conf               as a file to change and apply again
   cress groups apply Group.conf --dry-run
   cress groups apply Group.conf --move old=new
@@ -25,25 +26,26 @@ Examples:
 \b
 Exit codes: 0 done, 2 bad input (nothing was changed), 3 not accepted, or no center could be asked.
 What stands in the file: docs/groups.md.
+Columns: name, quota, used, used/quota, running, waiting, policy, weight, users; a narrow terminal leaves some out.
 """
 
 COLUMNS = (
     Column("NAME", gives=True),
-    Column("QUOTA", right=True),
-    Column("USED", right=True),
+    Column("QUOTA", right=True, gives=True),
+    Column("USED", right=True, gives=True),
     Column("USED/QUOTA", right=True),
     Column("RUNNING", right=True),
     Column("WAITING", right=True),
-    Column("POLICY"),
-    Column("WEIGHT", right=True),
-    Column("USERS", gives=True),
+    Column("POLICY", hides=4),
+    Column("WEIGHT", right=True, hides=2),
+    Column("USERS", gives=True, hides=3),
 )
 
 app = typer.Typer(cls=WithDefault, help="List groups, or change them.", epilog=EPILOG, rich_markup_mode=None)
 
 
 @app.command("list")
-def groups(as_json: Json = False, data: Data = None) -> None:
+def groups(columns: Columns = "", wide: Wide = False, as_json: Json = False, data: Data = None) -> None:
     """List groups with their quotas and what they use."""
     with told("groups"):
         with connect(data) as client:
@@ -51,12 +53,13 @@ def groups(as_json: Json = False, data: Data = None) -> None:
         if as_json:
             print_json(page)
             return
+        selection = selection_of(columns, wide=wide)
         if terminal():
-            columns = [*COLUMNS[:4], Column(""), *COLUMNS[4:]]
+            titles = [*COLUMNS[:4], Column("", hides=1), *COLUMNS[4:]]
             rows = [[*row(each)[:4], _bar(each), *row(each)[4:]] for each in page.groups]
-            show(columns, rows)
+            show(titles, rows, selection)
         else:
-            show(COLUMNS, [row(each) for each in page.groups])
+            show(COLUMNS, [row(each) for each in page.groups], selection)
 
 
 @app.command("show")

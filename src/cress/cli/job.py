@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cress.cli import devices, families
-from cress.cli.common import Data, Json, connect, count, duration, moment, print_json
+from cress.cli.common import Columns, Data, Json, Wide, connect, count, duration, moment, print_json, selection_of
 from cress.cli.errors import told
 from cress.cli.job_names import task_named
 from cress.cli.resolve import ports as ports_of
-from cress.cli.tables import Cell, Column, facts, show, state
+from cress.cli.tables import Cell, Column, Selection, facts, show, state
 from cress.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,29 +29,31 @@ Examples:
 
 \b
 Of a job with many tasks those are shown that run or failed; of a cron job its last runs, of a dag its steps, each a job.
+Columns of tasks: task, state, tries, node, time, exit, error; ready, age, restarts and reason of services; ports and
+devices where there are some. A narrow terminal leaves some out.
 Exit codes: 0 done, 2 bad input (no such job, say), 3 no center could be asked.
 """
 
 TASKS = (
     Column("TASK", right=True),
     Column("STATE"),
-    Column("TRIES", right=True),
+    Column("TRIES", right=True, hides=2),
     Column("NODE", gives=True),
-    Column("TIME", right=True),
+    Column("TIME", right=True, hides=3),
     Column("EXIT", right=True),
-    Column("ERROR", gives=True),
+    Column("ERROR", gives=True, least=30),
 )
-PORTS = Column("PORTS", gives=True)
+PORTS = Column("PORTS", gives=True, hides=1)
 ATTEMPTS = (
     Column("ATTEMPT", right=True),
     Column("OUTCOME"),
     Column("NODE", gives=True),
-    Column("STARTED"),
+    Column("STARTED", hides=3),
     Column("TIME", right=True),
     Column("EXIT", right=True),
-    Column("CPU", right=True),
-    Column("MEMORY", right=True),
-    Column("ERROR", gives=True),
+    Column("CPU", right=True, hides=1),
+    Column("MEMORY", right=True, hides=2),
+    Column("ERROR", gives=True, least=30),
 )
 # A job with more tasks than this is told in parts; of each part so many.
 MOST_SHOWN, OF_EACH = 50, 20
@@ -63,16 +65,19 @@ OF_JOBS, KEPT = ("cron", "dag"), ("service", "database")
 
 def job(
     job: Annotated[str, typer.Argument(metavar="JOB[.TASK]", help="The job (id or name), or one of its tasks.")],
+    columns: Columns = "",
+    wide: Wide = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
     """Show everything about one job."""
+    selection = selection_of(columns, wide=wide)
     with told("job"):
         with connect(data) as client:
             id, task = task_named(client, job)
             view = client.job(id)
             if task is not None:
-                _one_task(client, view, task, as_json)
+                _one_task(client, view, task, selection, as_json=as_json)
                 return
             if as_json:
                 print_json(view)
@@ -84,15 +89,15 @@ def job(
         if tasks or runs or view.dag:
             print()
         if view.dag is not None:
-            show(families.STEPS, families.step_rows(view.dag.steps))
+            show(families.STEPS, families.step_rows(view.dag.steps), selection)
         elif runs:
-            show(families.RUNS, [families.run_row(each, now) for each in runs])
+            show(families.RUNS, [families.run_row(each, now) for each in runs], selection)
         if view.type in OF_JOBS:
             return
         if tasks and view.type in KEPT:
-            show(*service_table(tasks, now))
+            show(*service_table(tasks, now), selection)
         elif tasks:
-            show(*task_table(tasks, now, ports=bool(view.ports)))
+            show(*task_table(tasks, now, ports=bool(view.ports)), selection)
         left = view.tasks.total - len(tasks)
         if left:
             print(f"\n{count(left, 'more task')}" if tasks else f"\n{count(left, 'task')}", f"(cress job {id}.TASK)")
@@ -216,7 +221,7 @@ def code(attempt: AttemptView) -> str:
         return f"signal {-attempt.code}"
 
 
-def _one_task(client: Client, view: JobView, index: int, as_json: bool) -> None:
+def _one_task(client: Client, view: JobView, index: int, selection: Selection, *, as_json: bool) -> None:
     if index >= view.tasks.total:
         known = f"0 to {view.tasks.total - 1}" if view.tasks.total > 1 else "only 0"
         raise InputError(f"job {view.id} has no task {index}", hint=known)
@@ -236,7 +241,7 @@ def _one_task(client: Client, view: JobView, index: int, as_json: bool) -> None:
     )
     if task.attempts:
         print()
-        show(*attempt_table(task.attempts, now))
+        show(*attempt_table(task.attempts, now), selection)
 
 
 def _why(view: JobView, task: TaskView) -> str:

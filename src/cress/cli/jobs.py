@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cress.cli.common import Data, Json, connect, duration, print_json
+from cress.cli.common import Columns, Data, Json, Wide, connect, duration, print_json, selection_of
 from cress.cli.errors import told
 from cress.cli.job_names import job_named
 from cress.cli.tables import Cell, Column, show, state
@@ -25,27 +25,29 @@ Examples:
   cress jobs --state failed --limit 100
   cress jobs --type service
   cress jobs --family nightly    the runs of the cron job nightly
+  cress jobs --columns id,user,reason
   cress jobs --all --json | jq '.jobs[].name'
 
 \b
 Newest first. DONE counts tasks that are over, of a service those that are ready, of a dag its steps. TIME is since the
 first task started. Members of services and databases are listed with --family.
+Columns: id, name, type, group, user, state, done, running, age, time, reason; a narrow terminal leaves some out.
 Exit codes: 0 done, 2 bad input, 3 no center could be asked.
 """
 
 COLUMNS = (
     Column("ID", right=True),
     Column("NAME", gives=True),
-    Column("GROUP", gives=True, goes=True),
-    Column("USER", gives=True, goes=True),
+    Column("GROUP", gives=True, hides=2),
+    Column("USER", gives=True, hides=1),
     Column("STATE"),
     Column("DONE", right=True),
-    Column("RUNNING", right=True),
-    Column("AGE", right=True),
-    Column("TIME", right=True),
-    Column("REASON", gives=True),
+    Column("RUNNING", right=True, hides=4),
+    Column("AGE", right=True, hides=3),
+    Column("TIME", right=True, hides=6),
+    Column("REASON", gives=True, least=30),
 )
-TYPE = Column("TYPE")
+TYPE = Column("TYPE", hides=5)
 # Without a word about it: so many live jobs, and so many of the latest.
 MOST_LIVE, LATEST = 100, 10
 PAGE = 1000
@@ -89,6 +91,8 @@ def jobs(
     limit: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="At most so many. Default: all with --all, else 100.")
     ] = None,
+    columns: Columns = "",
+    wide: Wide = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -107,17 +111,18 @@ def jobs(
             return
         now = time.time()
         if page.jobs:
-            show(*table(page.jobs, now))
+            selection = selection_of(columns, wide=wide)
+            show(*table(page.jobs, now, typed="type" in selection.names), selection)
             if page.next is not None and (every or state or limit):
                 typer.echo("there are older ones (cress jobs --all, or a larger --limit)", err=True)
         else:
             typer.echo("no jobs", err=True)
 
 
-def table(jobs: Sequence[JobView], now: float) -> tuple[list[Column], list[list[Cell]]]:
-    """Columns and rows; types are told where they are not all the same."""
+def table(jobs: Sequence[JobView], now: float, *, typed: bool = False) -> tuple[list[Column], list[list[Cell]]]:
+    """Columns and rows; types are told where one is not a batch job."""
     rows = [row(job, now) for job in jobs]
-    if all(job.type == "batch" for job in jobs):
+    if not typed and all(job.type == "batch" for job in jobs):
         return [*COLUMNS], rows
     for job, cells in zip(jobs, rows, strict=True):
         cells.insert(2, job.type)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cress.cli.common import Data, Json, connect, print_json
+from cress.cli.common import Columns, Data, Json, Wide, connect, print_json, selection_of
 from cress.cli.errors import told
 from cress.cli.tables import Column, clean, show
 
@@ -17,7 +17,8 @@ EPILOG = """\
 \b
 A job takes some with `licences: {matlab: 1}` in its file, or `cress submit --licence matlab`. How many there are stands
 in a file of the center (docs/licences.md). Of a job that has several or waits for several, their number is behind it.
-Exit codes: 0 done, 3 no center could be asked.
+Columns: name, total, in-use, free, jobs, waiting.
+Exit codes: 0 done, 2 bad input, 3 no center could be asked.
 """
 
 COLUMNS = (
@@ -32,7 +33,7 @@ COLUMNS = (
 MOST_SHOWN = 5
 
 
-def licences(as_json: Json = False, data: Data = None) -> None:
+def licences(columns: Columns = "", wide: Wide = False, as_json: Json = False, data: Data = None) -> None:
     """List the licences of the cluster."""
     with told("licences"):
         with connect(data) as client:
@@ -54,7 +55,7 @@ def licences(as_json: Json = False, data: Data = None) -> None:
             ]
             for each in page.licences
         ]
-        show(COLUMNS, rows)
+        show(COLUMNS, rows, selection_of(columns, wide=wide))
 
 
 def _jobs(uses: Sequence[LicenceUse], total: int) -> str:

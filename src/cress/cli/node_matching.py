@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cress.cli.tables import Cell, Column, show, shown, state
+from cress.cli.tables import Cell, Column, Selection, show, shown, state
 
 if TYPE_CHECKING:
     from cress.client import MatchView, NodeView
@@ -14,25 +14,25 @@ NODES = (
     Column("NAME", gives=True),
     Column("SCORE", right=True),
     Column("STATE"),
-    Column("RACK", gives=True),
-    Column("ADDRESS", gives=True),
+    Column("RACK", gives=True, hides=2),
+    Column("ADDRESS", gives=True, hides=1),
     Column("TASKS", right=True),
 )
-OTHERS = (Column("NAME", gives=True), Column("STATE"), Column("WHY NOT", gives=True))
+OTHERS = (Column("NAME", gives=True), Column("STATE"), Column("WHY NOT", gives=True, least=40))
 
 
-def show_matches(nodes: Sequence[NodeView], *, ranked: bool) -> None:
+def show_matches(nodes: Sequence[NodeView], *, ranked: bool, selection: Selection) -> None:
     """Print both tables; the second only when there is something in it. Scores are told when there is a rank."""
     good, others = tables(nodes)
     if good and ranked:
-        show(NODES, good)
+        show(NODES, good, selection)
     elif good:
-        show((NODES[0], *NODES[2:]), [[cells[0], *cells[2:]] for cells in good])
+        show((NODES[0], *NODES[2:]), [[cells[0], *cells[2:]] for cells in good], selection)
     else:
         print("no node satisfies it")
     if others:
         print()
-        show(OTHERS, others)
+        show(OTHERS, others, selection)
 
 
 def tables(nodes: Sequence[NodeView]) -> tuple[list[list[Cell]], list[list[Cell]]]:

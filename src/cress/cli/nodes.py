@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cress.cli import devices
-from cress.cli.common import Data, Json, connect, duration_of, moment, print_json
+from cress.cli.common import Columns, Data, Json, Wide, connect, duration_of, moment, print_json, selection_of
 from cress.cli.default_verb import WithDefaultOf
 from cress.cli.errors import told
 from cress.cli.node_matching import show_matches
 from cress.cli.resolve import ports
-from cress.cli.tables import Cell, Column, clean, facts, show, shown, state
+from cress.cli.tables import Cell, Column, Selection, clean, facts, show, shown, state
 from cress.model.errors import InputError
+from cress.model.resources import BASE_DIMENSIONS
 
 if TYPE_CHECKING:
     from cress.client import Client, NodesPage, NodeTask, NodeView
@@ -33,6 +34,8 @@ Examples:
   cress nodes drain node1 --deadline 10m        the same as cordon; what still runs there then runs elsewhere
 
 \b
+Columns of the list: name, state, rack, tasks, each resource (cpu, memory, …), load, reason; a narrow terminal leaves
+some out.
 Exit codes: 0 done, 2 bad input (no such node, say), 3 not accepted (forget of a node that is connected), or no
 center could be asked.
 """
@@ -60,6 +63,8 @@ def nodes(
         str, typer.Option(metavar="EXPR", help="Show which nodes satisfy this requirement, and why the others do not.")
     ] = "",
     rank: Annotated[str, typer.Option(metavar="EXPR", help="The nodes in the order of this rank.")] = "",
+    columns: Columns = "",
+    wide: Wide = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -68,6 +73,9 @@ def nodes(
         matching = bool(where or rank)
         if matching and name is not None:
             raise InputError("a NAME goes with neither --where nor --rank", hint="one or the other", field="NAME")
+        if columns and (matching or name is not None):
+            raise InputError("goes with the list of all nodes only", hint="--wide, or --json", field="--columns")
+        selection = selection_of(columns, wide=wide)
         notes: Sequence[str] = ()
         with connect(data) as client:
             if name is not None:
@@ -78,7 +86,7 @@ def nodes(
             else:
                 found = client.nodes()
         if matching and found and not as_json:
-            show_matches(found, ranked=bool(rank))
+            show_matches(found, ranked=bool(rank), selection=selection)
             for note in notes:
                 typer.echo(f"note: {clean(note)}", err=True)
         elif as_json:
@@ -86,23 +94,23 @@ def nodes(
                 found[0] if name is not None else {"nodes": found, "notes": notes} if matching else {"nodes": found}
             )
         elif name is not None:
-            _show_one(found[0])
+            _show_one(found[0], selection)
         elif found:
-            show(*table(sorted(found, key=_as_counted)))
+            show(*table(sorted(found, key=_as_counted)), selection)
         else:
             typer.echo("no node has registered yet (cress executor starts one)", err=True)
 
 
-def _show_one(node: NodeView) -> None:
+def _show_one(node: NodeView, selection: Selection) -> None:
     facts(about(node))
     for columns, rows, left in devices.tables(node.devices):
         print()
-        show(columns, rows)
+        show(columns, rows, selection)
         if left:
             print(left)
     if node.tasks:
         print()
-        show(*task_table(node.tasks[:MOST_TASKS]))
+        show(*task_table(node.tasks[:MOST_TASKS]), selection)
         if node.running > MOST_TASKS:
             print(f"and {node.running - MOST_TASKS:,} more")
 
@@ -180,10 +188,15 @@ def drain(
 def table(nodes: Sequence[NodeView]) -> tuple[list[Column], list[list[Cell]]]:
     """Columns and rows: a column of ``used/offered`` for every dimension that some node offers, one of loads if there are."""
     names = list(dict.fromkeys(name for node in nodes for name in node.capacity))
-    columns = [Column("NAME", gives=True), Column("STATE"), Column("RACK", gives=True), Column("TASKS", right=True)]
-    columns += [Column(name.upper(), right=True, goes=name not in ALWAYS) for name in names]
+    columns = [
+        Column("NAME", gives=True),
+        Column("STATE"),
+        Column("RACK", gives=True, hides=3),
+        Column("TASKS", right=True),
+    ]
+    columns += [Column(name.upper(), right=True, hides=_hides(name)) for name in names]
     loads = any(node.load is not None for node in nodes)
-    columns += [*[Column("LOAD", right=True)] * loads, Column("REASON", gives=True)]
+    columns += [*[Column("LOAD", right=True, hides=4)] * loads, Column("REASON", gives=True, least=20)]
     rows: list[list[Cell]] = []
     for node in nodes:
         used: list[Cell] = [
@@ -192,6 +205,11 @@ def table(nodes: Sequence[NodeView]) -> tuple[list[Column], list[list[Cell]]]:
         load = [devices.load_cell(node)] * loads
         rows.append([node.name, state(node.state), node.rack or "-", str(node.running), *used, *load, node.reason])
     return columns, rows
+
+
+def _hides(dimension: str) -> int:
+    """Operations and bandwidth are left out before the resources of the cluster's own, such as gpu."""
+    return 0 if dimension in ALWAYS else 1 if dimension in BASE_DIMENSIONS else 2
 
 
 def about(node: NodeView) -> list[tuple[str, Cell]]:

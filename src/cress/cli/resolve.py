@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cress.cli import devices
-from cress.cli.common import AGAIN, PATIENCE, Data, Json, connect, print_json
+from cress.cli.common import AGAIN, PATIENCE, Columns, Data, Json, Wide, connect, print_json, selection_of
 from cress.cli.errors import told
 from cress.cli.tables import Cell, Column, clean, show
 
@@ -26,15 +26,16 @@ Examples:
 
 \b
 A task is told from the start of its program until it ends, or is told to stop.
+Columns: task, node, rack, address, ports, disk, devices (the last two where a task has some).
 Exit codes: 0 done, 1 nobody runs, 2 bad input, 3 no center could be asked, 130 interrupted.
 """
 
 COLUMNS = (
     Column("TASK", right=True),
     Column("NODE", gives=True),
-    Column("RACK", gives=True),
-    Column("ADDRESS", gives=True),
-    Column("PORTS", gives=True),
+    Column("RACK", gives=True, hides=1),
+    Column("ADDRESS", gives=True, least=15),
+    Column("PORTS", gives=True, least=20),
 )
 DISK = Column("DISK", gives=True)
 NOBODY = 1
@@ -46,6 +47,8 @@ def resolve(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a job.")],
     group: Annotated[str, typer.Option(metavar="GROUP", help="Only jobs of this group.")] = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change.")] = False,
+    columns: Columns = "",
+    wide: Wide = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -59,7 +62,7 @@ def resolve(
         if as_json:
             print_json({"places": places})
         elif places:
-            show(*table(places))
+            show(*table(places), selection_of(columns, wide=wide))
         else:
             typer.echo(f"nothing called {clean(name)} runs" + (f" in group {clean(group)}" if group else ""), err=True)
         if not places:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import Data, Json, connect, duration_of, print_json
+from cress.cli.common import Columns, Data, Json, Wide, connect, duration_of, print_json, selection_of
 from cress.cli.errors import told
 from cress.cli.tables import Cell, Column, bar, show, terminal
 
@@ -27,6 +27,7 @@ Examples:
 \b
 CORE-HOURS and GB-HOURS are what tasks held: what they asked for, times the time that they had it. CPU-HOURS is what they
 computed. The last column is the share of all core hours shown, on a terminal as a bar.
+Columns: time, group, core-hours, gb-hours, cpu-hours, tasks, failed, share; a narrow terminal leaves some out.
 Exit codes: 0 done, 2 bad input, 3 no center could be asked.
 """
 
@@ -34,11 +35,11 @@ COLUMNS = (
     Column("TIME"),
     Column("GROUP", gives=True),
     Column("CORE-HOURS", right=True),
-    Column("GB-HOURS", right=True),
-    Column("CPU-HOURS", right=True),
+    Column("GB-HOURS", right=True, hides=2),
+    Column("CPU-HOURS", right=True, hides=3),
     Column("TASKS", right=True),
     Column("FAILED", right=True),
-    Column("SHARE", right=True),
+    Column("SHARE", right=True, hides=1),
 )
 
 
@@ -54,6 +55,8 @@ def usage(
     last: Annotated[str, typer.Option(metavar="DURATION", help="How far back, such as 12h or 30d.")] = "24h",
     by: Annotated[By, typer.Option(help="One line for all the time, for each day, or for each hour (UTC).")] = By.ALL,
     group: Annotated[str, typer.Option(metavar="GROUP", help="Only this group.")] = "",
+    columns: Columns = "",
+    wide: Wide = False,
     as_json: Json = False,
     data: Data = None,
 ) -> None:
@@ -70,8 +73,7 @@ def usage(
         if as_json:
             print_json(page)
         elif page.usage:
-            columns, rows = table(page.usage, by)
-            show(columns, rows)
+            show(*table(page.usage, by), selection_of(columns, wide=wide))
         else:
             typer.echo("nothing was used", err=True)
 
