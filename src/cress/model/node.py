@@ -6,10 +6,11 @@ from typing import TypeAlias
 
 import msgspec
 
+from cress.model.bounds import Amount, Real, Small, Whole
 from cress.model.resources import ResourceVector
 
 # What an attribute of a node may be. Versions are text: 4.10 is above 4.5.
-Value: TypeAlias = bool | int | float | str
+Value: TypeAlias = bool | Whole | Real | str
 
 # Dynamic ports are given from these unless a node says otherwise: below the range of Linux for outgoing connections.
 DYNAMIC_PORTS = (20_000, 32_767)
@@ -30,7 +31,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     model: str = ""
     path: str = ""
-    bandwidth: tuple[int, int, int, int] = (0, 0, 0, 0)
+    bandwidth: tuple[Amount, Amount, Amount, Amount] = (0, 0, 0, 0)
 
 
 class Allocated(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -38,7 +39,7 @@ class Allocated(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     kind: str
     id: str
-    amount: int
+    amount: Amount
 
 
 class Load(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -48,11 +49,11 @@ class Load(msgspec.Struct, frozen=True, array_like=True, gc=False):
     that its disks were busy (their mean).
     """
 
-    cpu: int = 0
-    memory: int = 0
-    network: int = 0
-    disk: int = 0
-    free_memory: int = 0
+    cpu: Small = 0
+    memory: Small = 0
+    network: Small = 0
+    disk: Small = 0
+    free_memory: Amount = 0
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -83,8 +84,8 @@ class Supervisor(msgspec.Struct, frozen=True, array_like=True):
     directories of its attempts are in.
     """
 
-    pid: int
-    ticks: int
+    pid: Small
+    ticks: Amount
     attempts: str
 
 

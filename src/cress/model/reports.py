@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from cress.model.bounds import Amount, Count, ExitCode, Port, Small
+
 
 class Cause(Enum):
     """The cause of the end of an attempt."""
@@ -28,16 +30,16 @@ class Cause(Enum):
 class Usage(msgspec.Struct, frozen=True, array_like=True):
     """The resources used by an attempt: ``cpu`` time in microseconds, peak ``memory`` in bytes."""
 
-    cpu: int = 0
-    memory: int = 0
+    cpu: Count = 0
+    memory: Amount = 0
 
 
 class Started(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """The attempt's program runs as process ``pid`` since ``at`` (wall clock, microseconds since the epoch)."""
 
-    attempt: int
-    at: int
-    pid: int
+    attempt: Count
+    at: Count
+    pid: Small
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -47,14 +49,14 @@ class Ended(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     Times are the executor's wall clock, in microseconds since the epoch. ``port`` is the one that was taken.
     """
 
-    attempt: int
+    attempt: Count
     cause: Cause
-    code: int | None
-    started: int
-    at: int
+    code: ExitCode | None
+    started: Count
+    at: Count
     error: str = ""
     usage: Usage = Usage()
-    port: int = 0
+    port: Port = 0
 
 
 class Checked(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -63,8 +65,8 @@ class Checked(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     ``why`` says what the last failed check came to.
     """
 
-    attempt: int
-    at: int
+    attempt: Count
+    at: Count
     ready: bool
     alive: bool = True
     why: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from cress.model.bounds import Amount, Count, Port, Small
 from cress.model.job import DEFAULT_STOP_GRACE, JobType, OnPartition
 from cress.model.times import SECOND
 
@@ -20,10 +21,10 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     url: str = ""
     on: str = ""
     command: tuple[str, ...] = ()
-    interval: int = 2 * SECOND
-    timeout: int = 2 * SECOND
-    delay: int = 0
-    failures: int = 3
+    interval: Amount = 2 * SECOND
+    timeout: Amount = 2 * SECOND
+    delay: Amount = 0
+    failures: Small = 3
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -35,7 +36,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     source: str
     path: str
-    mode: int = 0
+    mode: Small = 0
     unpack: bool = False
 
 
@@ -58,29 +59,29 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``ready`` and ``alive`` are the checks of a service or database. ``source`` is the job as it was submitted (JSON).
     """
 
-    job: int
+    job: Count
     command: tuple[str, ...]
     name: str = ""
     group: str = ""
     user: str = ""
-    tasks: int = 1
+    tasks: Count = 1
     environment: tuple[tuple[str, str], ...] = ()
     directory: str = ""
-    memory_limit: int = 0
-    time_limit: int | None = None
-    stop_grace: int = DEFAULT_STOP_GRACE
+    memory_limit: Amount = 0
+    time_limit: Amount | None = None
+    stop_grace: Amount = DEFAULT_STOP_GRACE
     on_partition: OnPartition = OnPartition.STOP
-    ports: tuple[tuple[str, int], ...] = ()
+    ports: tuple[tuple[str, Port], ...] = ()
     type: JobType = JobType.BATCH
-    family: int = 0
+    family: Count = 0
     runtime: str = ""
-    limits: tuple[tuple[str, int], ...] = ()
-    pids: int = 0
+    limits: tuple[tuple[str, Amount], ...] = ()
+    pids: Amount = 0
     root: str = ""
     run_as: str = ""
     files: tuple[File, ...] = ()
     outputs: tuple[File, ...] = ()
-    log_size: int = 0
+    log_size: Amount = 0
     log_copy: str = ""
     ready: Check | None = None
     alive: Check | None = None
@@ -96,4 +97,4 @@ class Host(msgspec.Struct, frozen=True, array_like=True):
     """The endpoint of a task of a gang: the address of its node, its ports in the order of its job's."""
 
     address: str
-    ports: tuple[int, ...] = ()
+    ports: tuple[Port, ...] = ()

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from cress.model.bounds import Amount, Count, Epoch, ExitCode, Port, Small
 from cress.model.job import DEFAULT_STOP_GRACE
 from cress.model.node import DYNAMIC_PORTS, Allocated, Device, Supervisor, Value
 from cress.model.node import Load as Measured
@@ -48,27 +49,27 @@ class Hello(Struct, frozen=True):
     ``protocol`` is the newest version that the agent speaks, ``oldest`` the oldest major one; ``version`` is 5.
     """
 
-    version: int
+    version: Small
     name: str
     resource: str
     boot: str
     rack: str = ""
     address: str = ""
     attributes: dict[str, Value] = {}
-    ports: tuple[int, int] = DYNAMIC_PORTS
-    listening: tuple[int, ...] = ()
+    ports: tuple[Port, Port] = DYNAMIC_PORTS
+    listening: tuple[Port, ...] = ()
     reports: tuple[Report, ...] = ()
-    sent: int = 0
+    sent: Count = 0
     bound: bool = False
-    epoch: int = 0
+    epoch: Epoch = 0
     cluster: str = ""
     supervisor: Supervisor | None = None
     unlimited: tuple[str, ...] = ()
     devices: tuple[Device, ...] = ()
     data: tuple[str, ...] = ()
     judged: bool = True
-    protocol: tuple[int, int] = UNSAID
-    oldest: int = VERSION
+    protocol: tuple[Small, Small] = UNSAID
+    oldest: Small = VERSION
 
     @property
     def speaks(self) -> tuple[int, int]:
@@ -79,7 +80,7 @@ class Hello(Struct, frozen=True):
 class Beat(Struct, frozen=True):
     """A sign of life, answered with a ``Term``: ``sent`` is the executor's CLOCK_BOOTTIME in microseconds."""
 
-    sent: int
+    sent: Count
 
 
 class Reports(Struct, frozen=True):
@@ -92,7 +93,7 @@ class Reports(Struct, frozen=True):
 class Ports(Struct, frozen=True):
     """All ports that somebody listens on who is not a task of this executor; sent when they are others than before."""
 
-    ports: tuple[int, ...]
+    ports: tuple[Port, ...]
 
 
 class Load(Struct, frozen=True):
@@ -114,21 +115,21 @@ class LogData(Struct, frozen=True):
     bytes. ``over``: the attempt has ended and the stream ends behind ``data``. ``error``: why there is nothing to read.
     """
 
-    id: int
+    id: Count
     data: bytes = b""
     over: bool = False
     error: str = ""
-    gone: int = 0
-    kept: int = 0
+    gone: Amount = 0
+    kept: Amount = 0
 
 
 class ExecData(Struct, frozen=True):
     """From the command ``id``: ``data`` that it wrote, to standard error or not; ``taken`` bytes of its input are read."""
 
-    id: int
+    id: Count
     data: bytes = b""
     error: bool = False
-    taken: int = 0
+    taken: Count = 0
 
 
 # --- in both directions ------------------------------------------------------------------------------------------
@@ -139,8 +140,8 @@ class ExecOver(Struct, frozen=True):
     run to its end (``why``). From the center: nobody wants it any more; its processes are killed.
     """
 
-    id: int
-    code: int | None = None
+    id: Count
+    code: ExitCode | None = None
     why: str = ""
 
 
@@ -155,13 +156,13 @@ class Welcome(Struct, frozen=True):
     newest version that the center speaks.
     """
 
-    epoch: int
+    epoch: Epoch
     cluster: str = ""
     name: str = ""
-    sent: int = 0
-    term: int = 0
+    sent: Count = 0
+    term: Count = 0
     kinds: tuple[str, ...] = ()
-    protocol: tuple[int, int] = UNSAID
+    protocol: tuple[Small, Small] = UNSAID
 
 
 class Term(Struct, frozen=True):
@@ -171,9 +172,9 @@ class Term(Struct, frozen=True):
     the margin is taken off already.
     """
 
-    epoch: int
-    sent: int
-    term: int
+    epoch: Epoch
+    sent: Count
+    term: Count
 
 
 class Refused(Struct, frozen=True):
@@ -190,17 +191,17 @@ class Launch(msgspec.Struct, frozen=True, array_like=True):
     ``ports`` are its numbers, in the order of the job's ports; ``devices`` are those of the node that it has.
     """
 
-    attempt: int
-    job: int
-    task: int
-    ports: tuple[int, ...] = ()
+    attempt: Count
+    job: Count
+    task: Count
+    ports: tuple[Port, ...] = ()
     devices: tuple[Allocated, ...] = ()
 
 
 class Gang(msgspec.Struct, frozen=True, array_like=True):
     """The hosts of the tasks of a gang, in their order."""
 
-    job: int
+    job: Count
     hosts: tuple[Host, ...]
 
 
@@ -210,7 +211,7 @@ class Launches(Struct, frozen=True):
     ``address`` and ``rack`` are those of the node, as the center knows them.
     """
 
-    epoch: int
+    epoch: Epoch
     runs: tuple[Run, ...]
     launches: tuple[Launch, ...]
     gangs: tuple[Gang, ...] = ()
@@ -221,30 +222,30 @@ class Launches(Struct, frozen=True):
 class Stop(msgspec.Struct, frozen=True, array_like=True):
     """Send SIGTERM to the attempt, and SIGKILL after ``grace`` microseconds (0: at once)."""
 
-    attempt: int
-    grace: int
+    attempt: Count
+    grace: Amount
 
 
 class Stops(Struct, frozen=True):
     """Stop these attempts. One that the supervisor has never heard of never starts any more."""
 
-    epoch: int
+    epoch: Epoch
     stops: tuple[Stop, ...]
 
 
 class Signal(Struct, frozen=True):
     """Send this signal to the processes of the attempt, and nothing else."""
 
-    epoch: int
-    attempt: int
-    number: int
+    epoch: Epoch
+    attempt: Count
+    number: Small
 
 
 class Durable(Struct, frozen=True):
     """The ends of these attempts are stored: their reports need not be kept any longer."""
 
-    epoch: int
-    attempts: tuple[int, ...]
+    epoch: Epoch
+    attempts: tuple[Count, ...]
 
 
 class ReadLog(Struct, frozen=True):
@@ -253,12 +254,12 @@ class ReadLog(Struct, frozen=True):
     With nothing to read yet the answer waits for up to ``wait`` milliseconds.
     """
 
-    id: int
-    attempt: int
+    id: Count
+    attempt: Count
     stream: str
-    offset: int
-    limit: int = 262_144
-    wait: int = 0
+    offset: Amount
+    limit: Amount = 262_144
+    wait: Small = 0
 
 
 class Exec(Struct, frozen=True):
@@ -267,28 +268,28 @@ class Exec(Struct, frozen=True):
     ``environment`` is added to the task's own. ``terminal``: with one of so many rows and columns, else with pipes.
     """
 
-    id: int
-    attempt: int
+    id: Count
+    attempt: Count
     command: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
-    terminal: tuple[int, int] | None = None
+    terminal: tuple[Small, Small] | None = None
 
 
 class ExecInput(Struct, frozen=True):
     """For the command ``id``: more input, its end (``over``), and that ``taken`` bytes of output have been read."""
 
-    id: int
+    id: Count
     data: bytes = b""
     over: bool = False
-    taken: int = 0
+    taken: Count = 0
 
 
 class ExecSize(Struct, frozen=True):
     """The terminal of the command ``id`` has another size now."""
 
-    id: int
-    rows: int
-    columns: int
+    id: Count
+    rows: Small
+    columns: Small
 
 
 # --- agent to supervisor, besides the orders of the center ---------------------------------------------------------
@@ -297,14 +298,14 @@ class ExecSize(Struct, frozen=True):
 class Shutdown(Struct, frozen=True):
     """Stop every task with its grace, at most ``grace`` microseconds, then end; ``keep``: nothing, the agent leaves."""
 
-    grace: int = DEFAULT_STOP_GRACE
+    grace: Amount = DEFAULT_STOP_GRACE
     keep: bool = False
 
 
 class Greeting(Struct, frozen=True):
     """First message of an agent to a supervisor that says a version: the newest that the agent speaks."""
 
-    protocol: tuple[int, int]
+    protocol: tuple[Small, Small]
 
 
 class Devices(Struct, frozen=True):
@@ -322,19 +323,19 @@ class Inventory(Struct, frozen=True):
     """
 
     boot: str
-    pid: int
-    ticks: int = 0
+    pid: Small
+    ticks: Amount = 0
     attempts: str = ""
-    version: int = VERSION
+    version: Small = VERSION
     reports: tuple[Report, ...] = ()
     bound: bool = False
-    epoch: int = 0
+    epoch: Epoch = 0
     cluster: str = ""
-    ports: dict[int, tuple[int, ...]] = {}
+    ports: dict[Count, tuple[Port, ...]] = {}
     container: str = ""
     unlimited: tuple[str, ...] = ()
-    protocol: tuple[int, int] = UNSAID
-    oldest: int = VERSION
+    protocol: tuple[Small, Small] = UNSAID
+    oldest: Small = VERSION
 
 
 FromAgent: TypeAlias = Hello | Beat | Reports | Ports | Load | Data | LogData | ExecData | ExecOver

@@ -9,6 +9,7 @@ import msgspec
 from fastapi import Request, Response
 
 from cress.center.api.errors import TooLarge
+from cress.model.bounds import Real, Whole
 from cress.model.errors import InputError
 from cress.protocol.views import View, to_json
 
@@ -61,14 +62,14 @@ class CancelBody(Body, frozen=True):
 class ScaleBody(Body, frozen=True):
     """The wanted number of tasks of a service or database."""
 
-    tasks: int
+    tasks: Whole
 
 
 class SignalBody(Body, frozen=True):
     """A signal by name (``INT``, ``SIGUSR1``) or number, for the running attempts of a job or of one task."""
 
-    signal: str | int
-    task: int | None = None
+    signal: str | Whole
+    task: Whole | None = None
 
 
 class GroupsBody(Body, frozen=True):
@@ -88,7 +89,7 @@ class CordonBody(Body, frozen=True):
 class DrainBody(Body, frozen=True):
     """The reason of a drain, and its deadline in seconds."""
 
-    deadline: float
+    deadline: Real
     reason: str = ""
 
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from cress.center.api.context import committer_of
 from cress.center.api.stream import HEARTBEAT, Stream
 from cress.center.committer import Committer
+from cress.model.bounds import MOST
 from cress.model.errors import InputError
 from cress.protocol.views import EventView, to_json
 
@@ -22,8 +23,8 @@ router = APIRouter(prefix="/v1")
 @router.get("/events")
 async def events(
     request: Request,
-    after: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
-    job: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
+    after: Annotated[int | None, Query(ge=0, le=MOST)] = None,
+    job: Annotated[int | None, Query(ge=0, le=MOST)] = None,
     group: str = "",
     follow: bool = True,
 ) -> Response:

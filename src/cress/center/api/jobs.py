@@ -27,6 +27,7 @@ from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle.inputs import Hold, Submit
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
+from cress.model.bounds import MOST
 from cress.model.errors import InputError, NotAccepted
 from cress.model.family import Dag
 from cress.model.job import Job, JobType
@@ -122,13 +123,13 @@ async def submitted(committer: Committer, ids: Sequence[int], jobs: Sequence[Job
 async def jobs(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=MOST_JOBS)] = 50,
-    before: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
+    before: Annotated[int | None, Query(ge=0, le=MOST)] = None,
     group: str = "",
     user: str = "",
     state: str = "",
     name: str = "",
     type: str = "",  # noqa: A002 (as it is called in the address)
-    family: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+    family: Annotated[int, Query(ge=0, le=MOST)] = 0,
     since: Annotated[float | None, Query(ge=0, le=MOST_TIME)] = None,
     until: Annotated[float | None, Query(ge=0, le=MOST_TIME)] = None,
 ) -> Response:
@@ -188,7 +189,7 @@ async def tasks(
     request: Request,
     id: str,
     limit: Annotated[int, Query(ge=1, le=MOST_TASKS)] = 100,
-    after: Annotated[int, Query(ge=-1, lt=2**63)] = -1,
+    after: Annotated[int, Query(ge=-1, le=MOST)] = -1,
     state: str = "",
 ) -> Response:
     """List tasks by index; ``next`` of a page is ``after`` of the following one.

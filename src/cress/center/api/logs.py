@@ -12,6 +12,7 @@ from cress.center.api.errors import NotFound
 from cress.center.api.jobs import check_task, job_by_id
 from cress.center.logs import LogReader, NoAttempt, answered
 from cress.center.members import place_of
+from cress.model.bounds import MOST
 from cress.model.errors import InputError
 from cress.model.units import one_of
 
@@ -24,12 +25,12 @@ router = APIRouter(prefix="/v1/jobs")
 async def logs(
     request: Request,
     id: str,
-    task: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+    task: Annotated[int, Query(ge=0, le=MOST)] = 0,
     stream: str = "stdout",
-    offset: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+    offset: Annotated[int, Query(ge=0, le=MOST)] = 0,
     follow: bool = False,
-    attempt: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
-    since: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
+    attempt: Annotated[int | None, Query(ge=1, le=MOST)] = None,
+    since: Annotated[int | None, Query(ge=1, le=MOST)] = None,
     framed: bool = False,
 ) -> Response:
     """Return the output of the last attempt of a task, or of this ``attempt``, from byte ``offset`` on.

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from cress.model import bounds
+from cress.model.bounds import Amount, Count, Small
 from cress.model.reports import Ended
 from cress.protocol.messages import Launch
 
@@ -28,7 +30,7 @@ class Boot(_Record, frozen=True):
 class Epoch(_Record, frozen=True):
     """Orders of an older epoch are refused from now on."""
 
-    epoch: int
+    epoch: bounds.Epoch
 
 
 class Cluster(_Record, frozen=True):
@@ -40,8 +42,8 @@ class Cluster(_Record, frozen=True):
 class Deadline(_Record, frozen=True):
     """Attempts without ``keep`` end by ``until`` (CLOCK_BOOTTIME; 0: no term), ``term`` after the last grant."""
 
-    until: int
-    term: int
+    until: Amount
+    term: Amount
 
 
 class Intent(_Record, frozen=True):
@@ -52,10 +54,10 @@ class Intent(_Record, frozen=True):
     """
 
     launch: Launch
-    limit: int | None
-    grace: int
+    limit: Amount | None
+    grace: Amount
     keep: bool = False
-    log_size: int = 0
+    log_size: Amount = 0
     folders: tuple[str, ...] = ()
 
 
@@ -65,11 +67,11 @@ class Start(_Record, frozen=True):
     ``since`` is CLOCK_BOOTTIME, ``at`` the wall clock, both in microseconds.
     """
 
-    attempt: int
-    pid: int
-    ticks: int
-    since: int
-    at: int
+    attempt: Count
+    pid: Small
+    ticks: Amount
+    since: Amount
+    at: Count
 
 
 class End(_Record, frozen=True):
@@ -81,7 +83,7 @@ class End(_Record, frozen=True):
 class Forget(_Record, frozen=True):
     """The ends of these attempts are durable in the center."""
 
-    attempts: tuple[int, ...]
+    attempts: tuple[Count, ...]
 
 
 Record: TypeAlias = Boot | Epoch | Cluster | Deadline | Intent | Start | End | Forget

@@ -1,0 +1,25 @@
+"""Bounded numbers: the types of numbers that come from outside, so that each is refused where it is read.
+
+Everything that the center stores, adds up or shows fits: SQLite and numpy have 64 bits, JSON numbers are exact up to 2^53.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
+
+MOST = 2**53
+# Ids, counts, and times in microseconds: since the epoch (up to the year 2255), or since a machine was started.
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=MOST)]
+# Amounts of bytes, durations in microseconds.
+Amount: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
+Epoch: TypeAlias = Annotated[int, Meta(ge=0, le=2**48)]
+# A number of 32 bits: versions, sizes of terminals, shares in thousandths, ids of processes.
+Small: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+# An exit code, or -n after signal n.
+ExitCode: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Port: TypeAlias = Annotated[int, Meta(ge=0, le=65_535)]
+# Values of attributes.
+Whole: TypeAlias = Annotated[int, Meta(ge=-(10**18), le=10**18)]
+Real: TypeAlias = Annotated[float, Meta(ge=-1e300, le=1e300)]
