@@ -8,6 +8,7 @@ import pytest
 
 from cress.cli.jobfile import read_jobs
 from cress.cli.submit import placed
+from cress.cli.yaml_nodes import TAG, Node, _careful, _fast
 from cress.client import Fault, Refused
 from cress.model.errors import InputError, InputErrors
 
@@ -84,7 +85,7 @@ REFUSED = [
     ),
     ("no text", b"\x7fELF\xff\xfe\x00", ": is not a text (YAML or JSON in UTF-8)"),
     ("a zero byte", "command: a\0", ": is not a text (YAML or JSON in UTF-8)"),
-    ("too deep", "[" * 5000, ": has too many levels (fewer brackets within brackets)"),
+    ("too deep", "[" * 5000, ":1: has too many levels (fewer brackets within brackets)"),
 ]
 
 
@@ -150,3 +151,70 @@ def test_what_the_center_refuses_gets_its_line(tmp_path: Path, field: str, line:
     error = placed(Refused("no", "bad_input", (Fault(what="is wrong", field=place),)), entries)
     assert isinstance(error, InputError)
     assert (error.file, error.line, error.field) == (second, line, field)
+
+
+def shape(node: Node) -> object:
+    """What a node is, with its lines."""
+    value = node.value
+    if isinstance(value, list):
+        value = [tuple(map(shape, each)) if isinstance(each, tuple) else shape(each) for each in value]
+    kind = "text" if node.tag.removeprefix(TAG) in {"str", "int", "float", "timestamp", "value"} else node.tag
+    return kind, value, node.line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(text for _, text, _ in READ if isinstance(text, str) and "\\ud83d" not in text),  # which libyaml refuses
+        "%YAML 1.1\n---\na: yes\nb: off\n",
+        "a: !!str true\nb: !!null x\nc: ! false\nd: !mine 5\n",
+        "? a\n: b\n? [c]\n: d\n",
+        "a: |\n  x\n\n  y\nb: >-\n  z\n  w\nc: 'it''s'\n",
+        '{"a":1,"b":[true,null,{"c":"x\\/y"}]}',
+        "- a\n-\n- - b\n  - c\n--- d\n...\n",
+    ],
+)
+def test_both_parsers_find_the_same_nodes_on_the_same_lines(text: str) -> None:
+    assert list(map(shape, _fast(text))) == list(map(shape, _careful(text)))
+
+
+def test_json_is_read_as_yaml_is(tmp_path: Path) -> None:
+    text = (
+        '[{"command": ["echo", true, 1.50, "\\ud83d\\ude00"], "gang": true, "name": null, "tasks": 3},\n'
+        ' {"command": "b",\n  "environment": {"A": false},\n  "resource": {"memory": "8G"}}]'
+    )
+    one = read_jobs([write(tmp_path, text, "jobs.json")])
+    # A comment makes it YAML.
+    other = read_jobs([write(tmp_path, f"{text} # the end")])
+    assert [each.mapping for each in one] == [each.mapping for each in other]
+    assert one[0].mapping["command"] == ["echo", "true", "1.50", "\U0001f600"]
+    assert one[1].line_of("resource.memory") == 4
+    assert one[1].line_of("environment.A") == 3
+    assert one[0].line_of("tasks") == 1
+
+
+def test_the_limits_of_a_file_are_told_before_it_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="has 10,001 jobs"):
+        read_jobs([write(tmp_path, "[" + ",".join(['{"command":"a"}'] * 10_001) + "]", "jobs.json")])
+    monkeypatch.setattr("cress.cli.jobfile.MOST_BYTES", 1 << 20)
+    with pytest.raises(InputError, match=r"is too large for YAML or JSON \(at most 1 MB\)"):
+        read_jobs([write(tmp_path, "x" * (1 << 20) + "x")])
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000 + "]" * 100_000, "- " * 100_000 + "a", '{"a":' * 100_000 + "1" + "}" * 100_000]
+)
+def test_very_many_levels_are_refused_and_end_nothing(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_jobs([write(tmp_path, text)])
+    assert str(caught.value).endswith("job.yaml:1: has too many levels (fewer brackets within brackets)")
+
+
+def test_a_long_text_of_yaml_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("cress.cli.jobfile.SLOW", 10)
+    read_jobs([write(tmp_path, "command: a\nname: b\n")])
+    assert "which takes a while; JSON is read at once" in capsys.readouterr().err
+    read_jobs([write(tmp_path, '{"command": "a", "name": "b"}', "job.json")])
+    assert capsys.readouterr().err == ""

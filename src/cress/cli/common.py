@@ -44,6 +44,8 @@ Licence = Annotated[
 PATIENCE = 60.0
 AGAIN = 0.5
 STANDARD_INPUT = "standard input"
+# Bytes of a file that a verb reads as a whole.
+MOST_BYTES = 64 * 2**20
 MOST_ID = 2**53  # what JSON numbers hold exactly
 
 _T = TypeVar("_T")
@@ -114,13 +116,22 @@ def labels_of(texts: list[str] | None) -> dict[str, Value]:
         raise error.at(field="--label") from None
 
 
-def read_text(file: Path | str, what: str) -> str:
-    """The text of a file, or of standard input for ``-``. Raises ``InputError``; ``what`` says what it should be."""
+def read_text(file: Path | str, what: str, *, most: int = MOST_BYTES) -> str:
+    """The text of a file, or of standard input for ``-``. Raises ``InputError``; ``what`` says what it should be.
+
+    No more than ``most`` bytes are read.
+    """
     name = STANDARD_INPUT if str(file) == "-" else str(file)
     try:
-        content = sys.stdin.buffer.read() if str(file) == "-" else Path(file).read_bytes()
+        if str(file) == "-":
+            content = sys.stdin.buffer.read(most + 1)
+        else:
+            with Path(file).open("rb") as stream:
+                content = stream.read(most + 1)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=name) from None
+    if len(content) > most:
+        raise InputError(f"is too large for {what}", hint=f"at most {most >> 20} MB", file=name)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

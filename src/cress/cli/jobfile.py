@@ -7,38 +7,53 @@ the text that was written, so that ``[sleep, 010]`` passes on ``010``.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from cress.cli.common import STANDARD_INPUT, read_text
+from cress.cli.yaml_nodes import TAG, Node, SyntaxMistake, documents
 from cress.model.errors import InputError, InputErrors
+from cress.model.jobfile.submit import MAX_JOBS
 
 HINT = "key: value for each property of a job, at least command: …"
 # Aliases make a small file mean a huge one.
 MOST_VALUES = 1_000_000
 DEEPEST = 50
+# Bytes of a file: as many as the center takes in one submit; and characters of YAML from which on a word is said.
+MOST_BYTES = 16 * 2**20
+SLOW = 2 * 2**20
 # Below these keys everything is text, in steps too: ``yes`` stays ``yes``.
 TEXTS = ("command", "environment", "env")
-
-_TAG = "tag:yaml.org,2002:"
 
 
 @dataclass(slots=True)
 class Entry:
-    """One job of a file: its mapping, and the line of each of its keys by path (``resource.memory``, ``command[1]``)."""
+    """One job of a file: its mapping, and the line of each of its keys by path (``resource.memory``, ``command[1]``).
+
+    ``source`` finds the lines of a job that was read without them, with its place among the jobs of the text.
+    """
 
     mapping: dict[str, object]
     file: str
     line: int
     lines: dict[str, int] = field(default_factory=dict)
+    source: tuple[_LinesOfJson, int] | None = None
+    plain: dict[str, int] = field(default_factory=dict)
 
     def line_of(self, path: str) -> int:
         """The line of ``path``, or of the closest thing above it that the file has; keys are read as jobs are."""
-        plain = {_plain(written): line for written, line in self.lines.items()}
+        if self.source is not None:
+            (lines, place), self.source = self.source, None
+            if place < len(lines.entries):
+                self.line, self.lines = lines.entries[place].line, lines.entries[place].lines
+        if not self.plain:
+            self.plain = {_plain(written): line for written, line in self.lines.items()}
         while path:
-            line = self.lines.get(path) or plain.get(_plain(path))
+            line = self.lines.get(path) or self.plain.get(_plain(path))
             if line:
                 return line
             path = re.sub(r"(\.[^.\[\]]*|\[[^\]]*\]|^[^.\[\]]+)$", "", path)[: len(path) - 1]
@@ -66,10 +81,25 @@ def read_jobs(files: Sequence[str]) -> list[Entry]:
 def read_file(file: str) -> list[Entry]:
     """The jobs of one file: each document is a job, or a list of jobs."""
     name = STANDARD_INPUT if file == "-" else file
-    text = read_text(file, "YAML or JSON")
+    text = read_text(file, "YAML or JSON", most=MOST_BYTES)
+    entries = json_entries(text, name)
+    if entries is None:
+        entries = _yaml_entries(text, name, json=Path(file).suffix.lower() == ".json")
+    if not entries:
+        raise InputError("there is no job in it", hint=HINT, file=name)
+    if len(entries) > MAX_JOBS:
+        hint = f"at most {MAX_JOBS:,} in one submit; many alike are one job with `tasks: N`"
+        raise InputError(f"has {len(entries):,} jobs", hint=hint, file=name)
+    return entries
+
+
+def _yaml_entries(text: str, name: str, *, json: bool) -> list[Entry]:
+    if len(text) > SLOW:
+        size = f"{len(text) / 2**20:.0f} MB"
+        sys.stderr.write(f"{name}: reading {size} of YAML, which takes a while; JSON is read at once\n")
     entries: list[Entry] = []
     errors: list[InputError] = []
-    for node in _documents(text, name, json=Path(file).suffix.lower() == ".json"):
+    for node in _documents(text, name, json=json):
         if _empty(node):
             continue
         for each in node.value if _is(node, "seq") else [node]:
@@ -79,9 +109,76 @@ def read_file(file: str) -> list[Entry]:
                 errors.append(error.at(file=name))
     if errors:
         raise errors[0] if len(errors) == 1 else InputErrors(errors)
-    if not entries:
-        raise InputError("there is no job in it", hint=HINT, file=name)
     return entries
+
+
+def json_entries(text: str, name: str) -> list[Entry] | None:
+    """Return the jobs of a text that is JSON; None if it is not, or has something that is told with its line.
+
+    The lines are found only when a mistake has to be placed.
+    """
+    import json
+
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        whole = json.loads(
+            text, object_pairs_hook=_once, parse_int=_as_written, parse_float=_as_written, parse_constant=_refused
+        )
+        found = [_plain_value(each, 0, texts=False) for each in (whole if isinstance(whole, list) else [whole])]
+    except (ValueError, RecursionError):
+        return None
+    if not all(isinstance(each, dict) for each in found):
+        return None
+    lines = _LinesOfJson(text, name)
+    return [Entry(each, name, 0, source=(lines, place)) for place, each in enumerate(found) if isinstance(each, dict)]
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is given twice")
+    return found
+
+
+def _as_written(number: str) -> str:
+    return number
+
+
+def _refused(word: str) -> object:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _plain_value(value: object, depth: int, *, texts: bool) -> object:
+    """Return a value as the reader of YAML gives it: below some keys everything is a text."""
+    if depth > DEEPEST:
+        raise ValueError("too many levels")
+    if isinstance(value, dict):
+        return {
+            _joined(key): _plain_value(each, depth + 1, texts=texts or key.lower() in TEXTS)
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_plain_value(each, depth + 1, texts=texts) for each in value]
+    if isinstance(value, bool) and texts:
+        return "true" if value else "false"
+    return _joined(value) if isinstance(value, str) else value
+
+
+class _LinesOfJson:
+    """Finds the lines of a JSON text when they are wanted: by reading it again as YAML."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self._text = text
+        self._name = name
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        """The jobs with their lines; empty if the text is nothing that YAML takes."""
+        try:
+            return _yaml_entries(self._text, self._name, json=True)
+        except InputError:
+            return []
 
 
 class _Reader:
@@ -113,7 +210,7 @@ class _Reader:
                 self.lines[place] = _line(each)
                 items.append(self._value(each, place, depth + 1, texts))
             return items
-        kind = str(node.tag or "").removeprefix(_TAG)
+        kind = node.tag.removeprefix(TAG)
         if kind == "null":
             return None
         if kind == "bool" and not texts:
@@ -127,7 +224,7 @@ class _Reader:
         merged: list[Any] = []
         for key_node, value_node in node.value:
             line = _line(key_node)
-            if str(key_node.tag).removeprefix(_TAG) == "merge":
+            if key_node.tag == TAG + "merge":
                 merged += value_node.value if _is(value_node, "seq") else [value_node]
                 continue
             if _is(key_node, "map") or _is(key_node, "seq"):
@@ -153,22 +250,18 @@ class _Reader:
         return found
 
 
-def _documents(text: str, file: str, *, json: bool) -> list[Any]:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
+def _documents(text: str, file: str, *, json: bool) -> list[Node]:
     if json or text.lstrip().startswith(("{", "[")):
         # Inside the strings of JSON a tab is an escape; everywhere else it is a space, which YAML insists on.
         text = text.replace("\t", " ")
     try:
-        return list(YAML(typ="safe", pure=True).compose_all(text))
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise _syntax(text, str(error.problem or error.context or ""), mark.line if mark else 0, file) from None
-    except (YAMLError, ValueError) as error:
-        raise InputError(f"is not valid YAML: {str(error).splitlines()[0]}", hint=HINT, file=file) from None
-    except RecursionError:
-        raise InputError("has too many levels", hint="fewer brackets within brackets", file=file) from None
+        return documents(text)
+    except SyntaxMistake as error:
+        if not error.line:
+            raise InputError(f"is not valid YAML: {error.problem}", hint=HINT, file=file) from None
+        raise _syntax(text, error.problem, error.line - 1, file) from None
+    except InputError as error:
+        raise error.at(file=file) from None
 
 
 def _syntax(text: str, problem: str, line: int, file: str) -> InputError:
@@ -193,13 +286,13 @@ def _joined(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _line(node: Any) -> int:
-    return int(node.start_mark.line) + 1
+def _line(node: Node) -> int:
+    return node.line
 
 
-def _is(node: Any, kind: str) -> bool:
-    return str(getattr(node, "tag", "")) == _TAG + kind and isinstance(node.value, list)
+def _is(node: Node, kind: str) -> bool:
+    return node.tag == TAG + kind and isinstance(node.value, list)
 
 
-def _empty(node: Any) -> bool:
-    return node is None or (not isinstance(node.value, list) and str(node.tag) == _TAG + "null")
+def _empty(node: Node) -> bool:
+    return node.tag == TAG + "null" and not isinstance(node.value, list)
