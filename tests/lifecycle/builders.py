@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cress.core.state import promised_state
-from cress.lifecycle.effects import CordonChanged, DataMissing, Halt, Launch, Notice, Overloaded, Recovered, Step
+from cress.lifecycle.effects import CordonChanged, DataMissing, Halt, Launch, Notice, Overloaded, Recovered, RolledBack, Step
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import Cancel, Hold, Input, NodeJoined, NodeLeft, Reported, Restarted, Submit
 from cress.lifecycle.machine import Machine
@@ -85,7 +85,7 @@ class World:
         before = _shown(self.machine)
         step = self.machine.step(now, utc, inputs)
         assert step.notices == _different(self.machine, before) + [
-            each for each in step.notices if isinstance(each, DataMissing)
+            each for each in step.notices if isinstance(each, DataMissing | RolledBack)
         ]
         if self.follower is not None:
             self.records.append(decode_record(encode_record(record_of(now, utc, inputs, step.facts))))

@@ -19,10 +19,11 @@ import typer
 from cress.cli.common import Data, connect, count
 from cress.cli.errors import Interrupted, told
 from cress.cli.job_names import task_named
-from cress.model.errors import InputError
+from cress.cli.tables import clean
+from cress.model.errors import InputError, NotAccepted
 
 if TYPE_CHECKING:
-    from cress.client import Client
+    from cress.client import Client, JobView
     from cress.client.execution import Command
 
 EPILOG = """\
@@ -30,6 +31,7 @@ EPILOG = """\
 Examples:
   cress exec 12 -- sh                        a shell in the only task of job 12
   cress exec 12.3 -- ps aux                  a command in its task 3
+  cress exec web -- sh                       in one of the ready tasks of a service; it says in which
   echo 'select 1' | cress exec 7 -- psql     with input from a pipe
   cress exec 12 --env LANG=C -- ls -l
 
@@ -43,10 +45,14 @@ Exit codes: the command's own (128 + n after signal n; 127 not found, 126 not ex
 
 BROKEN = 255
 READ = 16_384
+# Running tasks among which a ready one is looked for.
+MOST_LOOKED = 100
 
 
 def execute(
-    task: Annotated[str, typer.Argument(metavar="JOB[.TASK]", help="A running task; of a job with one task, the job.")],
+    task: Annotated[
+        str, typer.Argument(metavar="JOB[.TASK]", help="A running task; of a job, one that runs (of a service: is ready).")
+    ],
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="The program and its arguments.")],
     no_tty: Annotated[bool, typer.Option("--no-tty", "-T", help="No terminal, even if this is one.")] = False,
     env: Annotated[
@@ -79,11 +85,21 @@ def _task(client: Client, text: str) -> tuple[int, int]:
             parts = "runs" if view.type == "cron" else "steps"
             hint = f"`cress jobs --family {id}` lists them"
             raise InputError(f"job {id} has no tasks of its own, but {parts}, which are jobs", hint=hint)
-        total = view.tasks.total
-        if total != 1:
-            raise InputError(f"job {id} has {count(total, 'task')}", hint=f"name one, such as {id}.0")
         index = 0
+        if view.tasks.total != 1:
+            index = _best(client, view)
+            typer.echo(f"cress exec: in task {id}.{index} of {count(view.tasks.total, 'task')}", err=True)
     return id, index
+
+
+def _best(client: Client, view: JobView) -> int:
+    """Return a task that runs: one that is ready, if some are."""
+    tasks = client.tasks(view.id, state="running", limit=MOST_LOOKED).tasks
+    ready = [task.index for task in tasks if task.ready is not False]
+    found = ready or [task.index for task in tasks]
+    if not found:
+        raise NotAccepted(f"no task of job {view.id} ({clean(view.name)}) runs", hint=view.reason or f"it is {view.state}")
+    return found[0]
 
 
 def _variables(given: list[str]) -> dict[str, str]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cress.cli.common import Data, connect, count
 from cress.cli.errors import Interrupted, told
 from cress.cli.job_names import task_named
-from cress.model.errors import InputError
+from cress.cli.tables import clean
+from cress.model.errors import InputError, NotAccepted
+
+if TYPE_CHECKING:
+    from cress.client import Client, JobView, TaskView
 
 EPILOG = """\
 \b
@@ -18,9 +22,13 @@ Examples:
   cress logs 12.3 --stderr   standard error of task 3
   cress logs 12 --follow     as it is written, until the job is over
   cress logs web.0           of the service web, what its task 0 wrote
+  cress logs web --previous  what the version wrote that was rolled back; of other tasks, the attempt before the last
+  cress logs nightly         of a cron job, its last run
+  cress logs etl             of a dag, its steps, one after the other (cress logs etl.load: one of them)
 
 \b
-Exit codes: 0 done, 2 bad input (no such job, say), 3 no center could be asked, 130 interrupted.
+Exit codes: 0 done, 2 bad input (no such job, say), 3 there is nothing to read or no center could be asked,
+130 interrupted.
 """
 
 
@@ -28,27 +36,109 @@ def logs(
     job: Annotated[str, typer.Argument(metavar="JOB[.TASK]", help="A job (id or name), or one of its tasks.")],
     stderr: Annotated[bool, typer.Option("--stderr", help="Standard error instead of standard output.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the tasks are over.")] = False,
+    previous: Annotated[
+        bool, typer.Option("--previous", "-p", help="The version that was rolled back, else the attempt before the last.")
+    ] = False,
     data: Data = None,
 ) -> None:
     """Show what the tasks of a job wrote."""
     with told("logs"), connect(data) as client:
+        if previous and follow:
+            raise InputError("--previous goes without --follow", hint="what is over is not written any more")
         id, task = task_named(client, job)
-        from cress.cli.relay import MOST_TASKS, Relay, copy, standard
-
-        total = client.job(id).tasks.total
-        if task is None and total > MOST_TASKS:
-            raise InputError(f"job {id} has {count(total, 'task')}", hint=f"name one, such as cress logs {id}.0")
-        if task is not None and task >= total:
-            raise InputError(f"job {id} has no task {task}", hint=f"0 to {total - 1}" if total > 1 else "only 0")
+        view = client.job(id)
         stream = "stderr" if stderr else "stdout"
-        output = standard(task is None and total > 1, merged=True)
-        relay = Relay(client, id, output, (stream,), 0 if total == 1 else task, "logs")
-        if not follow:
-            for each in relay.look():
-                if each.attempts:
-                    copy(client, id, each.index, stream, output, follow=False)
-            return
         try:
-            relay.follow()
+            if previous:
+                _previous(client, view, task, stream)
+            elif task is None and view.type == "dag":
+                _steps(client, view, stream, follow=follow)
+            elif task is None and view.type == "cron":
+                _show(client, _last_run(client, view), None, stream, follow=follow)
+            else:
+                _hint(view)
+                _show(client, view, task, stream, follow=follow)
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; job {id} is not touched") from None
+
+
+def _show(client: Client, view: JobView, task: int | None, stream: str, *, follow: bool) -> None:
+    """Write what a job or one of its tasks wrote."""
+    from cress.cli.relay import MOST_TASKS, Relay, copy, standard
+
+    total = _checked(view, task)
+    if task is None and total > MOST_TASKS:
+        raise InputError(f"job {view.id} has {count(total, 'task')}", hint=f"name one, such as cress logs {view.id}.0")
+    output = standard(task is None and total > 1, merged=True)
+    relay = Relay(client, view.id, output, (stream,), 0 if total == 1 else task, "logs")
+    if follow:
+        relay.follow()
+        return
+    for each in relay.look():
+        if each.attempts:
+            copy(client, view.id, each.index, stream, output, follow=False)
+
+
+def _checked(view: JobView, task: int | None) -> int:
+    """Return the number of tasks. Raises InputError if ``task`` is not among them."""
+    total = view.tasks.total
+    if task is not None and task >= total:
+        raise InputError(f"job {view.id} has no task {task}", hint=f"0 to {total - 1}" if total > 1 else "only 0")
+    return total
+
+
+def _last_run(client: Client, view: JobView) -> JobView:
+    runs = client.jobs(family=view.id, limit=1).jobs
+    if not runs:
+        raise NotAccepted(f"the cron job {view.id} ({clean(view.name)}) has not run yet", hint=f"see `cress job {view.id}`")
+    typer.echo(f"cress logs: the last run is job {runs[0].id}, {runs[0].state}", err=True)
+    return runs[0]
+
+
+def _steps(client: Client, view: JobView, stream: str, *, follow: bool) -> None:
+    """Write what the steps of a dag wrote, one after the other, with a heading for each that ran."""
+    steps = view.dag.steps if view.dag is not None else ()
+    for step in steps:
+        job = client.job(step.id)
+        if job.started is None and not follow:
+            continue
+        typer.echo(f"==> {clean(step.name)} (job {step.id}, {job.state}) <==")
+        _show(client, job, None, stream, follow=follow)
+
+
+def _hint(view: JobView) -> None:
+    """Say where the output of the version is that was rolled back: the present one is another."""
+    service = view.service
+    if service is not None and service.returned and service.returned_job is not None:
+        hint = f"`cress logs {view.id} --previous` shows what it wrote"
+        typer.echo(f"cress logs: {clean(service.returned_because)}; {hint}", err=True)
+
+
+def _previous(client: Client, view: JobView, task: int | None, stream: str) -> None:
+    """Write what the rolled back version wrote, or the attempt before the last of a task."""
+    from cress.cli.relay import copy, standard
+
+    service = view.service
+    if task is None and service is not None and service.returned_job is not None:
+        typer.echo(
+            f"cress logs: version {service.returned_version} as it was in its member {service.returned_job}, "
+            "which failed before the rollback",
+            err=True,
+        )
+        copy(client, service.returned_job, 0, stream, standard(False, merged=True), follow=False)
+        return
+    total = _checked(view, task)
+    if task is None and total != 1:
+        raise InputError(f"job {view.id} has {count(total, 'task')}", hint=f"name one, such as cress logs {view.id}.0 -p")
+    found = client.task(view.id, task or 0)
+    attempt = _attempt_before(view, found)
+    copy(client, view.id, task or 0, stream, standard(False, merged=True), follow=False, attempt=attempt)
+
+
+def _attempt_before(view: JobView, task: TaskView) -> int:
+    if len(task.attempts) < 2:
+        raise NotAccepted(
+            f"task {task.index} of job {view.id} has had no attempt before this one",
+            hint=f"see `cress job {view.id}.{task.index}`",
+        )
+    return task.attempts[-2].id

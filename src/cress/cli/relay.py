@@ -161,17 +161,19 @@ class Relay:
             self.bell.ring()
 
 
-def copy(client: Client, job: int, task: int, stream: str, output: Output, *, follow: bool) -> None:
-    """Write what one task wrote; a connection that breaks off is taken up again where it was."""
+def copy(
+    client: Client, job: int, task: int, stream: str, output: Output, *, follow: bool, attempt: int | None = None
+) -> None:
+    """Write what one task wrote, in one attempt if it is given; a connection that breaks off is taken up again."""
     from cress.client import Unavailable, Unreachable
 
     offset: int = 0
-    attempt: int | None = None
+    since: int | None = None
     away: float | None = None
     while True:
         try:
-            for piece in client.logs(job, task, stream, offset, follow=follow, since=attempt):
-                offset, attempt = piece.end, piece.attempt
+            for piece in client.logs(job, task, stream, offset, follow=follow, attempt=attempt, since=since):
+                offset, since = piece.end, piece.attempt
                 away = None
                 output.write(task, stream, piece)
             break

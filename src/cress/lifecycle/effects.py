@@ -66,7 +66,14 @@ class DataMissing(msgspec.Struct, frozen=True):
     problem: str
 
 
-Notice: TypeAlias = CordonChanged | Overloaded | Recovered | DataMissing
+class RolledBack(msgspec.Struct, frozen=True):
+    """The newest version of a service or database is rolled back."""
+
+    job: int
+    why: str
+
+
+Notice: TypeAlias = CordonChanged | Overloaded | Recovered | DataMissing | RolledBack
 
 
 class Step(msgspec.Struct):

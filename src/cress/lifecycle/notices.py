@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cress.core.scheduler import Scheduler
-from cress.lifecycle.effects import CordonChanged, DataMissing, Notice, Overloaded, Recovered
+from cress.lifecycle.effects import CordonChanged, DataMissing, Notice, Overloaded, Recovered, RolledBack
 from cress.lifecycle.tables.rows import LiveNode
 
 
@@ -19,6 +19,7 @@ class Noticed:
         self._cordons: dict[str, tuple[bool, str]] = {}
         self._overloads: dict[str, bool] = {}
         self._problems: dict[str, str] = {}
+        self._rolled_back: dict[int, str] = {}
 
     def cordon(self, node: LiveNode) -> None:
         """Keep the cordon or rest of a node, before it is written or the node is removed."""
@@ -31,6 +32,10 @@ class Noticed:
     def data(self, core: Scheduler, data: str) -> None:
         """Keep why data cannot be located, before the scheduler is told anew."""
         self._problems.setdefault(data, _problem(core, data))
+
+    def rolled_back(self, job: int, why: str) -> None:
+        """Note that the newest version of a service or database is rolled back."""
+        self._rolled_back[job] = why
 
     def notices(self, nodes: Mapping[str, LiveNode], core: Scheduler) -> Iterator[Notice]:
         """Yield what is different now: cordons in the order of nodes, loads by name, data in the order of the inputs."""
@@ -48,6 +53,8 @@ class Noticed:
             problem = _problem(core, data)
             if problem and problem != before:
                 yield DataMissing(data, problem)
+        for job, why in self._rolled_back.items():
+            yield RolledBack(job, why)
 
     def _newly_barred_or_free(self, nodes: Mapping[str, LiveNode]) -> list[str]:
         before = self._cordons

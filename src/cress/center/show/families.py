@@ -101,6 +101,8 @@ def service_view(committer: Committer, family: Family) -> ServiceView | None:
         waits=why,
         returned=isinstance(kept, ReplicaState) and bool(kept.failed),
         returned_because=family.reason if isinstance(kept, ReplicaState) and kept.failed else "",
+        returned_version=(kept.failed_version or None) if isinstance(kept, ReplicaState) else None,
+        returned_job=(kept.failed_member or None) if isinstance(kept, ReplicaState) else None,
         next=following[0] / SECOND if following else None,
         next_tasks=following[1] if following else None,
     )

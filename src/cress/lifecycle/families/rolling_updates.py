@@ -32,6 +32,7 @@ def begin(family: Family) -> None:
     """Begin an update to the family's newest version."""
     state = replicas.state_of(family)
     family.reason, state.failed, state.updating, state.gained = "", 0, True, ()
+    state.failed_version, state.failed_member = 0, 0
 
 
 def is_alike(one: Job, other: Job) -> bool:
@@ -72,6 +73,8 @@ def unfit(context: Context, family: Family, member: LiveJob, why: str) -> None:
     assert isinstance(good.job.plan, type(plan))
     family.reason = f"version {family.version} was rolled back: task {member.index} {why}"
     state.failed, state.updating, state.gained = family.template, True, ()
+    state.failed_version, state.failed_member = family.version, member.job.id
+    context.noticed.rolled_back(family.job.id, family.reason)
     # How many there are and how they are looked after is no matter of versions.
     plan = msgspec.structs.replace(plan, checked=good.job.plan.checked, ready_after=good.job.plan.ready_after)
     family.job = msgspec.structs.replace(good.job, tasks=family.job.tasks, plan=plan, group=family.job.group)

@@ -23,7 +23,8 @@ class Version(msgspec.Struct, frozen=True, array_like=True):
 class ReplicaState(Row, tag="Kept", kw_only=True):
     """The state of a service or database beside its members; the dicts are by index.
 
-    ``good`` is the last version that was ready as a whole, ``failed`` the template of the one that was taken back last;
+    ``good`` is the last version that was ready as a whole, ``failed`` the template of the one that was taken back last,
+    ``failed_version`` its number, and ``failed_member`` the job that was the proof against it;
     ``updating``: the newest was not ready as a whole yet.
     ``out`` are the indices that an update took out while they had an attempt, ``parked`` those that it took while they
     waited for a node, both until they are ready; ``gained`` are those of the latter that are ready now. ``failures`` are counted in a row, ``proven`` is the template of the last
@@ -35,6 +36,8 @@ class ReplicaState(Row, tag="Kept", kw_only=True):
     good: Version | None = None
     updating: bool = True
     failed: int = 0
+    failed_version: int = 0
+    failed_member: int = 0
     out: tuple[int, ...] = ()
     parked: tuple[int, ...] = ()
     gained: tuple[int, ...] = ()

@@ -24,9 +24,12 @@ from cress.lifecycle.inputs import (
     NodeLeft,
     Reported,
     Restarted,
+    Scale,
     SetLicences,
     Submit,
+    Update,
 )
+from cress.lifecycle.jobs.reasons import lasting
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.tables.rows import LiveAttempt
 from cress.model.group import DEFAULT_GROUP
@@ -151,14 +154,22 @@ def _derived(machine: Machine, inputs: Sequence[Input], step: Step) -> Iterator[
                 yield from _started(machine, each.reports, starting, groups, step)
     at = machine.utc / SECOND
     for notice in step.notices:
-        yield of_notice(at, notice)
+        yield of_notice(machine, at, notice)
     yield from _of_tasks(machine, step, groups)
     for job in step.jobs:
         if job.family and job.type in _TASKS:
             # It was a task of a service or database, not a submitted job.
             continue
-        state = job.state.value
-        yield EventView(at=at, kind="job.ended", job=job.id, group=job.group, name=job.name, user=job.user, state=state)
+        yield EventView(
+            at=at,
+            kind="job.ended",
+            job=job.id,
+            group=job.group,
+            name=job.name,
+            user=job.user,
+            state=job.state.value,
+            text=job.reason,
+        )
 
 
 def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Groups) -> Iterator[EventView]:
@@ -171,7 +182,16 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
         case Cancel():
             group = groups(each.job)
             if group:
-                yield EventView(at=at, kind="job.cancelling", job=each.job, group=group)
+                yield EventView(at=at, kind="job.cancelling", job=each.job, group=group, user=each.by)
+        case Update():
+            spec, name = each.spec, each.spec.name
+            family = machine.families.get(each.job)
+            text = f"version {family.version}" if family is not None else ""
+            group = groups(each.job)
+            yield EventView(at=at, kind="job.updated", job=each.job, group=group, name=name, user=spec.user, text=text)
+        case Scale():
+            group, text = groups(each.job), f"{each.tasks} tasks"
+            yield EventView(at=at, kind="job.scaled", job=each.job, group=group, text=text)
         case Hold():
             kind = "job.held" if each.held else "job.released"
             yield EventView(at=at, kind=kind, job=each.job, group=groups(each.job), user=each.by)
@@ -188,7 +208,9 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
         case NodeDead():
             yield EventView(at=at, kind="node.forgotten" if each.forget else "node.dead", node=each.name)
         case Drain():
-            yield EventView(at=at, kind="node.draining", node=each.name, text=each.reason)
+            left = f"what still runs is stopped in {lasting(each.deadline)}"
+            text = f"{each.reason}; {left}" if each.reason else left
+            yield EventView(at=at, kind="node.draining", node=each.name, user=each.by, text=text)
         case Restarted():
             yield EventView(at=at, kind="center.started", text=f"epoch {each.epoch}")
 

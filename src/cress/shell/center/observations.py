@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cress.lifecycle.effects import CordonChanged, DataMissing, Notice, Overloaded, Recovered
+from cress.lifecycle.effects import CordonChanged, DataMissing, Notice, Overloaded, Recovered, RolledBack
 from cress.lifecycle.machine import Machine
+from cress.model.group import DEFAULT_GROUP
 from cress.model.times import SECOND
 from cress.protocol.views import EventView
 
 
-def of_notice(at: float, notice: Notice) -> EventView:
+def of_notice(machine: Machine, at: float, notice: Notice) -> EventView:
     """Return the event of a notice at ``at``, in seconds."""
     match notice:
         case CordonChanged():
@@ -22,6 +23,10 @@ def of_notice(at: float, notice: Notice) -> EventView:
             return EventView(at=at, kind="node.recovered", node=notice.node)
         case DataMissing():
             return EventView(at=at, kind="data.missing", text=f"{notice.data}: {notice.problem}")
+        case RolledBack():
+            family = machine.families.get(notice.job)
+            name, group = (family.job.name, family.job.group or DEFAULT_GROUP) if family is not None else ("", "")
+            return EventView(at=at, kind="job.rolled_back", job=notice.job, name=name, group=group, text=notice.why)
 
 
 def of_licences(machine: Machine, counts: Sequence[tuple[str, int]]) -> EventView:
