@@ -67,7 +67,7 @@ def test_a_service_says_its_version_what_is_ready_and_what_an_update_waits_for()
         ("Ready", "3 of 4 tasks"),
         ("Version", "3 (2 of 4 tasks)"),
         ("Update", "update in progress: 2 of 4 tasks left, waiting for task 1 to be ready"),
-        ("Timetable", "10 tasks from 1970-01-12 15:46 on, in 2h00m"),
+        ("Timetable", "10 tasks from 1970-01-12 15:46 (UTC) on, in 2h00m"),
     ]
     told = texts(job.about(of_service, NOW))
     assert [name for name, _ in told][:9] == [
@@ -136,16 +136,16 @@ def test_a_cron_job_says_when_it_runs_next_and_how_it_went() -> None:
         ("When", "30 2 * * * (Europe/Berlin)"),
         ("Overlap", "forbid"),
         ("Missed", "once"),
-        ("Next", "1970-01-12 13:47 (in 1m00s), 1970-01-13 13:47"),
-        ("Last", "1970-01-11 13:47: job 12, failed"),
+        ("Next", "1970-01-12 14:47 (in 1m00s), 1970-01-13 14:47"),
+        ("Last", "1970-01-11 14:47: job 12, failed"),
         ("Runs", "1,200, 2 left out, 1 missed"),
     ]
     run = view(
         "batch", TaskCounts(total=3, succeeded=2, failed=1), id=12, state="failed", started=NOW - 390, ended=NOW - 300
     )
-    assert plain(families.RUNS, [families.run_row(run, NOW)]) == [
+    assert plain(families.RUNS, [families.run_row(run, NOW, "Asia/Shanghai")]) == [
         "RUN  STATE   DONE  SUBMITTED             TIME  REASON",
-        " 12  failed   3/3  1970-01-12 13:40:00  1m30s",
+        " 12  failed   3/3  1970-01-12 21:40:00  1m30s",
     ]
 
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from cress.core.state import promised_state
-from cress.lifecycle.effects import CordonChanged, DataMissing, Halt, Launch, Notice, Overloaded, Recovered, RolledBack, Step
+from cress.lifecycle.effects import (
+    CordonChanged,
+    DataMissing,
+    Halt,
+    Launch,
+    Notice,
+    Overloaded,
+    Recovered,
+    RolledBack,
+    Step,
+)
 from cress.lifecycle.follower import Follower
 from cress.lifecycle.inputs import Cancel, Hold, Input, NodeJoined, NodeLeft, Reported, Restarted, Submit
 from cress.lifecycle.machine import Machine

@@ -14,7 +14,9 @@ def test_a_cordon_is_noticed_when_it_is_another_after_the_step() -> None:
     assert world.step(on).notices == [CordonChanged("n1", True, "disk")]
     assert world.step(on).notices == []
     assert world.step(off, on).notices == []
-    assert world.step(Drain(name="n1", deadline=0, reason="fan")).notices == [CordonChanged("n1", True, "fan")]
+    assert world.step(Drain(name="n1", deadline=0, reason="fan")).notices == [
+        CordonChanged("n1", True, "draining: fan")
+    ]
     assert world.step(off).notices == [CordonChanged("n1", False, "")]
 
 

@@ -209,13 +209,17 @@ def test_what_cannot_be_is_one_sentence(
     assert done.stderr.count("\n") == 1
 
 
-def test_a_job_with_several_tasks_needs_a_number(shared: Cluster) -> None:
+def test_of_several_tasks_one_that_runs_is_taken_and_named(shared: Cluster) -> None:
     id = begun(shared, tasks=2)
-    done = shared.cress("exec", id, "--", "true")
-    assert (done.returncode, done.stderr) == (2, f"cress exec: job {id} has 2 tasks (name one, such as {id}.0)\n")
+    done = shared.cress("exec", id, "--", "sh", "-c", "echo $CRESS_TASK_INDEX")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", f"cress exec: in task {id}.0 of 2 tasks\n")
     assert shared.cress("exec", f"{id}.1", "--", "sh", "-c", "echo $CRESS_TASK_INDEX").stdout == "1\n"
     with shared.client() as client:
         client.cancel(id)
+        client.job(id, wait=PATIENCE)
+    done = shared.cress("exec", id, "--", "true")
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"cress exec: no task of job {id} (place) runs (cancelled by ")
 
 
 def test_many_at_once(shared: Cluster, place: int) -> None:

@@ -79,7 +79,7 @@ def test_a_service_is_applied_scaled_updated_taken_back_and_cancelled(own: Clust
             "job 2 (ticker) unchanged",
         ]
 
-        own.file("bad.yaml", SHOP.replace("exec sleep 1000", "exit 1"))
+        own.file("bad.yaml", SHOP.replace("exec sleep 1000", "echo boom; exit 1"))
         assert said(own.cress("apply", "bad.yaml"))[0] == "job 1 (shop) updated"
         wait_until(lambda: client.job(1).service.returned, "the bad version being taken back")  # type: ignore[union-attr]
         wait_until(lambda: ready() == (2, 2, 2), "the good version")
@@ -88,6 +88,19 @@ def test_a_service_is_applied_scaled_updated_taken_back_and_cancelled(own: Clust
         assert told["Version"] == "3"
         assert told["Rolled back"].startswith("version 2 was rolled back: task ")
         assert told["Command"] == "/bin/sh -c 'exec sleep 1000'"
+
+        now, before = own.cress("logs", "shop"), own.cress("logs", "shop", "--previous")
+        assert now.stderr.startswith("cress logs: version 2 was rolled back: task ")
+        assert now.stderr.endswith("; `cress logs 1 --previous` shows what it wrote\n")
+        assert "boom" not in now.stdout
+        assert before.stdout == "boom\n"
+        assert before.stderr.startswith("cress logs: version 2 as it was in its member ")
+        events = [line.split()[2] for line in said(own.cress("events", "--job", "shop"))]
+        assert [kind for kind in events if kind in ("job.scaled", "job.updated", "job.rolled_back")] == [
+            "job.scaled",
+            "job.updated",
+            "job.rolled_back",
+        ]
 
         rows = [line.split() for line in said(own.cress("job", "shop"))[-2:]]
         assert [(row[0], row[1], row[2], row[3]) for row in rows] == [
@@ -144,7 +157,10 @@ def test_a_dag_goes_on_from_the_step_that_failed(shared: Cluster) -> None:
     assert facts(shared, "etl")["Job"] == str(second)
     assert facts(shared, "etl.load")["Member"] == f"0 of job {first}"
     assert said(shared.cress("job", "etl.load.0"))[0] == f"Task   {first + 1}.0"
-    assert "whose steps are jobs" in shared.cress("logs", second).stderr
+    assert said(shared.cress("logs", second)) == [
+        f"==> check (job {second + 1}, succeeded) <==",
+        f"==> publish (job {second + 2}, succeeded) <==",
+    ]
     assert "there is no job 'nobody'" in shared.cress("logs", "nobody.0").stderr
     refused = shared.cress("resume", second)
     assert refused.returncode == 3
@@ -165,6 +181,9 @@ def test_a_cron_job_runs_at_its_minute(shared: Cluster) -> None:
         assert cron.last is not None
         assert cron.last % 60 == 0
         assert b"".join(client.logs(run.id)) == b"tick\n"
+        last = shared.cress("logs", number)
+        assert (last.returncode, last.stdout) == (0, "tick\n")
+        assert last.stderr.startswith("cress logs: the last run is job ")
     told = facts(shared, number)
     assert told["When"] == "* * * * * (UTC)"
     assert told["Last"].endswith(f"job {run.id}, succeeded")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import AGAIN, PATIENCE, Data, connect, job_id
+from cress.cli.common import AGAIN, PATIENCE, Data, connect
 from cress.cli.errors import told
+from cress.cli.job_names import job_named
 from cress.cli.tables import clean
 
 if TYPE_CHECKING:
@@ -32,18 +33,17 @@ Exit codes: 0 done, 2 bad input, 3 no center could be asked, 130 interrupted.
 
 def events(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new events.")] = False,
-    job: Annotated[str | None, typer.Option(metavar="ID", help="Only events of this job.")] = None,
+    job: Annotated[str | None, typer.Option(metavar="JOB", help="Only events of this job (id or name).")] = None,
     group: Annotated[str, typer.Option(metavar="GROUP", help="Only events of this group.")] = "",
     after: Annotated[int | None, typer.Option(metavar="N", min=0, help="Only events after number N.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the API's JSON, one event a line.")] = False,
     data: Data = None,
 ) -> None:
     """Show what happens on the cluster."""
-    with told("events"):
-        wanted = None if job is None else job_id(job)
-        with connect(data) as client:
-            for event in _all(client, after, wanted, group, follow=follow):
-                print(_json(event) if as_json else line(event), flush=follow)
+    with told("events"), connect(data) as client:
+        wanted = None if job is None else job_named(client, job)
+        for event in _all(client, after, wanted, group, follow=follow):
+            print(_json(event) if as_json else line(event), flush=follow)
 
 
 def _all(client: Client, after: int | None, job: int | None, group: str, *, follow: bool) -> Iterator[EventView]:

@@ -51,7 +51,8 @@ MOST_LOOKED = 100
 
 def execute(
     task: Annotated[
-        str, typer.Argument(metavar="JOB[.TASK]", help="A running task; of a job, one that runs (of a service: is ready).")
+        str,
+        typer.Argument(metavar="JOB[.TASK]", help="A running task; of a job, one that runs (of a service: is ready)."),
     ],
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="The program and its arguments.")],
     no_tty: Annotated[bool, typer.Option("--no-tty", "-T", help="No terminal, even if this is one.")] = False,
@@ -98,7 +99,9 @@ def _best(client: Client, view: JobView) -> int:
     ready = [task.index for task in tasks if task.ready is not False]
     found = ready or [task.index for task in tasks]
     if not found:
-        raise NotAccepted(f"no task of job {view.id} ({clean(view.name)}) runs", hint=view.reason or f"it is {view.state}")
+        raise NotAccepted(
+            f"no task of job {view.id} ({clean(view.name)}) runs", hint=view.reason or f"it is {view.state}"
+        )
     return found[0]
 
 

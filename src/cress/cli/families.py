@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
-from cress.cli.common import count, duration, moment
+from cress.cli.common import count, duration
 from cress.cli.resolve import ports as ports_of
 from cress.cli.tables import Cell, Column, state
 
@@ -61,7 +62,8 @@ def _service(service: ServiceView, now: float) -> list[tuple[str, Cell]]:
     following = ""
     if service.next is not None:
         following = (
-            f"{count(service.next_tasks or 0, 'task')} from {_when(service.next)} on, in {duration(service.next - now)}"
+            f"{count(service.next_tasks or 0, 'task')} from {_when(service.next, service.zone)} ({service.zone}) on, in "
+            f"{duration(service.next - now)}"
         )
     return [
         ("Ready", f"{service.ready} of {count(service.wanted, 'task')}"),
@@ -73,12 +75,14 @@ def _service(service: ServiceView, now: float) -> list[tuple[str, Cell]]:
 
 
 def _cron(cron: CronView, now: float) -> list[tuple[str, Cell]]:
-    coming = [_when(each) for each in cron.next]
+    coming = [_when(each, cron.zone) for each in cron.next]
     if coming:
         coming[0] += f" (in {duration(cron.next[0] - now)})"
     last = ""
     if cron.last is not None:
-        last = f"{_when(cron.last)}: job {cron.last_job}" + (f", {cron.last_state}" if cron.last_state else "")
+        last = f"{_when(cron.last, cron.zone)}: job {cron.last_job}" + (
+            f", {cron.last_state}" if cron.last_state else ""
+        )
     counts = [f"{cron.runs:,}"]
     counts += [f"{number:,} {word}" for number, word in ((cron.skipped, "left out"), (cron.missed, "missed")) if number]
     return [
@@ -103,8 +107,14 @@ def _dag(view: JobView, dag: DagView) -> list[tuple[str, Cell]]:
     ]
 
 
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M")
+def _when(at: float, zone: str, *, seconds: bool = False) -> str:
+    """A time in the zone of the job, as its expression is read; in the user's own where that zone is not known."""
+    moment = datetime.fromtimestamp(at, UTC)
+    try:
+        moment = moment.astimezone(ZoneInfo(zone))
+    except (KeyError, ValueError, OSError):
+        moment = moment.astimezone()
+    return moment.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
 
 
 def service_row(task: TaskView, now: float) -> list[Cell]:
@@ -131,12 +141,13 @@ def ended(attempt: AttemptView) -> str:
     return f"exit code {attempt.code}" if attempt.code >= 0 else f"signal {-attempt.code}"
 
 
-def run_row(view: JobView, now: float) -> list[Cell]:
-    """The cells of a run of a cron job."""
+def run_row(view: JobView, now: float, zone: str) -> list[Cell]:
+    """The cells of a run of a cron job, whose times are told in the zone of that."""
     tasks = view.tasks
     over = tasks.succeeded + tasks.failed + tasks.cancelled
     took = "-" if view.started is None else duration((view.ended or now) - view.started)
-    return [str(view.id), state(view.state), f"{over}/{tasks.total}", moment(view.submitted), took, view.reason]
+    submitted = _when(view.submitted, zone, seconds=True)
+    return [str(view.id), state(view.state), f"{over}/{tasks.total}", submitted, took, view.reason]
 
 
 def step_rows(steps: Sequence[StepView]) -> list[list[Cell]]:

@@ -91,7 +91,11 @@ def job(
         if view.dag is not None:
             show(families.STEPS, families.step_rows(view.dag.steps), selection)
         elif runs:
-            show(families.RUNS, [families.run_row(each, now) for each in runs], selection)
+            show(
+                families.RUNS,
+                [families.run_row(each, now, view.cron.zone if view.cron else "") for each in runs],
+                selection,
+            )
         if view.type in OF_JOBS:
             return
         if tasks and view.type in KEPT:

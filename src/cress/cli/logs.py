@@ -37,7 +37,8 @@ def logs(
     stderr: Annotated[bool, typer.Option("--stderr", help="Standard error instead of standard output.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the tasks are over.")] = False,
     previous: Annotated[
-        bool, typer.Option("--previous", "-p", help="The version that was rolled back, else the attempt before the last.")
+        bool,
+        typer.Option("--previous", "-p", help="The version that was rolled back, else the attempt before the last."),
     ] = False,
     data: Data = None,
 ) -> None:
@@ -90,7 +91,9 @@ def _checked(view: JobView, task: int | None) -> int:
 def _last_run(client: Client, view: JobView) -> JobView:
     runs = client.jobs(family=view.id, limit=1).jobs
     if not runs:
-        raise NotAccepted(f"the cron job {view.id} ({clean(view.name)}) has not run yet", hint=f"see `cress job {view.id}`")
+        raise NotAccepted(
+            f"the cron job {view.id} ({clean(view.name)}) has not run yet", hint=f"see `cress job {view.id}`"
+        )
     typer.echo(f"cress logs: the last run is job {runs[0].id}, {runs[0].state}", err=True)
     return runs[0]
 
@@ -129,7 +132,9 @@ def _previous(client: Client, view: JobView, task: int | None, stream: str) -> N
         return
     total = _checked(view, task)
     if task is None and total != 1:
-        raise InputError(f"job {view.id} has {count(total, 'task')}", hint=f"name one, such as cress logs {view.id}.0 -p")
+        raise InputError(
+            f"job {view.id} has {count(total, 'task')}", hint=f"name one, such as cress logs {view.id}.0 -p"
+        )
     found = client.task(view.id, task or 0)
     attempt = _attempt_before(view, found)
     copy(client, view.id, task or 0, stream, standard(False, merged=True), follow=False, attempt=attempt)

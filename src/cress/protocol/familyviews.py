@@ -17,7 +17,8 @@ class ServiceView(Part, frozen=True):
 
     ``ready`` of ``wanted`` tasks are ready; ``version`` counts its versions from 1, and ``updated`` tasks are of this one.
     ``updating``: an update is under way, ``waits`` for what. ``returned``: a version was taken back, because of
-    ``returned_because``: version ``returned_version``, whose member ``returned_job`` (a job with a log) never was ready. ``next`` is when the timetable makes the task count another one, ``next_tasks``.
+    ``returned_because``: version ``returned_version``, whose member ``returned_job`` (a job with a log) never was ready. ``next`` is when the timetable makes the task count another one, ``next_tasks``,
+    which is read in the ``zone``.
     """
 
     wanted: int
@@ -32,6 +33,7 @@ class ServiceView(Part, frozen=True):
     returned_job: int | None = None
     next: float | None = None
     next_tasks: int | None = None
+    zone: str = "UTC"
 
 
 class CronView(Part, frozen=True):

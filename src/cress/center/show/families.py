@@ -105,6 +105,7 @@ def service_view(committer: Committer, family: Family) -> ServiceView | None:
         returned_job=(kept.failed_member or None) if isinstance(kept, ReplicaState) else None,
         next=following[0] / SECOND if following else None,
         next_tasks=following[1] if following else None,
+        zone=plan.zone if isinstance(plan, Service) else "UTC",
     )
 
 

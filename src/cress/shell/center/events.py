@@ -175,6 +175,33 @@ def _derived(machine: Machine, inputs: Sequence[Input], step: Step) -> Iterator[
 def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Groups) -> Iterator[EventView]:
     at = machine.utc / SECOND
     match each:
+        case Submit() | Cancel() | Update() | Scale() | Hold():
+            yield from _of_job(machine, each, ids, groups)
+        case ApplyGroups():
+            yield EventView(at=at, kind="groups.applied")
+        case Declare():
+            yield EventView(at=at, kind="dimensions.declared", text=", ".join(each.dimensions))
+        case SetLicences():
+            yield of_licences(machine, each.counts)
+        case NodeJoined():
+            yield EventView(at=at, kind="node.joined", node=each.node.name)
+        case NodeLeft():
+            yield EventView(at=at, kind="node.left", node=each.name)
+        case NodeDead():
+            yield EventView(at=at, kind="node.forgotten" if each.forget else "node.dead", node=each.name)
+        case Drain():
+            left = f"what still runs is stopped in {lasting(each.deadline)}"
+            text = f"{each.reason}; {left}" if each.reason else left
+            yield EventView(at=at, kind="node.draining", node=each.name, user=each.by, text=text)
+        case Restarted():
+            yield EventView(at=at, kind="center.started", text=f"epoch {each.epoch}")
+
+
+def _of_job(
+    machine: Machine, each: Submit | Cancel | Update | Scale | Hold, ids: tuple[int, ...], groups: _Groups
+) -> Iterator[EventView]:
+    at = machine.utc / SECOND
+    match each:
         case Submit():
             for number, job in zip(ids, each.jobs, strict=True):
                 group = job.group or DEFAULT_GROUP
@@ -195,24 +222,6 @@ def _of_input(machine: Machine, each: Input, ids: tuple[int, ...], groups: _Grou
         case Hold():
             kind = "job.held" if each.held else "job.released"
             yield EventView(at=at, kind=kind, job=each.job, group=groups(each.job), user=each.by)
-        case ApplyGroups():
-            yield EventView(at=at, kind="groups.applied")
-        case Declare():
-            yield EventView(at=at, kind="dimensions.declared", text=", ".join(each.dimensions))
-        case SetLicences():
-            yield of_licences(machine, each.counts)
-        case NodeJoined():
-            yield EventView(at=at, kind="node.joined", node=each.node.name)
-        case NodeLeft():
-            yield EventView(at=at, kind="node.left", node=each.name)
-        case NodeDead():
-            yield EventView(at=at, kind="node.forgotten" if each.forget else "node.dead", node=each.name)
-        case Drain():
-            left = f"what still runs is stopped in {lasting(each.deadline)}"
-            text = f"{each.reason}; {left}" if each.reason else left
-            yield EventView(at=at, kind="node.draining", node=each.name, user=each.by, text=text)
-        case Restarted():
-            yield EventView(at=at, kind="center.started", text=f"epoch {each.epoch}")
 
 
 def _of_tasks(machine: Machine, step: Step, groups: _Groups) -> Iterator[EventView]:
