@@ -116,7 +116,6 @@ def test_verbs_with_verbs_below_tell_the_options_of_the_one_that_is_meant_by_its
         ),
         (["usage", "--last", "soon"], "cress usage: --last: "),
         (["nodes", "drain", "n1", "--deadline", "x"], "cress nodes drain: --deadline: "),
-        (["events", "--job", "x"], "cress events: 'x' is not an id of a job (a number such as 12"),
         (
             ["center", *ANYWHERE, "--history", "x"],
             "cress center: --history: 'x' is not an address of a database (such as postgres",
