@@ -7,12 +7,15 @@ import itertools
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from cress.center.store_maintenance import check
+from cress.executor.node_facts import PRETENDED_BOOT
+from cress.executor.processes import is_alive
 from tests.system.cluster import Cluster, wait_until
 
 
@@ -96,6 +99,45 @@ def test_a_full_disk_of_the_center(bare: Cluster, small_disk: Callable[[Path, in
     bare.start_center()
     with bare.client() as client:
         assert {job.id for job in client.jobs().jobs} == set(acknowledged)
+
+
+@pytest.mark.long
+def test_a_center_whose_disk_is_full_stops_no_task_even_if_it_is_killed_meanwhile(
+    bare: Cluster, small_disk: Callable[[Path, int], None]
+) -> None:
+    term = 45
+    small_disk(bare.data, 8)
+    # Tasks of executors on the center's own machine do not depend on terms.
+    bare.environment[PRETENDED_BOOT] = "elsewhere"
+    options = ("--option", f"term={term}s", "--option", "term_margin=1s")
+    bare.start_center(*options)
+    bare.start_executor("n1", "<4, 8G>", "--data", str(bare.folder / "executor"))
+    bare.file("job.yaml", f"command: 'true'\nenvironment: {{LARGE: {'x' * 100_000}}}\n")
+    with bare.client() as client:
+        wait = "echo $$ > pid; until [ -e go ]; do sleep 0.05; done; exit 7"
+        stays = client.submit([script(bare, "stays", wait)]).jobs[0].id
+        wait_until(lambda: (bare.folder / "pid").exists() and (bare.folder / "pid").read_text(), "a task that runs")
+        pid = int((bare.folder / "pid").read_text())
+        while bare.cress("submit", "job.yaml").returncode == 0:
+            fill(bare.data)
+        time.sleep(1.1 * term)
+        assert is_alive(pid), "the task was stopped while the center could not store"
+        assert "full" in client.state().problem
+    bare.kill_center()
+    bare.start_center(*options)
+    with bare.client() as client:
+        assert "full" in client.state().problem
+        time.sleep(1.1 * term)
+        assert is_alive(pid), bare.log("n1.log") + bare.log("center.log")
+        assert bare.cress("submit", "job.yaml").returncode == 3
+        make_room(bare.data)
+        wait_until(lambda: not client.state().problem, "room being noticed")
+        wait_until(lambda: client.node("n1").state == "up", "the executor being registered")
+        (bare.folder / "go").touch()
+        assert client.job(stays, wait=60).state == "failed"
+        assert [each.code for each in client.tasks(stays).tasks[0].attempts] == [7]
+    assert "read-only until it can store again" in bare.log("center.log")
+    assert check(bare.data / "cress.db").problems == []
 
 
 def test_a_full_disk_of_an_executor(bare: Cluster, small_disk: Callable[[Path, int], None]) -> None:

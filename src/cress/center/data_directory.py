@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import socket
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -54,7 +56,7 @@ class DataDirectory:
             os.close(self._lock)
             raise InputError(self._holder(), hint="one center for each data directory") from None
         try:
-            (path / ADDRESS).unlink(missing_ok=True)
+            self._hide_address()
         except OSError as error:
             os.close(self._lock)
             raise _in_the_way(path / ADDRESS, error) from None
@@ -86,15 +88,37 @@ class DataDirectory:
         return door
 
     def announce(self, address: Address) -> None:
-        """Write the center's address; a reader sees all of it or nothing."""
-        fresh = self.path / f".{ADDRESS}.new"
-        fresh.write_bytes(msgspec.json.encode(address) + b"\n")
-        fresh.chmod(0o600)
-        fresh.replace(self.path / ADDRESS)
+        """Write the center's address; a reader sees all of it or nothing. Raises OSError.
+
+        The place on the disk is that of the address before, so that a full disk is no hindrance.
+        """
+        text = msgspec.json.encode(address) + b"\n"
+        handle = os.open(self._hidden, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            os.fchmod(handle, 0o600)
+            if os.pwrite(handle, text, 0) < len(text):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.ftruncate(handle, len(text))
+        finally:
+            os.close(handle)
+        self._hidden.replace(self.path / ADDRESS)
+
+    @property
+    def _hidden(self) -> Path:
+        return self.path / f".{ADDRESS}.new"
+
+    def _hide_address(self) -> None:
+        """Take the address away, so that nobody calls there; the file keeps its place for the next one."""
+        address = self.path / ADDRESS
+        if address.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with suppress(FileNotFoundError):
+            address.replace(self._hidden)
 
     def close(self) -> None:
         """Release the directory."""
-        for name in (ADDRESS, API_SOCKET, EXECUTOR_SOCKET):
+        self._hide_address()
+        for name in (API_SOCKET, EXECUTOR_SOCKET):
             (self.path / name).unlink(missing_ok=True)
         os.close(self._lock)
 

@@ -9,6 +9,7 @@ import msgspec
 
 import cress
 from cress.center.clock import Clock
+from cress.center.garbage import no_collection
 from cress.center.settings import Settings
 from cress.lifecycle import replay, snapshot
 from cress.lifecycle.follower import Follower
@@ -35,8 +36,9 @@ def load_machine(store: Store, settings: Settings, clock: Clock) -> Opened:
 
     Raises StoreError when the store cannot be read, or was left by a newer release.
     """
-    saved = store.load()
-    state = restored(saved, settings, store.run)
+    with no_collection():
+        saved = store.load()
+        state = restored(saved, settings, store.run)
     machine = state.machine
     clock.resume(saved.meta.get("clock"), max(machine.now, 0))
     return Opened(

@@ -44,6 +44,7 @@ from cress.lifecycle.inputs import (
     Update,
 )
 from cress.lifecycle.invariants import broken_invariants
+from cress.lifecycle.jobs.jobs import forget_ended
 from cress.lifecycle.jobs.reasons import reason
 from cress.lifecycle.jobs.replica_status import mark
 from cress.lifecycle.nodes import cordons, node_observations, ports
@@ -115,6 +116,7 @@ class Machine(Context):
         for kind, name in self.timers.take(now):
             (cordons if kind in (REST, DRAIN) else families).due(self, kind, name)
         self._settle()
+        forget_ended(self)
         self._decide()
         out.more = self.more
         out.notices = list(self.noticed.notices(self.nodes, self.core))

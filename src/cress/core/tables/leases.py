@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 from cress.core.kernels import holding
 from cress.core.kernels.devices import mask_at
 from cress.core.kernels.holding import AMOUNTS, END, NODE, NONE
@@ -16,7 +18,8 @@ class Leases:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._free = list(range(len(cluster.leases) - 1, -1, -1))
+        # An array: thousands of numbers as objects, made at as many moments, would keep freed memory from being given back.
+        self._free = array("q", range(len(cluster.leases) - 1, -1, -1))
         self.count = 0
         # Leases without a known end.
         self.endless = 0
@@ -50,7 +53,7 @@ class Leases:
             n = len(cluster.leases)
             cluster.leases = grown(cluster.leases, 2 * n)
             cluster.leases[n:, NODE] = NONE
-            self._free = list(range(2 * n - 1, n - 1, -1))
+            self._free = array("q", range(2 * n - 1, n - 1, -1))
         self.count += 1
         if end >= NEVER:
             self.endless += 1

@@ -16,6 +16,8 @@ from cress.model.times import SECOND
 
 # For so long (µs) the shell may not know that a job is over.
 REMEMBERED = 10 * SECOND
+# Ends that one step forgets: more than one brings, on average, so that they do not pile up.
+MOST_FORGOTTEN = 500
 
 
 def cancel(context: Context, number: int, reason: str = "") -> None:
@@ -89,11 +91,15 @@ def maybe_over(context: Context, job: LiveJob) -> None:
 
 def remember(context: Context, number: int, state: JobState) -> None:
     """Remember the end of a job, which the shell may not know for a moment."""
-    for old in list(islice(context.ended, 2)):
-        # Two leave for one that comes: they never pile up, and no step has to look at many.
-        if context.ended[old][1] + REMEMBERED <= context.now:
-            del context.ended[old]
     context.ended[number] = (state, context.now)
+
+
+def forget_ended(context: Context) -> None:
+    """Forget ends that are old; no step looks at many."""
+    for old in list(islice(context.ended, MOST_FORGOTTEN)):
+        if context.ended[old][1] + REMEMBERED > context.now:
+            return
+        del context.ended[old]
 
 
 def record_of(job: LiveJob, utc: int) -> JobRecord:

@@ -282,6 +282,8 @@ class CommitLoop:
         self.events.add(done.events)
         for run in done.runs:
             self.runs.keep(run)
+        for job in done.step.jobs:
+            self.runs.forget(job.id)
         self.runs.uncommitted = {}
         self.uncommitted = Uncommitted()
         return effects

@@ -5,9 +5,7 @@ The numbers are those of the steps' order: a state that is read again from the s
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 import msgspec
 
@@ -38,6 +36,7 @@ from cress.model.records import AttemptRecord
 from cress.model.reports import Report, Started
 from cress.model.times import SECOND
 from cress.protocol.views import EventView
+from cress.shell.center.event_ring import EventRing
 from cress.shell.center.observations import of_licences, of_notice
 
 # The numbers of events kept in memory, and over a clean stop or a snapshot.
@@ -63,7 +62,7 @@ class Events:
 
     def __init__(self) -> None:
         self.last = 0
-        self._ring: deque[EventView] = deque(maxlen=KEPT)
+        self._ring = EventRing(KEPT)
 
     @property
     def first(self) -> int:
@@ -72,7 +71,7 @@ class Events:
 
     def save(self) -> bytes:
         """Return the state for ``load``, to be stored with a snapshot."""
-        latest = islice(self._ring, max(0, len(self._ring) - SAVED), None)
+        latest = self._ring.some(len(self._ring) - SAVED, SAVED)
         return _encode(_Saved(self.last, tuple(latest)))
 
     def load(self, data: bytes | None) -> None:
@@ -80,7 +79,7 @@ class Events:
         saved = _decode(data) if data is not None else _Saved(0, ())
         self.last = saved.last
         self._ring.clear()
-        self._ring.extend(saved.events)
+        self._ring.add(saved.events)
 
     def skip_to(self, last: int) -> None:
         """Forget the events and continue behind number ``last``: readers who resume are told of a gap."""
@@ -102,7 +101,7 @@ class Events:
         """Add events that follow the last one."""
         if events:
             self.last = events[-1].number
-            self._ring.extend(events)
+            self._ring.add(events)
 
     @staticmethod
     def encode(events: Sequence[EventView]) -> bytes:
@@ -116,16 +115,7 @@ class Events:
 
     def after(self, number: int, most: int) -> list[EventView]:
         """Return at most ``most`` of the kept events behind ``number``, in order."""
-        skip = max(0, number + 1 - self.first)
-        # From the nearer end: a deque has no index that is quick in its middle.
-        wanted = len(self._ring) - skip
-        if wanted <= 0:
-            return []
-        if wanted < skip:
-            latest = list(islice(reversed(self._ring), wanted))
-            latest.reverse()
-            return latest[:most]
-        return list(islice(self._ring, skip, skip + most))
+        return self._ring.some(number + 1 - self.first, most)
 
 
 class _Groups:

@@ -107,6 +107,10 @@ class Runs:
         while len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)
 
+    def forget(self, job: int) -> None:
+        """Forget the run of a job that is over."""
+        self._kept.pop(job, None)
+
     def clear(self) -> None:
         """Forget runs that may not be stored."""
         self._kept.clear()
