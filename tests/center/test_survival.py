@@ -15,6 +15,8 @@ import httpx
 import pytest
 
 from cress.center.clock import Clock
+from cress.center.run import _bound
+from cress.model.errors import InputError
 from cress.model.reports import Started
 from cress.model.times import DAY, SECOND
 from tests.center.program import Center, eventually, lines_of, run_to_end
@@ -140,6 +142,14 @@ def test_a_start_that_cannot_be_is_one_sentence(center: Center, tmp_path: Path) 
     assert ended.returncode == 1
     assert ended.stderr.startswith("cress center: the store")
     assert "Traceback" not in ended.stderr
+
+
+def test_a_taken_port_is_told_with_its_own_option() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(InputError, match="another --executor-port, or 0"),
+    ):
+        _bound("127.0.0.1", taken.getsockname()[1], "--executor-port")
 
 
 def test_options_and_dimensions_stay_with_the_data_directory(tmp_path: Path) -> None:

@@ -92,7 +92,10 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
     if settings.parent_pipe:
         await _stop_with_parent(stop)
     token = ensure_token(directory.path)
-    doors = [_bound(settings.host, port) for port in (settings.port, settings.executor_port)]
+    doors = [
+        _bound(settings.host, settings.port, "--port"),
+        _bound(settings.host, settings.executor_port, "--executor-port"),
+    ]
     doors += [directory.listen(name, BACKLOG) for name in (API_SOCKET, EXECUTOR_SOCKET)]
     store = SqliteStore(directory.path / STORE)
     for sentence in store.warnings:
@@ -220,7 +223,7 @@ def _check_host(settings: Settings) -> None:
         )
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bound(host: str, port: int, option: str) -> socket.socket:
     """Return a listening socket. Raises InputError with a sentence."""
     where = f"{host}:{port}"
     try:
@@ -235,7 +238,7 @@ def _bound(host: str, port: int) -> socket.socket:
         door.setblocking(False)
     except OSError as error:
         door.close()
-        hint = "another --port, or 0 for any free one"
+        hint = f"another {option}, or 0 for any free one"
         raise InputError(f"cannot listen at {where}: {error.strerror}", hint=hint) from None
     return door
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -37,6 +37,8 @@ from cress.cli import (
     usage,
     validate,
 )
+from cress.model.foreign_words import option_for, verb_for
+from cress.model.units import closest
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
@@ -49,10 +51,38 @@ class InOrder(TyperGroup):
         "licences status events usage up center executor store demo simulate".split()
     )  # a verb that is not in it comes last
 
+    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
+        """Find the verb; a word for it from another system is told what it is called here."""
+        meant = verb_for(args[0]) if args and args[0] not in self.commands else ""
+        if meant:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """Run the verb; an option that it does not have is told what it is called here."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            unknown = getattr(error, "option_name", "")
+            if unknown and hasattr(error, "possibilities"):
+                _explain(error, unknown)
+            raise
+
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """The names of the verbs."""
         known = {name: position for position, name in enumerate(self.order)}
         return sorted(self.commands, key=lambda name: known.get(name, len(known)))
+
+
+def _explain(error: Any, unknown: str) -> None:
+    """Say in the error about an unknown option what was meant."""
+    context = error.ctx
+    options = [name for each in context.command.params for name in each.opts if name.startswith("--")]
+    near = closest(unknown.lstrip("-"), (name.lstrip("-") for name in options))
+    meant = option_for(unknown, context.info_name or "", options) or (f"--{near}" if near else "")
+    error.possibilities = ()
+    if meant:
+        error.message += f" (did you mean {meant}?)"
 
 
 app = typer.Typer(

@@ -14,12 +14,14 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from cress.model.errors import InputError, InputErrors
+from cress.model.foreign_words import resource_for
 from cress.model.resources import DISK, DISK_DIMENSIONS, MAX_DIMENSIONS, Dimensions, ResourceVector
 from cress.model.units import MAX_TEXT, describe_amount, format_amount, one_of, parse_dimension
 
 POSITIONS = ("cpu", "memory", "network", DISK)
 # Characters of a vector as text.
 MAX_VECTOR = 4_000
+GPU = "gpu"
 EXAMPLE = "<cpu,memory,network,disk> such as <4,8G,500M,50M>"
 
 
@@ -113,7 +115,7 @@ def _put(amounts: dict[str, int], name: str, values: Sequence[str], dimensions: 
     """Add the dimension ``name``, or the up to four of the disk, to ``amounts``."""
     if name not in POSITIONS and name not in dimensions.index:
         known = (*POSITIONS, *(each for each in dimensions.names if each not in POSITIONS))
-        raise InputError(f"unknown dimension {name!r}", hint=one_of(name, known))
+        raise InputError(f"unknown dimension {name!r}", hint=_meant(name, known))
     names = DISK_DIMENSIONS[: max(2, len(values))] if name == DISK else (name,)
     if len(values) > len(DISK_DIMENSIONS):
         raise InputError(
@@ -128,6 +130,15 @@ def _put(amounts: dict[str, int], name: str, values: Sequence[str], dimensions: 
         if not value.strip():
             raise InputError("an amount is missing", hint="0 for none")
         amounts[each] = parse_dimension(value, each, dimensions)
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    meant = resource_for(name) or name
+    if meant in known:
+        return f"did you mean {meant}?"
+    if meant == GPU:
+        return "no node has offered gpu yet (docs/devices.md)"
+    return one_of(name, known)
 
 
 def _disk_text(amounts: list[int], texts: list[str]) -> str:

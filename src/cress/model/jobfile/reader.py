@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from cress.model.errors import MAX_ERRORS, InputError, MoreErrors, NotAccepted
+from cress.model.foreign_words import key_for
 from cress.model.jobfile.clauses import ClauseText, Texts
 from cress.model.jobfile.values import MAX_NAME_LENGTH, mistakes, shown
 from cress.model.units import one_of
@@ -138,6 +139,10 @@ def _unknown(written: object, known: list[str], *, guess: bool) -> InputError:
     listed = "one of " + ", ".join(known) if len(known) <= MOST_LISTED else "`cress schema` tells all keys"
     if not isinstance(written, str):
         return InputError(f"{shown(written)} is not a key", hint=listed)
+    elsewhere = key_for(written)
     near = one_of(written[:MAX_NAME_LENGTH], known) if guess else ""
+    # Some keys are for other types of jobs: the next mistake says so.
+    if guess and elsewhere and (elsewhere in known or "resource" in known):
+        near = f"did you mean {elsewhere}?"
     hint = near if near.startswith("did you mean") else listed
     return InputError(f"unknown key {shown(written)}", hint=hint, field=shown(written)[1:-1])

@@ -1,0 +1,134 @@
+"""Words that users of Slurm, Kubernetes, Nomad, HTCondor and PBS bring, and what stands for them here.
+
+One table for keys of job files, names of resources, options and verbs of the command line. Words are compared without
+capitals, ``_``, ``-`` and ``.``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+# Meaning: the words for it elsewhere.
+_WORDS: dict[str, str] = {
+    "cpu": "cpus cores core ncpus vcpu vcpus cpuspertask requestcpus numcpus processors millicpu",
+    "memory": "mem ram memorymb mempercpu memlimit requestmemory memorylimit rss vmem",
+    "gpu": "gpus gres requestgpus numgpus nvidiacomgpu gpuspertask accelerator accelerators cuda",
+    "network": "net bandwidth mbits networkmbps",
+    "disk": "requestdisk diskspace storage ephemeralstorage tmpdisk iops",
+    "resource": "resources requests limits request limit requirementsresources select",
+    "group": "partition queue account project namespace qos tenant accountinggroup team bank",
+    "after": "dependency depends dependson dependencies needs requires parents parent waitfor upstream",
+    "environment": "env envs environments export variables vars envfrom getenv",
+    "time_limit": "walltime time timeout timelimit maxtime maxwalltime hrt activedeadlineseconds duration runtimelimit",
+    "tasks": "ntasks replicas count instances copies array parallelism completions numtasks jobarray size",
+    "requirement": "constraint constraints requirements nodeselector affinity nodeaffinity nodelist exclude require "
+    "features feature selector tolerations",
+    "image": "image container docker dockerimage containerimage singularity apptainer",
+    "command": "script executable exec cmd entrypoint args arguments program run wrap shell",
+    "directory": "cwd workdir chdir workingdir workingdirectory initialdir dir wd",
+    "logs": "output error stdout stderr log logfile errorfile outputfile",
+    "name": "jobname title label",
+    "retries": "restart restarts restartpolicy maxretries attempts backofflimit requeue retry reschedule",
+    "cron": "schedule cron periodic crontab",
+    "run_as": "user runasuser uid username securitycontext",
+    "priority": "nice priorityclass priorityclassname jobprio",
+    "ports": "port expose containerport hostport",
+    "alive": "livenessprobe healthcheck liveness health",
+    "ready": "readinessprobe readiness startupprobe",
+    "stop_grace": "terminationgraceperiodseconds terminationgraceperiod killtimeout grace graceperiod",
+    "max_running": "concurrency maxparallel maxconcurrent throttle",
+    "overlap": "concurrencypolicy prohibitoverlap",
+    "max_unavailable": "maxsurge rollingupdate updatestrategy maxparallelupdates",
+    "zone": "timezone tz",
+    "files": "volumes volumemounts mounts transferinputfiles inputs artifact artifacts inputfiles",
+    "outputs": "transferoutputfiles outputsfiles results",
+    "licences": "license licenses licence",
+    "gang": "allornothing minavailable mpi",
+    "hold": "suspend suspended held",
+    "tail": "tail lines",
+    "json": "format output o json yaml",
+    "follow": "watch tailf",
+}
+_MEANING = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
+
+RESOURCES = ("cpu", "memory", "gpu", "network", "disk")
+# How a job file says what is not a key of the same name.
+_IN_A_FILE = {
+    "cpu": "resource: {cpu: 4}",
+    "memory": "resource: {memory: 4G}",
+    "gpu": "resource: {gpu: 1}",
+    "network": "resource: {network: 100M}",
+    "disk": "resource: {disk: 50M}",
+    "image": "runtime: container, with root: for another root directory (docs/containers.md)",
+    "logs": "`cress logs`, which shows what tasks write; outputs: saves files",
+    "cron": "type: cron, with when: and the moments",
+}
+# How the command line says it: the option, and what is written where there is none.
+_AS_OPTION = {
+    **dict.fromkeys(("cpu", "memory", "gpu", "network", "disk", "resource"), "--resource"),
+    "time_limit": "--time-limit",
+    "requirement": "--require",
+    "environment": "--env",
+    "ports": "--port",
+    "licences": "--licence",
+    "run_as": "--user",
+}
+_EXAMPLES = {"--resource": "--resource '<cpu=4, memory=8G>'", "--env": "--env KEY=VALUE"}
+_VERBS: dict[str, str] = {
+    "jobs": "ps list ls squeue qstat queue q condorq pods get history sacct",
+    "cancel": "kill delete rm remove stop scancel qdel condorrm abort terminate",
+    "submit": "sbatch qsub condorsubmit create add enqueue batch",
+    "run": "srun start salloc qrsh",
+    "job": "describe inspect info show task scontrol",
+    "nodes": "node sinfo pbsnodes hosts machines condorstatus",
+    "exec": "attach ssh shell sh enter login",
+    "logs": "tail log output cat speek",
+    "status": "top health cluster",
+    "up": "init dev server daemon",
+    "executor": "agent worker client kubelet slurmd",
+    "groups": "quota quotas queues partitions namespaces sacctmgr",
+    "scale": "resize replicas",
+    "usage": "report sreport accounting",
+}
+_VERB_OF = {word: verb for verb, words in _VERBS.items() for word in words.split()}
+
+
+def key_for(word: str) -> str:
+    """Return what a job file says instead of a word of another system; empty if none is known."""
+    meaning = _meaning(word)
+    if meaning in ("tail", "json", "follow"):
+        return ""
+    return _IN_A_FILE.get(meaning, meaning)
+
+
+def resource_for(word: str) -> str:
+    """Return the resource that a word of another system stands for; empty if none is known."""
+    meaning = _meaning(word)
+    return meaning if meaning in RESOURCES else ""
+
+
+def option_for(word: str, verb: str, options: Collection[str]) -> str:
+    """Return what to write instead of an option (``--mem``) that a verb with these ``options`` does not have; or nothing."""
+    plain = word.lstrip("-")
+    meaning = _meaning(plain) or plain
+    if meaning == "tail" and verb == "logs":
+        return "`cress logs JOB | tail -n 20`"
+    option = _AS_OPTION.get(meaning, f"--{meaning.replace('_', '-')}")
+    if option in options:
+        return _EXAMPLES.get(option, option)
+    if verb in ("submit", "apply", "run") and key_for(plain):
+        return f"`{key_for(plain)}` in the job file" if "`" not in key_for(plain) else key_for(plain)
+    return ""
+
+
+def verb_for(word: str) -> str:
+    """Return the verb that a verb of another system stands for; empty if none is known."""
+    return _VERB_OF.get(_plain(word), "")
+
+
+def _meaning(word: str) -> str:
+    return _MEANING.get(_plain(word), "")
+
+
+def _plain(word: str) -> str:
+    return "".join(each for each in word[:40].lower() if each not in "_-./")
