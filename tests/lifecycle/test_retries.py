@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cress.lifecycle.inputs import ApplyGroups, Restarted
+from cress.lifecycle.inputs import ApplyGroups, NodeDead, Restarted
 from cress.lifecycle.jobs.outcomes import backoff
 from cress.model.events import Outcome
 from cress.model.options import Options
@@ -124,6 +124,58 @@ def test_when_two_tasks_of_a_gang_fail_at_once_it_has_failed_once() -> None:
     step = world.report("n1", ended(1, 1), ended(2, 1))
     assert [each.outcome for each in step.attempts] == [Outcome.FAILED, Outcome.PREEMPTED]
     assert len(world.wake().launches) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "cause", "state", "reason"),
+    [
+        (-9, Cause.EXITED, JobState.FAILED, "task 0: "),
+        (0, Cause.TIME_LIMIT, JobState.TIMED_OUT, "task 0: time limit"),
+        (-9, Cause.MEMORY, JobState.OUT_OF_MEMORY, "task 0: "),
+    ],
+)
+def test_a_gang_without_retries_left_fails_with_its_first_task_and_the_others_are_stopped(
+    code: int, cause: Cause, state: JobState, reason: str
+) -> None:
+    world = World(followed=True)
+    world.join("n1")
+    world.submit(job(3, gang=True, time_limit=MINUTE))
+    world.report("n1", ended(2))
+    step = world.report("n1", ended(1, code, cause))
+    assert ids(step.halts) == [3]
+    assert not step.jobs, "one of its tasks still runs"
+    step = world.report("n1", ended(3, -15, Cause.STOPPED))
+    (last,) = step.attempts
+    assert (last.outcome, last.final) == (Outcome.CANCELLED, True)
+    assert last.error.startswith(f"the job failed: {reason}")
+    (record,) = step.jobs
+    assert (record.state, record.succeeded, record.failed, record.cancelled) == (state, 1, 2, 0)
+    assert record.reason.startswith(reason)
+    assert world.machine.next_wakeup() is None
+
+
+def test_a_gang_that_is_not_restarted_after_the_failure_of_a_node_is_stopped_elsewhere_too() -> None:
+    world = World(followed=True)
+    world.join("n1", 1)
+    world.join("n2", 1)
+    world.submit(job(2, gang=True, job_failure=False))
+    world.leave("n1")
+    step = world.step(NodeDead("n1"))
+    assert [each.outcome for each in step.attempts] == [Outcome.LOST]
+    assert ids(step.halts) == [2]
+    (record,) = world.report("n2", ended(2, -15, Cause.STOPPED)).jobs
+    assert (record.state, record.failed) == (JobState.LOST, 2)
+
+
+def test_a_gang_of_which_a_program_cannot_be_started_anywhere_is_stopped() -> None:
+    world = World(followed=True)
+    world.join("n1")
+    world.submit(job(3, gang=True))
+    step = world.report("n1", ended(1, None, Cause.NOT_STARTED, ran=False))
+    assert ids(step.halts) == [2, 3]
+    (record,) = world.report("n1", ended(2, -15, Cause.STOPPED), ended(3, -15, Cause.STOPPED)).jobs
+    assert record.failed == 3
+    assert "could not be started" in record.reason
 
 
 def test_a_cancelled_job_is_not_tried_again() -> None:

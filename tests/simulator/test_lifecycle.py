@@ -83,6 +83,13 @@ def test_a_gang_fails_and_is_tried_again_as_a_whole(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_gang_that_does_not_outlive_its_node_is_stopped_on_the_others(tmp_path: Path) -> None:
+    jobs = "jobs:\n  - {name: a, run: 100s, tasks: 2, gang: true, resource: <4>, job_failure: false}\n"
+    result = simulated(tmp_path, jobs, NODES + "outages:\n  - {node: n-1, from: 40s, to: 60s}\n")
+    assert attempts(result) == [("a", 0, "n-1", 0, 40, "lost"), ("a", 1, "n-2", 0, 45, "stopped")]
+    assert ends(result) == {"a": "failed"}
+
+
 def test_a_task_cut_at_its_time_limit_is_tried_again_too(tmp_path: Path) -> None:
     result = simulated(tmp_path, "job,submit,run,time_limit,cpu,retries,backoff\na,0,100,60,1,1,10s\n", suffix="csv")
     assert [(row[3], row[4], row[-1]) for row in attempts(result)] == [(0, 60, "failed"), (70, 130, "finished")]

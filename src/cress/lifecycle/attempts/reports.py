@@ -7,7 +7,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.effects import Halt
 from cress.lifecycle.families import readiness, replica_ends
 from cress.lifecycle.jobs import reasons
-from cress.lifecycle.jobs.jobs import maybe_over, note_failure
+from cress.lifecycle.jobs.jobs import fail, maybe_over, note_failure
 from cress.lifecycle.jobs.outcomes import Judgement, judge, place_of
 from cress.lifecycle.nodes import ports
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
@@ -106,6 +106,9 @@ def ended(context: Context, attempt: LiveAttempt, report: Ended) -> None:
         start_failures.no_room(context, attempt, report.error)
     if judgement.outcome is Outcome.LOST and not judgement.again and job.kept is None:
         job.reason = f"a task was lost with node {attempt.node}; tasks of this job are not restarted"
+    if job.job.gang and not job.ending and not judgement.again and judgement.outcome is not Outcome.SUCCEEDED:
+        # The others would wait for the failed task for ever.
+        fail(context, job, job.reason, judgement.outcome)
     maybe_over(context, job)
 
 
@@ -136,7 +139,9 @@ def _count(job: LiveJob, attempt: LiveAttempt, judgement: Judgement, report: End
             job.cancelled += 1
         else:
             job.failed += 1
-            note_failure(job, outcome)
+            if outcome is not Outcome.CANCELLED:
+                # It was stopped because its job failed: that is how the job failed already.
+                note_failure(job, outcome)
             job.reason = job.reason or _first_failure(job, attempt, report)
         if job.unstarted:
             job.unstarted.pop(attempt.task, None)

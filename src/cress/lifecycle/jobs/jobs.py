@@ -33,10 +33,10 @@ def cancel(context: Context, number: int, reason: str = "") -> None:
     _end(context, job)
 
 
-def fail(context: Context, job: LiveJob, reason: str) -> None:
-    """Fail a job as a whole: all waiting tasks count as failed."""
+def fail(context: Context, job: LiveJob, reason: str, outcome: Outcome = Outcome.FAILED) -> None:
+    """Fail a job as a whole: its waiting tasks count as failed, its running ones are stopped."""
     job.failing, job.reason = True, reason
-    note_failure(job, Outcome.FAILED)
+    note_failure(job, outcome)
     job.failed += job.waiting
     _end(context, job)
 
