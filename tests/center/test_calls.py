@@ -185,3 +185,21 @@ def test_nodes_come_in_pages(tmp_path: Path) -> None:
         assert (await center.get("/v1/nodes?after=gone"))["nodes"] == []
 
     inside(tmp_path, story)
+
+
+def test_a_service_is_one_job_of_the_cluster(tmp_path: Path) -> None:
+    async def story(center: Inside) -> None:
+        await center.join()
+        await center.submit(name="web", type="service", tasks=3)
+        await center.submit()
+        dag = {
+            "name": "etl",
+            "type": "dag",
+            "hold": True,
+            "steps": {"a": {"command": "true"}, "b": {"command": "true"}},
+        }
+        await center.call("POST", "/v1/jobs", {"jobs": [dag]}, 201)
+        state = await center.get("/v1/state")
+        assert (state["jobs_running"], state["jobs_waiting"], state["tasks_running"]) == (2, 1, 4)
+
+    inside(tmp_path, story)

@@ -128,10 +128,38 @@ def test_usage_by_hour_and_group(history: History) -> None:
     assert history.usage(since=0, until=9 * 3600) == {
         (0, "lab"): Used(3600.0, 1800.0 * 1024, 150.0),
         (3600, "lab"): Used(7200.0, 3600.0 * 1024, 300.0),
-        (3600, "web"): Used(900.0, 0.0, 0.0, 1, 0),
+        (3600, "web"): Used(900.0, 0.0, 0.0, 1, 0, 1),
         (7200, "lab"): Used(3600.0, 1800.0 * 1024, 150.0, 1, 1),
     }
     assert list(history.usage(since=3600, until=7200, group="web")) == [(3600, "web")]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "failed"),
+    [
+        (Outcome.FAILED, 1),
+        (Outcome.TIMED_OUT, 1),
+        (Outcome.OUT_OF_MEMORY, 1),
+        (Outcome.LOST, 1),
+        (Outcome.CANCELLED, 0),
+        (Outcome.PREEMPTED, 0),
+    ],
+)
+def test_usage_tells_failures_from_what_was_stopped(history: History, outcome: Outcome, failed: int) -> None:
+    history.add([], [_ran(1, 0, HOUR - 1, outcome=outcome), _ran(2, 0, HOUR - 1)], {7: WEIGHT})
+    (used,) = history.usage(since=0, until=3600).values()
+    assert (used.attempts, used.succeeded, used.failed) == (2, 1, failed)
+
+
+def test_hours_of_an_older_release_count_as_before_and_go_on(history: History) -> None:
+    history.add([], [_ran(1, 0, HOUR - 1, outcome=Outcome.CANCELLED)], {7: WEIGHT})
+    with history._engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE usage SET failed = NULL")
+    (used,) = history.usage(since=0, until=3600).values()
+    assert (used.attempts, used.failed) == (1, 1)
+    history.add([], [_ran(2, 0, HOUR - 1), _ran(3, 0, HOUR - 1, outcome=Outcome.FAILED)], {7: WEIGHT})
+    (used,) = history.usage(since=0, until=3600).values()
+    assert (used.attempts, used.failed) == (3, 2)
 
 
 def test_what_is_old_goes_with_all_of_its(history: History) -> None:

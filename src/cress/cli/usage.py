@@ -96,7 +96,7 @@ def _together(page: UsagePage, start: float) -> UsagePage:
     from cress.client import UsagePage, UsageView
 
     total: dict[str, dict[str, float]] = {}
-    names = ("core_seconds", "byte_seconds", "cpu_seconds", "attempts", "succeeded")
+    names = ("core_seconds", "byte_seconds", "cpu_seconds", "attempts", "succeeded", "failed")
     for each in page.usage:
         sums = total.setdefault(each.group, dict.fromkeys(names, 0))
         for name in names:
@@ -118,7 +118,7 @@ def table(usage: Sequence[UsageView], by: By) -> tuple[Sequence[Column], list[li
             f"{each.byte_seconds / 3600 / 2**30:,.2f}",
             f"{each.cpu_seconds / 3600:,.2f}",
             f"{each.attempts:,}",
-            f"{each.attempts - each.succeeded:,}",
+            f"{each.failed:,}",
             bar(share) if terminal() else f"{share:.0%}",
         ]
         rows.append(cells if by is not By.ALL else cells[1:])

@@ -387,7 +387,7 @@ class DelayView(View, frozen=True):
 
 
 class StateView(View, frozen=True):
-    """The cluster in a few numbers. ``capacity`` and ``used`` sum up the nodes that are up.
+    """The cluster in a few numbers; a service, database, cron job or dag is one job. ``capacity`` and ``used`` sum up the nodes that are up.
 
     ``delay`` is the longest time of the last hour, if above 50 ms, for which the center answered nobody.
     """
@@ -435,7 +435,8 @@ class UsageView(View, frozen=True):
     """The usage of a group in one span of time that begins at ``start`` (seconds since the epoch).
 
     ``core_seconds`` and ``byte_seconds`` are what its attempts held (their request × the time from placing to end),
-    ``cpu_seconds`` what they are measured to have computed; ``attempts`` ended in the span, ``succeeded`` of them well.
+    ``cpu_seconds`` what they are measured to have computed; ``attempts`` ended in the span, ``succeeded`` of them well;
+    ``failed`` of them failed, the others were cancelled, preempted, or lost and run again.
     """
 
     group: str
@@ -445,6 +446,7 @@ class UsageView(View, frozen=True):
     cpu_seconds: float = 0.0
     attempts: int = 0
     succeeded: int = 0
+    failed: int = 0
 
 
 class UsagePage(View, frozen=True):

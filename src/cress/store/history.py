@@ -17,7 +17,7 @@ import sqlalchemy as sql
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from cress.model.errors import InputError
-from cress.model.events import Outcome
+from cress.model.events import FAILURES, Outcome
 from cress.model.records import AttemptRecord, JobRecord, states_meant
 from cress.model.times import HOUR, SECOND
 from cress.store.base import StoreError
@@ -64,6 +64,7 @@ _usage = sql.Table(
     sql.Column("cpu_seconds", sql.Double, nullable=False),
     sql.Column("attempts", _Big, nullable=False),
     sql.Column("succeeded", _Big, nullable=False),
+    sql.Column("failed", _Big),  # empty in rows of releases that did not count it
 )
 for _table, _key in ((_jobs, "id"), (_attempts, "attempt")):
     _table.append_constraint(sql.PrimaryKeyConstraint(_key))
@@ -267,7 +268,9 @@ class History:
         found: Usage = {}
         for row in self._select(query.order_by(_usage.c.hour, _usage.c.group)):
             key = row["hour"], row["group"]
-            found[key] = Used(**{name: row[name] for name in Used.__struct_fields__})
+            found[key] = Used(**{name: row[name] for name in Used.__struct_fields__ if name != "failed"})
+            counted = row["failed"]
+            found[key].failed = found[key].attempts - found[key].succeeded if counted is None else counted
         return found
 
     def _select(self, query: sql.Select[Any]) -> Sequence[sql.RowMapping]:
@@ -309,10 +312,12 @@ def _add_to_usage(connection: sql.Connection, attempts: Iterable[AttemptRecord],
         last = usage[hour, weight.group]
         last.attempts += 1
         last.succeeded += each.outcome is Outcome.SUCCEEDED
+        last.failed += each.outcome in FAILURES or (each.outcome is Outcome.LOST and each.final)
     for (hour, group), used in sorted(usage.items()):
         values = msgspec.structs.asdict(used)
         here = (_usage.c.hour == hour) & (_usage.c.group == group)
-        more = {name: _usage.c[name] + value for name, value in values.items()}
+        known = {"failed": sql.func.coalesce(_usage.c.failed, _usage.c.attempts - _usage.c.succeeded)}
+        more = {name: known.get(name, _usage.c[name]) + value for name, value in values.items()}
         if not connection.execute(sql.update(_usage).where(here).values(more)).rowcount:
             connection.execute(sql.insert(_usage).values(hour=hour, group=group, **values))
 

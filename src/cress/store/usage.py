@@ -30,6 +30,7 @@ class Used(msgspec.Struct):
     cpu_seconds: float = 0.0
     attempts: int = 0
     succeeded: int = 0
+    failed: int = 0
 
     def add(self, other: Used) -> None:
         """Add the usage of another span."""
@@ -38,6 +39,7 @@ class Used(msgspec.Struct):
         self.cpu_seconds += other.cpu_seconds
         self.attempts += other.attempts
         self.succeeded += other.succeeded
+        self.failed += other.failed
 
 
 # Keys are the beginning of the span in seconds since the epoch, and the group.

@@ -13,12 +13,14 @@ from cress.center.api.bodies import Body, CordonBody, DrainBody, read, reply
 from cress.center.api.context import committer_of, user_of
 from cress.center.api.errors import NotFound
 from cress.center.committer import Committer
+from cress.center.lookup import state_of
 from cress.center.show.jobs import is_up, match_views, node_view, resources, used_of, whole_node_view
 from cress.center.turns import chunks, in_turns
 from cress.core.diagnostics.match_report import remarks_on
 from cress.lifecycle.inputs import Cordon, Drain, NodeDead
 from cress.lifecycle.tables.rows import LiveNode
 from cress.model.errors import InputError
+from cress.model.records import JobState
 from cress.model.times import SECOND, seconds
 from cress.model.units import one_of
 from cress.protocol.views import DelayView, NodesPage, StateView
@@ -117,10 +119,16 @@ async def state(request: Request) -> Response:
     nothing = (0,) * len(dimensions)
     capacity = tuple(map(sum, zip(nothing, *(node.node.capacity for node in up), strict=True)))
     used = tuple(map(sum, zip(nothing, *(used_of(committer, node) for node in up), strict=True)))
-    waiting = running = 0
+    # A service, database, cron job or dag is one job, whatever it consists of.
+    waiting = running = single = 0
     async for part in in_turns(chunks(list(machine.jobs.values()))):
         waiting += sum(job.waiting for job in part)
-        running += sum(1 for job in part if job.running)
+        alone = [job for job in part if not job.job.family]
+        single += len(alone)
+        running += sum(1 for job in alone if job.running)
+    async for family in in_turns(list(machine.families.values())):
+        single += 1
+        running += state_of(committer, family) is JobState.RUNNING
     return reply(
         StateView(
             version=cress.__version__,
@@ -129,7 +137,7 @@ async def state(request: Request) -> Response:
             now=committer.clock.utc() / SECOND,
             nodes=len(machine.nodes),
             nodes_up=len(up),
-            jobs_waiting=len(machine.jobs) - running,
+            jobs_waiting=single - running,
             jobs_running=running,
             tasks_waiting=waiting,
             tasks_running=len(machine.attempts),
