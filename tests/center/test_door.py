@@ -179,6 +179,17 @@ def test_garbage_on_the_wire_harms_nobody(shared: Center) -> None:
     assert shared.get("/v1/state")["jobs_waiting"] == 0
 
 
+def test_the_description_of_the_api_needs_no_token_and_the_rest_does(shared: Center) -> None:
+    with httpx.Client(base_url=shared.address["url"], trust_env=False) as browser:
+        page, document = browser.get("/docs"), browser.get("/openapi.json")
+        assert (page.status_code, document.status_code) == (200, 200)
+        assert page.headers["content-type"].startswith("text/html")
+        assert all(f"</b> {path}" in page.text for path in document.json()["paths"])
+        assert "<script" not in page.text
+        assert browser.get("/v1/jobs").status_code == 401
+        assert browser.get("/docs", headers={"Host": "evil.example"}).status_code == 403
+
+
 def test_the_document_describes_every_call(shared: Center) -> None:
     document = shared.get("/openapi.json")
     assert document["openapi"].startswith("3.1")

@@ -13,7 +13,8 @@ from cress.protocol.views import ErrorView, to_json
 from cress.shell.center.signed_requests import Accepted, Stale
 
 MOST_BODY = 16 * 2**20
-OPEN_PATHS = frozenset({"/v1/health", PATH})
+# The description of the API says nothing about this cluster.
+OPEN_PATHS = frozenset({"/v1/health", "/openapi.json", "/docs", PATH})
 # The signature is checked after the rest.
 _SIGNED = SCHEME.encode() + b" "
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")

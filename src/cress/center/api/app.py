@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from cress.center.api import (
     cancel,
+    docs_page,
     errors,
     events,
     execution,
@@ -30,12 +31,13 @@ from cress.center.security import Guard
 
 def make_app(committer: Committer, *, token: str, user: str, names: Iterable[str]) -> App:
     """Return the API of ``committer`` for ``user``, who has ``token``; ``names`` are the host names that it accepts."""
-    # No pages of documentation: they would load scripts from elsewhere.
+    # Not the framework's pages of documentation: they load scripts from elsewhere.
     app = FastAPI(title="Cress", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.committer = committer
     app.state.user = user
     for module in (jobs, cancel, families, logs, execution, groups, nodes, licences, name_service, events, usage):
         app.include_router(module.router)
+    app.include_router(docs_page.router)
     errors.install(app)
     app.openapi = partial(schemas.openapi, app)  # type: ignore[method-assign]
     return Guard(cast(App, app), token=token, names=names)
