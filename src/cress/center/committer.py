@@ -17,6 +17,7 @@ from cress.center.event_log import EVENTS, EventLog
 from cress.center.event_log_check import check_witness, damaged_files
 from cress.center.finished import Finished
 from cress.center.history_reader import HistoryReader
+from cress.center.quarantine import QUARANTINE, Quarantine
 from cress.center.recovery import begin_epoch, load_machine
 from cress.center.settings import Settings
 from cress.center.snapshots import Export
@@ -35,9 +36,11 @@ from cress.shell.center.effects import (
     Effect,
     Load,
     Ping,
+    Rebuild,
     Refuse,
     Reply,
     Send,
+    SetAside,
     Snapshot,
     Stepped,
     Wait,
@@ -82,6 +85,7 @@ class Committer:
         self.events = EventFeed(self.loop)
         self.log = EventLog(settings.data / EVENTS, zone=str(settings.zone))
         self.finished = Finished(store)
+        self._quarantine = Quarantine(settings.data / QUARANTINE)
         self.history = HistoryReader(settings.data, settings.history)
         self.watchdog = Watchdog()
         self.turns = Turns()
@@ -286,14 +290,17 @@ class Committer:
                         self._begin_snapshot(work)
                     case Load():
                         await self._load()
+                    case Rebuild():
+                        stored = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
+                        self.carry_out(self.loop.rebuilt(stored))
             except Fenced as error:
                 _log.error("%s", error)
                 self.carry_out(self.loop.fenced(str(error)))
             except StoreError as error:
                 self.carry_out(self.loop.commit_failed(str(error)))
-            except Exception:  # noqa: BLE001 – a defect must not leave the machine ahead of the store
-                _log.exception("a step failed; the state is loaded again")
-                self.carry_out(self.loop.commit_failed("the center failed while it worked on this, its log says more"))
+            except Exception as error:  # noqa: BLE001 – a defect must not leave the machine ahead of the store
+                _log.exception("a step failed; the stored state is read again")
+                self.carry_out(self.loop.defect(f"{type(error).__name__}: {error}"))
 
     async def _pause(self, until: int | None, now: int) -> None:
         """Wait until that time, or until an input is queued or the center stops."""
@@ -410,6 +417,9 @@ class Committer:
                     if self._watchers:
                         self._wake_watchers(effect)
                     self.events.tell()
+                case SetAside():
+                    place = self._quarantine.keep(effect.input, effect.why, self.clock.utc())
+                    _log.error("an input makes each step fail (%s) and was set aside: %s", effect.why, place)
                 case Warn():
                     _executors_log.warning("%s", effect.sentence)
                 case Ping():

@@ -30,6 +30,10 @@ class Changed(StoreError):
     """Something was stored since the state was loaded; load it again."""
 
 
+class Unstorable(Exception):
+    """A batch cannot be stored because of what is in it: it would fail again, while others do not."""
+
+
 class Damaged(StoreError):
     """Stored data is missing, or differs from what was written."""
 

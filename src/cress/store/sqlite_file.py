@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from cress.store.base import Damaged, StoreError
+from cress.store.base import Damaged, StoreError, Unstorable
 
 # The ending of the file that records whether a store was closed.
 MARK = ".mark"
@@ -38,6 +38,8 @@ def told(path: Path, what: str) -> Iterator[None]:
         yield
     except _Spoilt as error:
         raise Damaged(f"the store {path} is damaged: {error}") from None
+    except sqlite3.DataError as error:
+        raise Unstorable(f"the store {path} {what}: {error}") from error
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:
             raise Damaged(f"the store {path} is damaged: {error}") from error

@@ -1,7 +1,8 @@
 """The commit loop: steps the machine, has the step stored, and only then lets its effects out.
 
 A driver asks ``next`` what to do, does it, and reports the result; the answers are effects to carry out in order.
-When a commit fails the machine is ahead of the store: every caller is refused, and the state is loaded again.
+When a commit fails the machine is ahead of the store: every caller is refused, and the state is loaded again. When a step
+fails because of an input, that input is set aside, and all others go on.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import encode_record, record_of
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
+from cress.model.errors import NotAccepted
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.run import Run
 from cress.model.times import SECOND
@@ -28,10 +30,12 @@ from cress.shell.center.effects import (
     Commit,
     Effect,
     Load,
+    Rebuild,
     Refuse,
     Reply,
     Send,
     Session,
+    SetAside,
     Snapshot,
     Stepped,
     Wait,
@@ -126,6 +130,19 @@ class _Round:
     size: int
 
 
+def _node_of(what: Input) -> str:
+    """Return the node that an input came from; empty if it came from none."""
+    return what.node if isinstance(what, Reported) else what.node.name if isinstance(what, NodeJoined) else ""
+
+
+class SetAsideError(NotAccepted):
+    """The center cannot work on an input: it makes each step fail, was set aside, and is not tried again."""
+
+    def __init__(self, why: str) -> None:
+        what = f"the center cannot work on this, because of a defect ({why}); it was set aside and changed nothing"
+        super().__init__(what, hint="please report it; the center's folder `quarantine` has the input")
+
+
 class CommitLoop:
     """Owns the machine. Inputs come in by ``post``; ``next`` returns the next action of the driver.
 
@@ -159,6 +176,10 @@ class CommitLoop:
         self._save_clock = save_clock
         self._queue: list[Call] = []
         self._calls: list[Call] = []  # of the step under way
+        self._suspects: list[Call] = []  # of a step that failed: each is tried once more, alone
+        self._alone = False  # whether the call of the step under way is such a one
+        self._rebuilding = False  # whether the machine is ahead of the store, which is read again
+        self._notes: list[EventView] = []  # events that go with the next step
         self._round: _Round | None = None
         self._loading = True
         self._retry_at = 0
@@ -170,7 +191,7 @@ class CommitLoop:
     @property
     def busy(self) -> bool:
         """Return whether inputs wait for their step."""
-        return bool(self._queue)
+        return bool(self._queue or self._suspects or self._rebuilding or self._notes)
 
     @property
     def loading(self) -> bool:
@@ -219,7 +240,13 @@ class CommitLoop:
         assert self._round is None
         if self._loading:
             return Load() if now >= self._retry_at else Wait(self._retry_at)
-        if not self._queue:
+        if self._rebuilding:
+            return Rebuild()
+        self._alone = bool(self._suspects)
+        if self._suspects:
+            self._calls = [self._suspects.pop(0)]
+            return self._commit(now, utc, self._calls)
+        if not self._queue and not self._notes:
             due = None if self._replaced else self.machine.next_wakeup()
             if due is None or due > now:
                 return Wait(due)
@@ -251,7 +278,9 @@ class CommitLoop:
         step = self._step(now, utc, inputs)
         runs, templates = new_runs([(call.input, call.runs) for call in calls], step)
         record = encode_record(record_of(now, utc, inputs, step.facts))
-        events = self.events.derive(self.machine, inputs, step)
+        events = [*self.events.derive(self.machine, inputs, step), *self._notes]
+        for number, event in enumerate(events, self.events.last + 1):
+            event.number, event.at = number, event.at or utc / SECOND
         self._round = _Round(calls, inputs, step, events, runs, len(record))
         self.uncommitted = Uncommitted(step)
         self.runs.uncommitted = {run.job: run for run in runs}
@@ -280,6 +309,7 @@ class CommitLoop:
         self._log_count += 1
         effects = self._effects(done.calls, done.inputs, done.step)
         self.events.add(done.events)
+        self._notes = []
         for run in done.runs:
             self.runs.keep(run)
         for job in done.step.jobs:
@@ -308,13 +338,48 @@ class CommitLoop:
             self.epoch, step.launches, step.halts, sessions=self.joined, nodes=self.machine.nodes, run_of=self.run_of
         )
 
+    def defect(self, why: str) -> list[Effect]:
+        """Note that a step failed, and not because of the disk: find the input that causes it, and set that aside.
+
+        Each input of the step is tried again, alone; one that fails once more is the cause. Nothing of the step is stored, so the stored
+        state is read again each time, in the same epoch: executors stay connected, and other inputs wait.
+        """
+        calls, self._calls, self._round = self._calls, [], None
+        if not calls or self._loading:
+            return self.commit_failed(f"the center failed while it worked on this ({why}); its log says more")
+        self._rebuilding = True
+        self.runs.clear()
+        if not self._alone:
+            self._suspects = calls
+            return []
+        (call,) = calls
+        error = SetAsideError(why)
+        text = f"{type(call.input).__name__}: {why}"
+        self._notes.append(EventView(kind="input.set_aside", node=_node_of(call.input), text=text))
+        effects: list[Effect] = [SetAside(call.input, why)]
+        if call.then is not None:
+            effects += call.then(error)
+        if call.caller is not None:
+            effects.append(Answer(call.caller, error))
+        return effects
+
+    def rebuilt(self, opened: Opened) -> list[Effect]:
+        """Continue with the stored state in the same epoch, after a step that failed."""
+        if (opened.epoch, opened.number) != (self.epoch, self.number):
+            return self.commit_failed("the state in the store is not the one that this center has left there")
+        self.machine = opened.machine
+        self.uncommitted = Uncommitted()
+        self._rebuilding = False
+        return []
+
     def commit_failed(self, why: str) -> list[Effect]:
         """Note that a step failed or was not stored: refuse every caller and load the state again.
 
         Executors that were welcomed stay connected: what runs there is stored, and its terms need no commit.
         """
         self._round = None
-        waiting, self._queue, self._calls = [*self._calls, *self._queue], [], []
+        waiting = [*self._calls, *self._suspects, *self._queue]
+        self._queue, self._calls, self._suspects, self._rebuilding = [], [], [], False
         self.problem = why
         self._loading = True
         self._retry_at = 0

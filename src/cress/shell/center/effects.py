@@ -72,7 +72,12 @@ class Wait:
     until: int | None
 
 
-Work: TypeAlias = Load | Commit | Snapshot | Wait
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """Read the stored state once more, in the same epoch: the machine is ahead of it. Answered with ``rebuilt``."""
+
+
+Work: TypeAlias = Load | Commit | Snapshot | Rebuild | Wait
 
 
 # --- output ------------------------------------------------------------------------------------------------------
@@ -139,4 +144,12 @@ class Warn:
     sentence: str
 
 
-Effect: TypeAlias = Send | Close | Ping | Answer | Refuse | Stepped | Warn
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Keep an input that makes each step fail, for those who look into it; it is not tried again. ``why`` is the error."""
+
+    input: Input
+    why: str
+
+
+Effect: TypeAlias = Send | Close | Ping | Answer | Refuse | Stepped | Warn | SetAside

@@ -12,6 +12,7 @@ from cress.model.errors import InputError, NotAccepted
 from cress.model.node import Load, Local, Node
 from cress.model.reports import Ended, Report
 from cress.model.resources import Dimensions
+from cress.model.times import SECOND
 from cress.protocol import messages
 from cress.protocol.messages import (
     PROTOCOL,
@@ -26,7 +27,7 @@ from cress.protocol.messages import (
     Welcome,
 )
 from cress.protocol.versions import Dialect, VersionError
-from cress.shell.center.commit import Call, CommitLoop
+from cress.shell.center.commit import Call, CommitLoop, SetAsideError
 from cress.shell.center.effects import Close, Effect, Ping, Reply, Send, Session, Warn
 from cress.shell.center.registration import data_of, node_of, undeclared
 
@@ -35,6 +36,8 @@ MOST_REPORTS = 128
 CANNOT_STORE = "the center cannot store it; try again"
 # The first major version of the protocol whose executors prove that they know the token.
 PROVEN_SINCE = 6
+# A node whose registration makes each step fail is refused for so long before the next try, at first and at most.
+FIRST_REST, LONGEST_REST = 10 * SECOND, 600 * SECOND
 # An epoch begins with each start of a center. One this far ahead is not that of a successor.
 MOST_AHEAD = 1_000_000
 
@@ -61,6 +64,8 @@ class Sessions:
         self.name = name
         self.racks: Mapping[str, str] = {}
         self.loads: dict[str, Load] = {}
+        # Nodes whose registration was set aside: until when it is not tried again, and that pause.
+        self._resting: dict[str, tuple[int, int]] = {}
         self._asking: dict[Session, tuple[Node, Local | None]] = {}
 
     # --- the handshake ---------------------------------------------------------------------------------------
@@ -75,6 +80,11 @@ class Sessions:
         except InputError as error:
             return self._refuse(session, error, permanent=not isinstance(error, VersionError) or error.permanent)
         assert isinstance(message, Hello)
+        until, _ = self._resting.get(message.name, (0, 0))
+        if now < until:
+            wait = f"it is tried again in {-(-(until - now) // SECOND)} s"
+            what = f"the registration of node {message.name} was set aside because of a defect of the center"
+            return self._refuse(session, NotAccepted(what, hint=wait))
         if new:
             return self._declare(session, message, new, local)
         session.dialect = Dialect(message.speaks)
@@ -183,6 +193,10 @@ class Sessions:
             return []
         if isinstance(reply, InputError):
             session.closed = True
+            if isinstance(reply, SetAsideError):
+                _, pause = self._resting.get(session.name, (0, FIRST_REST // 2))
+                pause = min(2 * pause, LONGEST_REST)
+                self._resting[session.name] = self.loop.machine.now + pause, pause
             return [Send(session, Refused(what=reply.what, hint=reply.hint)), Close(session, "refused")]
         self.loop.joined[session.name] = session
         return [self._welcome(session, hello, self.loop.machine.now), *self._durable(session, hello.reports)]
