@@ -32,11 +32,11 @@ from pathlib import Path
 from cress.center import run
 from cress.center.settings import Settings
 from cress.model.resources import Dimensions
-data, port, pipe, host, option, dimension, topology = sys.argv[1:]
+data, port, pipe, host, option, dimension, topology, groups, zone = sys.argv[1:]
 sys.exit(run.run_center(Settings(
     data=Path(data), port=int(port), parent_pipe=pipe == "pipe", host=host,
     options=tuple(option.split()), dimensions=Dimensions((dimension,) if dimension else ()),
-    topology=Path(topology) if topology else None,
+    topology=Path(topology) if topology else None, groups=Path(groups) if groups else None, zone=zone,
 )))
 """
 
@@ -51,10 +51,31 @@ def eventually(what: Callable[[], Any], patience: float = PATIENCE) -> Any:
 
 
 def run_to_end(
-    data: Path, *, port: int = 0, host: str = "127.0.0.1", option: str = "", dimension: str = "", topology: str = ""
+    data: Path,
+    *,
+    port: int = 0,
+    host: str = "127.0.0.1",
+    option: str = "",
+    dimension: str = "",
+    topology: str = "",
+    groups: str = "",
+    zone: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """A center that is expected to end by itself."""
-    command = [sys.executable, "-c", _PROGRAM, str(data), str(port), "", host, option, dimension, topology]
+    command = [
+        sys.executable,
+        "-c",
+        _PROGRAM,
+        str(data),
+        str(port),
+        "",
+        host,
+        option,
+        dimension,
+        topology,
+        groups,
+        zone,
+    ]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
@@ -62,11 +83,20 @@ class Center:
     """A center on ``data``; ends with the ``with``."""
 
     def __init__(
-        self, data: Path, *, pipe: bool = False, option: str = "", dimension: str = "", topology: str = ""
+        self,
+        data: Path,
+        *,
+        pipe: bool = False,
+        option: str = "",
+        dimension: str = "",
+        topology: str = "",
+        groups: str = "",
+        zone: str = "",
     ) -> None:
         self.data = data
         end = "pipe" if pipe else ""
-        command = [sys.executable, "-c", _PROGRAM, str(data), "0", end, "127.0.0.1", option, dimension, topology]
+        given = (option, dimension, topology, groups, zone)
+        command = [sys.executable, "-c", _PROGRAM, str(data), "0", end, "127.0.0.1", *given]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.address = eventually(self._address)
         self.token = (data / "token").read_text().strip()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+from math import isqrt, prod
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cress.protocol.messages import Refused, Welcome
+from tests.center.inside import Inside, inside
 from tests.center.program import Center, eventually
 
 _TWO = "Name: news\nResourceQuota: 2\n\nName: web\nResourceQuota: 1\nUsers: alice\n"
@@ -24,6 +28,55 @@ def test_groups_are_applied_shown_and_applied_again(center: Center) -> None:
     ]
     again = center.put_groups(page["text"])
     assert (again["changes"], again["diff"]) == (0, "no changes\n")
+
+
+@pytest.mark.parametrize("number", [168, 700])
+def test_the_priority_of_groups_is_exact_however_large_it_is(tmp_path: Path, number: int) -> None:
+    primes = [n for n in range(2, 6_000) if all(n % d for d in range(2, isqrt(n) + 1))][:number]
+
+    async def story(center: Inside) -> None:
+        await center.join(cores=10_000)
+        blocks = [f"Name: g{prime}\nResourceQuota: {prime}\n" for prime in primes]
+        await center.call("PUT", "/v1/groups", {"text": "\n".join(blocks)})
+        await center.submit(group="g997", resource="<1.5>")
+        page = await center.get("/v1/groups")
+        shown = {group["name"]: group["priority"] for group in page["groups"]}
+        assert shown["g2"] == "0"
+        assert Decimal(shown["g997"]) == Decimal(str(prod(primes) // 997)) * 3 / 2
+        assert shown["g997"].strip("0123456789") in ("", "."), "digits only"
+        blocks = page["text"].split("\n\n")
+        assert blocks[167].startswith("Name: g997\n")
+        *_, priority, used = blocks[167].splitlines()[:7]
+        assert used == "UsedResource: 1.5"
+        assert priority == f"Priority: {shown['g997']}" or len(shown["g997"]) > 1_000
+        again = await center.call("PUT", "/v1/groups", {"text": page["text"]})
+        assert (again["changes"], sum("ignored" in note for note in again["notes"])) == (0, 2)
+
+    with localcontext(prec=4_000):
+        inside(tmp_path, story)
+
+
+def test_groups_show_their_quota_of_now_and_until_when(tmp_path: Path) -> None:
+    """Two zones, of which in one the window is open at any moment."""
+    day, night = "Etc/GMT+6", "Etc/GMT-6"
+    block = "Name: web\nResourceQuota: 4; 06:00-18:00 = 12\n"
+
+    async def story(center: Inside) -> None:
+        seen = {}
+        for zone in day, night:
+            done = await center.call("PUT", "/v1/groups", {"text": f"Zone: {zone}\n\n{block}"})
+            assert f"Zone: {day if zone == night else '(not set)'} -> {zone}" in done["diff"]
+            page = await center.get("/v1/groups")
+            web = page["groups"][1]
+            assert (page["zone"], web["timetable"]) == (zone, "4; 06:00-18:00 = 12")
+            assert page["text"].startswith(f"Zone: {zone}\n\nName: web\nResourceQuota: 4; 06:00-18:00 = 12\n")
+            assert 0 < web["until"] - center.committer.clock.utc() / 1e6 <= 12 * 3600
+            seen[zone] = web["quota"]
+        assert sorted(seen.values()) == ["12", "4"]
+        await center.call("PUT", "/v1/groups", {"text": block})
+        assert (await center.get("/v1/groups"))["zone"] == "Asia/Shanghai"
+
+    inside(tmp_path, story, zone="Asia/Shanghai")
 
 
 def test_a_dry_run_changes_nothing(center: Center) -> None:

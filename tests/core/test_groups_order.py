@@ -10,6 +10,7 @@ import pytest
 
 from cress.core.jobs import dominant_share
 from cress.model.errors import InputError
+from cress.model.events import GroupsApplied, ZoneSet
 from cress.model.group import DEFAULT_GROUP, Group, Quota
 from cress.model.times import HOUR, MINUTE
 from tests.core.builders import GroupBuilder, World, group, job, node, nodes
@@ -385,6 +386,18 @@ def test_the_weekend_has_no_office_hours() -> None:
     assert quotas(world) == [20, 20, 20]
     assert world.wake() == 1_000_000
     assert quotas(world) == [10, 20, 20]
+
+
+def test_timetables_follow_the_clusters_zone_unless_the_groups_have_one() -> None:
+    """A quota of 4, of 12 from 08:00 to 09:00, at 06:30 UTC in July."""
+    world = World(group("web", 4).windows("08:00-09:00 = 12"), nodes=nodes(1, cpu=80))
+    world.set_clock("2026-07-01T06:30+00:00")
+    web = world.core.groups.configured
+    quotas = [world.group("web").quota]
+    for event in ZoneSet("Europe/Berlin"), GroupsApplied(web, zone="Asia/Shanghai"), GroupsApplied(web):
+        world.observe([event])
+        quotas.append(world.group("web").quota)
+    assert quotas == [[4_000], [12_000], [4_000], [12_000]]
 
 
 def test_a_window_is_a_window_of_the_groups_time_zone() -> None:

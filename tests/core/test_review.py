@@ -9,7 +9,8 @@ import pytest
 from cress.core.placing.vetoes import Verdict
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Start, Stop
-from cress.model.events import JobSubmitted, Outcome
+from cress.model.errors import InputError
+from cress.model.events import GroupsApplied, JobSubmitted, Outcome, ZoneSet
 from cress.model.job import Job
 from cress.model.options import Options
 from tests.core.builders import World, group, job, node, nodes
@@ -87,11 +88,16 @@ def test_a_user_who_holds_nothing_may_always_start_one_unit() -> None:
     assert len(world.decide()) == 8
 
 
-def test_a_state_of_another_time_zone_is_refused() -> None:
+def test_a_copy_keeps_the_time_zones_of_the_cluster_and_of_its_groups() -> None:
     core = Scheduler(World(nodes=[]).dimensions, Options(), ZoneInfo("Asia/Tokyo"))
-    with pytest.raises(ValueError, match="Asia/Tokyo"):
-        Scheduler.restore(core.export())
-    assert Scheduler.restore(core.export(), ZoneInfo("Asia/Tokyo")).validate() == []
+    assert str(Scheduler.restore(core.export()).groups.zone) == "Asia/Tokyo"
+    core.observe(0, [GroupsApplied((), zone="Europe/Berlin")])
+    core.observe(0, [ZoneSet("Asia/Shanghai")])
+    copy = core.clone()
+    assert (str(copy.groups.zone), str(copy.groups.cluster_zone)) == ("Europe/Berlin", "Asia/Shanghai")
+    for wrong in GroupsApplied((), zone="Europe/Berlyn"), ZoneSet("Europe/Berlyn"):
+        with pytest.raises(InputError, match="did you mean Europe/Berlin"):
+            core.observe(1, [wrong])
 
 
 def test_a_copy_gives_the_same_reasons() -> None:

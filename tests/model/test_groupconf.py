@@ -287,6 +287,42 @@ def test_computed_attributes_are_ignored_with_a_note() -> None:
     ]
 
 
+def test_many_computed_attributes_draw_one_note_for_each_keyword() -> None:
+    text = "".join(f"Name: g{i}\nResourceQuota: 1\nPriority: {10**1500}\n\n" for i in range(7))
+    assert [str(note) for note in parse(text).notes] == [
+        "Group.conf:3: Priority: is computed and was ignored, here and 6 more times"
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["zone: Europe/Berlin  # here\n\nName: a\nResourceQuota: 1\n", "Name: a\nResourceQuota: 1\n\nZONE: Europe/Berlin"],
+)
+def test_the_time_zone_of_the_timetables_is_a_block_of_its_own(text: str) -> None:
+    parsed = parse(text)
+    assert (parsed.zone, parsed.groups) == ("Europe/Berlin", (Group(name="a", quota=cores(1)),))
+    written = format_groups(parsed.groups, dimensions=DIMENSIONS, zone=parsed.zone)
+    assert written.startswith("Zone: Europe/Berlin\n\nName: a\n")
+    assert parse(written).zone == "Europe/Berlin"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("Zone: Europe/Berlyn\n\nName: a\nResourceQuota: 1", "1: Zone: there is no time zone 'Europe/Berlyn' (did you mean Europe/Berlin?)"),
+        ("Zone: ../../../etc/passwd\n\nName: a\nResourceQuota: 1", "1: Zone: there is no time zone '../../../etc/passwd' (a name such as"),
+        ("Zone: UTC\n\nName: a\nResourceQuota: 1\n\nZone: UTC", "6: Zone: is given a second time, first on line 1"),
+        ("Zone: UTC\nZone: UTC\n\nName: a\nResourceQuota: 1", "2: Zone: is given a second time, first on line 1"),
+        ("Name: a\nResourceQuota: 1\nZone: UTC", "3: Zone: holds for all groups and cannot stand in the block of one (a block of its own"),
+        ("Zone:\n\nName: a\nResourceQuota: 1", "1: Zone: has no value (Zone: Europe/Berlin)"),
+        ("Zone: UTC", " there is no group in it"),
+    ],
+)  # fmt: skip
+def test_a_wrong_time_zone_is_told(text: str, says: str) -> None:
+    (found,) = complaints(text)
+    assert found.startswith(f"Group.conf:{says}")
+
+
 def test_what_is_odd_and_no_mistake_draws_a_note() -> None:
     text = """\
 Name: news

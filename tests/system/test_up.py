@@ -146,8 +146,14 @@ def _center(home: Cluster) -> int | None:
 
 def test_executors_have_racks_labels_and_dynamic_ports_of_their_own(home: Cluster) -> None:
     racks = home.file("racks.yaml", "racks: {r1: {neighbours: r2}, r2: {}}\n")
-    up = Up(home, "--executors", "2", "--racks", "r1,r2", "--label", "zone=eu", "--topology", str(racks))
+    groups = home.file("Group.conf", "Name: web\nResourceQuota: 1; 00:00-24:00 = 2\n")
+    up = Up(
+        home, "--executors", "2", "--racks", "r1,r2", "--label", "zone=eu", "--topology", str(racks),
+        "--groups", str(groups), "--zone", "Asia/Shanghai",
+    )  # fmt: skip
     with up.client() as client:
+        page = client.groups()
+        assert (page.zone, [each.quota for each in page.groups if each.name == "web"]) == ("Asia/Shanghai", ["2"])
         nodes = {node.name: node for node in client.nodes()}
         assert {name: node.rack for name, node in nodes.items()} == {"node1": "r1", "node2": "r2"}
         assert all(node.attributes["zone"] == "eu" for node in nodes.values())

@@ -42,7 +42,7 @@ BANNED = {
 # These may be named (in an annotation), but neither called nor asked for another one of theirs.
 BANNED_TO_CALL = {"zoneinfo.ZoneInfo": "reads a file; a time zone is handed in as a tzinfo"}
 # What one file may do all the same, since it is its purpose.
-EXCEPTIONS = {"lifecycle/families/zones.py": ("zoneinfo.ZoneInfo", "zoneinfo.available_timezones")}
+EXCEPTIONS = {"model/zones.py": ("zoneinfo.ZoneInfo", "zoneinfo.available_timezones")}
 BANNED_METHODS = {
     "now": "reads a clock",
     "utcnow": "reads a clock",

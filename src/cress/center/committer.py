@@ -83,7 +83,7 @@ class Committer:
         self.connections = Connections(self.loop)
         self.started = self.clock.utc()
         self.events = EventFeed(self.loop)
-        self.log = EventLog(settings.data / EVENTS, zone=str(settings.zone))
+        self.log = EventLog(settings.data / EVENTS, zone=settings.zone)
         self.finished = Finished(store)
         self._quarantine = Quarantine(settings.data / QUARANTINE)
         self.history = HistoryReader(settings.data, settings.history)
@@ -124,10 +124,15 @@ class Committer:
         """The epoch of this center."""
         return self.loop.epoch
 
-    async def start(self) -> None:
-        """Load the state from the store and begin to work. Raises StoreError and InputError."""
+    async def start(self, check: Callable[[Machine], None] | None = None) -> None:
+        """Load the state from the store and begin to work. Raises StoreError and InputError.
+
+        ``check`` may raise InputError after a look at the loaded machine; nothing was changed by then.
+        """
         self.history.check()
         opened = await self._in_thread(partial(load_machine, self.store, self.settings, self.clock))
+        if check is not None:
+            check(opened.machine)
         await asyncio.to_thread(check_witness, self.log.folder, self.settings.data / STORE, opened.number)
         for sentence in await asyncio.to_thread(damaged_files, self.log.folder, older=False):
             _log.warning("%s", sentence)

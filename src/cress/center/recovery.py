@@ -66,7 +66,8 @@ def begin_epoch(store: Store, opened: Opened, settings: Settings, clock: Clock) 
     opened.cluster = opened.cluster or secrets.token_hex(8)
     opened.epoch = store.take_over(opened.epoch, opened.number, opened.cluster)
     now, utc = clock.now(), clock.utc()
-    restarted = Restarted(epoch=opened.epoch, options=None if options == opened.machine.core.options else options)
+    changed = None if options == opened.machine.core.options else options
+    restarted = Restarted(epoch=opened.epoch, options=changed, zone=settings.zone)
     inputs: tuple[Input, ...] = (restarted,)
     if not set(settings.dimensions.custom) <= set(opened.machine.core.dimensions.custom):
         inputs = (restarted, Declare(dimensions=settings.dimensions.custom))
@@ -117,14 +118,14 @@ def restored(saved: Saved, settings: Settings, read_run: Callable[[int], bytes |
     ``read_run`` reads a stored run, from which the jobs of such releases get what they did not have; it may be missing
     where the state is only looked at.
     """
-    events, zone = Events(), settings.zone
+    events = Events()
     if saved.snapshot is None:
         if saved.records:
             raise StoreError("the store has a log but no snapshot that it goes on from; take a backup back")
-        return Restored(Machine(settings.dimensions, Options(), zone), events, [])
+        return Restored(Machine(settings.dimensions, Options()), events, [])
     _check_release(saved)
     try:
-        follower = Follower.restore(saved.snapshot, zone)
+        follower = Follower.restore(saved.snapshot)
         events.load(saved.meta.get("events"))
     except (ValueError, LookupError, TypeError, AttributeError, msgspec.MsgspecError) as error:
         raise StoreError(f"the store was left by another version of cress: {_said(error)}") from error
@@ -147,7 +148,7 @@ def restored(saved: Saved, settings: Settings, read_run: Callable[[int], bytes |
                 events.step(stepper, inputs_of(record), replay.stepped(stepper, record))
             else:
                 if stepper is not None:
-                    follower, stepper = Follower.restore(stepper.export(), zone), None
+                    follower, stepper = Follower.restore(stepper.export()), None
                 follower.apply(record)
                 events.replay(entry.events)
         except Exception as error:
@@ -158,7 +159,7 @@ def restored(saved: Saved, settings: Settings, read_run: Callable[[int], bytes |
             ) from error
     machine = stepper or follower.machine()
     if converted and read_run is not None:
-        machine = Machine.restore(snapshot.with_stop_graces(machine.export(), _graces(read_run)), zone)
+        machine = Machine.restore(snapshot.with_stop_graces(machine.export(), _graces(read_run)))
     return Restored(machine, events, records, stepped=stepped)
 
 

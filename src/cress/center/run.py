@@ -11,6 +11,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 import uvicorn
@@ -26,14 +27,17 @@ from cress.center.data_locations.hdfs import Hdfs
 from cress.center.data_locations.locator import Locator
 from cress.center.data_locations.namenodes import Namenodes
 from cress.center.garbage import Collector
+from cress.center.group_file import GroupFile
 from cress.center.licence_file import read_licences, set_licences
 from cress.center.listener import Listener
+from cress.center.local_zone import local_zone
 from cress.center.mover import Mover
 from cress.center.security import LOCAL_NAMES
 from cress.center.settings import Settings
 from cress.center.topology import Topology, read_topology
 from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences
+from cress.model.zones import zone_of
 from cress.store.base import StoreError
 from cress.store.sqlite import SqliteStore
 
@@ -60,6 +64,7 @@ def run_center(settings: Settings) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         _check_host(settings)
+        settings = _with_zone(settings)
         topology, licences = _topology(settings), _licences(settings)
         directory = DataDirectory(settings.data)
     except InputError as error:
@@ -122,11 +127,13 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
     serving: asyncio.Task[None] | None = None
     compilation = Compilation(_say)
     try:
-        await committer.start()
+        groups = GroupFile(settings, committer, _say)
+        await committer.start(groups.read_first)
         await compilation.start(lambda: committer.machine.core)
         committer.when_writable(partial(listener.arrange, topology))
         committer.when_writable(partial(set_licences, committer, licences))
-        loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, committer))
+        committer.when_writable(groups.apply)
+        loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, committer, groups))
         await listener.start(doors[1], doors[3])
         serving = asyncio.create_task(server.serve(sockets=[doors[0], doors[2]]))
         while not server.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way
@@ -182,10 +189,20 @@ def _licences(settings: Settings) -> Licences | None:
     return settings.licence or None
 
 
-def _read_anew(settings: Settings, listener: Listener, committer: Committer) -> None:
-    """Read the topology and the licences again, at SIGHUP; a file with a mistake changes nothing."""
-    if settings.topology is None and settings.licences is None:
-        _say("SIGHUP: nothing to read again; the center was started without --topology and without --licences")
+def _with_zone(settings: Settings) -> Settings:
+    """Return settings with the time zone of this machine, unless one is given."""
+    if settings.zone:
+        return replace(settings, zone=str(zone_of(settings.zone)))
+    zone = local_zone()
+    if not zone:
+        _say("the time zone of this machine has no name; timetables follow UTC (give --zone, such as Europe/Berlin)")
+    return replace(settings, zone=zone or "UTC")
+
+
+def _read_anew(settings: Settings, listener: Listener, committer: Committer, groups: GroupFile) -> None:
+    """Read the topology, the licences and the groups again, at SIGHUP; a file with a mistake changes nothing."""
+    if settings.topology is None and settings.licences is None and settings.groups is None:
+        _say("SIGHUP: nothing to read again; the center was started without --topology, --licences and --groups")
     if settings.topology is not None:
         try:
             listener.arrange(_topology(settings))
@@ -200,6 +217,13 @@ def _read_anew(settings: Settings, listener: Listener, committer: Committer) -> 
         except InputError as error:
             _say(error)
             _say("the licences stay as they were")
+    if settings.groups is not None:
+        try:
+            groups.read_again()
+            _say(f"SIGHUP: read the groups from {settings.groups} again")
+        except InputError as error:
+            _say(error)
+            _say("the groups stay as they were")
 
 
 class _Server(uvicorn.Server):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, tzinfo
 from pathlib import Path
 
 from cress.model.resources import Dimensions
@@ -22,6 +21,7 @@ class Settings:
     Finished work stays in it for ``keep_history``, usage by the hour for ``keep_usage``, files of the event log for
     ``keep_events``, and at most ``keep_events_size`` bytes of them; durations are microseconds. ``topology`` is the file
     with the racks, ``licences`` the one with the licences; without it and ``licence`` the present ones are kept.
+    ``zone`` is the name of the cluster's time zone, empty: the one that it had; ``groups`` the file with the groups.
     ``run_as`` are the accounts of nodes under which every user may run tasks.
     ``webhdfs`` gives the addresses of namenodes (``namenodes.Namenodes``), ``data_age`` the greatest age (µs) of a
     location of data while a job waits for it.
@@ -33,7 +33,8 @@ class Settings:
     executor_port: int = 0
     options: tuple[str, ...] = ()
     dimensions: Dimensions = field(default_factory=Dimensions)
-    zone: tzinfo = UTC
+    zone: str = ""
+    groups: Path | None = None
     names: tuple[str, ...] = ()
     cluster: str = ""
     parent_pipe: bool = False

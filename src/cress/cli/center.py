@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cress.cli.common import duration_of, licences_of, names_of, size_of
+from cress.cli.common import duration_of, licences_of, names_of, size_of, time_zone_of
 from cress.cli.errors import told
 
 EPILOG = """\
@@ -63,6 +63,14 @@ def center(
             help="A licence of the cluster and how many there are, instead of a file; may be given several times.",
         ),
     ] = None,
+    groups: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The groups of the cluster (docs/groups.md); read again at SIGHUP."),
+    ] = None,
+    zone: Annotated[
+        str,
+        typer.Option(metavar="ZONE", help="Time zone of timetables, such as Europe/Berlin. Default: this machine's."),
+    ] = "",
     history: Annotated[
         str, typer.Option(metavar="URL", help="Database for finished work (docs/history.md). Default: a file.")
     ] = "",
@@ -110,6 +118,8 @@ def center(
             topology=topology,
             licences=licences,
             licence=licences_of(licence, licences),
+            groups=groups,
+            zone=time_zone_of(zone),
             history=history,
             keep_history=duration_of(keep_history, "--keep-history"),
             keep_usage=duration_of(keep_usage, "--keep-usage"),

@@ -225,3 +225,15 @@ def licences_of(texts: list[str] | None, file: Path | None) -> tuple[tuple[str, 
         return totals(pairs(texts, "--licence", "NAME=N"))
     except InputError as error:
         raise InputError(error.what, hint=error.hint or "a whole number", field="--licence") from None
+
+
+def time_zone_of(name: str) -> str:
+    """The value of ``--zone``: the name of a time zone; empty: none was given."""
+    if not name:
+        return ""
+    from cress.model.zones import zone_of
+
+    try:
+        return str(zone_of(name))
+    except InputError as error:
+        raise InputError(error.what, hint=error.hint, field="--zone") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -110,7 +111,7 @@ def row(group: GroupView) -> list[Cell]:
     ratio: Cell = (f"{group.ratio:.2f}", "yellow" if group.ratio > 1 else "")
     return [
         (group.name, "dim") if group.cooling else group.name,
-        group.quota,
+        _quota(group),
         group.used,
         ratio,
         str(group.running),
@@ -119,6 +120,15 @@ def row(group: GroupView) -> list[Cell]:
         str(group.weight),
         " ".join(group.users),
     ]
+
+
+def _quota(group: GroupView) -> str:
+    """The quota of now, and until when if it has a timetable."""
+    if group.until is None:
+        return group.quota
+    until = datetime.fromtimestamp(group.until).astimezone()
+    day = "" if until.date() == datetime.now().astimezone().date() else f"{until:%a} "
+    return f"{group.quota} until {day}{until:%H:%M}"
 
 
 def _bar(group: GroupView) -> Cell:

@@ -73,6 +73,8 @@ class LocalSetup:
     topology: Path | None = None
     licences: Path | None = None
     licence: Sequence[str] = ()
+    groups: Path | None = None
+    zone: str = ""
     runtime: str = "process"
     writable: Sequence[str] = ()
     task_env: Sequence[str] = ()
@@ -201,6 +203,10 @@ class LocalCluster:
             command += ["--licences", str(setup.licences)]
         for each in setup.licence:
             command += ["--licence", each]
+        if setup.groups is not None:
+            command += ["--groups", str(setup.groups)]
+        if setup.zone:
+            command += ["--zone", setup.zone]
         if setup.run_as:
             command += ["--run-as", setup.run_as]
         return command

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cress.cli.common import labels_of, licences_of, names_of
+from cress.cli.common import labels_of, licences_of, names_of, time_zone_of
 from cress.cli.errors import told
 from cress.cli.executor import folder_of, runtime_of, task_env_of
 from cress.cli.local import LocalCluster, LocalSetup, NotStarted
@@ -74,6 +74,13 @@ def up(
             help="A licence of the cluster and how many there are, instead of a file; may be given several times.",
         ),
     ] = None,
+    groups: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The groups of the cluster (docs/groups.md).")
+    ] = None,
+    zone: Annotated[
+        str,
+        typer.Option(metavar="ZONE", help="Time zone of timetables, such as Europe/Berlin. Default: this machine's."),
+    ] = "",
     option: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s.")
     ] = None,
@@ -147,6 +154,8 @@ def up(
             topology=topology,
             licences=licences,
             licence=tuple(licence or ()),
+            groups=groups,
+            zone=time_zone_of(zone),
             runtime=runtime_of(runtime),
             writable=tuple(folder_of(each) for each in writable or ()),
             task_env=task_env_of(task_env),

@@ -29,11 +29,13 @@ from cress.model.events import (
     RacksSet,
     TaskAdopted,
     TaskEnded,
+    ZoneSet,
 )
 from cress.model.group import DEFAULT_GROUP, MAX_GROUP_NAME_LENGTH, Group, PreemptivePolicy, Quota
 from cress.model.job import Job
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.units import one_of
+from cress.model.zones import zone_of
 
 # Amounts stay below this, so that sums over a cluster and products with shares stay exact in 64 bits.
 AMOUNT_LIMIT = 2**50
@@ -74,6 +76,8 @@ def check_events(core: Books, events: Sequence[Event]) -> None:
                 _check_adopted(event, core, there, jobs, adopted)
             case NodeLost() | NodeCordoned() | NodeChanged() | PortsSeen() | LoadSeen() | ForeignUse():
                 _check_node_event(event, core, there)
+            case ZoneSet():
+                zone_of(event.zone)
             case GroupsApplied():
                 check_groups(core, event)
                 groups = {group.name for group in event.groups} | {DEFAULT_GROUP}
@@ -208,6 +212,8 @@ def _amounts(vector: ResourceVector, dimensions: Dimensions, field: str) -> None
 def check_groups(core: Books, event: GroupsApplied) -> None:
     """Raise ``InputError`` if this list of groups cannot be applied now."""
     names = [group.name for group in event.groups]
+    if event.zone:
+        zone_of(event.zone)
     for group in event.groups:
         _group(group, core)
         if names.count(group.name) > 1:

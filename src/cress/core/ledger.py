@@ -52,11 +52,13 @@ from cress.model.events import (
     RacksSet,
     TaskAdopted,
     TaskEnded,
+    ZoneSet,
 )
 from cress.model.group import DEFAULT_GROUP
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import NEVER
+from cress.model.zones import zone_of
 
 Fact: TypeAlias = Event | Decision
 
@@ -87,6 +89,7 @@ class Ledger(Books):
             LicencesSet: self._licences_set,
             GroupsApplied: self._groups_applied,
             ClockSet: self._clock_set,
+            ZoneSet: self._zone_set,
             Stop: self._stopped,
             Claim: self._claimed,
             ClaimDropped: self._claim_dropped,
@@ -262,6 +265,10 @@ class Ledger(Books):
         self.groups.wall_offset = event.utc - self.now
         self.refresh_quotas_now()
 
+    def _zone_set(self, event: ZoneSet) -> None:
+        self.groups.cluster_zone = zone_of(event.zone)
+        self.refresh_quotas_now()
+
     def _groups_applied(self, event: GroupsApplied) -> None:
         kept = {group.name for group in event.groups} | {DEFAULT_GROUP}
         moves = dict(event.moves)
@@ -274,7 +281,7 @@ class Ledger(Books):
                 self.dequeue(job)
             self.forget_relations(job)
             job.group.jobs -= 1
-        touched = self.groups.apply(event.groups, self.now)
+        touched = self.groups.apply(event.groups, self.now, event.zone)
         self.running.forget()
         for job, name in targets:
             job.group = self.groups.get(name)

@@ -7,7 +7,6 @@ something changes by itself. Times are microseconds on the caller's clock, which
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, tzinfo
 
 from cress.core.cycle import Cycle
 from cress.core.diagnostics.explain import why_waiting
@@ -67,10 +66,10 @@ class Scheduler(Cycle):
         return export_state(self)
 
     @classmethod
-    def restore(cls, state: State, zone: tzinfo = UTC) -> Scheduler:
+    def restore(cls, state: State) -> Scheduler:
         """Return a scheduler that continues from an exported ``state``, with the same decisions."""
-        return restored(cls, state, zone)
+        return restored(cls, state)
 
     def clone(self) -> Scheduler:
         """Return an independent copy, for trials."""
-        return restored(type(self), self.export(), self.groups.zone)
+        return restored(type(self), self.export())

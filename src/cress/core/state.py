@@ -6,7 +6,6 @@ Caches (fit rows, bounds, failed tries) are left out: they are computed again.
 from __future__ import annotations
 
 from dataclasses import asdict, fields
-from datetime import UTC, tzinfo
 from heapq import heapify
 from itertools import takewhile
 from typing import Any, TypeAlias, TypeVar
@@ -29,6 +28,7 @@ from cress.model.node import Device, Node
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import NEVER
+from cress.model.zones import zone_of
 
 State: TypeAlias = dict[str, Any]
 _Kind = TypeVar("_Kind", bound=Cycle)
@@ -45,7 +45,8 @@ def export_state(core: Cycle) -> State:
         "dimensions": list(core.dimensions.custom),
         "options": asdict(core.options),
         "now": core.now,
-        "zone": str(core.groups.zone),
+        "zone": str(core.groups.cluster_zone),
+        "groups_zone": core.groups.own_zone,
         "next_attempt": core.next_attempt,
         "wall_offset": core.groups.wall_offset,
         "cursor": core.balance.cursor,
@@ -129,7 +130,8 @@ def restore_state(core: Cycle, state: State) -> None:
     core.relations.licences.counts = dict(state["licences"])
     core.now = state["now"]
     core.groups.wall_offset = state["wall_offset"]
-    core.groups.apply(msgspec.convert(state["groups"], tuple[Group, ...]), core.now)
+    groups = msgspec.convert(state["groups"], tuple[Group, ...])
+    core.groups.apply(groups, core.now, state.get("groups_zone", ""))
     for name, at in state["preempted_at"].items():
         core.groups.get(name).preempted_at = at
     for entry in state["jobs"]:
@@ -241,12 +243,10 @@ def options_of(state: State) -> Options:
     return Options(**values)
 
 
-def restored(kind: type[_Kind], state: State, zone: tzinfo = UTC) -> _Kind:
+def restored(kind: type[_Kind], state: State) -> _Kind:
     """Return a scheduler that continues from an exported ``state``."""
     state = converted(state)
-    if str(zone) != state["zone"]:
-        raise ValueError(f"the state was made in the time zone {state['zone']}, not {zone}: pass that one")
-    core = kind(Dimensions(tuple(state["dimensions"])), options_of(state), zone)
+    core = kind(Dimensions(tuple(state["dimensions"])), options_of(state), zone_of(state["zone"]))
     restore_state(core, state)
     return core
 

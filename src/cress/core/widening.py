@@ -20,7 +20,7 @@ def widened(core: Scheduler, dimensions: Dimensions) -> Scheduler:
             check_attributes(dict(node.attributes), dimensions)
         except InputError as error:
             raise NotAccepted(f"{new} cannot be declared: node {node.name}: {error.what}", hint=error.hint) from None
-    return Scheduler.restore(_wider(core.export(), dimensions), core.groups.zone)
+    return Scheduler.restore(_wider(core.export(), dimensions))
 
 
 def _wider(state: State, dimensions: Dimensions) -> State:

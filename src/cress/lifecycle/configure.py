@@ -28,7 +28,7 @@ def configured(core: Scheduler, tables: Tables, fact: Configured | Widened) -> S
         return wider
     state = core.export()
     state["options"] = asdict(fact.options)
-    return Scheduler.restore(state, core.groups.zone)
+    return Scheduler.restore(state)
 
 
 def padded(each: Input, dimensions: Dimensions) -> Input:

@@ -33,9 +33,9 @@ class Follower:
         return cls(Tables(), Scheduler(dimensions, options, zone))
 
     @classmethod
-    def restore(cls, data: bytes, zone: tzinfo = UTC) -> Follower:
+    def restore(cls, data: bytes) -> Follower:
         """Return a follower from a snapshot on (``Machine.export``); raises ``ValueError`` as ``Machine.restore`` does."""
-        tables, core, stored = snapshot.decode(data, zone)
+        tables, core, stored = snapshot.decode(data)
         return cls(tables, core, stored.now, stored.utc, more=stored.more)
 
     def apply(self, record: Record) -> None:

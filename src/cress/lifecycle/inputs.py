@@ -19,10 +19,14 @@ class _Input(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=
 
 
 class Restarted(_Input, frozen=True):
-    """A center took over, as epoch ``epoch``: no executor is connected to it yet. ``options`` hold from now on."""
+    """A center took over, as epoch ``epoch``: no executor is connected to it yet.
+
+    ``options`` hold from now on, and the cluster is in the time zone ``zone``; empty: both stay.
+    """
 
     epoch: int
     options: Options | None = None
+    zone: str = ""
 
 
 class Submit(_Input, frozen=True):
@@ -74,10 +78,14 @@ class Hold(_Input, frozen=True):
 
 
 class ApplyGroups(_Input, frozen=True):
-    """The whole list of groups from now on; ``moves`` says where the jobs of removed groups go."""
+    """The whole list of groups from now on; ``moves`` says where the jobs of removed groups go.
+
+    ``zone`` is the time zone of their timetables; empty: that of the cluster.
+    """
 
     groups: tuple[Group, ...]
     moves: tuple[tuple[str, str], ...] = ()
+    zone: str = ""
 
 
 class NodeJoined(_Input, frozen=True):

@@ -11,6 +11,7 @@ from datetime import UTC, tzinfo
 
 import msgspec
 
+from cress.core import admission
 from cress.core.scheduler import Scheduler
 from cress.lifecycle import node_membership, snapshot
 from cress.lifecycle.attempts import end_reasons
@@ -57,7 +58,7 @@ from cress.lifecycle.tables.tables import Tables, place
 from cress.lifecycle.tables.timers import DRAIN, REST
 from cress.model.decisions import Preempt, Start, Stop
 from cress.model.errors import InputError, NotAccepted
-from cress.model.events import ClockSet, GroupsApplied, RacksSet
+from cress.model.events import ClockSet, GroupsApplied, RacksSet, ZoneSet
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job
 from cress.model.options import Options
@@ -182,6 +183,20 @@ class Machine(Context):
         return None
 
     def _apply_groups(self, applied: ApplyGroups) -> None:
+        self.check_groups(applied)
+        kept = {group.name for group in applied.groups} | {DEFAULT_GROUP}
+        moves = dict(applied.moves)
+        self.observe(GroupsApplied(applied.groups, applied.moves, applied.zone))
+        alive: list[LiveJob | Family] = [*self.jobs.values(), *self.families.values()]
+        for job in alive:
+            name = job.job.group or DEFAULT_GROUP
+            if name not in kept:
+                job.job = msgspec.structs.replace(job.job, group=moves[name])
+        self.named = self.by_name()
+
+    def check_groups(self, applied: ApplyGroups) -> None:
+        """Raise ``InputError`` if these groups cannot be applied now."""
+        admission.check_groups(self.core, GroupsApplied(applied.groups, applied.moves, applied.zone))
         kept = {group.name for group in applied.groups} | {DEFAULT_GROUP}
         moves = dict(applied.moves)
         for family in self.families.values():
@@ -192,13 +207,6 @@ class Machine(Context):
                     hint=f"name the group that takes over the jobs of {name}",
                 )
         self._check_names(kept, moves)
-        self.observe(GroupsApplied(applied.groups, applied.moves))
-        alive: list[LiveJob | Family] = [*self.jobs.values(), *self.families.values()]
-        for job in alive:
-            name = job.job.group or DEFAULT_GROUP
-            if name not in kept:
-                job.job = msgspec.structs.replace(job.job, group=moves[name])
-        self.named = self.by_name()
 
     def _check_names(self, kept: set[str], moves: dict[str, str]) -> None:
         """Raise ``NotAccepted`` if two families of one name would come into one group."""
@@ -223,6 +231,8 @@ class Machine(Context):
         before = self.core.options
         if restarted.options is not None and restarted.options != before:
             self._configure(restarted.options)
+        if restarted.zone and restarted.zone != str(self.core.groups.cluster_zone):
+            self.observe(ZoneSet(restarted.zone))
         self.general.epoch = restarted.epoch
         node_membership.all_away(self)
         away = [name for name, node in self.nodes.items() if node.terms]
@@ -302,7 +312,7 @@ class Machine(Context):
         return snapshot.encode(self.tables, self.core, self.now, self.utc, more=self.more)
 
     @classmethod
-    def restore(cls, data: bytes, zone: tzinfo = UTC) -> Machine:
+    def restore(cls, data: bytes) -> Machine:
         """Return the machine that ``export`` wrote, in this release or an older one; raises ``ValueError``."""
-        tables, core, stored = snapshot.decode(data, zone)
+        tables, core, stored = snapshot.decode(data)
         return cls.of(tables, core, stored.now, stored.utc, more=stored.more)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, tzinfo
 from typing import Any
 
 import msgspec
@@ -73,7 +72,7 @@ def encode(tables: Tables, core: Scheduler, now: int, utc: int, *, more: bool) -
     )
 
 
-def decode(data: bytes, zone: tzinfo = UTC) -> tuple[Tables, Scheduler, Snapshot]:
+def decode(data: bytes) -> tuple[Tables, Scheduler, Snapshot]:
     """Return the tables and the scheduler of a snapshot, and the snapshot; raises ``ValueError`` for other versions."""
     stored = _decode(data) if major_of(data) == MAJOR else msgspec.convert(_converted(data), Snapshot)
     tables = Tables()
@@ -87,7 +86,7 @@ def decode(data: bytes, zone: tzinfo = UTC) -> tuple[Tables, Scheduler, Snapshot
     tables.lost_at.fill(stored.lost_at)
     tables.answers.fill(stored.answers)
     tables.ended.fill(stored.ended)
-    return tables, Scheduler.restore(stored.core, zone), stored
+    return tables, Scheduler.restore(stored.core), stored
 
 
 def major_of(data: bytes) -> int:

@@ -167,10 +167,20 @@ class LicencesSet(msgspec.Struct, frozen=True, tag=True):
 
 
 class GroupsApplied(msgspec.Struct, frozen=True, tag=True):
-    """The whole list of groups from now on. ``moves`` says where the live jobs of a removed group go."""
+    """The whole list of groups from now on. ``moves`` says where the live jobs of a removed group go.
+
+    ``zone`` is the name of the time zone of their timetables; empty: that of the cluster.
+    """
 
     groups: tuple[Group, ...]
     moves: tuple[tuple[str, str], ...] = ()
+    zone: str = ""
+
+
+class ZoneSet(msgspec.Struct, frozen=True, tag=True):
+    """The name of the cluster's time zone; quota timetables follow it unless their groups have one of their own."""
+
+    zone: str
 
 
 class ClockSet(msgspec.Struct, frozen=True, tag=True):
@@ -197,5 +207,6 @@ Event: TypeAlias = (
     | DataLocated
     | LicencesSet
     | GroupsApplied
+    | ZoneSet
     | ClockSet
 )

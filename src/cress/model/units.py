@@ -21,6 +21,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from itertools import islice
 
@@ -227,6 +228,14 @@ def format_share(value: Decimal | float) -> str:
     """The plain decimal text of a share: ``0.9``, ``2``; never an exponent."""
     text = format(value if isinstance(value, Decimal) else Decimal(repr(value)), "f")
     return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
+
+
+def format_fraction(value: Fraction, places: int = 6) -> str:
+    """The decimal text of a number of any size, rounded to so many places; never an exponent."""
+    # Not str(int), which refuses more than some thousand digits, nor a float, which ends at 1e308.
+    digits = str(Decimal(round(value * 10**places))).zfill(places + 1)
+    whole, part = digits[:-places], digits[-places:].rstrip("0")
+    return f"{whole}.{part}" if part else whole
 
 
 def parse_count(text: str, *, least: int = 0, most: int = AMOUNT_LIMIT - 1) -> int:

@@ -237,7 +237,10 @@ class NodeView(View, frozen=True):
 
 
 class GroupView(View, frozen=True):
-    """A group: ``ratio`` is used / quota now, ``priority`` the number that the source paper shows."""
+    """A group: ``quota`` is that of now and ``ratio`` used / quota, ``priority`` the number that the source paper shows.
+
+    ``timetable`` is the text of all quotas if they change with time; ``quota`` holds until the moment ``until``.
+    """
 
     name: str
     quota: str
@@ -250,6 +253,8 @@ class GroupView(View, frozen=True):
     waiting: int
     priority: str = ""
     cooling: bool = False
+    timetable: str = ""
+    until: float | None = None
 
 
 class Submitted(View, frozen=True):
@@ -364,10 +369,11 @@ class PlacesChange(View, frozen=True):
 
 
 class GroupsPage(View, frozen=True):
-    """Groups by name; ``text`` is the whole as a file that can be applied again."""
+    """Groups by name; ``text`` is the whole as a file that can be applied again, ``zone`` the time zone of timetables."""
 
     groups: tuple[GroupView, ...]
     text: str = ""
+    zone: str = ""
 
 
 class Applied(View, frozen=True):

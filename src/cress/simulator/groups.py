@@ -93,6 +93,7 @@ def configure(workload: Workload, path: Path | None, accounting: str) -> Workloa
         # Imported only by runs with a file of groups.
         from cress.model.groups.check import check_quotas
         from cress.model.groups.conf import parse_groups
+        from cress.model.zones import zone_of
 
         try:
             text = path.read_bytes()
@@ -113,7 +114,7 @@ def configure(workload: Workload, path: Path | None, accounting: str) -> Workloa
             raise InputErrors(list(found.errors))
         for note in (*parsed.notes, *found.warnings):
             workload.notes.add("note on the groups", count=1, detail=str(note))
-        return replace(workload, groups=parsed.groups)
+        return replace(workload, groups=parsed.groups, zone=zone_of(parsed.zone) if parsed.zone else workload.zone)
     if workload.groups:
         if accounting == "cpu":
             return workload

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -10,24 +11,25 @@ from cress.center.api.bodies import GroupsBody, decoded, receive, reply
 from cress.center.api.context import committer_of
 from cress.center.api.jobs import checked_body
 from cress.center.committer import Committer
+from cress.center.group_file import checked_quotas
 from cress.center.lookup import group_of
-from cress.center.show.jobs import group_view
+from cress.center.show.jobs import group_view, used_resource
 from cress.center.turns import chunks, in_turns
-from cress.core.admission import check_groups
 from cress.lifecycle.inputs import ApplyGroups
-from cress.model.errors import InputError, InputErrors
-from cress.model.events import GroupsApplied
+from cress.model.errors import InputError
 from cress.model.group import DEFAULT_GROUP, Group
-from cress.model.groups.check import check_quotas, default_group, with_default_group
+from cress.model.groups.check import default_group, with_default_group
 from cress.model.groups.conf import MAX_CHARACTERS, ParsedGroups, format_groups, parse_groups
-from cress.model.groups.diff import diff_groups, format_diff
+from cress.model.groups.diff import diff_groups, diff_zones, format_diff
 from cress.model.resources import Dimensions
-from cress.model.units import format_share, one_of
+from cress.model.units import format_fraction, one_of
 from cress.protocol.views import Applied, GroupsPage
 
 # Bytes of a body with a file of groups, in which JSON writes some characters as two; characters of its name.
 MOST_GROUPS = 2 * MAX_CHARACTERS
 MOST_FILE = 1_000
+# Digits of a priority in the text; with many quotas of large common multiples it may have thousands.
+MOST_DIGITS = 1_000
 
 router = APIRouter(prefix="/v1/groups")
 
@@ -42,12 +44,23 @@ async def groups(request: Request) -> Response:
         for job in part:
             name = group_of(job)
             waiting[name] = waiting.get(name, 0) + job.waiting
-    priorities = {name: format_share(round(float(value), 3)) for name, value in core.groups.priority_values().items()}
-    views = tuple(group_view(committer, each, waiting.get(each.name, 0), priorities[each.name]) for each in core.groups)
+    priorities: dict[str, str] = {}
+    async for name, value in in_turns(list(core.groups.priority_values().items())):
+        priorities[name] = format_fraction(value)
+    views = tuple(
+        group_view(committer, each, waiting.get(each.name, 0), priorities.get(each.name, "0")) for each in core.groups
+    )
     # The quota of a default group without configuration follows the cluster; a written one would not.
     configured = core.groups.configured or _with_default(committer, ())
-    text = format_groups(configured, dimensions=core.dimensions, accounting=core.options.accounting)
-    return reply(GroupsPage(groups=views, text=text))
+    text = format_groups(
+        configured,
+        dimensions=core.dimensions,
+        accounting=core.options.accounting,
+        used={group.name: used_resource(group, core.dimensions) for group in core.groups},
+        priority={name: _shortened(value) for name, value in priorities.items()},
+        zone=core.groups.own_zone,
+    )
+    return reply(GroupsPage(groups=views, text=text, zone=str(core.groups.zone)))
 
 
 @router.put("")
@@ -66,34 +79,21 @@ async def apply(request: Request, dry_run: Annotated[bool, Query()] = False) -> 
     body, parsed = await checked_body(committer, len(data), checked)
     core = committer.machine.core
     moves = _moves(committer, body.moves, parsed)
-    warnings = _checked(committer, parsed)
+    warnings = checked_quotas(committer.machine, parsed, accounting)
+    applied = ApplyGroups(groups=parsed.groups, moves=moves, zone=parsed.zone)
     old, new = _with_default(committer, core.groups.configured), _with_default(committer, parsed.groups)
     changes = diff_groups(old, new, dimensions=core.dimensions, accounting=accounting)
-    check_groups(core, GroupsApplied(parsed.groups, moves))
+    changes += diff_zones(core.groups.own_zone, parsed.zone)
+    committer.machine.check_groups(applied)
     if not dry_run:
-        await committer.submit(ApplyGroups(groups=parsed.groups, moves=moves))
+        await committer.submit(applied)
     notes = tuple(map(str, (*parsed.notes, *warnings)))
     return reply(Applied(diff=format_diff(changes), changes=len(changes), notes=notes))
 
 
-def _checked(committer: Committer, parsed: ParsedGroups) -> tuple[object, ...]:
-    """Return remarks on the groups. Raises InputErrors for quotas that the registered nodes can never provide."""
-    core = committer.machine.core
-    nodes = committer.machine.nodes.values()
-    if not nodes:
-        return ()
-    found = check_quotas(
-        parsed.groups,
-        tuple(map(sum, zip(*(node.node.capacity for node in nodes), strict=True))),
-        len(nodes),
-        accounting=core.options.accounting,
-        dimensions=core.dimensions,
-        file=parsed.file,
-        lines=parsed.lines,
-    )
-    if found.errors:
-        raise InputErrors(list(found.errors))
-    return found.warnings
+def _shortened(priority: str) -> str:
+    """Return a priority for a file: exact unless the file would get too large with it."""
+    return priority if len(priority) <= MOST_DIGITS else f"{Decimal(priority):.16e}"
 
 
 def _moves(committer: Committer, moves: dict[str, str], parsed: ParsedGroups) -> tuple[tuple[str, str], ...]:

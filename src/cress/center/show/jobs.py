@@ -31,6 +31,7 @@ from cress.lifecycle.tables.rows import AWAY, LiveAttempt, LiveNode
 from cress.lifecycle.tables.timers import DRAIN
 from cress.model.errors import InputError
 from cress.model.groups.quota_text import SCALE, format_resource_quota
+from cress.model.groups.timetable import next_change
 from cress.model.job import JobType
 from cress.model.jobfile.ports import DYNAMIC
 from cress.model.node import DISK_KIND
@@ -339,7 +340,7 @@ def group_view(committer: Committer, group: GroupState, waiting: int, priority: 
     core = committer.machine.core
     return GroupView(
         name=group.name,
-        quota=_quota(group, core.dimensions),
+        quota=_amounts(group, group.quota, core.dimensions),
         used=_amounts(group, group.used, core.dimensions),
         ratio=round(float(group.ratio()), 6),
         policy=group.spec.policy.value,
@@ -349,17 +350,27 @@ def group_view(committer: Committer, group: GroupState, waiting: int, priority: 
         waiting=waiting,
         priority=priority,
         cooling=group.preempted_at is not None and committer.clock.now() < group.cools_until(),
+        timetable=_timetable(group, core.dimensions),
+        until=moment(next_change(group.spec, committer.clock.utc(), core.groups.zone) or 0),
     )
 
 
-def _quota(group: GroupState, dimensions: Dimensions) -> str:
-    if group.spec.windows:
-        return format_resource_quota(group.spec.quota, group.spec.windows, group.options.accounting, dimensions)
-    return _amounts(group, group.quota, dimensions)
+def used_resource(group: GroupState, dimensions: Dimensions) -> int | ResourceVector:
+    """Return the use of a group in the measures of its quota: one number, or a vector."""
+    return dimensions.vector(**_by_dimension(group, group.used, dimensions)) if group.dims else group.used[0]
+
+
+def _timetable(group: GroupState, dimensions: Dimensions) -> str:
+    if not group.spec.windows:
+        return ""
+    return format_resource_quota(group.spec.quota, group.spec.windows, group.options.accounting, dimensions)
 
 
 def _amounts(group: GroupState, amounts: list[int], dimensions: Dimensions) -> str:
     if group.dims:
-        values = {dimensions.names[k]: amount for k, amount in zip(group.dims, amounts, strict=True)}
-        return format_vector(dimensions.vector(**values), dimensions)
+        return format_vector(dimensions.vector(**_by_dimension(group, amounts, dimensions)), dimensions)
     return format_share(Decimal(amounts[0]) / SCALE[group.options.accounting])
+
+
+def _by_dimension(group: GroupState, amounts: list[int], dimensions: Dimensions) -> dict[str, int]:
+    return {dimensions.names[k]: amount for k, amount in zip(group.dims, amounts, strict=True)}

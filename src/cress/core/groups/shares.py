@@ -23,6 +23,7 @@ from cress.model.option_text import resolve_options
 from cress.model.options import Options
 from cress.model.resources import Dimensions
 from cress.model.times import NEVER
+from cress.model.zones import zone_of
 
 MILLI = 1_000
 
@@ -35,7 +36,9 @@ class Groups:
         self.dimensions = dimensions
         self.cluster = cluster
         self.fit = fit
-        self.zone = zone
+        # The time zone of timetables: that of the groups' own file, if it names one (``own_zone``), else the cluster's.
+        self.cluster_zone = zone
+        self.own_zone = ""
         self.by_name: dict[str, GroupState] = {}
         self.order: list[GroupKey] = []
         # Wall clock minus the shell's clock, in microseconds, once known.
@@ -48,6 +51,11 @@ class Groups:
     def __iter__(self) -> Iterator[GroupState]:
         return iter(self.by_name.values())
 
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone of quota timetables."""
+        return zone_of(self.own_zone) if self.own_zone else self.cluster_zone
+
     def get(self, name: str) -> GroupState:
         """Return the group of that name; the empty name means the default group."""
         return self.by_name[name or DEFAULT_GROUP]
@@ -59,12 +67,13 @@ class Groups:
         for spec in groups:
             make_policy(spec, resolve_options(self.options, spec), self.fit)
 
-    def apply(self, groups: tuple[Group, ...], now: int) -> list[GroupState]:
-        """Take over the whole list of groups; return those that are new or changed.
+    def apply(self, groups: tuple[Group, ...], now: int, zone: str = "") -> list[GroupState]:
+        """Take over the whole list of groups, and their own time zone if there is one; return those that are new or changed.
 
         Other groups are dropped; the caller has moved their jobs before.
         """
         self.configured = groups
+        self.own_zone = zone
         if all(group.name != DEFAULT_GROUP for group in groups):
             groups = (*groups, Group(name=DEFAULT_GROUP, quota=self._default_quota()))
         wanted = {group.name: group for group in groups}

@@ -13,7 +13,6 @@ import msgspec
 from cress.lifecycle.context import Context
 from cress.lifecycle.families.moments import check as check_moments
 from cress.lifecycle.families.moments import last_before, next_after
-from cress.lifecycle.families.zones import zone_of
 from cress.lifecycle.jobs import jobs, members
 from cress.lifecycle.tables.family_rows import CronState, Family
 from cress.lifecycle.tables.rows import LiveJob
@@ -24,6 +23,7 @@ from cress.model.groups.timetable import local_time
 from cress.model.job import Job, JobType
 from cress.model.records import JobRecord
 from cress.model.times import HOUR, MINUTE, SECOND
+from cress.model.zones import zone_of
 
 # A moment is missed when no step was made for so long (µs) after it.
 LATE = MINUTE

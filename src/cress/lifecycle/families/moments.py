@@ -16,9 +16,9 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from cronsim import CronSim, CronSimError
 
-from cress.lifecycle.families.zones import zone_of
 from cress.model.errors import InputError
 from cress.model.units import one_of
+from cress.model.zones import zone_of
 
 # What a word stands for.
 WORDS = {

@@ -1,6 +1,6 @@
 """``Group.conf``: reading and writing the file of groups (G).
 
-Blocks of ``Keyword: value`` lines with blank lines between them, ``#`` comments; keywords, policies and units in any
+Blocks of ``Keyword: value`` lines with blank lines between them, one for each group and one for the time zone, ``#`` comments; keywords, policies and units in any
 case. Reading finds every mistake of the file before it complains, and a file with a mistake yields nothing.
 """
 
@@ -34,12 +34,15 @@ from cress.model.option_text import (
 from cress.model.resources import Dimensions, ResourceVector
 from cress.model.units import one_of, parse_count
 from cress.model.vectors import format_vector
+from cress.model.zones import zone_of
 
 NAME, QUOTA, USERS = "Name", "ResourceQuota", "Users"
 POLICY, PREEMPTIVE = "SchedPolicy", "PreemptiveSchedPolicy"
 WEIGHT, USER_WEIGHTS = "Weight", "UserWeights"
 PRIORITY, USED = "Priority", "UsedResource"
-KEYWORDS = (NAME, QUOTA, USERS, POLICY, PREEMPTIVE, WEIGHT, USER_WEIGHTS, PRIORITY, USED)
+# Not of a group: stands in a block of its own.
+ZONE = "Zone"
+KEYWORDS = (NAME, QUOTA, USERS, POLICY, PREEMPTIVE, WEIGHT, USER_WEIGHTS, PRIORITY, USED, ZONE)
 MAX_WEIGHT = 1_000_000
 # Names that differ only in case which one remark tells.
 MOST_ALIKE = 3
@@ -67,12 +70,16 @@ _EnumT = TypeVar("_EnumT", bound=Enum)
 
 @dataclass(frozen=True, slots=True)
 class ParsedGroups:
-    """The contents of a ``Group.conf``, notes about it, and the line of each group's quota."""
+    """The contents of a ``Group.conf``, notes about it, and the line of each group's quota.
+
+    ``zone`` is the time zone that the file names for its timetables; empty: that of the cluster.
+    """
 
     groups: tuple[Group, ...]
     notes: tuple[Note, ...] = ()
     file: str = ""
     lines: Mapping[str, int] = field(default_factory=dict)
+    zone: str = ""
 
 
 @dataclass(slots=True)
@@ -100,6 +107,11 @@ class _Reader:
     notes: list[Note] = field(default_factory=list)
     windows: int = 0
     more_notes: int = 0
+    # The time zone, and the line that gives it.
+    zone: str = ""
+    zone_line: int = 0
+    # The computed keywords that were ignored: the line of the first of each, and their number.
+    ignored: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def full(self) -> bool:
@@ -137,6 +149,8 @@ def parse_groups(
             [InputError(f"it has more than {MAX_CHARACTERS >> 20} MB", hint="a file of groups", file=file)]
         )
     for block in _blocks(_decoded(text, file), reader):
+        if _took_zone(block, reader):
+            continue
         # Before the rest of the block is looked at: a group with another mistake takes its name all the same.
         _check_unique(block, names, alike, reader)
         group = _group(block, reader)
@@ -158,10 +172,13 @@ def parse_groups(
         )
     if reader.errors:
         raise InputErrors(sorted(reader.errors, key=lambda error: error.line))
+    for keyword, (line, number) in reader.ignored.items():
+        more = f", here and {number - 1:,} more times" if number > 1 else ""
+        reader.note(f"is computed and was ignored{more}", line, keyword)
     notes = sorted(reader.notes, key=lambda note: note.line)
     if reader.more_notes:
         notes.append(Note(f"and {reader.more_notes:,} more remarks", file=file))
-    return ParsedGroups(tuple(groups), tuple(notes), file, lines)
+    return ParsedGroups(tuple(groups), tuple(notes), file, lines, reader.zone)
 
 
 def group_values(group: Group, *, accounting: str, dimensions: Dimensions) -> dict[str, str]:
@@ -185,13 +202,14 @@ def format_groups(
     accounting: str = CPU,
     used: Mapping[str, int | ResourceVector] | None = None,
     priority: Mapping[str, int | str] | None = None,
+    zone: str = "",
 ) -> str:
-    """A ``Group.conf`` that ``parse_groups`` reads as ``groups``.
+    """A ``Group.conf`` that ``parse_groups`` reads as ``groups``, with the time zone of their timetables.
 
     ``used`` and ``priority`` are the computed attributes by name of group: ``used`` in millicores, in millionths of a
     server, or as a vector; they are written for people and ignored on reading.
     """
-    blocks = []
+    blocks = [f"{ZONE}: {zone}\n"] if zone else []
     for group in groups:
         values = group_values(group, accounting=accounting, dimensions=dimensions)
         if group.weight == 1:
@@ -253,6 +271,31 @@ def _blocks(text: str, reader: _Reader) -> Iterator[_Block]:
         yield block
 
 
+def _took_zone(block: _Block, reader: _Reader) -> bool:
+    """Read the time zone if the block gives it. Return whether nothing else is in the block."""
+    found = [line for line in block.lines if line.keyword == ZONE]
+    if not found:
+        return False
+    others = [line for line in block.lines if line.keyword != ZONE]
+    for line in found:
+        try:
+            _check_value(line)
+            _check_zone(bool(others), reader)
+            reader.zone, reader.zone_line = str(zone_of(line.value)), line.number
+        except InputError as error:
+            reader.error(error, line.number, ZONE)
+    block.lines = others
+    return not others
+
+
+def _check_zone(in_group: bool, reader: _Reader) -> None:
+    if in_group:
+        what = "holds for all groups and cannot stand in the block of one"
+        raise InputError(what, hint="a block of its own, with a blank line before and after it")
+    if reader.zone_line:
+        raise InputError(f"is given a second time, first on line {reader.zone_line}", hint="once in the file")
+
+
 def _garbage(raw: str) -> str:
     """The first character of a line that no text file has, or ""."""
     found = _GARBAGE.search(raw)
@@ -280,7 +323,7 @@ def _line(number: int, raw: str, content: str) -> _Line:
             raise not_per_group(option)
         keyword = camel_case(option)
     value = value.strip()
-    if len(value) > MAX_LINE and keyword not in (QUOTA, USERS, USER_WEIGHTS):
+    if len(value) > MAX_LINE and keyword not in (QUOTA, USERS, USER_WEIGHTS, PRIORITY, USED):
         what = f"{keyword}: a value of {len(value):,} characters is too long"
         raise InputError(what, hint=f"at most {MAX_LINE:,}")
     return _Line(number, keyword, value)
@@ -306,7 +349,8 @@ def _group(block: _Block, reader: _Reader) -> Group | None:
             continue
         seen[line.keyword] = line
         if line.keyword in (PRIORITY, USED):
-            reader.note("is computed and was ignored", line.number, line.keyword)
+            first, number = reader.ignored.get(line.keyword, (line.number, 0))
+            reader.ignored[line.keyword] = (first, number + 1)
             continue
         try:
             _check_value(line)
@@ -459,6 +503,7 @@ _PARSERS: Mapping[str, Callable[[_Line, _Reader], dict[str, Any]]] = {
     USER_WEIGHTS: _parse_user_weights,
 }
 _EMPTY_HINTS = {
+    ZONE: "Zone: Europe/Berlin",
     NAME: "Name: news",
     QUOTA: "ResourceQuota: 10",
     USERS: "Users: alice | bob; * for everyone",

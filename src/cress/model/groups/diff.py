@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cress.model.group import Group
-from cress.model.groups.conf import NAME, group_values
+from cress.model.groups.conf import NAME, ZONE, group_values
 from cress.model.groups.quota_text import CPU
 from cress.model.resources import Dimensions
+
+# What a change of the time zone is a change of.
+TIMETABLES = "(timetables)"
 
 
 class ChangeKind(Enum):
@@ -59,6 +62,13 @@ def diff_groups(
         elif values:
             changes.append(GroupChange(ChangeKind.CHANGED, name, values))
     return changes
+
+
+def diff_zones(old: str, new: str) -> list[GroupChange]:
+    """The change from one time zone of the timetables to another; empty: that of the cluster."""
+    if old == new:
+        return []
+    return [GroupChange(ChangeKind.CHANGED, TIMETABLES, (ValueChange(ZONE, old, new),))]
 
 
 def format_diff(changes: Iterable[GroupChange]) -> str:

@@ -1,4 +1,4 @@
-"""Time zones by their names in jobs: the one file of the pure rooms that reads files, those of the time zone database.
+"""Time zones by their names: the one file of the pure rooms that reads files, those of the time zone database.
 
 They are constants: a zone that was read is kept, and the same on every machine with the same version of the database.
 """
@@ -6,7 +6,7 @@ They are constants: a zone that was read is kept, and the same on every machine 
 from __future__ import annotations
 
 import functools
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo, available_timezones
 
 from cress.model.errors import InputError
@@ -19,6 +19,8 @@ _NO_ZONES = ("posix/", "right/", "localtime", "posixrules", "Factory")
 @functools.lru_cache(maxsize=1024)
 def zone_of(name: str) -> tzinfo:
     """The time zone of that name; raises ``InputError``."""
+    if name == str(UTC):
+        return UTC
     try:
         if not name.startswith(_NO_ZONES):
             return ZoneInfo(name)
