@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from datetime import UTC
 from pathlib import Path
 
 import msgspec
@@ -123,12 +122,12 @@ def test_what_was_committed_is_there_once_after_any_crash(
         assert [number for number, _ in found] == list(range(1, len(committed) + 1))
         assert [record for _, record in found] == committed
         for one, following in zip(files(folder / "events"), files(folder / "events")[1:], strict=False):
-            assert _promised(_followed(one)) == _promised(Machine.restore(read(following).header.state, UTC))
+            assert _promised(_followed(one)) == _promised(Machine.restore(read(following).header.state))
 
 
 def _followed(path: Path) -> Machine:
     file = read(path)
-    follower = Follower.restore(file.header.state, UTC)
+    follower = Follower.restore(file.header.state)
     for _, record in file:
         follower.apply(record)
     return follower.machine()
@@ -143,7 +142,7 @@ def _promised(machine: Machine) -> dict[str, object]:
 
 def _replayed(path: Path) -> bytes:
     file = read(path)
-    machine = Machine.restore(file.header.state, UTC)
+    machine = Machine.restore(file.header.state)
     for _, record in file:
         machine.step(record.now, record.utc, inputs_of(record))
     return machine.export()
