@@ -21,6 +21,7 @@ from benchmarks import (
     python,
     reconcile,
     records,
+    restarts,
     simulator,
     snapshots,
 )
@@ -41,6 +42,7 @@ PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "openb": openb.results,
     "disks": disks.results,
     "snapshots": snapshots.results,
+    "restarts": restarts.results,
 }
 
 

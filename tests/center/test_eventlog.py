@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -32,7 +33,7 @@ from cress.shell.center.commit import Limits
 from cress.shell.center.log_entries import unpack
 from cress.store.base import Batch
 from cress.store.sqlite import SqliteStore
-from tests.center.test_committer import run
+from tests.center.test_committer import Flaky, _submit, run
 from tests.lifecycle.builders import ended, node, started
 
 STATE = Machine(Dimensions(), Options()).export()
@@ -259,3 +260,26 @@ def test_records_that_are_read_are_those_that_were_written(tmp_path: Path) -> No
     assert len(records) == 1
     last = [record for path in files(tmp_path / "events") for _, record in read(path)][-1]
     assert last == decode_record(records[0])
+
+
+@pytest.mark.parametrize(("least", "several"), [(3 * len(STATE), True), (2**20, False)])
+def test_a_file_that_is_large_enough_is_followed_by_another_one(tmp_path: Path, least: int, several: bool) -> None:
+    """Nobody forces it: the size of the file and the snapshots of the log decide."""
+
+    async def story(committer: Committer, _: Flaky) -> int:
+        committer.log._file_size = least
+        for number in range(40):
+            await committer.submit(*_submit(f"job{number}"))
+            if len(files(tmp_path / "events")) > 3:
+                break
+            # A snapshot is taken beside the steps.
+            await asyncio.sleep(0.01)
+        return committer.loop.number
+
+    # The clean stop takes a snapshot too.
+    last = run(tmp_path, story, Limits(most_records=4))
+    known = files(tmp_path / "events")
+    assert (len(known) > 2) is several
+    assert [number for number, _ in _all_records(tmp_path)] == list(range(1, last + 1))
+    for path, following in pairwise(known):
+        assert _promised(_followed(path)) == _promised(Machine.restore(read(following).header.state))

@@ -31,6 +31,7 @@ from cress.center.group_file import GroupFile
 from cress.center.licence_file import read_licences, set_licences
 from cress.center.listener import Listener
 from cress.center.local_zone import local_zone
+from cress.center.memory import Memory
 from cress.center.mover import Mover
 from cress.center.security import LOCAL_NAMES
 from cress.center.settings import Settings
@@ -144,6 +145,7 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
             asyncio.create_task(Locator(committer, Hdfs(namenodes), settings.data_age).run(), name="locator"),
             asyncio.create_task(close_overdue(lambda: server.server_state.connections), name="patience"),
             asyncio.create_task(Collector().run(), name="collector"),
+            asyncio.create_task(Memory(committer).run(), name="memory"),
             asyncio.create_task(committer.watchdog.run(), name="watchdog"),
         ]
         stopped = asyncio.create_task(stop.wait())
