@@ -149,10 +149,10 @@ def test_a_task_that_does_not_run_again_after_its_node_has_failed_and_says_why(c
         lost = executor.ended(1, code=None, cause=Cause.UNKNOWN)
         assert lost.attempts == (1,)
         task = center.get(f"/v1/jobs/{id}/tasks/0")
-        assert (task["state"], [each["outcome"] for each in task["attempts"]]) == ("failed", ["lost"])
+        assert (task["state"], [each["outcome"] for each in task["attempts"]]) == ("lost", ["lost"])
         executor.ended(2)
         over = eventually(lambda: (found := center.get(f"/v1/jobs/{id}"))["ended"] and found)
-        assert (over["state"], over["tasks"]["failed"], over["tasks"]["succeeded"]) == ("failed", 1, 1)
+        assert (over["state"], over["tasks"]["failed"], over["tasks"]["succeeded"]) == ("lost", 1, 1)
         assert over["reason"] == "a task was lost with node n1; tasks of this job are not restarted"
 
 

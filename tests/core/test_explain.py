@@ -184,6 +184,15 @@ def no_node_is_free_as_it_asks() -> World:
     return _decided(job("web").ports(http=80), job("waits").requires("Port = 80"))
 
 
+def others_listen_on_its_port() -> World:
+    world = World(group("g", 9), nodes=nodes(5, cpu=4), node_order="first")
+    for name in ("n2", "n3", "n4", "n5"):
+        world.strangers(name, 80)
+    world.submit(job("web").ports(http=80).group("g")).decide()
+    world.submit(job("waits").ports(http=80).group("g")).decide()
+    return world
+
+
 def starts_with_another() -> World:
     world = _decided(job("db"), job("waits").requires("JobDependency = db"))
     world.lose_node("n1").decide()
@@ -250,7 +259,19 @@ SITUATIONS = [
         "no node of this cluster could ever satisfy GPU = True (1 of 1 nodes do not); no node has an attribute GPU",
     ),
     (a_licence_is_in_use, Verdict.LICENCE, "it waits for licence matlab: 3 of 3 in use"),
-    (no_node_is_free_as_it_asks, Verdict.UNSATISFIED, "no node satisfies Port = 80 (1 of 1 nodes do not)"),
+    (
+        no_node_is_free_as_it_asks,
+        Verdict.UNSATISFIED,
+        "no node satisfies Port = 80 (1 of 1 nodes do not); port 80 is in use: by a task on n1",
+    ),
+    (
+        others_listen_on_its_port,
+        Verdict.UNSATISFIED,
+        (
+            "no node satisfies Port = 80 (5 of 5 nodes do not); "
+            "port 80 is in use: by a program that is not a task on n2, n3, n4 and 1 more and by a task on n1"
+        ),
+    ),
     (starts_with_another, Verdict.TOGETHER, "it starts again together with job 1 of group g, on one node"),
 ]
 

@@ -148,10 +148,15 @@ def test_run_tells_lines_of_several_tasks_apart_and_exits_with_the_highest_code(
     [
         (["sh", "-c", "kill -9 $$"], 137, ""),
         (["no-such-program"], 127, "cress run: command not found: no-such-program\n"),
+        (["--time-limit", "500ms", "sleep", "1000"], 124, "cress run: time limit of 500ms exceeded\n"),
     ],
 )
 def test_run_of_what_ends_badly(shared: Cluster, command: list[str], code: int, sentence: str) -> None:
-    assert result(shared.cress("run", "--", *command)) == (code, "", sentence)
+    assert result(shared.cress("run", *command)) == (code, "", sentence)
+    job = json.loads(shared.cress("job", newest(shared), "--json").stdout)
+    shown = shared.cress("job", newest(shared)).stdout
+    assert job["state"] == ("timed out" if code == 124 else "failed")
+    assert job["reason"] in shown
 
 
 def test_run_with_a_wrong_option_names_the_option(shared: Cluster) -> None:

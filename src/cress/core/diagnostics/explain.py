@@ -7,6 +7,7 @@ from itertools import chain
 import numpy as np
 
 from cress.core.cycle import Cycle
+from cress.core.diagnostics.taken_ports import taken_ports
 from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.future.reservations import drain_due
 from cress.core.jobs import JobEntry
@@ -166,7 +167,10 @@ def _lacking(core: Cycle, job: JobEntry) -> tuple[tuple[str, int], ...]:
 
 def _missing(core: Cycle, job: JobEntry, wants: Wants, clauses: tuple[tuple[str, int], ...]) -> tuple[Missing, ...]:
     texts = {text for text, _ in clauses}
-    return missing_in(core, (each for each in wants.hard if str(each) in texts), job.group.name) if texts else ()
+    if not texts:
+        return ()
+    named = missing_in(core, (each for each in wants.hard if str(each) in texts), job.group.name)
+    return (*named, *taken_ports(core, (text for text, _ in clauses)))
 
 
 def _bound(core: Cycle, job: JobEntry, wants: Wants) -> tuple[str, ...]:

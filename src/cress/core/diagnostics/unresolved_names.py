@@ -121,6 +121,8 @@ def say(missing: Missing) -> str:
             return f"{missing.name} is not measured on any node"
         case Absent.DATA:
             return f"no node has {missing.name}"
+        case Absent.PORT:
+            return f"port {missing.name} is in use: {missing.why}"
         case Absent.PLACE if missing.why:
             return f"{missing.name}: {missing.why}"
         case Absent.PLACE:

@@ -40,14 +40,23 @@ class Placed(Predicate):
         return np.arange(self.relations.node_count)
 
 
+_PORT = "Port = "
+
+
 class FixedPort(Placed):
     """The predicate "the port is free"."""
 
     binds = True
 
     def __init__(self, relations: Relations, port: int) -> None:
-        super().__init__(relations, f"Port = {port}")
+        super().__init__(relations, f"{_PORT}{port}")
         self._port = port
+
+    @staticmethod
+    def port_in(text: str) -> int | None:
+        """Return the port that the text of such a predicate names; ``None`` for other texts."""
+        number = text.removeprefix(_PORT)
+        return int(number) if number != text and number.isdigit() else None
 
     def excludes(self, places: Ints) -> Bools:
         return self.relations.ports.taken(places, self._port)

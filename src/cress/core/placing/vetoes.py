@@ -48,6 +48,7 @@ class Absent(Enum):
     TASK = "task"  # the job has no running task
     LOAD = "load"  # it is not measured
     DATA = "data"  # no node has it
+    PORT = "port"  # it is in use
     PLACE = "place"  # the location of the data is not known, for a reason or not yet
 
 

@@ -65,6 +65,10 @@ class Ports:
         """Return whether the port is free."""
         return port not in self._given.get(f, ()) and port not in self._seen.get(f, ())
 
+    def is_given(self, f: int, port: int) -> bool:
+        """Return whether an attempt has the port."""
+        return port in self._given.get(f, ())
+
     def taken(self, places: npt.NDArray[np.int64], port: int) -> npt.NDArray[np.bool_]:
         """Return per node of ``places`` whether the port is in use."""
         return np.array([not self.is_free(f, port) for f in places.tolist()], np.bool_)
