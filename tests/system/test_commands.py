@@ -148,7 +148,7 @@ def test_run_tells_lines_of_several_tasks_apart_and_exits_with_the_highest_code(
     [
         (["sh", "-c", "kill -9 $$"], 137, ""),
         (["no-such-program"], 127, "cress run: command not found: no-such-program\n"),
-        (["--time-limit", "500ms", "sleep", "1000"], 124, "cress run: time limit of 500ms exceeded\n"),
+        (["--time-limit", "500ms", "sleep", "1000"], 124, "cress run: time limit of 0.5s exceeded\n"),
     ],
 )
 def test_run_of_what_ends_badly(shared: Cluster, command: list[str], code: int, sentence: str) -> None:

@@ -81,7 +81,11 @@ def failure(view: JobView, budget: RetryBudget, failed: Sequence[TaskView] | Non
             stderr = yield from _tail(view.id, task.index, task.attempts[-1].id, budget)
     counts = view.tasks
     some = f": {counts.failed:,} of {counts.total:,} tasks failed" if counts.failed and counts.total > 1 else ""
-    reason = f": {view.reason}" if view.reason and not told else ""
+    reason = ""
+    if view.reason and not told:
+        # The reason of a cancelled job begins with its state: cancelled by ann.
+        again = view.reason.startswith(f"{view.state} ")
+        reason = view.reason.removeprefix(view.state) if again else f": {view.reason}"
     lines = "".join(f"\n  {line}" for line in stderr.splitlines())
     state = view.state if view.state in OVER_WORDS else "fails"
     return JobFailed(f"job {view.id} ({view.name}) {state}{some}{reason}{told}{lines}", view, codes, stderr)
