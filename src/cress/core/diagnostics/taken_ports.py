@@ -1,4 +1,4 @@
-"""Who has a port that a job asks for: tasks of the cluster, or programs that are not."""
+"""Ports that a job asks for and that are in use: where, by tasks of the cluster or by programs that are not."""
 
 from __future__ import annotations
 
