@@ -102,6 +102,10 @@ def test_several_policies_are_compared_in_one_page_that_needs_no_network(tmp_pat
     assert list(data["utilisation"]) == ["mean", "cpu", "memory", "network", "gpu"]
     assert [trace["name"] for trace in data["waits"]["data"]] == ["FIFO", "BackFill/conservative"]
     assert {trace["name"] for trace in data["groups"]["data"]} == {"FIFO", "BackFill/conservative", "quota"}
+    # What the page needs to set the panels in fewer columns where it is narrow: a title for each, and axes by number.
+    panels, layout = data["groups"]["panels"], data["groups"]["layout"]
+    assert len(layout["annotations"]) == panels > 0
+    assert {f"{axis}axis{panel or ''}" for axis in "xy" for panel in (0, *range(2, panels + 1))} <= layout.keys()
     longest = max(len(trace["x"]) for figure in [*data["utilisation"].values(), data["waits"], data["groups"]] for trace in figure["data"])  # fmt: skip
     assert longest <= 1500
 

@@ -219,7 +219,9 @@ def group_shares(labels: Sequence[str], analyses: Sequence[Analysis], axis: Time
                 "xanchor": "left", "yanchor": "bottom", "showarrow": False,
             }
         )  # fmt: skip
-    return {"data": traces, "layout": layout}, len(names) - len(shown)
+    # The page sets the panels in fewer columns where it is narrow.
+    figure = {"data": traces, "layout": layout, "panels": len(shown), "axis": axis.title}
+    return figure, len(names) - len(shown)
 
 
 def _quota_line(quota: Steps, axis: TimeAxis) -> tuple[list[float], list[float]]:

@@ -11,8 +11,49 @@
   const faded = (hex) => hex + "2e";
   const font = () => getComputedStyle(document.body).fontFamily;
 
+  // Small panels stand in fewer columns where the page is narrow.
+  function arranged(figure, width) {
+    const count = figure.panels || 0;
+    if (!count) return figure;
+    const columns = Math.min(count, width < 520 ? 1 : width < 820 ? 2 : 4);
+    const rows = Math.ceil(count / columns);
+    const height = rows === 1 && columns < 3 ? 360 : 110 + 165 * rows;
+    const gapX = columns > 1 ? Math.min(0.12, 56 / width) : 0;
+    const gapY = 52 / height;
+    const wide = (1 - gapX * (columns - 1)) / columns;
+    const tall = (1 - gapY * (rows - 1)) / rows;
+    const layout = { ...figure.layout, height, annotations: figure.layout.annotations.map((each) => ({ ...each })) };
+    for (let panel = 0; panel < count; panel += 1) {
+      const name = panel ? String(panel + 1) : "";
+      const left = (panel % columns) * (wide + gapX);
+      const top = 1 - Math.floor(panel / columns) * (tall + gapY);
+      const lowest = panel + columns >= count;
+      const title = { text: lowest && columns <= 2 ? figure.axis : "" };
+      layout["xaxis" + name] = {
+        ...layout["xaxis" + name], domain: [left, Math.min(1, left + wide)], title, showticklabels: lowest,
+      };
+      layout["yaxis" + name] = { ...layout["yaxis" + name], domain: [Math.max(0, top - tall), top] };
+      Object.assign(layout.annotations[panel], { x: left, y: top });
+    }
+    return { ...figure, layout };
+  }
+
+  // The legend stands above the plot, in as many lines as it needs, and the plot begins below it.
+  function spaced(layout, data, width) {
+    const names = layout.showlegend ? data.filter((each) => each.showlegend !== false).map((each) => each.name) : [];
+    const needed = names.reduce((sum, name) => sum + 56 + 7.5 * name.length, 0);
+    const lines = names.length ? Math.max(1, Math.ceil(needed / Math.max(1, width - 70))) : 0;
+    const titles = layout.annotations.length && names.length ? 26 : 0;
+    const margin = { ...layout.margin, t: 12 + 20 * lines + titles };
+    margin.t = Math.max(26, margin.t);
+    const height = layout.height + Math.max(0, margin.t - layout.margin.t);
+    const plot = height - margin.t - margin.b;
+    return { ...layout, height, margin, legend: { ...layout.legend, y: 1 + (titles + 4) / plot } };
+  }
+
   // Colours depend on the mode, so they are filled in when a figure is drawn.
-  function dressed(figure) {
+  function dressed(raw, width) {
+    const figure = arranged(raw, width);
     const data = figure.data.map((each) => {
       const own = policyColor(each.policy);
       return { ...each, mode: "lines", line: { ...each.line, color: own }, fillcolor: each.fill ? faded(own) : undefined };
@@ -34,11 +75,11 @@
     layout.annotations = (figure.layout.annotations || []).map((each) => ({
       ...each, font: { size: 13, color: each.policy === undefined ? color("--text") : policyColor(each.policy) },
     }));
-    return { data, layout };
+    return { data, layout: spaced(layout, data, width) };
   }
 
   function draw(id, figure) {
-    const { data, layout } = dressed(figure);
+    const { data, layout } = dressed(figure, document.getElementById(id).clientWidth);
     Plotly.react(id, data, layout, { displayModeBar: false, responsive: true });
   }
 
@@ -57,5 +98,10 @@
     drawAll();
   });
   dark.addEventListener("change", (event) => { setMode(event.matches ? "dark" : "light"); drawAll(); });
+  let resized = 0;
+  window.addEventListener("resize", () => {
+    clearTimeout(resized);
+    resized = setTimeout(drawAll, 150);
+  });
   drawAll();
 })();
