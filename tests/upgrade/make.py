@@ -32,7 +32,7 @@ SchedPolicy: Priority
 DEVICES = "devices:\n  gpu: {count: 2, model: V100M16}\n"
 SLEEP = "exec sleep 100000"
 # The program inside an attempt's folder is not part of what an upgrade must read.
-LEFT_OUT = ("supervisor.sock", "attempts", "versions.json")
+LEFT_OUT = ("supervisor.sock", "api.sock", "executors.sock", "attempts", "versions.json")
 
 
 def job(name: str, command: str = SLEEP, **keys: Any) -> dict[str, Any]:
