@@ -25,7 +25,7 @@ from cress.executor.center_wire import CenterWire, Closed, NotReached, open_wire
 from cress.executor.checks import Checks
 from cress.executor.exec.commands import Execs
 from cress.executor.exec.helper_process import HelperProcess
-from cress.executor.folder import FolderInUseError, Lock, make
+from cress.executor.folder import FolderInUseError, Lock, take_directory
 from cress.executor.frames import FrameError
 from cress.executor.link import Link, SupervisorError, Supervisors
 from cress.executor.load import LoadReporter, Sampler
@@ -365,8 +365,7 @@ def main(settings: Settings) -> int:
     """Run an agent; see ``cress.executor.run``."""
     lock = Lock(settings.directory.absolute() / "agent.lock", "executor")
     try:
-        make(settings.directory.absolute())
-        lock.take()
+        take_directory(settings.directory.absolute(), lock)
     except FolderInUseError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return REFUSED

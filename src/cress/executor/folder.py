@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,8 @@ from cress.executor.processes import is_alive
 
 # Seconds to wait for the lock of a process that is ending.
 PATIENCE = 5.0
+# Seconds between two attempts on a full disk.
+FULL_DISK = 2.0
 
 
 class FolderInUseError(Exception):
@@ -51,7 +55,11 @@ class Lock:
                     ) from None
                 time.sleep(0.01)
         # Fixed length and in place: a reader finds the old pid or the new one, never a mixture.
-        os.pwrite(fd, f"{os.getpid():<10}\n".encode(), 0)
+        try:
+            os.pwrite(fd, f"{os.getpid():<10}\n".encode(), 0)
+        except OSError:
+            os.close(fd)
+            raise
         self._fd = fd
 
     def give(self) -> None:
@@ -91,6 +99,24 @@ def make(path: Path) -> None:
     """
     path.mkdir(parents=True, exist_ok=True)
     path.chmod(_mode())
+
+
+def take_directory(folder: Path, lock: Lock) -> None:
+    """Make and lock the executor's directory; on a full disk as soon as there is room."""
+    told = False
+    while True:
+        try:
+            make(folder)
+            lock.take()
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            if not told:
+                print(f"{folder}: {error.strerror}; it is tried again", file=sys.stderr, flush=True)  # noqa: T201
+            told = True
+            time.sleep(FULL_DISK)
+        else:
+            return
 
 
 def _mode() -> int:

@@ -1,0 +1,40 @@
+"""The executor's directory on a disk that is full when the executor starts."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from cress.executor import folder
+from cress.executor.folder import Lock, take_directory
+
+
+def test_an_executor_waits_for_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = 3
+    written = os.pwrite
+
+    def pwrite(fd: int, data: bytes, at: int) -> int:
+        nonlocal full
+        if full:
+            full -= 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return written(fd, data, at)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    monkeypatch.setattr(folder, "FULL_DISK", 0.0)
+    lock = Lock(tmp_path / "agent.lock", "executor")
+    take_directory(tmp_path, lock)
+    assert (tmp_path / "agent.lock").read_text().strip() == str(os.getpid())
+    lock.give()
+    assert capsys.readouterr().err == f"{tmp_path}: No space left on device; it is tried again\n"
+
+
+def test_any_other_error_ends_it(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="exists"):
+        take_directory(tmp_path / "file", Lock(tmp_path / "agent.lock", "executor"))
