@@ -221,6 +221,40 @@ def test_the_time_counts_from_the_last_time_in_the_queue() -> None:
     assert [start.node for start in core.starts] == ["new", "new"]
 
 
+def test_a_task_that_is_retried_does_not_begin_the_waiting_of_the_others_anew() -> None:
+    core = world(NEW, OLD)
+    wanted = "SSD = True && f(x) = (Waittime > 4s)"
+    core.submit(lab("it").tasks(3).cpu(8).requires(wanted)).decide()
+    core.wait(3)
+    core.finish("it", again=True)
+    # Task 0 waits since 3, tasks 1 and 2 since 0: task 1 has the node with a disk, task 2 is relaxed first.
+    assert [(start.task, start.node) for start in core.starts] == [(0, "new"), (1, "new")]
+    assert core.core.next_wakeup() == 4 * SECOND + 1
+    core.wake()
+    assert [(start.task, start.node) for start in core.starts][2:] == [(2, "old")]
+    assert core.core.next_wakeup() == 7 * SECOND + 1
+
+
+def test_tasks_behind_the_limit_of_running_ones_wait_as_well() -> None:
+    core = world(NEW, OLD)
+    core.submit(lab("it").tasks(2).at_once(1).requires("SSD = True && f(x) = (Waittime > 4s)")).decide()
+    core.wait(3).change_node(NEW.where(SSD=False))
+    core.finish("it", again=True)
+    assert core.core.next_wakeup() == 4 * SECOND + 1
+    core.wake()
+    assert [(start.task, start.node) for start in core.starts] == [(0, "new"), (1, "new")]
+
+
+def test_a_lost_claim_leaves_the_waiting_of_its_unit_as_it_was() -> None:
+    core = World(group("lab", 8), group("other", 8), nodes=(NEW, OLD), node_order="first")
+    core.run(job("full").group("other").tasks(2).cpu(8))
+    core.submit(lab("it").cpu(8).requires("SSD = True && f(x) = (Waittime > 30s)")).decide()
+    assert core.core.claims
+    core.wait(3).cordon("new").decide()
+    assert not core.core.claims
+    assert core.core.jobs[core.ids["it"]].since == 0
+
+
 def test_a_job_that_is_held_does_not_wait() -> None:
     core = world(OLD)
     core.submit(lab("it").requires("SSD = True && f(x) = (Waittime > 10s)")).hold("it").wait(60).hold("it", False)

@@ -159,12 +159,13 @@ class Books:
         """Add a claim of a unit whose tasks have left their queue."""
         if claim.job.constraints is not None and not claim.job.queued:
             self.reshape(claim.job, self.shape_of(claim.job, claim.job.shape.size))
-            self.relaxing.note(claim.job, self.now)
         self.claims.append(claim)
         claim.job.claims.append(claim)
         claim.job.group.claims.append(claim)
         add_amounts(claim.job.group.claimed, claim.charge)
         self.fit.want(claim.job.shape)
+        if claim.job.constraints is not None and not claim.job.queued:
+            self.relaxing.note(claim.job, self.now)
 
     def remove_claim(self, claim: ClaimEntry) -> None:
         """Remove a claim: its unit starts, or it is void."""
@@ -184,7 +185,7 @@ class Books:
         self.remove_claim(claim)
         if again:
             for task in claim.tasks:
-                claim.job.put_back(task)
+                claim.job.put_back(task, claim.since)
             if not claim.job.queued and self.can_wait(claim.job):
                 self.enqueue(claim.job)
 
@@ -281,8 +282,7 @@ class Books:
         return not (job.job.gang and (job.attempts or job.claims or job.later))
 
     def enqueue(self, job: JobEntry) -> None:
-        """Put a job into its queue: it waits from now on."""
-        job.since = self.now
+        """Put a job into its queue."""
         job.arrived = self.pass_number
         if job.constraints is not None:
             self._weigh(job)
@@ -326,19 +326,21 @@ class Books:
         del job.later[task]
         self.wait_again(job, task)
 
-    def waits_since(self, job: JobEntry, since: int) -> None:
-        """Set the time since which the job waits."""
-        job.since = since
-        if job.constraints is not None or job.companions:
-            self.look_at(job)
+    def queue_again(self, job: JobEntry) -> None:
+        """Let a job be offered if it may be, after one of its tasks began to wait or ended."""
+        if job.queued:
+            if job.constraints is not None or job.companions:
+                self.look_at(job)
+        elif self.can_wait(job):
+            if job.job.gang:
+                # It waits as a whole, from now on.
+                job.queued_at = self.now
+            self.enqueue(job)
 
     def wait_again(self, job: JobEntry, task: int) -> None:
         """Put a task into the queue of its job."""
-        job.put_back(task)
-        if job.queued:
-            self.waits_since(job, self.now)
-        elif self.can_wait(job):
-            self.enqueue(job)
+        job.put_back(task, self.now)
+        self.queue_again(job)
 
     def wait_elsewhere(self, job: JobEntry, task: int) -> None:
         """Remove a task that was queued again from the queue of its job."""
@@ -373,6 +375,8 @@ class Books:
     def refit(self, job: JobEntry) -> None:
         """Bring the shape of a job up to date after its next unit has changed."""
         if job.queued:
+            if job.constraints is not None:
+                self._weigh(job)
             self._refit(job)
             self.relaxing.note(job, self.now)
 

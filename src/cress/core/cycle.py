@@ -254,7 +254,7 @@ class Cycle(Ledger):
             self.leases.release(slot)
             self._start_unit(job, f)
         else:
-            self._start(job, job.again[0] if job.again else job.next_task, f, slot)
+            self._start(job, job.upcoming, f, slot)
         return True
 
     def _start(
@@ -277,7 +277,7 @@ class Cycle(Ledger):
 
     def _start_unit(self, job: JobEntry, f: int) -> None:
         """Start the next task of a job and its companions on one node."""
-        task = job.again[0]
+        task = job.upcoming
         members = [(job, task), *job.companions[task]]
         slots = self._hold_members([member for member, _ in members], f)
         for (member, its_task), slot in zip(members, slots, strict=True):
@@ -516,7 +516,7 @@ class Cycle(Ledger):
                     if job.unit():
                         self._start_unit(job, f)
                     else:
-                        self._start_on(job, job.again[0] if job.again else job.next_task, f)
+                        self._start_on(job, job.upcoming, f)
             group.verdict = Verdict.PLACED
         return unit is not None
 

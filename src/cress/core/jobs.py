@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from fractions import Fraction
 from heapq import heapify, heappop, heappush, nsmallest
 from typing import TypeAlias
@@ -29,7 +30,8 @@ class JobEntry:
 
     Tasks that never started are ``next_task`` … ``tasks - 1``; ``again`` is a heap of those queued again, ``later`` the
     tasks that are queued again at a time (µs). Jobs that are ``held`` or ``behind`` another job are not offered.
-    ``since`` is when the job last got a task into its queue; ``submitted`` fixes its place in the order.
+    ``submitted`` fixes its place in the order. ``queued_at`` is since when tasks that never started wait, and a gang as a
+    whole; ``waits`` is since when each task of ``again`` does, the longest first (not of gangs).
     ``constraints`` are those beside amounts; the clauses in ``soft`` (bits) are soft now,
     until one changes by itself at ``relaxes_at``. ``companions`` are, by a task in ``again``, tasks of other jobs that
     start together with it; ``carried`` are its tasks that are companions, with the leading job.
@@ -57,12 +59,13 @@ class JobEntry:
         "most",
         "next_task",
         "queued",
+        "queued_at",
         "relaxes_at",
         "shape",
-        "since",
         "soft",
         "submitted",
         "waiting",
+        "waits",
         "would_preempt",
     )
 
@@ -77,7 +80,8 @@ class JobEntry:
         self.soft = 0
         self.relaxes_at = NEVER
         self.submitted = submitted
-        self.since = submitted
+        self.queued_at = submitted
+        self.waits: OrderedDict[int, int] = OrderedDict()
         # A reservation of no duration would hold nothing.
         self.limit = NEVER if job.time_limit is None else max(1, job.time_limit)
         self.cpu_charge = (job.request[0],)
@@ -102,10 +106,39 @@ class JobEntry:
         # In the mode ``observe``: whether the victims of the next unit were reported.
         self.would_preempt = False
 
+    @property
+    def upcoming(self) -> int:
+        """The task that starts next: those queued again come first; if its clauses change with time, the one that waits longest.
+
+        So no task that is retried keeps the clauses hard for those that have waited longer.
+        """
+        if not self.again:
+            return self.next_task
+        least = self.again[0]
+        if self.job.gang or self.constraints is None or not self.constraints.by_time:
+            return least
+        longest = next(iter(self.waits))
+        if self.next_task < self.job.tasks and self.queued_at <= self.waits[longest]:
+            return self.next_task
+        return least if self.waits[least] == self.waits[longest] else longest
+
+    @property
+    def since(self) -> int:
+        """The time since which its next task waits, or the unit that it has claimed."""
+        if self.again and not self.job.gang:
+            return self.waits.get(self.upcoming, self.queued_at)
+        return self.claims[0].since if self.claims and not self.waiting else self.queued_at
+
+    def wait_anew(self, now: int) -> None:
+        """Let all its waiting tasks wait from now on."""
+        self.queued_at = now
+        for task in self.waits:
+            self.waits[task] = now
+
     def next_tasks(self, number: int) -> list[int]:
         """Return the next ``number`` waiting tasks, in the order in which they start; there must be as many."""
         if number == 1:
-            return [self.again[0] if self.again else self.next_task]
+            return [self.upcoming]
         again = nsmallest(number, self.again)
         return [*again, *range(self.next_task, self.next_task + number - len(again))]
 
@@ -113,6 +146,7 @@ class JobEntry:
         """Remove a task from the waiting ones."""
         self.waiting -= 1
         self.would_preempt = False
+        self.waits.pop(task, None)
         if self.again and self.again[0] == task:
             heappop(self.again)
         elif task == self.next_task:
@@ -123,7 +157,7 @@ class JobEntry:
         else:
             # Tasks that are passed over wait like those that were tried before.
             for skipped in range(self.next_task, task):
-                heappush(self.again, skipped)
+                self._wait(skipped, self.queued_at)
             self.next_task = task + 1
 
     def may_adopt(self, task: int) -> bool:
@@ -137,22 +171,31 @@ class JobEntry:
     def take_out(self, task: int) -> None:
         """Remove a task that was queued again."""
         self.waiting -= 1
+        self.waits.pop(task, None)
         self.again.remove(task)
         heapify(self.again)
 
     def unit(self) -> list[tuple[JobEntry, int]]:
         """Return the tasks of other jobs that start together with the next task."""
-        return self.companions.get(self.again[0], []) if self.companions and self.again else []
+        return self.companions.get(self.upcoming, []) if self.companions and self.again else []
 
     def asked(self) -> list[Constraints]:
         """Return the constraints of the members of its next unit."""
         members = (self, *(job for job, _ in self.unit()))
         return [member.constraints for member in members if member.constraints is not None]
 
-    def put_back(self, task: int) -> None:
-        """Let a task wait again, at the job's place in the order."""
+    def put_back(self, task: int, since: int) -> None:
+        """Let a task wait again, at the job's place in the order; it waits since then."""
         self.waiting += 1
+        self._wait(task, since)
+
+    def _wait(self, task: int, since: int) -> None:
         heappush(self.again, task)
+        if not self.job.gang:
+            first = bool(self.waits) and self.waits[next(reversed(self.waits))] > since
+            self.waits[task] = since
+            if first:
+                self.waits.move_to_end(task, last=False)
 
     @property
     def full(self) -> bool:
@@ -243,14 +286,14 @@ class ClaimEntry:
     """A unit for which ``victims`` make room: its tasks, taken out of the queue, and the reservation of their nodes.
 
     Its bookings are in force from the beginning and include the amounts that the victims still hold. ``expected`` is the end of
-    the victims' grace.
+    the victims' grace, ``since`` since when the unit waits.
     """
 
-    __slots__ = ("charge", "expected", "job", "reservation", "tasks", "tried", "victims")
+    __slots__ = ("charge", "expected", "job", "reservation", "since", "tasks", "tried", "victims")
 
     def __init__(
         self, job: JobEntry, tasks: list[int], reservation: Reservation, charge: tuple[int, ...], victims: list[int],
-        expected: int,
+        expected: int, since: int,
     ) -> None:  # fmt: skip
         self.job = job
         self.tasks = tasks
@@ -258,6 +301,7 @@ class ClaimEntry:
         self.charge = charge
         self.victims = victims
         self.expected = expected
+        self.since = since
         # ``cluster.loosened`` when it was last tried.
         self.tried = -1
 

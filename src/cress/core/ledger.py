@@ -160,6 +160,7 @@ class Ledger(Books):
             self.dequeue(job)
         job.waiting = 0
         job.again.clear()
+        job.waits.clear()
         if job.later:
             self.later = [each for each in self.later if each[1] != event.job]
             heapify(self.later)
@@ -178,10 +179,13 @@ class Ledger(Books):
         job = self.jobs.get(event.job)
         if job is None or job.cancelled:
             return
+        offered = not job.held and job.behind is None
         if isinstance(event, JobHeld):
             job.held = event.held
         else:
             job.behind = event.behind
+        if not offered:
+            job.wait_anew(self.now)
         if self.can_wait(job):
             if not job.queued:
                 self.enqueue(job)
@@ -293,9 +297,7 @@ class Ledger(Books):
             self.fit.rematch()
         for job, _ in targets:
             if self.can_wait(job):
-                since = job.since
                 self.enqueue(job)
-                self.waits_since(job, since)
         self.plans.keep([group.name for group in self.groups if group.policy.plans])
         self.cluster.loosened += 1
         self.recharge(touched)
@@ -307,6 +309,7 @@ class Ledger(Books):
         group = job.group
         cluster = self.cluster
         f = cluster.index[fact.node]
+        retried = bool(job.again)
         if slot == NONE:
             slot = self._hold(fact, job, f)
         claim = None
@@ -344,7 +347,7 @@ class Ledger(Books):
             # A gang starts as a whole: its last task takes it out of the queue.
             if not job.waiting or job.full:
                 self.dequeue(job)
-            elif job.companions or job.shape.wants.parts:
+            elif job.companions or job.shape.wants.parts or (retried and job.constraints is not None):
                 self.refit(job)
             self.groups.reorder(group)
 
@@ -399,15 +402,13 @@ class Ledger(Books):
                 job.later[attempt.task] = self.now + after
                 heappush(self.later, (self.now + after, job.job.id, attempt.task))
             else:
-                job.put_back(attempt.task)
+                job.put_back(attempt.task, self.now)
             if job.job.gang:
                 # It starts again as a whole.
                 self._stop_all(job)
-        if job.queued:
-            if again and not after:
-                self.waits_since(job, self.now)
-        elif self.can_wait(job):
-            self.enqueue(job)
+        if job.queued or self.can_wait(job):
+            if again or not job.queued:
+                self.queue_again(job)
         elif not job.attempts:
             self.drop_if_over(job)
         if group.key is not None:
@@ -431,11 +432,12 @@ class Ledger(Books):
     def _claimed(self, fact: Claim) -> None:
         job = self.jobs[fact.job]
         nodes = [(self.cluster.index[name], count) for name, count in fact.nodes]
+        since = job.since
         for task in fact.tasks:
             job.take(task)
         reservation = Reservation(job, self.now, nodes, self.cluster.stamp)
         charge = self.charge_of(job, nodes)
-        self.add_claim(ClaimEntry(job, list(fact.tasks), reservation, charge, list(fact.victims), fact.expected))
+        self.add_claim(ClaimEntry(job, list(fact.tasks), reservation, charge, list(fact.victims), fact.expected, since))
         if not job.waiting or job.full:
             self.dequeue(job)
         self.timeline.reserve(reservation, NEVER)

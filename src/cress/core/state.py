@@ -72,6 +72,7 @@ def export_state(core: Cycle) -> State:
                 "reservation": _reservation(core, claim.reservation),
                 "victims": list(claim.victims),
                 "expected": claim.expected,
+                "since": claim.since,
             }
             for claim in core.claims
         ],
@@ -154,8 +155,10 @@ def restore_state(core: Cycle, state: State) -> None:
         reservation = _restore_reservation(core, entry["reservation"])
         job = reservation.job
         charge = core.charge_of(job, reservation.nodes)
+        # Releases before this one kept no times of units and tasks.
+        since = entry.get("since", job.queued_at)
         core.add_claim(
-            ClaimEntry(job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"])
+            ClaimEntry(job, list(entry["tasks"]), reservation, charge, list(entry["victims"]), entry["expected"], since)
         )
     kept = state["reservations"]
     core.reservations.loosened = kept["loosened"]
@@ -256,10 +259,11 @@ def _job(job: JobEntry) -> State:
         "job": msgspec.to_builtins(job.job),
         "group": job.group.name,
         "submitted": job.submitted,
-        "since": job.since,
+        "since": job.queued_at,
         "soft": job.soft,
         "next_task": job.next_task,
         "again": list(job.again),
+        "waits": [list(each) for each in job.waits.items()],
         "later": [[task, time] for task, time in job.later.items()],
         "companions": [
             [task, [[other.job.id, its_task] for other, its_task in others]] for task, others in job.companions.items()
@@ -282,12 +286,15 @@ def _restore_job(core: Cycle, entry: State) -> None:
     shape = core.first_shape(spec, constraints)
     job = JobEntry(spec, group, shape, entry["submitted"], constraints=constraints)
     for name in (
-        "since", "soft", "next_task", "waiting", "cancelled", "held", "behind", "held_since", "would_preempt", "arrived",
+        "soft", "next_task", "waiting", "cancelled", "held", "behind", "held_since", "would_preempt", "arrived",
     ):  # fmt: skip
         setattr(job, name, entry[name])
+    job.queued_at = entry["since"]
     job.later = dict(entry["later"])
     core.later += ((time, spec.id, task) for task, time in job.later.items())
     job.again = list(entry["again"])
+    if not spec.gang:
+        job.waits.update(entry.get("waits") or [(task, job.queued_at) for task in sorted(job.again)])
     job.drain = [(f, count) for f, count in entry["drain"]]
     core.add_job(job)
 

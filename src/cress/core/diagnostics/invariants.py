@@ -239,6 +239,8 @@ def _tasks(core: Cycle) -> Iterator[str]:
         fresh = 0 if job.cancelled else job.job.tasks - job.next_task
         if not job.cancelled and job.waiting != fresh + len(job.again):
             yield f"job {job.job.id} counts {job.waiting} waiting tasks"
+        if not job.job.gang and sorted(job.waits) != sorted(job.again):
+            yield f"job {job.job.id} has not noted since when each of its tasks waits"
         if job.job.gang and job.queued and (running or claimed):
             yield f"gang {job.job.id} is offered while some of it runs"
         if job.most and len(busy) - len(job.again) - len(job.later) > job.most:

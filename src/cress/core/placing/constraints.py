@@ -64,7 +64,7 @@ class Constraints:
     """
 
     __slots__ = (
-        "_made", "_spans", "by_load", "data", "grouped", "keys", "lasting", "owned", "rank", "requirement",
+        "_made", "_spans", "by_load", "by_time", "data", "grouped", "keys", "lasting", "owned", "rank", "requirement",
     )  # fmt: skip
 
     def __init__(self, requirement: Requirement, rank: Rank, keys: Wants = NO_WANTS) -> None:
@@ -86,6 +86,8 @@ class Constraints:
         self.lasting = NO_WANTS if lasting == NO_WANTS else lasting
         # Waiting times at which clauses may change sides.
         self._spans: list[int] = []
+        # Whether there are any.
+        self.by_time = self.next_change(-1) < NEVER
         self._made: dict[tuple[int, str, int], Wants] = {}
 
     def soft_now(self, waited: int, load: float) -> int:
