@@ -99,6 +99,42 @@ def test_soft_the_share_is_what_counts() -> None:
     assert [start.node for start in world.starts] == ["n2", "n3", "n1"]
 
 
+def test_hard_the_nodes_with_more_of_it_come_first_before_any_rank() -> None:
+    world = three()
+    located(world, ("n1", 70), ("n3", 900))
+    world.submit(near("etl").ranks('Name = "n1"').cpu(2).tasks(3)).decide()
+    assert [start.node for start in world.starts] == ["n3", "n1"], "and none where nothing of it is"
+    located(world, ("n2", 10)).finish("etl")
+    assert [start.node for start in world.starts][2:] == ["n2"]
+
+
+def test_a_rank_that_weighs_the_data_itself_decides() -> None:
+    world = three()
+    located(world, ("n1", 70), ("n3", 900))
+    wish = f'0.1 × (DataLocality = "{LOGS}") + (Name = "n1")'
+    world.submit(near("etl").ranks(wish)).decide()
+    assert world.nodes_of("etl") == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("host", "goes_to"),
+    [
+        ("m3.example.com", ["m3"]),
+        ("M3.other.example.com", ["m3"]),
+        ("m4.example.com", ["second"]),
+        ("m4", ["second"]),
+        ("m4.elsewhere.org", []),  # a node of that name is in another domain
+        ("m", []),
+        ("10.0.0.3", ["m3"]),
+        ("10.0.0.4", []),
+    ],
+)
+def test_a_host_name_with_its_domain_is_the_node_without_and_the_other_way_round(host: str, goes_to: list[str]) -> None:
+    world = World(nodes=[holder("m3").at("10.0.0.3"), holder("second").where(Hostname="m4.example.com"), holder("10")])
+    located(world.submit(near("etl")), (host, 500)).decide()
+    assert world.nodes_of("etl") == goes_to
+
+
 def test_as_a_term_it_has_its_weight() -> None:
     world = three()
     located(world, ("n1", 300), ("n3", 800))

@@ -200,6 +200,20 @@ def test_tasks_that_start_one_by_one_stay_adjacent_to_what_runs() -> None:
     assert sorted(made.nodes_of("web")) == ["n1", "n2", "n3"]
 
 
+@pytest.mark.parametrize("gang", [False, True])
+def test_the_rack_of_the_application_comes_before_its_neighbours_and_before_any_rank(gang: bool) -> None:
+    made = world("a", "a", "b", "b", cpu=4)
+    made.neighbours("a b")
+    tier = job("data").group("g").application("shop").requires(ADJACENT)
+    made.run(tier.ranks('Name = "n3"'))
+    made.run(tier.named("logic").tasks(2).ranks('Rack = "a"'))
+    last = tier.named("web").tasks(5).ranks('Rack = "a"')
+    made.run(last.gang() if gang else last)
+    assert {*made.nodes_of("logic"), *made.nodes_of("web")} == {"n3", "n4"}
+    made.run(tier.named("more"))
+    assert made.nodes_of("more")[0] in ("n1", "n2"), "its own rack is full"
+
+
 def test_the_tiers_of_an_application_are_adjacent_to_each_other() -> None:
     made = world("a", "b", "c")
     made.neighbours("a b")

@@ -86,16 +86,16 @@ def test_nodes_without_a_rack_share_one() -> None:
 
 
 def best_of_all(made: Racks, room: list[int], size: int, used: list[int]) -> list[int] | None:
-    """The fewest racks that hold it, of these the least left over, of these the first."""
+    """The fewest racks that hold it, of these the most in use, of these the least left over, of these the first."""
     near = [r for r in range(len(made)) if all(made.near(r, other) for other in used) and room[r]]
     for count in range(1, len(near) + 1):
         fitting = [
-            (sum(room[r] for r in some), list(some))
+            (len(set(some) - set(used)), sum(room[r] for r in some), list(some))
             for some in combinations(near, count)
             if sum(room[r] for r in some) >= size and all(made.near(a, b) for a, b in combinations(some, 2))
         ]
         if fitting:
-            return min(fitting)[1]
+            return min(fitting)[2]
     return None
 
 

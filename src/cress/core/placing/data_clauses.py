@@ -16,7 +16,12 @@ FEW = 8
 
 
 class DataLocality(Predicate):
-    """The predicate "some of the data is there". Data with unknown location is nowhere; no node is excluded permanently."""
+    """The predicate "some of the data is there"; nodes with more of it come first.
+
+    Data with unknown location is nowhere; no node is excluded permanently.
+    """
+
+    orders = True
 
     def __init__(self, context: Context, data: str, text: str) -> None:
         self.text = text

@@ -112,12 +112,15 @@ class Fit:
     def set_aside(self, shape: Shape) -> npt.NDArray[np.int32]:
         """Return ``blocked`` with the nodes added that are worse than the best that the shape may take.
 
-        A node is worse if it has more tasks of the service or database, then if it has a lower score.
+        A node is worse if it has more tasks of the service or database, then if a clause says so (less of the data,
+        not the same rack), then if it has a lower score.
         """
         assert shape.match is not None
         aside = self.cluster.blocked
         if shape.wants.apart:
             aside = self._set_aside(shape, aside, self._matching.fewest(shape.wants.owner))
+        for order in shape.match.order(len(self.cluster.nodes)):
+            aside = self._set_aside(shape, aside, order)
         if shape.wants.terms:
             aside = self._set_aside(shape, aside, self._matching.scores(shape.match))
         return aside

@@ -121,7 +121,7 @@ def caps_by_racks(relations: Relations, shape: Shape, room: Ints) -> Iterator[In
         return
     used = near_whom(relations, wants)
     near = relations.racks.near_all(used)
-    choices = [[r] for _, r in sorted((per_rack[r], r) for r in near if per_rack[r] >= size)]
+    choices = [[r] for _, _, r in sorted((r not in used, per_rack[r], r) for r in near if per_rack[r] >= size)]
     if not choices:
         chosen = relations.racks.choose(per_rack, size, used)
         choices = [] if chosen is None else [chosen]

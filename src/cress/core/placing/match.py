@@ -41,12 +41,13 @@ class Match:
     """The match of one shape: its predicates, the first static one that excludes each node, the scores of nodes.
 
     ``first`` (int8, per node) has 1 + the place of that predicate, 0 for none. ``scores`` (float32, per node) are the
-    sums of the terms; ``at`` is the position in the log of changes up to which they are valid.
+    sums of the terms; ``at`` is the position in the log of changes up to which they are valid. ``orders`` are the
+    values of the hard clauses that order nodes before the rank, per node; none for a clause that the rank weighs itself.
     """
 
     __slots__ = (
-        "_cluster", "_program", "_terms", "at", "dynamic", "dynamic_scores", "first", "predicates", "scores", "wants",
-        "watches",
+        "_cluster", "_ordering", "_program", "_terms", "at", "dynamic", "dynamic_scores", "first", "orders",
+        "predicates", "scores", "wants", "watches",
     )  # fmt: skip
 
     def __init__(self, context: Context, wants: Wants) -> None:
@@ -63,10 +64,35 @@ class Match:
             if isinstance(term.what, Clause)
         ]
         self.dynamic_scores = self._program.dynamic or any(each.dynamic for _, each in self._terms)
+        weighed = {term.what.hard() for term in wants.terms if isinstance(term.what, Clause)}
+        # The predicates of the hard clauses come first.
+        self._ordering = [
+            each
+            for clause, each in zip(wants.hard, self.predicates, strict=False)
+            if each.orders and clause not in weighed
+        ]
         asked = (*self.predicates, *(each for _, each in self._terms))
         self.watches = tuple(whose for each in asked for whose in each.watches)
         self.scores: Floats | None = None
+        self.orders: list[Floats] | None = None
         self.at = 0
+
+    def forget_scores(self) -> None:
+        """Drop scores and orders; they are computed again when they are needed."""
+        self.scores = self.orders = None
+
+    def order(self, size: int) -> list[Floats]:
+        """Return ``orders``, each of ``size`` places."""
+        if not self._ordering:
+            return []
+        if self.orders is None or len(self.orders[0]) < size:
+            n = self._cluster.node_count
+            self.orders = []
+            for each in self._ordering:
+                values = np.zeros(size, np.float32)
+                values[:n] = each.suits(np.arange(n))
+                self.orders.append(values)
+        return self.orders
 
     def first_excluding(self, places: Ints, facts: bool) -> Firsts:
         """Return 1 + the place of the first predicate that excludes each of the nodes, 0 for none; ``facts``: also static ones."""

@@ -127,7 +127,7 @@ class Matching(NodeWatcher):
                 for shape in self.watchers(whose):
                     self.redo(shape)
                     assert shape.match is not None
-                    shape.match.scores = None
+                    shape.match.forget_scores()
         self.touch(f)
 
     def locate(self, event: DataLocated) -> None:
@@ -160,11 +160,11 @@ class Matching(NodeWatcher):
         match, cleared = shape.match, False
         assert match is not None
         if shape in self._stale:
-            match.scores = None
+            match.forget_scores()
             everywhere = self._all(match)
             return self.exclude(shape, everywhere, match.first_excluding(everywhere, True))
         if len(changed):
-            match.scores = None
+            match.forget_scores()
             self._all(match)
             cleared = self.exclude(shape, changed, match.first_excluding(changed, True))
         if len(touched) and match.dynamic:
@@ -191,7 +191,7 @@ class Matching(NodeWatcher):
         if shape.match.dynamic:
             self._following[shape] = None
         self._watch(shape)
-        shape.match.scores = None
+        shape.match.forget_scores()
         return shape.match.first_excluding(self._all(shape.match), True)
 
     def drop(self, shape: Shape) -> None:

@@ -145,8 +145,9 @@ class UnitDevices(Placed):
 
 
 class Adjacent(Placed):
-    """The predicate "the node's rack is near all racks with tasks of the job or its application"."""
+    """The predicate "the node's rack is near all racks with tasks of the job or its application"; their own racks come first."""
 
+    orders = True
     binds = True
 
     def __init__(self, relations: Relations, owners: Iterable[int], text: str) -> None:

@@ -25,6 +25,8 @@ class Predicate:
     dynamic = False
     # Whether its result differs between nodes.
     of_nodes = True
+    # Whether the nodes that satisfy it are ordered by ``suits``, before any rank.
+    orders = False
     # Whether it is about all tasks of a gang together.
     binds = False
     # The tasks whose starts and ends anywhere may change its result on any node.

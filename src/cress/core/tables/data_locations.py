@@ -35,6 +35,27 @@ def host(name: str) -> Host:
     return (parse_address(name) if "0" <= name[:1] <= "9" or ":" in name else None) or name.casefold()
 
 
+def _bare(name: Host) -> str | None:
+    """Return the host name without its domain; ``None`` of an address, or of a name without one."""
+    label, dot, _ = name.partition(".") if isinstance(name, str) else ("", "", "")
+    return label if label and dot else None
+
+
+def hosts_of(node: Iterable[str]) -> tuple[Host, ...]:
+    """Return what a node with these names is called: also without its domain; if it has none, with any (``name.``)."""
+    names = dict.fromkeys(map(host, node))
+    bare = {label for each in names if (label := _bare(each))}
+    anywhere = [f"{each}." for each in names if isinstance(each, str) and "." not in each and each not in bare]
+    return tuple(dict.fromkeys((*names, *sorted(bare), *anywhere)))
+
+
+def spellings(name: str) -> tuple[Host, ...]:
+    """Return what nodes may call a host that is told by this name: the name, and in any domain (``name.``) if it has one."""
+    whole = host(name)
+    label = _bare(whole)
+    return (whole,) if label is None else (whole, f"{label}.")
+
+
 class Locations:
     """Locations of data by its name: hosts and their shares in thousandths, or the reason why they are unknown.
 
@@ -59,7 +80,7 @@ class Locations:
         """Set the names and paths of node ``f``."""
         has = attributes_of(node)
         names = (name for key in ("name", "hostname", "address") if isinstance(name := has.get(key), str))
-        _put(f, tuple(dict.fromkeys(map(host, names))), self.names, self.nodes)
+        _put(f, hosts_of(names), self.names, self.nodes)
         _put(f, node.data, self._had, self._holders)
 
     def name(self, data: Iterable[str], change: int) -> None:
@@ -83,7 +104,8 @@ class Locations:
             self.places[data] = places
             shares = self.shares[data] = {}
             for name, share in places:
-                shares[host(name)] = max(share, shares.get(host(name), 0))
+                for each in spellings(name):
+                    shares[each] = max(share, shares.get(each, 0))
 
     def holders(self, path: str) -> set[int]:
         """Return the nodes that have the path, or a folder above it."""

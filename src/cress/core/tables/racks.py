@@ -85,34 +85,35 @@ class Racks:
     def choose(self, room: Sequence[int], size: int, used: Iterable[int] = ()) -> list[int] | None:
         """Return the racks for a gang of ``size`` adjacent tasks; ``None`` if no racks near each other hold it.
 
-        ``room`` are copies per rack, ``used`` the racks where tasks run that it must be adjacent to. One rack, the
-        tightest that holds it; else the fewest racks that are all near each other: exact for two, above that the
+        ``room`` are copies per rack, ``used`` the racks where tasks run that it must be adjacent to. One rack, of those
+        in use if they hold it, the tightest that does; else the fewest racks that are all near each other: exact for two, above that the
         roomiest that goes with those chosen, from every first rack; if that finds none, a search of bounded length.
-        Of equals the one with least left over, then those named first.
+        Of equals those with most racks in use, then with least left over, then those named first.
         """
-        candidates = [r for r in sorted(self.near_all(used)) if room[r] > 0]
+        near_to = set(used)
+        candidates = [r for r in sorted(self.near_all(near_to)) if room[r] > 0]
         holding = [r for r in candidates if room[r] >= size]
         if holding:
-            return [min(holding, key=lambda r: (room[r], r))]
+            return [min(holding, key=lambda r: (r not in near_to, room[r], r))]
         among = set(candidates)
         if all(sum(room[other] for other in self._near[r] & among) < size for r in candidates):
             return None
-        for way in (self._two, self._greedy, self._search):
-            found = way(candidates, room, size)
-            if found is not None:
-                return found
-        return None
+        return (
+            self._two(candidates, room, size, near_to)
+            or self._greedy(candidates, room, size)
+            or self._search(candidates, room, size)
+        )
 
-    def _two(self, candidates: list[int], room: Sequence[int], size: int) -> list[int] | None:
+    def _two(self, candidates: list[int], room: Sequence[int], size: int, used: set[int]) -> list[int] | None:
         among = set(candidates)
         fitting = (
-            (room[a] + room[b], a, b)
+            ((a not in used) + (b not in used), room[a] + room[b], a, b)
             for a in candidates
             for b in self._near[a] & among
             if a < b and room[a] + room[b] >= size
         )
         best = min(fitting, default=None)
-        return None if best is None else list(best[1:])
+        return None if best is None else list(best[2:])
 
     def _greedy(self, candidates: list[int], room: Sequence[int], size: int) -> list[int] | None:
         best: tuple[int, int, list[int]] | None = None
