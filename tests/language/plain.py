@@ -198,6 +198,9 @@ def _constant(side: Expression, world: World) -> Value | Number | None:
 def _values(operator: str, a: Value | Number | None, b: Value | Number | None) -> bool | None:
     if a is None or b is None:
         return None
+    for x, other in ((b, a), (a, b)):
+        if isinstance(x, Number) and x.text.endswith(".*"):
+            return _prefixed(operator, x.text[:-2], other)
     if isinstance(a, bool) or isinstance(b, bool):
         return (
             _ordered(operator, a, b)
@@ -218,6 +221,17 @@ def _values(operator: str, a: Value | Number | None, b: Value | Number | None) -
         return _ordered(operator, version(both[0], both[1]), 0)
     numbers = [_read(x.text, "") if isinstance(x, Number) else _as_number(x) for x in (a, b)]
     return _ordered(operator, numbers[0], numbers[1])
+
+
+def _prefixed(operator: str, beginning: str, other: Value | Number) -> bool | None:
+    if isinstance(other, bool) or operator not in ("=", "!="):
+        return None
+    text = other.text if isinstance(other, Number) else _shown(other)
+    if not re.match(r"\s*[vV]?[0-9]", text):
+        return None
+    wanted, has = _parts(beginning), _parts(text)
+    same = len(has) >= len(wanted) and all(int(x) == int(y) if x.isdigit() and y.isdigit() else x == y for x, y in zip(wanted, has))
+    return same is (operator == "=")
 
 
 def _member(expression: In, world: World) -> bool | None:
@@ -274,8 +288,8 @@ def _shown(value: Value) -> str:
 
 def _read(text: str, measure: str) -> float | None:
     """The number with K, M, G, T and %, durations in seconds; None for a version."""
-    found = re.fullmatch(r"(-?[0-9]*\.?[0-9]+)([A-Za-z%]*)", text)
-    if not found or re.match("rc|alpha|beta|pre|dev", found[2]):
+    found = re.fullmatch(r"(-?[0-9]*\.?[0-9]+)(K|M|G|T|m|s|min|h|%|)", text)
+    if not found:
         return None
     value, unit = float(found[1]), found[2]
     if unit == "":
@@ -289,7 +303,7 @@ def _read(text: str, measure: str) -> float | None:
 
 def version(a: str, b: str) -> int:
     """−1, 0 or 1: how two versions are ordered."""
-    one, other = (re.findall(r"[0-9]+|[^0-9._+~\-\s]+", _without_v(x)) for x in (a, b))
+    one, other = _parts(a), _parts(b)
     for i in range(max(len(one), len(other))):
         x, y = (parts[i] if i < len(parts) else "" for parts in (one, other))
         if _class(x) != _class(y):
@@ -301,9 +315,21 @@ def version(a: str, b: str) -> int:
     return 0
 
 
-def _without_v(text: str) -> str:
+_EARLY = {"a": "<alpha", "b": "<beta", "c": "<rc", "m": "<milestone", "cr": "<rc", "devel": "<dev"} | {
+    word: "<" + word for word in "alpha beta dev ea milestone pre preview rc snapshot".split()
+}
+
+
+def _parts(text: str) -> list[str]:
+    """Numbers and words; those of pre-releases begin with ``<``."""
     text = text.casefold().strip()
-    return text[1:] if re.match("v[0-9]", text) else text
+    text = text[1:] if re.match("v[0-9]", text) else text
+    parts: list[str] = []
+    for found in re.finditer(r"[0-9]+|[^0-9._+~\-\s]+", text):
+        part, after = found.group(), text[found.end() : found.end() + 1]
+        numbered = after != "" and after in "0123456789"
+        parts.append(_EARLY.get(part, part) if len(part) > 1 or numbered else part)
+    return parts
 
 
 def _class(part: str) -> int:
@@ -312,4 +338,4 @@ def _class(part: str) -> int:
         return 1
     if part.isdigit():
         return 2
-    return 0 if re.match("rc|alpha|beta|pre|dev", part) else 3
+    return 0 if part[0] == "<" else 3

@@ -46,11 +46,12 @@ AMOUNT_WORDS = (
     "FreeMemory",
 )
 CUSTOM_WORDS = ("GPU", "idle_gpu")
-TEXTS = ("4.5", "4.10", "4.5-rc1", "2.6.32", "2.6.32.1", "v12", "12", "0.5", "r1", "R1", "web-1", "ä\"\\ (x", "", "192.168.1.5",
+TEXTS = ("4.5", "4.10", "4.5-rc1", "4.5a1", "2.6.32", "2.6.32.1", "v12", "12", "0.5", "r1", "R1", "web-1", "ä\"\\ (x", "", "192.168.1.5",
          "2001:db8::7", "8G", "-3")  # fmt: skip
 VALUES: tuple[Value, ...] = (True, False, 0, 1, 4.5, 12, -3, 4.0, 8_000_000_000, 80, 0.8, *TEXTS)
 NUMBERS = ("4.5", "4.10", "0", "1", "12", "0.5", "8G", "500M", "80%", "2K", "1T")
-VERSIONS = ("2.6.32", "4.5-rc1", "4.5rc1", "12.0.1")
+VERSIONS = ("2.6.32", "4.5-rc1", "4.5rc1", "12.0.1", "4.5a1", "2.6.32-71.el6")
+PREFIXES = ("4.*", "2.6.*", "12.*")
 OUTSIDE = ("15s", "5min", "500m")
 SPANS = ("192.168.1.2-8", "192.168.1.0/24", "10.0.0.0/8", "192.168.1.5", "2001:db8::/32", "2001:db8::7")
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
@@ -92,7 +93,7 @@ arithmetic: st.SearchStrategy[Expression] = _arithmetic(
 )
 computed: st.SearchStrategy[Expression] = arithmetic | amounts
 _items: st.SearchStrategy[Item] = st.one_of(
-    st.sampled_from(TEXTS).map(Text), st.sampled_from(NUMBERS + VERSIONS).map(Number), st.booleans().map(Truth),
+    st.sampled_from(TEXTS).map(Text), st.sampled_from(NUMBERS + VERSIONS + PREFIXES).map(Number), st.booleans().map(Truth),
     st.sampled_from(SPANS).map(_span),
 )  # fmt: skip
 
@@ -105,6 +106,7 @@ _flat: st.SearchStrategy[Expression] = st.one_of(
     st.builds(Compare, st.sampled_from(OPERATORS), attributes, constants),
     st.builds(Compare, st.sampled_from(OPERATORS), constants, attributes),
     st.builds(Compare, st.sampled_from(("=", "!=")), attributes, st.booleans().map(Truth)),
+    st.builds(Compare, st.sampled_from(("=", "!=")), attributes, st.sampled_from(PREFIXES).map(Number)),
     st.builds(Compare, st.sampled_from(OPERATORS), attributes, attributes),
     st.builds(Compare, st.sampled_from(OPERATORS), computed, _sized),
     st.builds(Compare, st.sampled_from(OPERATORS), computed, attributes | computed),

@@ -19,7 +19,8 @@ from tests.language import plain
 
 ASCENDING = """
     2.6 2.6.9 2.6.31 2.6.32-rc1 2.6.32-rc2 2.6.32-rc10 2.6.32 2.6.32-71.el6 2.6.32-71.el10 2.6.32-431 3 4.1 4.5beta 4.5 4.5.1
-    4.10 5.0-alpha 5.0-beta 5.0-dev 5.0-pre2 5.0rc1 5.0 5.0-0 5.0-1-amd64 5.0-1-generic 5.0a v6 7_1 7.2 11.0.2+9 11.0.10 17-ea
+    4.10 5.0-alpha 5.0-beta 5.0-dev 5.0-pre2 5.0rc1 5.0 5.0-0 5.0-1-amd64 5.0-1-generic 5.0a 5.0-preempt 5.1a1 5.1-M2 5.1 5.1-rt 5.10.0-7
+    5.10.0-8 5.10.0-8-generic 5.14.21 5.14.21-1 5.14.21-amd64 5.14.21-devices 5.14.21-preempt v6 7_1 7.2 11.0.2+9 11.0.10 17-ea
     """.split()
 
 
@@ -27,13 +28,13 @@ def test_versions_in_their_order() -> None:
     for lower, higher in combinations(ASCENDING, 2):
         assert version_key(lower) < version_key(higher), (lower, higher)
         assert plain.version(lower, higher) == -1, (lower, higher)
-    for same, other in (("2.6", "2-6"), ("1.08", "1.8"), ("V2", "2"), ("5.0RC1", "5.0-rc-1"), ("9" * 60, "9" * 60)):
+    for same, other in (("2.6", "2-6"), ("1.08", "1.8"), ("V2", "2"), ("5.0RC1", "5.0-rc-1"), ("2.0a1", "2.0.alpha1"), ("2.0.M3", "2.0-milestone3"), ("9" * 60, "9" * 60)):
         assert version_key(same) == version_key(other)
         assert plain.version(same, other) == 0
 
 
 @given(
-    st.text(alphabet="0123456789.-_+~rcabdev ", max_size=12), st.text(alphabet="0123456789.-_+~rcabdev ", max_size=12)
+    st.text(alphabet="0123456789.-_+~rcabdevm ", max_size=12), st.text(alphabet="0123456789.-_+~rcabdevm ", max_size=12)
 )
 def test_versions_are_ordered_as_the_plain_way_has_it(a: str, b: str) -> None:
     one, other = version_key(a), version_key(b)
@@ -99,6 +100,11 @@ NUMBERS: list[tuple[str, Measure | None, float | None]] = [
     ("4.5rc1", None, None),
     ("4.5-rc1", Measure.BYTES, None),
     ("-5", None, -5.0),
+    ("2.0a1", None, None),
+    ("2b3", Measure.BYTES, None),
+    ("5.0M1", None, None),
+    ("17-ea", None, None),
+    ("11.*", None, None),
 ]
 
 
@@ -132,6 +138,37 @@ def test_ranges_of_addresses(text: str, ends: tuple[str, str]) -> None:
 )
 def test_what_is_no_range_of_addresses(text: str) -> None:
     assert parse_span(text) is None
+
+
+PREFIXES = [
+    ("11.0.2", "11.*", True),
+    ("11", "11.*", True),
+    (11, "11.*", True),
+    ("11-ea", "11.*", True),
+    ("11.0.2+9", "11.0.*", True),
+    ("110.2", "11.*", False),
+    ("1.8.0_292", "1.8.*", True),
+    ("17.0.1", "11.*", False),
+    (4.1, "4.*", True),
+    ("r1", "1.*", None),
+    (True, "1.*", None),
+    (Number("11.0.2"), "11.*", True),
+]
+
+
+@pytest.mark.parametrize(("version", "prefix", "answer"), PREFIXES)
+def test_a_prefix_stands_for_all_versions_that_begin_so(
+    version: Value | Number, prefix: str, answer: bool | None
+) -> None:
+    opposite = None if answer is None else not answer
+    assert compared("=", version, Number(prefix)) is compared("=", Number(prefix), version) is answer
+    assert compared("!=", version, Number(prefix)) is opposite
+    assert compared(">=", version, Number(prefix)) is None
+
+
+def test_letters_of_releases_come_after_them_and_pre_releases_before() -> None:
+    assert version_key("1.0.2") < version_key("1.0.2k") < version_key("1.0.3-beta1") < version_key("1.0.3")
+    assert version_key("2.0.0a1") < version_key("2.0.0b1") < version_key("2.0.0rc1") < version_key("2.0.0")
 
 
 _ADDRESSES = st.ip_addresses().map(str) | st.ip_addresses(v=6).map(lambda each: each.exploded)

@@ -37,6 +37,7 @@ from cress.language.tree import (
 )
 from cress.language.trouble import trouble
 from cress.language.values import number_value
+from cress.language.versions import is_prefix
 from cress.model.errors import InputError
 from cress.model.resources import Measure
 
@@ -143,6 +144,9 @@ class Checker:
             if isinstance(side, Number):
                 if self._value(side, measure) is None and not _keeps_versions(other):
                     raise self.wrong(side, f"{side} is a version and {other} is a number")
+                if is_prefix(side.text) and compare.operator not in ("=", "!="):
+                    what = f"{side} stands for all versions that begin with {side.text[:-2]}"
+                    raise self.wrong(side, what, f"= or !=, or a version such as {side.text[:-2]}")
             elif isinstance(side, Text):
                 if isinstance(other, (Arithmetic, Negative)) or (isinstance(other, Name) and is_quantity(other.key)):
                     raise self.wrong(side, f"{side} is a text and {other} is a number")

@@ -35,6 +35,7 @@ MOST_DIGITS = 60
 
 _OPERATORS = {"≤": "<=", "≥": ">=", "≠": "!=", "<>": "!="}
 _NUMBER = re.compile(r"-?(?:[0-9]|\.[0-9])")
+_BEGINNING = re.compile(r"[0-9]+(?:\.[0-9]+)*(?:\.\*)?")
 
 
 @v_args(inline=True)
@@ -62,6 +63,11 @@ class Rules(Transformer):  # type: ignore[type-arg]
 
     def compare(self, left: Raw, operator: Token, right: Raw) -> Raw:
         plain = "".join(operator.split())
+        if plain == "~>":
+            if not isinstance(right, Number) or not _BEGINNING.fullmatch(right.text):
+                what = f"{right} is not the beginning of a version"
+                raise Wrong(int(operator.start_pos or 0), what, "Java ~> 11 is Java = 11.*")
+            return Compare("=", left, Number(right.text.removesuffix(".*") + ".*", right.at))
         return Compare(_OPERATORS.get(plain, plain), left, right)
 
     def member(self, subject: Raw, *items: Item) -> Raw:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from cress.language.addresses import parse_address
 from cress.language.tree import Item, Number, Span
-from cress.language.versions import is_version, version_key
+from cress.language.versions import has_prefix, is_pre_release, is_prefix, is_version, version_key
 from cress.model.errors import InputError
 from cress.model.node import Value
 from cress.model.resources import Measure
@@ -46,7 +46,7 @@ def number_value(text: str, measure: Measure | None = None) -> float | None:
         return float(number)
     if unit == "%":
         return float(number) / 100
-    if re.match(r"(?i)(rc|alpha|beta|pre|dev)", unit):
+    if is_pre_release(unit):
         return None
     if measure is Measure.MILLI:
         return parse_amount(text, measure, words=("core", "cores", "cpu", "cpus")) / 1000
@@ -113,6 +113,10 @@ def _with_number(operator: str, number: Number, other: Operand) -> bool | None:
     if other is None or isinstance(other, bool):
         return None
     compare = OPERATORS[operator]
+    if isinstance(other, Number) and is_prefix(other.text):
+        number, other = other, number
+    if is_prefix(number.text):
+        return _with_prefix(operator, number.text, other.text if isinstance(other, Number) else text_of(other))
     value = number_value(number.text)
     if isinstance(other, Number):
         against = number_value(other.text)
@@ -127,6 +131,13 @@ def _with_number(operator: str, number: Number, other: Operand) -> bool | None:
 
 def _by_version(compare: Callable[[Any, Any], bool], left: str, right: str) -> bool | None:
     return compare(version_key(left), version_key(right)) if is_version(left) and is_version(right) else None
+
+
+def _with_prefix(operator: str, prefix: str, version: str) -> bool | None:
+    """``version = 11.*``, or ``!=``; nothing comes before or after a prefix."""
+    if operator not in ("=", "!=") or not is_version(version):
+        return None
+    return has_prefix(version, prefix) is (operator == "=")
 
 
 def _by_number(compare: Callable[[Any, Any], bool], left: float | None, right: float | None) -> bool | None:
