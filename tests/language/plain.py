@@ -113,33 +113,80 @@ def number(expression: Expression, world: World, measure: str = "") -> float | N
         case Arithmetic():
             total = number(expression.operands[0], world, measure)
             for operator, operand in zip(expression.operators, expression.operands[1:], strict=True):
-                other = number(operand, world, measure)
-                if total is None or other is None or (operator == "/" and other == 0):
-                    return None
-                total = {"+": total + other, "-": total - other, "×": total * other}.get(operator, total)
-                total = total / other if operator == "/" else total
-                if math.isnan(total):
-                    return None
+                total = _calculated(operator, total, number(operand, world, measure))
             return total
     found = truth(expression, world)
     return None if found is None else float(found)
 
 
 def score(terms: list[tuple[float, Expression]], world: World) -> float:
-    """The sum of weighted terms; a whole amount is the idle share."""
+    """The sum of weighted terms; amounts are shares of the node, but for those of quotients."""
     total = 0.0
     for weight, expression in terms:
-        value: float | None
-        if isinstance(expression, Name) and expression.key not in _LOADS and world.amount(expression.key) is not None:
-            key = expression.key.removeprefix("idle")
-            idle, all_of_it = world.amount("idle" + key), world.amount(key)
-            assert idle is not None
-            value = idle / all_of_it if all_of_it else None
-        else:
-            value = number(expression, world, _measure(expression))
+        value = _share(expression, world)
         if value is not None and math.isfinite(weight * value):
             total += weight * value
     return total
+
+
+def _share(expression: Expression, world: World) -> float | None:
+    match expression:
+        case Name(key="freememory"):
+            free = world.loads.get("freememory")
+            return free / world.total["memory"] if free is not None and world.total["memory"] else None
+        case Name(key=key) if key not in _LOADS and world.amount(key) is not None:
+            idle, all_of_it = world.amount("idle" + key.removeprefix("idle")), world.amount(key.removeprefix("idle"))
+            assert idle is not None
+            return idle / all_of_it if all_of_it else None
+        case Negative():
+            inner = _share(expression.operand, world)
+            return None if inner is None else -inner
+        case Arithmetic() if not _divides_amounts(expression, world):
+            total = _share(expression.operands[0], world)
+            for operator, operand in zip(expression.operators, expression.operands[1:], strict=True):
+                total = _calculated(operator, total, _share(operand, world))
+            return total
+    return number(expression, world, _measure(expression))
+
+
+def _divides_amounts(product: Arithmetic, world: World) -> bool:
+    """Whether a quotient has an amount below, or only idle cores and the like above."""
+    below = [x for sign, x in zip(product.operators, product.operands[1:], strict=True) if sign == "/"]
+    if any(_sized(leaf) or _amount(leaf, world) for each in below for leaf in _leaves(each)):
+        return True
+    found = [each for each in _leaves(product) if _amount(each, world)]
+    return bool(below and found) and all(
+        each.key.startswith("idle") and each.key[4:] not in ("memory", "network", "disk", "diskread", "diskwrite")
+        for each in found
+        if isinstance(each, Name)
+    )
+
+
+def _leaves(expression: Expression) -> list[Expression]:
+    match expression:
+        case Arithmetic():
+            return [leaf for each in expression.operands for leaf in _leaves(each)]
+        case Negative():
+            return _leaves(expression.operand)
+    return [expression]
+
+
+def _amount(leaf: Expression, world: World) -> bool:
+    return isinstance(leaf, Name) and (
+        leaf.key == "freememory" or (leaf.key not in _LOADS and world.amount(leaf.key) is not None)
+    )
+
+
+def _sized(leaf: Expression) -> bool:
+    return isinstance(leaf, Number) and _read(leaf.text, "") is not None and leaf.text[-1].isalpha()
+
+
+def _calculated(operator: str, total: float | None, other: float | None) -> float | None:
+    if total is None or other is None or (operator == "/" and other == 0):
+        return None
+    found = {"+": total + other, "-": total - other, "×": total * other}.get(operator, total)
+    found = total / other if operator == "/" else found
+    return None if math.isnan(found) else found
 
 
 def _measure(expression: Expression) -> str:
@@ -230,7 +277,9 @@ def _prefixed(operator: str, beginning: str, other: Value | Number) -> bool | No
     if not re.match(r"\s*[vV]?[0-9]", text):
         return None
     wanted, has = _parts(beginning), _parts(text)
-    same = len(has) >= len(wanted) and all(int(x) == int(y) if x.isdigit() and y.isdigit() else x == y for x, y in zip(wanted, has))
+    same = len(has) >= len(wanted) and all(
+        int(x) == int(y) if x.isdigit() and y.isdigit() else x == y for x, y in zip(wanted, has, strict=False)
+    )
     return same is (operator == "=")
 
 

@@ -32,6 +32,18 @@ GOLDEN = {
     "version(GCC) > 4": "at character 1, `version(GCC) > 4`: 'version' is not a function "
     "(defined(x) is the only one; or f(x) = …)",
     "GCC ? 4": "at character 5, `? 4`: `||`, `&&`, `in`, a comparison, an operator or the end is expected",
+    "foo (1) > 2": "at character 1, `foo (1) > 2`: 'foo' is not a function (defined(x) is the only one; or f(x) = …)",
+    "a && f(y) = True": "at character 6, `f(y) = True`: this is not f(x) (clause && f(x) = (Waittime > 15s))",
+    "CPULoad < 120%%": "at character 11, `120%%`: 120%% is not a number (120%)",
+    "Memory >= 8 G": "at character 11, `8 G`: 8 G has a blank before its unit (8G)",
+    "GCC => 4": "at character 5, `=> 4`: => is not a comparison (>=)",
+    "resource: <1,1G> && f(x) = True": "at character 9, `: <1,1G> && f(x) = True`: `||`, `&&`, `in`, a comparison, "
+    "an operator or the end is expected (Resource = <1,2G>)",
+    "a && f(x) = (Waittime > CPU)": "at character 25, `CPU)`: Waittime is compared with a constant, and CPU is not one "
+    "(Waittime > 15s)",
+    "Java >= 11.*": "at character 9, `11.*`: 11.* stands for all versions that begin with 11 "
+    "(= or !=, or a version such as 11)",
+    "Java ~> 8G": "at character 6, `~> 8G`: 8G is not the beginning of a version (Java ~> 11 is Java = 11.*)",
     "Memory >= 8Gbit": "at character 11, `8Gbit`: '8Gbit' has an unknown unit 'Gbit' "
     "(did you mean 8G? bytes such as 8G, 512M or 1.5G; K, M, G, T are powers of 1024)",
     "Slots > 5parsecs": "at character 9, `5parsecs`: '5parsecs' has an unknown unit 'parsecs' "
@@ -42,7 +54,8 @@ GOLDEN = {
     "SSD && 4": "at character 8, `4`: 4 is not a condition (compare it with something)",
     "(a = b) > (c = d)": "at character 2, `a = b) > (c = d)`: "
     "a truth value is neither more nor less than another: (a = b) > (c = d) (= or !=)",
-    "CPU-IdleCPU > 2": "at character 1, `CPU-IdleCPU > 2`: CPU-IdleCPU is read as one name (a minus has a space on each side)",
+    "CPU-IdleCPU > 2": "at character 1, `CPU-IdleCPU > 2`: CPU-IdleCPU is read as one name (a minus has a space on each side; "
+    "a label of this name is `CPU-IdleCPU`)",
     "Port = 80 || SSD": "at character 1, `Port = 80 || SSD`: Port must be a separate clause: it cannot be part of another "
     "condition (Port = 80 joined to the rest by &&)",
     "! (ExclusiveDisk = True)": "at character 4, `ExclusiveDisk = True)`: ExclusiveDisk must be a separate clause: it cannot be "

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cress.language.clauses import Clause, Kind, Rank, Requirement, Term, joined
+from cress.language.clauses import Clause, Kind, Rank, Requirement, Term, brief, joined
 from cress.language.parser import parse_expression, parse_rank, parse_requirement
 from cress.language.relaxation import Relaxation
-from cress.language.tree import Expression, Truth
+from cress.language.tree import Expression, In, Truth
 from cress.model.errors import InputError
 from cress.model.resources import Dimensions
 from tests.language.strategies import conditions, rank_terms
@@ -177,7 +177,7 @@ def test_a_vector_that_is_read_here_is_read_the_same_by_a_cluster() -> None:
 @settings(max_examples=max(200, settings().max_examples))
 @given(conditions)
 def test_what_is_printed_is_read_as_the_same_expression(expression: Expression) -> None:
-    assert parse_expression(str(expression)) == expression
+    assert parse_expression(str(expression), stored=True) == expression
 
 
 relaxations = st.sampled_from(("(Waittime > 15s)", "True", "(ClusterLoad >= 80% || ! (Waittime <= 1min))")).map(
@@ -204,15 +204,15 @@ clauses = st.builds(_clause, conditions, relaxations) | st.builds(
 @given(st.lists(clauses, max_size=4))
 def test_what_is_printed_is_read_as_the_same_requirement(chosen: list[Clause]) -> None:
     requirement = Requirement(tuple(chosen))
-    assert parse_requirement(str(requirement)) == requirement
+    assert parse_requirement(str(requirement), stored=True) == requirement
 
 
 @settings(max_examples=max(100, settings().max_examples))
 @given(st.lists(st.tuples(st.sampled_from((1.0, -1.0, 0.5, 2.0, 0.0)), rank_terms), min_size=1, max_size=4))
 def test_what_is_printed_is_read_as_the_same_rank(chosen: list[tuple[float, Expression]]) -> None:
     # Factors before a term belong to its weight, so what is compared has been read once.
-    once = parse_rank(str(Rank(tuple(Term(weight, expression) for weight, expression in chosen))))
-    assert parse_rank(str(once)) == once
+    once = parse_rank(str(Rank(tuple(Term(weight, expression) for weight, expression in chosen))), stored=True)
+    assert parse_rank(str(once), stored=True) == once
 
 
 def test_an_empty_requirement_and_rank_are_false() -> None:
@@ -220,3 +220,34 @@ def test_an_empty_requirement_and_rank_are_false() -> None:
     assert not Rank()
     assert Requirement((Clause(Kind.CONDITION, Truth(True)),))
     assert Rank((Term(1, Truth(True)),))
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ('gpu-1 = "yes"', 'gpu-1 = "yes"'),
+        ("`gpu-1` = 4", "gpu-1 = 4"),
+        ("`CPU-model` = 4", "`CPU-model` = 4"),
+        ("defined(`in`)", "defined(`in`)"),
+        ("`not` && a", "`not` && a"),
+        ("Java ~> 11", "Java = 11.*"),
+        ("Java != 11.*", "Java != 11.*"),
+        ("OSKernel >= 5.10.0-8-generic", "OSKernel >= 5.10.0-8-generic"),
+        ("JDK = 17-ea", "JDK = 17-ea"),
+        ("Slots = 8-1", "Slots = 8 - 1"),
+    ],
+)
+def test_names_in_backquotes_and_versions_with_suffixes(text: str, printed: str) -> None:
+    requirement = parse_requirement(text)
+    assert str(requirement) == printed
+    assert parse_requirement(printed) == requirement
+
+
+def test_a_list_names_thousands_of_nodes_and_its_clause_is_shown_by_its_beginning() -> None:
+    (clause,) = parse_requirement(f"Nodes in ({', '.join(f'10.0.{i // 250}.{i % 250}' for i in range(3000))})").clauses
+    assert isinstance(clause.expression, In)
+    assert len(clause.expression.items) == 3000
+    assert brief(clause).startswith("Nodes in (10.0.0.0, 10.0.0.1, ")
+    assert brief(clause).endswith(", 10.0.0.19, … and 2,980 more)")
+    with pytest.raises(InputError, match="without lists"):
+        parse_requirement("a in (1, 2) && " + "a || " * 1000 + "a")

@@ -28,7 +28,15 @@ def test_versions_in_their_order() -> None:
     for lower, higher in combinations(ASCENDING, 2):
         assert version_key(lower) < version_key(higher), (lower, higher)
         assert plain.version(lower, higher) == -1, (lower, higher)
-    for same, other in (("2.6", "2-6"), ("1.08", "1.8"), ("V2", "2"), ("5.0RC1", "5.0-rc-1"), ("2.0a1", "2.0.alpha1"), ("2.0.M3", "2.0-milestone3"), ("9" * 60, "9" * 60)):
+    for same, other in (
+        ("2.6", "2-6"),
+        ("1.08", "1.8"),
+        ("V2", "2"),
+        ("5.0RC1", "5.0-rc-1"),
+        ("2.0a1", "2.0.alpha1"),
+        ("2.0.M3", "2.0-milestone3"),
+        ("9" * 60, "9" * 60),
+    ):
         assert version_key(same) == version_key(other)
         assert plain.version(same, other) == 0
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from cress.language.names import (
-    AMOUNTS,
     DATA_LOCALITY,
-    IDLE,
     JOB_ATTRIBUTES,
-    LOADS,
     MOMENT,
     NODES,
     PLACEMENT,
+    QUOTE,
+    has_difference,
     is_quantity,
-    key_of,
     measure_of,
+    spelling_of,
 )
 from cress.language.raw import Raw, Relaxes
+from cress.language.shares import is_quotient_of_amounts
 from cress.language.tree import (
     And,
     Arithmetic,
@@ -114,6 +114,16 @@ class Checker:
         expression: Expression = raw
         return expression
 
+    def term(self, raw: Raw) -> None:
+        """``raw`` as a term of a rank: numbers in it are read beside shares, or beside the amounts of a quotient."""
+        if isinstance(raw, Relaxes) or is_truth(raw):
+            self.condition(raw)
+        elif isinstance(raw, Negative) or (isinstance(raw, Arithmetic) and not is_quotient_of_amounts(raw)):
+            for each in parts(raw):
+                self.term(each)
+        else:
+            self.number(raw, measure_in(raw))
+
     def number(self, raw: Raw, measure: Measure | None) -> None:
         """``raw`` as a number, or a truth value that counts as one."""
         if isinstance(raw, Relaxes) or is_truth(raw):
@@ -186,9 +196,9 @@ class Checker:
             raise self.wrong(
                 name, f"{name} says nothing about a node", f"it is `{JOB_ATTRIBUTES[name.key]}` of the job itself"
             )
-        words = [key_of(each) for each in name.written.split("-")]
-        if len(words) > 1 and any(each.removeprefix(IDLE) in AMOUNTS or each in LOADS for each in words):
-            raise self.wrong(name, f"{name} is read as one name", "a minus has a space on each side")
+        if not name.written.startswith(QUOTE) and has_difference(name.written):
+            hint = f"a minus has a space on each side; a label of this name is {spelling_of(name.written)}"
+            raise self.wrong(name, f"{name} is read as one name", hint)
 
     def _placement(self, word: str, at: int, hint: str) -> InputError:
         return trouble(

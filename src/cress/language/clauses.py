@@ -8,13 +8,15 @@ from enum import Enum
 from typing import TypeAlias
 
 from cress.language.relaxation import Relaxation
-from cress.language.tree import And, Arithmetic, Compare, Expression, Name, Number, Or, Resource, Truth
+from cress.language.tree import And, Arithmetic, Compare, Expression, In, Name, Number, Or, Resource, Truth
 from cress.model.errors import InputError
 from cress.model.resources import BASE_DIMENSIONS
 from cress.model.units import format_share
 
 # 1 + the place of a clause has to fit into five bits.
 MOST_CLAUSES = 31
+# Entries of a list that are shown to people.
+MOST_SHOWN = 20
 
 
 class Kind(Enum):
@@ -52,6 +54,16 @@ class Clause:
         # A conjunction as one clause keeps together what f(x) turns soft.
         text = f"({self.expression})" if isinstance(self.expression, (And, Or)) else str(self.expression)
         return text if self.relaxation is None else f"{text} && {self.relaxation}"
+
+
+def brief(clause: Clause) -> str:
+    """Return the text of a clause for people; of a long list only the beginning."""
+    expression = clause.expression
+    if not isinstance(expression, In) or len(expression.items) <= MOST_SHOWN:
+        return str(clause)
+    short = Clause(clause.kind, In(expression.subject, expression.items[:MOST_SHOWN]), clause.value, clause.relaxation)
+    head, bracket, tail = str(short).partition(")")
+    return f"{head}, … and {len(expression.items) - MOST_SHOWN:,} more{bracket}{tail}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,8 @@ GRAMMAR = r"""
 ?atom: NUMBER -> number
     | TEXT -> text
     | TRUTH -> truth
-    | NAME -> name
-    | DEFINED _OPEN NAME _CLOSE -> defined
+    | (NAME | QUOTED) -> name
+    | DEFINED _OPEN (NAME | QUOTED) _CLOSE -> defined
     | _OPEN either _CLOSE
 
 entry: ENTRY | TEXT
@@ -44,7 +44,8 @@ FX.4: /f\s*\(\s*x\s*(,\s*weight\s*=\s*[0-9.]+\s*)?\)/i
 DEFINED.4: /defined(?=\s*\()/i
 RESOURCE.4: /resource(?=\s*=+\s*<)/i
 DEPENDENCY.4: /(job[-_]?dependency|depended[-_]?job)(?=\s*=)/i
-NAME.2: /[^\W\d][\w]*([-.][^\W\d]\w*)*/
+NAME.2: /[^\W\d]\w*([-.]\w+)*/
+QUOTED.2: /`[^`\s][^`]*`/
 NUMBER.2: /[0-9]+(\.[0-9]+)*\.\*|[0-9]+(\.[0-9]+){2,}\w*([-~+.]\w+)*|[0-9]+(\.[0-9]+)?-[a-z]\w*([-~+.]\w+)*|([0-9]+(\.[0-9]+)*|\.[0-9]+)(%|[a-zµμ]\w*(\.\w+)*(\/s(?!\w))?)?([-~+](rc|alpha|beta|pre|dev)[\w.]*)?/i
 TEXT.2: /"(\\.|[^"\\])*"|'(\\.|[^'\\])*'/
 COMPARE.3: />\s*=|<\s*=|!\s*=|~\s*>|<>|[<>≤≥≠]/
@@ -76,6 +77,7 @@ WORDS = {
     "NUMBER": "a value",
     "TEXT": "a value",
     "NAME": "a value",
+    "QUOTED": "a value",
     "DEFINED": "a value",
     "RESOURCE": "a value",
     "DEPENDENCY": "a value",

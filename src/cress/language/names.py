@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from cress.model.resources import BASE_DIMENSIONS, DISK, Dimensions, Measure
@@ -21,6 +22,7 @@ AMOUNTS = {
     "iopswrite": "IOPSWrite",
 }
 IDLE = "idle"
+MEMORY = "memory"
 
 # What is measured of a node, as parts of what it has, and bytes; undefined where nobody measures.
 FREE_MEMORY = "freememory"
@@ -69,6 +71,12 @@ SPELLING = {
 }
 
 
+# Names that need no quotes, unless they are words of the grammar or might be meant as a difference of amounts.
+_PLAIN_NAME = re.compile(r"[^\W\d]\w*(?:[-.]\w+)*")
+GRAMMAR_WORDS = frozenset(("and", "or", "not", "in", "true", "false"))
+QUOTE = "`"
+
+
 @lru_cache(maxsize=4096)
 def key_of(name: str) -> str:
     """Return the normalized form of a name: without capitals, ``_`` and ``-``."""
@@ -89,9 +97,24 @@ def is_quantity(key: str, dimensions: Dimensions | None = None) -> bool:
     return key in LOADS or bool(amount_of(key, dimensions)[1])
 
 
+# Measures of amounts that are written with a unit; cores and operations/s are counted.
+SIZED = (Measure.BYTES, Measure.BITS_PER_SECOND, Measure.BYTES_PER_SECOND)
 _MEASURES = {key_of(name): measure for name, measure in BASE_DIMENSIONS.items()} | {DISK: Measure.BYTES_PER_SECOND}
 
 
 def measure_of(key: str) -> Measure | None:
     """Return the unit of the quantity ``key``; None if it is not a quantity that every cluster has."""
     return Measure.BYTES if key == FREE_MEMORY else _MEASURES.get(amount_of(key)[1])
+
+
+def spelling_of(name: str) -> str:
+    """Return how a name is written in an expression: in backquotes where it would be read as something else."""
+    plain = _PLAIN_NAME.fullmatch(name) and name.casefold() not in GRAMMAR_WORDS and not has_difference(name)
+    return name if plain else f"{QUOTE}{name}{QUOTE}"
+
+
+def has_difference(name: str) -> bool:
+    """Return whether a name with a minus in it may be meant as a difference of amounts, such as ``CPU-IdleCPU``."""
+    words = [key_of(each) for each in name.split("-")]
+    known = AMOUNTS.keys() | LOADS.keys() | MOMENT.keys()
+    return len(words) > 1 and any(each.removeprefix(IDLE) in known for each in words)

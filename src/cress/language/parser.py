@@ -21,6 +21,7 @@ from cress.language.names import (
 )
 from cress.language.raw import Raw, Relaxes
 from cress.language.relaxation import Relaxation, load_share, sides, waiting_time
+from cress.language.sense import Sense
 from cress.language.syntax import parse_raw
 from cress.language.tree import (
     And,
@@ -50,10 +51,19 @@ _WEIGHTS = (1e-9, 1e9)
 
 
 @lru_cache(maxsize=1024)
-def parse_requirement(text: str) -> Requirement:
-    """The clauses of a requirement; an empty text has none. Raises InputError, which points at the character."""
+def parse_requirement(text: str, *, stored: bool = False) -> Requirement:
+    """The clauses of a requirement; an empty text has none. Raises InputError, which points at the character.
+
+    A ``stored`` text was accepted before, perhaps by an older release: that it makes sense is not checked again.
+    """
     if not text.strip():
         return Requirement()
+    if not stored:
+        requirement, sense = parse_requirement(text, stored=True), Sense(text)
+        for clause in requirement.clauses:
+            if clause.kind is Kind.CONDITION:
+                sense.condition(clause.expression)
+        return requirement
     reader = _Reader(text)
     clauses = reader.clauses(parse_raw(text))
     if len(clauses) > MOST_CLAUSES:
@@ -62,11 +72,14 @@ def parse_requirement(text: str) -> Requirement:
 
 
 @lru_cache(maxsize=1024)
-def parse_rank(text: str) -> Rank:
-    """The terms of a rank; an empty text has none. Raises InputError, which points at the character."""
+def parse_rank(text: str, *, stored: bool = False) -> Rank:
+    """The terms of a rank; an empty text has none. Raises InputError, which points at the character.
+
+    ``stored`` as for requirements.
+    """
     if not text.strip():
         return Rank()
-    reader = _Reader(text)
+    reader = _Reader(text, stored)
     raw = parse_raw(text)
     signed = [(1.0, raw)]
     if isinstance(raw, Arithmetic) and raw.operators[0] in "+-":
@@ -77,19 +90,23 @@ def parse_rank(text: str) -> Rank:
 
 
 @lru_cache(maxsize=1024)
-def parse_expression(text: str) -> Expression:
-    """A condition over one node. Raises InputError, which points at the character."""
+def parse_expression(text: str, *, stored: bool = False) -> Expression:
+    """A condition over one node. Raises InputError, which points at the character. ``stored`` as for requirements."""
     if not text.strip():
         raise InputError("nothing is given", hint="a condition such as GCC >= 4.5")
-    return _Reader(text).checker.condition(parse_raw(text))
+    condition = _Reader(text).checker.condition(parse_raw(text))
+    if not stored:
+        Sense(text).condition(condition)
+    return condition
 
 
 class _Reader:
     """Finds the clauses or terms in the tree of one text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, stored: bool = False) -> None:
         self.text = text
         self.checker = Checker(text)
+        self.stored = stored
 
     def clauses(self, raw: Raw) -> list[Clause]:
         """The clauses of a conjunction, in order; those that ask for nothing (``… = False``) are left out."""
@@ -135,7 +152,11 @@ class _Reader:
             return Term(weight, clause.expression if simple else clause)
         if isinstance(raw, Text):
             raise self.checker.wrong(raw, f"{raw} is a text, not a number", "a rank is a sum of numbers")
-        self.checker.number(raw, measure_in(raw))
+        if self.stored:
+            self.checker.number(raw, measure_in(raw))
+        else:
+            self.checker.term(raw)
+            Sense(self.text).term(raw)
         return Term(weight, raw)
 
     def _weighed(self, weight: float, raw: Raw) -> tuple[float, Raw]:
@@ -229,10 +250,19 @@ class _Reader:
                 if found is not None and found[0].key in MOMENT:
                     self._constant(found[0], found[2])
                     return
+                self._no_constant(raw)
         if isinstance(raw, Compare) and isinstance(raw.left, Name):
             near = closest(raw.left.written, MOMENT.values())
             hint = f"did you mean {near}? {hint}" if near else hint
         raise self.checker.wrong(raw, "f(x) compares Waittime and ClusterLoad with constants, nothing else", hint)
+
+    def _no_constant(self, compare: Compare) -> None:
+        """Refuse the comparison of Waittime or ClusterLoad with something else than a constant."""
+        for name, other in ((compare.left, compare.right), (compare.right, compare.left)):
+            if isinstance(name, Name) and name.key in MOMENT:
+                example = "15s" if name.key == WAITTIME else "80%"
+                what = f"{name} is compared with a constant, and {other} is not one"
+                raise self.checker.wrong(other, what, f"{name} > {example}")
 
     def _constant(self, name: Name, number: Number) -> None:
         try:

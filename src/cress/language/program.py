@@ -11,7 +11,7 @@ import numpy.typing as npt
 from cress.language import machine
 from cress.language.checks import measure_in
 from cress.language.clauses import Clause, Rank, Term
-from cress.language.names import DATA_LOCALITY, LOADS, NODES, amount_of, is_quantity, key_of
+from cress.language.names import DATA_LOCALITY, FREE_MEMORY, LOADS, MEMORY, NODES, amount_of, is_quantity, key_of
 from cress.language.questions import (
     comparison,
     is_there,
@@ -21,6 +21,7 @@ from cress.language.questions import (
     operand_of,
     pair_comparison,
 )
+from cress.language.shares import is_quotient_of_amounts
 from cress.language.tree import (
     And,
     Arithmetic,
@@ -177,16 +178,34 @@ class _Compiler:
         for term in terms:
             if isinstance(term.what, Clause):
                 continue
-            dimension = self._amount_of(term.what)[1]
-            if dimension:
-                # A whole term CPU, or IdleCPU, is the idle share.
-                self._amount(True, dimension)
-                self._amount(False, dimension)
-                self._emit(machine.DIVIDE, -1)
-            else:
-                self.number(term.what, measure_in(term.what))
+            self._share(term.what)
             self.constants.append(term.weight)
             self._emit(machine.TERM, -1, len(self.constants) - 1)
+
+    def _share(self, expression: Expression) -> None:
+        """Leave a number on the stack in which amounts are shares of the node, but for those of quotients."""
+        match expression:
+            case Name(key=key):
+                dimension = MEMORY if key == FREE_MEMORY else self._amount_of(expression)[1]
+                if not dimension:
+                    self.number(expression, None)
+                    return
+                if key == FREE_MEMORY:
+                    self.number(expression, None)
+                else:
+                    self._amount(True, dimension)
+                self._amount(False, dimension)
+                self._emit(machine.DIVIDE, -1)
+            case Negative():
+                self._share(expression.operand)
+                self._emit(machine.NEGATE, 0)
+            case Arithmetic() if not is_quotient_of_amounts(expression, self.columns.dimensions):
+                self._share(expression.operands[0])
+                for operator, operand in zip(expression.operators, expression.operands[1:], strict=True):
+                    self._share(operand)
+                    self._emit(_ARITHMETIC[operator], -1)
+            case _:
+                self.number(expression, measure_in(expression))
 
     def truth(self, expression: Expression) -> None:
         """Leave a truth value on the stack."""

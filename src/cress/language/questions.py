@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 
 from cress.language.addresses import parse_address
 from cress.language.tree import Expression, Item, Number, Span, Text, Truth
@@ -57,7 +59,7 @@ def member(items: tuple[Item, ...]) -> Callable[[Value], bool | None]:
 def listed(items: tuple[Item, ...]) -> Callable[[Value], bool]:
     """Return whether a value is a name or an address of the list."""
     texts = {item.value.casefold() for item in items if isinstance(item, Text)}
-    spans = [(item.version, item.first, item.last) for item in items if isinstance(item, Span)]
+    spans = _disjoint(item for item in items if isinstance(item, Span))
 
     def found(value: Value) -> bool:
         if not isinstance(value, str):
@@ -69,10 +71,20 @@ def listed(items: tuple[Item, ...]) -> Callable[[Value], bool]:
             return False
         address = parse_address(value)
         if address is not None:
-            version, number = address
-            for each, first, last in spans:
-                if first <= number <= last and each == version:
-                    return True
+            # The last span that does not begin behind it.
+            place = bisect_right(spans, (*address, math.inf)) - 1
+            return place >= 0 and spans[place][0] == address[0] and address[1] <= spans[place][2]
         return False
 
+    return found
+
+
+def _disjoint(spans: Iterable[Span]) -> list[tuple[int, int, float]]:
+    """Sorted spans (IP version, first, last) without overlaps."""
+    found: list[tuple[int, int, float]] = []
+    for version, first, last in sorted((each.version, each.first, each.last) for each in spans):
+        if found and found[-1][0] == version and first <= found[-1][2]:
+            found[-1] = (version, found[-1][1], max(last, found[-1][2]))
+        else:
+            found.append((version, first, last))
     return found

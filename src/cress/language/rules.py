@@ -8,7 +8,7 @@ from lark import Lark, Token, Transformer, v_args
 
 from cress.language.addresses import looks_like_addresses, parse_span
 from cress.language.grammar import GRAMMAR
-from cress.language.names import JOB_DEPENDENCY, SPELLING, key_of
+from cress.language.names import JOB_DEPENDENCY, QUOTE, SPELLING, key_of, spelling_of
 from cress.language.raw import Raw, Relaxes, Wrong
 from cress.language.tree import (
     And,
@@ -124,8 +124,11 @@ def _relaxed(raw: Raw) -> bool:
 
 
 def _name(token: Token) -> Name:
-    key = key_of(str(token))
-    return Name(key, SPELLING.get(key, str(token)), int(token.start_pos or 0))
+    text = str(token).strip(QUOTE)
+    key = key_of(text)
+    # Without quotes it stays as it is: whether it is meant as a difference is looked at later.
+    written = spelling_of(text) if token.type == "QUOTED" else text
+    return Name(key, SPELLING.get(key, written), int(token.start_pos or 0))
 
 
 def _number(text: str, at: int) -> Number:

@@ -14,24 +14,27 @@ if TYPE_CHECKING:
     from lark import Lark
 
 MOST_CHARACTERS = 4000
+# With the lists of ``in (…)``, which may name all nodes of a large cluster.
+MOST_WITH_LISTS = 65_536
 MOST_LEVELS = 20
 
 _LEVELS = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[()]|!(?!\s*=)|¬|\bnot\b|[-−]|\w+|\S', re.IGNORECASE)
+# The list of ``in (…)``; a possessive repetition, which never goes back.
+_LIST = re.compile(r'(?<=\bin)\s*\((?:[^()"\']|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\')*+\)', re.IGNORECASE)
 
 
 def parse_raw(text: str) -> Raw:
     """The tree of ``text`` as it was written. Raises InputError."""
     from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken, VisitError
 
-    if len(text) > MOST_CHARACTERS:
-        raise InputError(f"{len(text)} characters are too many", hint=f"at most {MOST_CHARACTERS}")
+    _check_length(text)
     _check_levels(text)
     try:
         return _parser().parse(text)
     except UnexpectedToken as error:
         end = error.token.type == "$END"
         at = len(text) if end else int(error.token.start_pos or 0)
-        raise unexpected(text, at, set(error.accepts or error.expected), _word_before(text, at)) from None
+        raise unexpected(text, at, set(error.accepts or error.expected)) from None
     except UnexpectedCharacters as error:
         place: Any = error.pos_in_stream
         raise unexpected(text, place, set(error.allowed or ())) from None
@@ -43,10 +46,15 @@ def parse_raw(text: str) -> Raw:
         raise trouble(text, wrong.at, wrong.what, wrong.hint) from None
 
 
-def _word_before(text: str, at: int) -> str:
-    """The name directly before a parenthesis, as a function would be written."""
-    found = re.search(r"[^\W\d][\w-]*\s*$", text[max(0, at - 80) : at]) if text[at : at + 1] == "(" else None
-    return found.group().strip() if found else ""
+def _check_length(text: str) -> None:
+    """Refuse a text that is too long, before anything reads it."""
+    if len(text) > MOST_WITH_LISTS:
+        raise InputError(f"{len(text)} characters are too many", hint=f"at most {MOST_WITH_LISTS} with all lists")
+    if len(text) > MOST_CHARACTERS:
+        rest = len(_LIST.sub("", text))
+        if rest > MOST_CHARACTERS:
+            without = ", without lists in (…)" if rest < len(text) else ""
+            raise InputError(f"{rest} characters are too many", hint=f"at most {MOST_CHARACTERS}{without}")
 
 
 def _check_levels(text: str) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from cress.language.grammar import WORDS
+from cress.language.names import GRAMMAR_WORDS
 from cress.model.errors import InputError
 
 _SHOWN = 24
@@ -14,9 +15,15 @@ _LONGEST = 240
 _HINTS = {
     "&": "&& joins conditions",
     "|": "|| is or",
-    "~": "! is not, != is unequal",
+    "~": "! is not, != is unequal, ~> 11 is a version that begins with 11",
+    ":": "a comparison is written with =",
     **dict.fromkeys("<>=!≤≥≠", "one comparison at a time: a < b && b < c"),
 }
+# What looks like a call of a function, and a unit that is not part of the number before it.
+_FUNCTION = re.compile(r"([^\W\d][\w-]*)\s*\Z")
+_NUMBER_BEFORE = re.compile(r"(?<![\w.])([0-9.]+[^\s\W]*%?)\s*\Z")
+_UNIT = re.compile(r"%+|(?:[KMGTP]i?(?:B|bits?)?(?:/s)?|cores?|cpus?|m?s|min|h|d)(?!\w)", re.IGNORECASE)
+_VECTOR = re.compile(r"\bresource\s{0,9}(?::|[<>]=?|)\s{0,9}<[^<>=]*", re.IGNORECASE)
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 
 
@@ -41,8 +48,8 @@ def _cut(sentence: str) -> str:
     return sentence if len(sentence) <= _LONGEST else sentence[: _LONGEST - 1] + "…"
 
 
-def unexpected(text: str, at: int, expected: Iterable[str], before: str = "") -> InputError:
-    """The error that something else must stand at character ``at``; ``before`` is what stands before it."""
+def unexpected(text: str, at: int, expected: Iterable[str]) -> InputError:
+    """The error that something else must stand at character ``at``."""
     opened = sum({"(": 1, ")": -1}.get(each, 0) for each in _QUOTED.sub("", text[:at]))
     # The grammar has one state for both; only one of them is right here.
     expected = set(expected) - {"_CLOSE" if opened <= 0 else "$END"}
@@ -57,15 +64,38 @@ def unexpected(text: str, at: int, expected: Iterable[str], before: str = "") ->
     first = rest[0]
     if first in "\"'" and rest.count(first) == 1:
         return trouble(text, at, "the quote is not closed", f"{first} ends a text")
-    if first == "(" and before:
-        return trouble(
-            text, at - len(before), f"{before!r} is not a function", "defined(x) is the only one; or f(x) = …"
-        )
+    function = _FUNCTION.search(text, max(0, at - _LONGEST), at) if first == "(" else None
+    if function and function[1].lower() not in GRAMMAR_WORDS:
+        word = function[1]
+        if word.lower() == "f":
+            return trouble(text, function.start(), "this is not f(x)", "clause && f(x) = (Waittime > 15s)")
+        what = f"{word!r} is not a function"
+        return trouble(text, function.start(), what, "defined(x) is the only one; or f(x) = …")
+    unit = _unit_behind(text, at)
+    if unit:
+        return unit
     if first == ")" and "a value" in words:
         return trouble(text, at, "something is missing", needed)
     if first == ")" and ")" not in words:
         return trouble(text, at, "this ) closes nothing", "a ( is missing before it, or this one is too many")
-    return trouble(text, at, needed, _HINTS.get(first, "") if "&&" in words else "")
+    vector = _VECTOR.search(text)
+    if vector and vector.start() <= at < vector.end():
+        return trouble(text, at, needed, "Resource = <1,2G>")
+    if first == ">" and text[:at].endswith("="):
+        return trouble(text, at - 1, "=> is not a comparison", ">=")
+    return trouble(text, at, needed, _HINTS.get(first, "") if "&&" in words or first == ":" else "")
+
+
+def _unit_behind(text: str, at: int) -> InputError | None:
+    """The error about a unit at character ``at`` that a blank separates from its number, or that is there twice."""
+    number = _NUMBER_BEFORE.search(text, max(0, at - _LONGEST), at)
+    unit = _UNIT.match(text, at)
+    if not number or not unit:
+        return None
+    written = text[number.start() : unit.end()]
+    if number[1].endswith("%"):
+        return trouble(text, number.start(), f"{written} is not a number", number[1])
+    return trouble(text, number.start(), f"{written} has a blank before its unit", f"{number[1]}{unit.group()}")
 
 
 def _order(terminal: str) -> tuple[int, str]:

@@ -63,6 +63,13 @@ def number_value(text: str, measure: Measure | None = None) -> float | None:
         raise InputError(f"{text!r} has an unknown unit {unit!r}", hint=_UNIT_HINT) from None
 
 
+def unit_of(text: str) -> str:
+    """Return the unit of a number as it was written: ``G``, ``%``, ``min``; "" for none, and for a version."""
+    found = _PLAIN.fullmatch(text)
+    unit = found[2] or "" if found else ""
+    return "" if is_pre_release(unit) else unit
+
+
 def number_in(value: Value | None) -> float | None:
     """The number that a value is in arithmetic: numbers, texts that look like one, and 1 or 0 for a truth value."""
     return float(value) if isinstance(value, bool) else measured(value)

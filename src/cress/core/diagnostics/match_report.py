@@ -12,7 +12,7 @@ from cress.core.kernels.holding import USABLE
 from cress.core.placing.constraints import BY_EXPRESSION, Constraints
 from cress.core.placing.match import Match, predicate
 from cress.core.tables.licences import amounts_text
-from cress.language.clauses import Clause, Kind, Rank
+from cress.language.clauses import Clause, Kind, Rank, brief
 from cress.language.names import amount_of
 from cress.language.parser import parse_rank, parse_requirement
 from cress.language.spelled import rank_on
@@ -61,7 +61,7 @@ def current_constraints(core: Books, job: JobEntry) -> CurrentConstraints:
     for clause in wants.hard:
         kind = Kind.CONDITION if clause.kind in (Kind.NODES, Kind.DATA) else clause.kind
         by_expression = clause.kind in BY_EXPRESSION
-        texts.append((kind, str(clause) if by_expression else predicate(core.matching.context, clause, wants).shown()))
+        texts.append((kind, brief(clause) if by_expression else predicate(core.matching.context, clause, wants).shown()))
     if any(request):
         texts.append((Kind.RESOURCE, f"Resource = {format_vector(request, core.dimensions)}"))
     texts += ((Kind.PORT, f"Port = {port}" if port else "DynamicPort = True") for port in wants.ports)

@@ -146,7 +146,7 @@ class Constraints:
 
 @lru_cache(maxsize=4096)
 def _read(requirement: str, rank: str, keys: Wants) -> Constraints:
-    return Constraints(parse_requirement(requirement), parse_rank(rank), keys)
+    return Constraints(parse_requirement(requirement, stored=True), parse_rank(rank, stored=True), keys)
 
 
 def _keys_of(job: Job) -> Wants:
@@ -184,10 +184,10 @@ def data_of(constraints: Constraints | None) -> tuple[str, ...]:
 
 
 def check_constraints(requirement: str, rank: str) -> None:
-    """Raise ``InputError`` with field ``requirement`` or ``rank`` for an invalid text."""
+    """Raise ``InputError`` with field ``requirement`` or ``rank`` for an invalid text of a job that was accepted before."""
     for name, text, parse in (("requirement", requirement, parse_requirement), ("rank", rank, parse_rank)):
         try:
-            parse(text)
+            parse(text, stored=True)
         except InputError as error:
             raise error.at(field=name) from error
 

@@ -11,7 +11,7 @@ from cress.core.placing.constraints import Wants
 from cress.core.placing.context import Context
 from cress.core.placing.relations import Whose
 from cress.core.tables.arrays import Bools, Floats, Ints
-from cress.language.clauses import Clause
+from cress.language.clauses import Clause, brief
 from cress.language.program import Program
 
 
@@ -65,7 +65,7 @@ class Condition(Predicate):
     """The predicate of an expression over one node, which must be true: undefined excludes the node."""
 
     def __init__(self, context: Context, clause: Clause) -> None:
-        self.text = str(clause)
+        self.text = brief(clause)
         self._cluster = context.cluster
         self._program = Program(context.columns, clause.expression)
         self.dynamic = self._program.dynamic

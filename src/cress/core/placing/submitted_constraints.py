@@ -64,7 +64,7 @@ def _requirement(texts: Sequence[ClauseText]) -> tuple[str, list[InputError]]:
     text = str(Requirement(tuple(clauses)))
     if not errors:
         try:
-            parse_requirement(text)
+            parse_requirement(text, stored=True)
         except InputError as error:  # texts may be short enough each, and too long together
             errors.append(error.at(field="requirement"))
     return text, errors

@@ -16,9 +16,10 @@ import msgspec
 from cress.model.errors import InputError
 from cress.model.jobfile.values import as_text, as_word, raise_all, shown, truth
 
-# Characters of one text, as in the language; texts in a list.
-MAX_CHARACTERS = 4000
+# Characters of one text, as in the language (which counts those outside of lists once more); texts in a list; nodes in one.
+MAX_CHARACTERS = 65_536
 MAX_TEXTS = 2000
+MAX_NODES = 5_000
 
 # An absolute path or a URL, not an address with a mask.
 _DATA = re.compile(r"[\"']?(?:/|[A-Za-z][A-Za-z0-9+.-]*://)")
@@ -100,7 +101,7 @@ def _nodes_clause(attribute: str, value: object) -> Texts:
     """A list of names and addresses, or a text with them: ``in (192.168.1.2-8, web-1) && f(x) = (…)``."""
     hint = "names and addresses, such as [web-1, 192.168.1.2-8]"
     if isinstance(value, (list, tuple)):
-        _few(value)
+        _few(value, MAX_NODES)
         wrote = _written(", ".join(as_word(as_text(each)) for each in value))
         head, tail = wrote, ""
     else:
@@ -163,10 +164,10 @@ def _listed(value: object, hint: str) -> tuple[tuple[str, str], ...]:
     return tuple(texts)
 
 
-def _few(value: Sequence[object]) -> None:
+def _few(value: Sequence[object], most: int = MAX_TEXTS) -> None:
     """Raise InputError if there are more texts than a requirement could have characters for."""
-    if len(value) > MAX_TEXTS:
-        raise InputError(f"a list of {len(value):,} texts is too long", hint=f"at most {MAX_TEXTS:,}")
+    if len(value) > most:
+        raise InputError(f"a list of {len(value):,} texts is too long", hint=f"at most {most:,}")
 
 
 def _filled(text: str, hint: str) -> str:

@@ -136,6 +136,14 @@ def resource(value: object, dimensions: Dimensions) -> ResourceVector:
             raise InputError("is empty", hint=f"cpu and memory, or leave it out for {DEFAULT_RESOURCE}")
     elif not isinstance(value, str):
         value = as_number(value)
+    else:
+        value = re.sub(r"^\s*resource\s*=\s*(?=<)", "", value, count=1, flags=re.IGNORECASE)
+        if "&&" in value or re.search(r"\bf\s*\(", value):
+            amounts = (re.findall(r"<[^<>]*>", value) or ["<1,2G>"])[0]
+            raise InputError(
+                f"{shown(value)}: what a task takes cannot be relaxed",
+                hint=f"{amounts} here; a clause that can be is one of `requirement`: Resource = {amounts} && f(x) = (…)",
+            )
     request = parse_vector(value, dimensions)
     if not any(request):
         raise InputError("asks for nothing at all", hint="at least a little cpu, for instance <0.1>")
