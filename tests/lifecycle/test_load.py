@@ -12,6 +12,7 @@ from cress.lifecycle.machine import Machine
 from cress.lifecycle.nodes.load_reports import differs, is_news, sane
 from cress.model.node import Load
 from cress.model.options import Options
+from cress.model.times import MINUTE
 from tests.lifecycle.builders import World, job, launched, node
 
 GIB = 2**30
@@ -135,8 +136,26 @@ def test_a_node_that_leaves_takes_its_load_with_it() -> None:
         assert world.machine.nodes["n1"].load is None
         world.step(NodeJoined(node=world.machine.nodes["n1"].node, boot="b"))
         (number,) = world.submit(job())
-        assert launched(world.last) == [(number, 0, "n1")]
+        assert launched(world.last) == [], "it may be as busy as it was"
+        assert world.machine.reason(number) == "no node takes tasks at the moment; n1 is overloaded (cpu 100%)"
+        copy = Machine.restore(world.machine.export())
+        assert copy.core.cluster.overloaded == ["cpu 100%"]
+        assert copy.export() == world.machine.export()
         assert news(world, CALM), "the first report counts"
+        world.step(LoadReported(name="n1", load=CALM))
+        assert launched(world.last) == [(number, 0, "n1")]
+
+
+def test_an_overloaded_node_whose_executor_measures_nothing_any_more_takes_tasks_after_a_minute() -> None:
+    world = with_load(Load(cpu=1000, free_memory=64 * GIB))
+    world.step(Restarted(epoch=2))
+    (number,) = world.submit(job())
+    world.step(after=10 * MINUTE)
+    world.step(NodeJoined(node=world.machine.nodes["n1"].node, boot="b"))
+    world.step(after=MINUTE - 1)
+    assert launched(world.last) == []
+    world.step(after=1)
+    assert launched(world.last) == [(number, 0, "n1")]
 
 
 def test_of_a_node_that_nobody_knows_nothing_is_news() -> None:

@@ -8,7 +8,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.families.family_invariants import families
 from cress.lifecycle.submits.dependencies import behind
 from cress.lifecycle.tables.rows import LiveJob
-from cress.lifecycle.tables.timers import DRAIN, REST
+from cress.lifecycle.tables.timers import DRAIN, MEASURED, REST
 
 
 def broken_invariants(context: Context) -> list[str]:
@@ -86,7 +86,7 @@ def _nodes(context: Context) -> Iterator[str]:
         elif where.draining and not attempt.halted and context.timers.get(DRAIN, attempt.node) is None:
             yield f"drains: attempt {attempt.id} on {attempt.node} was not told to stop"
     for kind, name in context.timers.times:
-        if kind in (REST, DRAIN):
+        if kind in (REST, DRAIN, MEASURED):
             if name not in context.nodes:
                 yield f"timers: {kind} of {name}, which is not a node"
         elif int(name.partition(".")[0]) not in context.families:

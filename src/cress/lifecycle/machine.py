@@ -55,7 +55,7 @@ from cress.lifecycle.tables.changes import collect
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.lifecycle.tables.tables import Tables, place
-from cress.lifecycle.tables.timers import DRAIN, REST
+from cress.lifecycle.tables.timers import DRAIN, MEASURED, REST
 from cress.model.decisions import Preempt, Start, Stop
 from cress.model.errors import InputError, NotAccepted
 from cress.model.events import ClockSet, GroupsApplied, RacksSet, ZoneSet
@@ -115,7 +115,10 @@ class Machine(Context):
         for name in self.terms.run_out(now):
             node_membership.lose(self, name, node_membership.SILENT, kept=False)
         for kind, name in self.timers.take(now):
-            (cordons if kind in (REST, DRAIN) else families).due(self, kind, name)
+            if kind == MEASURED:
+                node_observations.not_measured(self, name)
+            else:
+                (cordons if kind in (REST, DRAIN) else families).due(self, kind, name)
         self._settle()
         forget_ended(self)
         self._decide()

@@ -9,7 +9,7 @@ from cress.lifecycle.families import databases
 from cress.lifecycle.inputs import NodeDead, NodeJoined, NodeLeft, Ports
 from cress.lifecycle.nodes import cordons, node_observations, ports
 from cress.lifecycle.tables.rows import LiveAttempt, LiveNode
-from cress.lifecycle.tables.timers import DRAIN, REST
+from cress.lifecycle.tables.timers import DRAIN, MEASURED, REST
 from cress.model.devices import devices_of
 from cress.model.errors import NotAccepted
 from cress.model.events import NodeAdded, NodeChanged, NodeLost
@@ -55,6 +55,7 @@ def joined(context: Context, word: NodeJoined) -> None:
     if known.node != word.node:
         _change(context, known, word.node)
     ports.seen(context, known, word.ports)
+    node_observations.expect_load(context, name)
 
 
 def _repair(context: Context, mine: list[LiveAttempt], told: set[int]) -> None:
@@ -122,7 +123,7 @@ def dead(context: Context, word: NodeDead) -> None:
     if word.forget:
         context.noticed.cordon(node)
         del context.nodes[word.name]
-        for kind in (REST, DRAIN):
+        for kind in (REST, DRAIN, MEASURED):
             context.timers.drop(kind, word.name)
         context.observe(NodeLost(word.name))
         databases.node_changed(context, word.name)

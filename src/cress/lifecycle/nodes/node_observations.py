@@ -8,7 +8,12 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.inputs import DataFound, LoadReported, LocateData, SetLicences
 from cress.lifecycle.nodes import cordons
 from cress.lifecycle.tables.rows import LiveNode
+from cress.lifecycle.tables.timers import MEASURED
 from cress.model.events import DataLocated, LicencesSet, LoadSeen, NodeChanged
+from cress.model.times import MINUTE
+
+# An executor that measures load reports it within seconds.
+FIRST_REPORT = MINUTE
 
 
 def take(context: Context, word: LoadReported | LocateData | DataFound | SetLicences) -> None:
@@ -21,6 +26,7 @@ def take(context: Context, word: LoadReported | LocateData | DataFound | SetLice
             elif node.connected:
                 # The same load too: what its tasks were promised may be other than before.
                 context.noticed.load(context.core, word.name)
+                context.timers.drop(MEASURED, word.name)
                 node.load = word.load
                 context.observe(LoadSeen(word.name, word.load))
         case LocateData():
@@ -37,8 +43,24 @@ def take(context: Context, word: LoadReported | LocateData | DataFound | SetLice
 
 
 def forget_load(context: Context, node: LiveNode) -> None:
-    """Nobody measures the node any more."""
+    """Nobody measures the node any more; an overloaded one stays so until somebody does."""
     if node.load is not None:
         context.noticed.load(context.core, node.node.name)
         node.load = None
         context.observe(LoadSeen(node.node.name, None))
+        if context.as_version_5:
+            not_measured(context, node.node.name)
+
+
+def expect_load(context: Context, name: str) -> None:
+    """The executor of an overloaded node is back: it reports the load of the node soon, or never."""
+    if context.core.cluster.index[name] in context.core.loads.over:
+        context.timers.set(MEASURED, name, context.now + FIRST_REPORT)
+
+
+def not_measured(context: Context, name: str) -> None:
+    """The executor measures no load, so the node does not stay overloaded."""
+    node = context.nodes.get(name)
+    if node is not None and node.load is None:
+        context.noticed.load(context.core, name)
+        context.observe(LoadSeen(name, None))

@@ -10,6 +10,7 @@ from cress.lifecycle.tables.deadlines import Deadlines
 Key: TypeAlias = tuple[str, str]
 
 REST = "rest"  # the node takes tasks again
+MEASURED = "measured"  # the load of the node should be known by now
 DRAIN = "drain"  # what still runs on the node is stopped
 READY = "ready"  # a task that has no check counts as ready
 UNFIT = "unfit"  # a task of a new version should be ready by now
