@@ -130,6 +130,16 @@ def test_nodes_say_whether_they_satisfy_a_text_and_what_they_are_worth(center: C
             assert [fault.field for fault in caught.value.faults] == [field]
 
 
+def test_a_node_that_is_away_satisfies_nothing(center: Center) -> None:
+    with client(center) as calls:
+        with center.executor("n1"):
+            assert [node.match.satisfied for node in calls.match_nodes("CPU >= 1").nodes if node.match] == [True]
+        (node,) = calls.match_nodes("CPU >= 1", "CPU").nodes
+        assert node.state == "away"
+        assert node.match is not None
+        assert (node.match.satisfied, node.match.clause) == (False, "its executor is not connected")
+
+
 def test_constraints_survive_a_restart(tmp_path: Path) -> None:
     with Center(tmp_path / "data") as center:
         id = center.submit(requirement="GCC >= 4.5", rank="CPU", network_adjacent="true && f(x) = (Waittime > 1h)")

@@ -97,11 +97,8 @@ class Account:
 
     def measure(self, name: str, load: Load | None, options: Options) -> None:
         """What is measured on a node now (docs/load.md); nothing of it is left when the node is lost."""
-        known = self.loads.pop(name, None)
+        self.loads.pop(name, None)
         before = self.busy.pop(name, set())
-        if load is None and known is not None and name not in self.lost:
-            # A busy node stays busy until its load is known again.
-            self.busy[name] = before
         if load is None or name in self.lost:
             return
         self.loads[name] = load

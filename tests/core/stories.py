@@ -660,8 +660,7 @@ class Player:
         if names:
             node = described(self.account.nodes[rng.choice(names)], rng)
             self.account.nodes[node.name] = node
-            if node.name in self.account.loads or not node.judged:
-                self.account.measure(node.name, self.account.loads.get(node.name), self.core.options)
+            self.account.measure(node.name, self.account.loads.get(node.name), self.core.options)
             self.happen(NodeChanged(node))
 
     def _op_resize(self, rng: Random) -> None:

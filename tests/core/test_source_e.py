@@ -110,6 +110,15 @@ def test_vii_as_it_is_printed() -> None:
     )
 
 
+def test_nodes_that_share_an_address_are_printed_by_name() -> None:
+    made = World(group("g", 99), nodes=[server(name, "127.0.0.1") for name in ("n1", "n2", "n3")])
+    made.run(a().tasks(2).spread(per_node=1))
+    for name in made.nodes_of("A"):
+        made.cordon(name)
+    made.submit(b("JobDependency = A")).decide()
+    assert now(made, "B")[0].endswith("Nodes in (n1, n2)")
+
+
 def test_viii_both_start_again_together() -> None:
     made = World(group("g", 99), nodes=[server("n1", Disks=2)])
     made.run(a(), b("JobDependency = A"))

@@ -132,8 +132,16 @@ RANKS = {
     "CPU": (1, 0.5, 0),
     "IdleCPU": (1, 0.5, 0),
     "IdleCPU / 8": (1, 0.5, 0),
-    "IdleCPU × 1": (8, 4, 0),
-    "CPU × 1": (8, 8, 8),
+    "IdleCPU / 1": (8, 4, 0),
+    "IdleCPU × 1": (1, 0.5, 0),
+    "CPU × 1": (1, 0.5, 0),
+    "2 × (0.5 × CPU + 0.5 × Memory)": (2, 1.5, 1),
+    "(CPU + CPU) / 2": (1, 0.5, 0),
+    "CPU / 2": (0.5, 0.25, 0),
+    "CPU / CPU": (1, 1, 1),
+    "(CPU - IdleCPU) / CPU": (0, 0.5, 1),
+    "Memory / 2": (0.5, 0.5, 0.5),
+    "2 × (CPU + Memory / 16G)": (4, 3, 2),
     "2 × CPU + 0.5 × SSD": (2.5, 1, 0),
     "CPU - (SSD = False)": (1, -0.5, 0),
     "-Memory": (-1, -1, -1),
@@ -172,7 +180,7 @@ def test_only_what_reads_idle_amounts_or_loads_is_dynamic() -> None:
         "IdleGPU = 1 || SSD": True,
     }.items():
         assert Program(columns, parse_expression(text)).dynamic is dynamic, text
-    for text, dynamic in {"CPU": True, "CPU × 1": False, "SSD": False, "GPU + 1": True}.items():
+    for text, dynamic in {"CPU": True, "CPU / CPU": False, "CPU × 1": True, "SSD": False, "GPU + 1": True}.items():
         assert Program(columns, parse_rank(text)).dynamic is dynamic, text
     assert Program(columns, parse_requirement("Resource = <1>").clauses[0].expression).dynamic
 

@@ -177,7 +177,7 @@ def test_a_vector_that_is_read_here_is_read_the_same_by_a_cluster() -> None:
 @settings(max_examples=max(200, settings().max_examples))
 @given(conditions)
 def test_what_is_printed_is_read_as_the_same_expression(expression: Expression) -> None:
-    assert parse_expression(str(expression), stored=True) == expression
+    assert parse_expression(str(expression)) == expression
 
 
 relaxations = st.sampled_from(("(Waittime > 15s)", "True", "(ClusterLoad >= 80% || ! (Waittime <= 1min))")).map(

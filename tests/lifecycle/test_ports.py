@@ -8,13 +8,14 @@ import msgspec
 
 from cress.lifecycle.inputs import NodeJoined, NodeLeft, Ports, SetRacks
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.name_service import resolve
 from cress.model.events import Event, NodeChanged, Outcome, PortsSeen, RacksSet
 from cress.model.node import Node
 from cress.model.options import Options
 from cress.model.reports import Cause, Ended
 from cress.model.run import Host
 from cress.model.times import SECOND
-from tests.lifecycle.builders import World, job, launched, node
+from tests.lifecycle.builders import World, job, launched, node, started
 
 
 class Listening(World):
@@ -45,6 +46,23 @@ def refused_port(attempt: int, port: int) -> Ended:
         error=f"port {port} is in use on this node",
         port=port,
     )
+
+
+def test_a_port_of_a_clause_is_shown_by_the_attempt_and_the_name_service_and_checked_by_the_executor() -> None:
+    world = World()
+    world.join("n1")
+    for wanted, shown in (
+        (job(name="a", requirement="Port = 7793"), (("port", 7793),)),
+        (job(name="b", ports=(("http", 80),), requirement="Port = 81"), (("http", 80), ("port", 81))),
+        (job(name="c", requirement="Port = 91 && Port = 92"), (("port_91", 91), ("port_92", 92))),
+        (job(name="d", ports=(("port", 70),), requirement="Port = 70 && Port = 71"), (("port", 70), ("port_71", 71))),
+    ):
+        world.submit(wanted)
+        (launch,) = world.last.launches
+        assert launch.ports == tuple(port for _, port in shown)
+        world.report("n1", started(launch.attempt))
+        (place,) = resolve(world.machine, wanted.name)
+        assert place.ports == shown
 
 
 def test_what_strangers_listen_on_is_told_when_it_changes_only() -> None:

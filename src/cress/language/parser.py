@@ -90,14 +90,11 @@ def parse_rank(text: str, *, stored: bool = False) -> Rank:
 
 
 @lru_cache(maxsize=1024)
-def parse_expression(text: str, *, stored: bool = False) -> Expression:
-    """A condition over one node. Raises InputError, which points at the character. ``stored`` as for requirements."""
+def parse_expression(text: str) -> Expression:
+    """A condition over one node, which may make no sense. Raises InputError, which points at the character."""
     if not text.strip():
         raise InputError("nothing is given", hint="a condition such as GCC >= 4.5")
-    condition = _Reader(text).checker.condition(parse_raw(text))
-    if not stored:
-        Sense(text).condition(condition)
-    return condition
+    return _Reader(text).checker.condition(parse_raw(text))
 
 
 class _Reader:

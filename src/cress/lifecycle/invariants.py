@@ -75,7 +75,10 @@ def _nodes(context: Context) -> Iterator[str]:
     for name, node in context.nodes.items():
         if node.closed != (cluster.cordoned[cluster.index[name]] is not None):
             yield f"nodes: {name} takes tasks here or in the scheduler, not in both"
-        if context.core.loads.seen.get(cluster.index[name]) != node.load or (node.load and not node.connected):
+        f = cluster.index[name]
+        differs = context.core.loads.seen.get(f) != node.load
+        kept = node.load is None and (f in context.core.loads.over or not node.connected)
+        if (differs and not kept) or (node.load and not node.connected):
             yield f"nodes: {name} has another load here than in the scheduler, or one although it is away"
         if node.draining and not node.cordoned:
             yield f"nodes: {name} is to get empty and takes tasks"

@@ -13,6 +13,7 @@ from cress.core.tables.dependencies import Key
 from cress.lifecycle.context import Context
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.group import DEFAULT_GROUP
+from cress.model.jobfile.ports import named
 from cress.model.node import DISK_KIND, Allocated, Node
 
 
@@ -75,7 +76,7 @@ def _can_be_found(job: LiveJob, attempt: LiveAttempt) -> bool:
 
 def ports_of(job: LiveJob, attempt: LiveAttempt) -> tuple[tuple[str, int], ...]:
     """The ports of an attempt: names and numbers."""
-    return tuple((name, number) for (name, _), number in zip(job.job.ports, attempt.ports, strict=False))
+    return tuple(named((name for name, _ in job.job.ports), attempt.ports).items())
 
 
 def _place(context: Context, job: LiveJob, attempt: LiveAttempt) -> Place:

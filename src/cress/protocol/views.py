@@ -187,7 +187,7 @@ class LoadView(View, frozen=True):
 class MatchView(View, frozen=True):
     """The match of a node with a requirement and a rank.
 
-    ``clause`` is the first that it does not satisfy; ``undefined``: because it has no such attribute, or none that
+    ``clause`` is the first that it does not satisfy, or says that the node is away; ``undefined``: because it has no such attribute, or none that
     can be compared so. ``has`` are the attributes that it asks for, as the node has them. ``score`` is the value of the
     rank, and ``rank`` how it is worked out there.
     """

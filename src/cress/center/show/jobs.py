@@ -33,7 +33,7 @@ from cress.model.errors import InputError
 from cress.model.groups.quota_text import SCALE, format_resource_quota
 from cress.model.groups.timetable import next_change
 from cress.model.job import JobType
-from cress.model.jobfile.ports import DYNAMIC
+from cress.model.jobfile.ports import DYNAMIC, named
 from cress.model.node import DISK_KIND
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.resources import Dimensions, ResourceVector
@@ -182,10 +182,6 @@ def task_view(task: Task, run: Run | None, member: int | None = None) -> TaskVie
     return TaskView(index=task.index, state=task.state, attempts=tuple(attempts), job=member, ready=ready, why=why)
 
 
-def _ports(names: list[str], numbers: tuple[int, ...]) -> dict[str, int]:
-    return dict(zip(names, numbers, strict=False))
-
-
 def _finished(record: AttemptRecord, names: list[str]) -> AttemptView:
     return AttemptView(
         id=record.attempt,
@@ -198,7 +194,7 @@ def _finished(record: AttemptRecord, names: list[str]) -> AttemptView:
         error=record.error,
         cpu=record.cpu / SECOND,
         memory=record.memory,
-        ports=_ports(names, record.ports),
+        ports=named(names, record.ports),
         devices=held_then(record.devices),
     )
 
@@ -210,7 +206,7 @@ def _running(attempt: LiveAttempt, names: list[str]) -> AttemptView:
         outcome="running",
         placed=attempt.placed / SECOND,
         started=moment(attempt.started),
-        ports=_ports(names, attempt.ports),
+        ports=named(names, attempt.ports),
         devices=held(attempt.devices),
     )
 
@@ -246,7 +242,11 @@ def whole_node_view(committer: Committer, node: LiveNode) -> NodeView:
 
 
 def match_views(committer: Committer, where: str, rank: str) -> dict[str, MatchView]:
-    """Match every node against a requirement and a rank; results by name. Raises InputError."""
+    """Match every node against a requirement and a rank; results by name. Raises InputError.
+
+    A node that is away satisfies nothing: what is known of it is from before.
+    """
+    away = {name for name, node in committer.machine.nodes.items() if not is_up(committer, node)}
     core = committer.machine.core
     try:
         fits = core.match(where, rank)
@@ -254,8 +254,8 @@ def match_views(committer: Committer, where: str, rank: str) -> dict[str, MatchV
         raise error.at(field=_wrong_one(core, where)) from None
     return {
         fit.node: MatchView(
-            satisfied=fit.satisfied,
-            clause=fit.failing,
+            satisfied=fit.satisfied and fit.node not in away,
+            clause=fit.failing or (AWAY if fit.node in away else ""),
             undefined=fit.undefined,
             has=dict(fit.has),
             score=fit.score,

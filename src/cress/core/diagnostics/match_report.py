@@ -61,7 +61,9 @@ def current_constraints(core: Books, job: JobEntry) -> CurrentConstraints:
     for clause in wants.hard:
         kind = Kind.CONDITION if clause.kind in (Kind.NODES, Kind.DATA) else clause.kind
         by_expression = clause.kind in BY_EXPRESSION
-        texts.append((kind, brief(clause) if by_expression else predicate(core.matching.context, clause, wants).shown()))
+        texts.append(
+            (kind, brief(clause) if by_expression else predicate(core.matching.context, clause, wants).shown())
+        )
     if any(request):
         texts.append((Kind.RESOURCE, f"Resource = {format_vector(request, core.dimensions)}"))
     texts += ((Kind.PORT, f"Port = {port}" if port else "DynamicPort = True") for port in wants.ports)

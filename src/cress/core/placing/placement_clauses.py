@@ -5,6 +5,7 @@ All of them are dynamic: the node of every start and end is evaluated again, and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -182,10 +183,17 @@ class Depends(Placed):
         self._keys = tuple(keys)
 
     def shown(self) -> str:
-        """Return ``Nodes in (…)`` with the current nodes, by their addresses; the clause itself if there are none."""
+        """Return ``Nodes in (…)`` with the current nodes, by address or, where others share it, by name.
+
+        The clause itself if there are none.
+        """
         nodes = sorted({f for key in self._keys for f in self.relations.nodes_of(key)})
-        names = [self._specs[f].address or self._specs[f].name for f in nodes]
-        return f"Nodes in ({', '.join(listed(names))})" if names else self.text
+        if not nodes:
+            return self.text
+        shared = Counter(spec.address for spec in self._specs)
+        specs = [self._specs[f] for f in nodes]
+        names = [spec.address if shared[spec.address] == 1 and spec.address else spec.name for spec in specs]
+        return f"Nodes in ({', '.join(listed(names))})"
 
     def excludes(self, places: Ints) -> Bools:
         missing = np.zeros(len(places), np.bool_)

@@ -102,8 +102,7 @@ def say_busy(nodes: Busy) -> tuple[str, ...]:
 class Loads:
     """The measured loads of the nodes of one cluster, by index; nodes that measure nothing have none.
 
-    ``over`` has the measures that are too high, by overloaded node. A node whose load becomes unknown stays overloaded until it
-    is measured again: it may come back as busy as it was.
+    ``over`` has the measures that are too high, by overloaded node.
     """
 
     def __init__(self, cluster: Cluster, options: Options) -> None:
@@ -115,11 +114,8 @@ class Loads:
     def see(self, event: LoadSeen) -> int:
         """Take over the measured load of a node; returns its index."""
         f = self._cluster.index[event.name]
-        if self._cluster.lost[f] or (event.load is None and f not in self.seen):
+        if event.load is None or self._cluster.lost[f]:
             self.forget(f)
-        elif event.load is None:
-            del self.seen[f]
-            self._cluster.watcher.set_load(f, None)
         else:
             self.seen[f] = event.load
             self._cluster.watcher.set_load(f, event.load)
@@ -127,10 +123,9 @@ class Loads:
         return f
 
     def forget(self, f: int) -> None:
-        """Forget the load of a node that is no longer measured, and that it was overloaded."""
+        """Forget the load of a node that is no longer measured."""
         if self.seen.pop(f, None) is not None:
             self._cluster.watcher.set_load(f, None)
-        if f in self.over:
             self._set(f, NOT)
 
     def judge(self, f: int) -> None:
@@ -138,8 +133,6 @@ class Loads:
         load = self.seen.get(f)
         if load is not None:
             self._set(f, self.over_with(f, load))
-        elif f in self.over and not self._cluster.specs[f].judged:
-            self.forget(f)
 
     def over_with(self, f: int, load: Load) -> Over:
         """Return the measures of node ``f`` that would be too high at this load."""
@@ -184,10 +177,6 @@ class Loads:
                 [f, load.cpu, load.memory, load.network, load.disk, load.free_memory, *over.get(f, NOT)]
                 for f, load in sorted(self.seen.items())
             ],
-            # Overloaded nodes whose load is not known.
-            "unknown": [
-                [f, *over, self._cluster.overloaded[f]] for f, over in sorted(self.over.items()) if f not in self.seen
-            ],
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -197,6 +186,3 @@ class Loads:
             load = self.seen[f] = Load(cpu, memory, network, disk, free)
             self._cluster.watcher.set_load(f, load)
             self._set(f, Over(over_cpu, over_memory) if alike else self.over_with(f, load))
-        for f, over_cpu, over_memory, text in state.get("unknown", ()):
-            self.over[f] = Over(over_cpu, over_memory)
-            self._cluster.set_overload(f, text)

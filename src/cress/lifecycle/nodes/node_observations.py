@@ -23,6 +23,7 @@ def take(context: Context, word: LoadReported | LocateData | DataFound | SetLice
             node = cordons.node_of(context, word.name)
             if word.load is None:
                 forget_load(context, node)
+                not_measured(context, word.name)
             elif node.connected:
                 # The same load too: what its tasks were promised may be other than before.
                 context.noticed.load(context.core, word.name)
@@ -43,24 +44,33 @@ def take(context: Context, word: LoadReported | LocateData | DataFound | SetLice
 
 
 def forget_load(context: Context, node: LiveNode) -> None:
-    """Nobody measures the node any more; an overloaded one stays so until somebody does."""
+    """The load of a node is not known any more.
+
+    To the scheduler an overloaded one stays so until it is measured again: it may come back as busy as it was.
+    """
+    name = node.node.name
     if node.load is not None:
-        context.noticed.load(context.core, node.node.name)
+        context.noticed.load(context.core, name)
         node.load = None
-        context.observe(LoadSeen(node.node.name, None))
-        if context.as_version_5:
-            not_measured(context, node.node.name)
+        if context.as_version_5 or not _is_overloaded(context, name):
+            context.observe(LoadSeen(name, None))
 
 
 def expect_load(context: Context, name: str) -> None:
     """The executor of an overloaded node is back: it reports the load of the node soon, or never."""
-    if context.core.cluster.index[name] in context.core.loads.over:
+    if _is_overloaded(context, name):
         context.timers.set(MEASURED, name, context.now + FIRST_REPORT)
+    else:
+        not_measured(context, name)
 
 
 def not_measured(context: Context, name: str) -> None:
-    """The executor measures no load, so the node does not stay overloaded."""
-    node = context.nodes.get(name)
-    if node is not None and node.load is None:
+    """The executor of a node measures no load, so the node does not stay overloaded."""
+    context.timers.drop(MEASURED, name)
+    if context.nodes[name].load is None and context.core.cluster.index[name] in context.core.loads.seen:
         context.noticed.load(context.core, name)
         context.observe(LoadSeen(name, None))
+
+
+def _is_overloaded(context: Context, name: str) -> bool:
+    return context.core.cluster.index[name] in context.core.loads.over

@@ -73,7 +73,7 @@ def place(tables: Tables, start: Start, utc: int) -> LiveAttempt:
         task=start.task,
         node=start.node,
         placed=utc,
-        ports=start.ports,
+        ports=start.ports + start.more_ports,
         devices=start.devices,
         leader=start.leader,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from cress.model.errors import InputError
@@ -42,6 +42,16 @@ def ports(value: object) -> Ports:
     errors += (InputError(f"port {number} is given twice", hint="each number once") for number in sorted(twice))
     raise_all(errors)
     return tuple(found)
+
+
+def named(names: Iterable[str], numbers: Sequence[int]) -> dict[str, int]:
+    """The ports of a task by name: those of its job in their order, then those of ``Port = …`` clauses."""
+    known = list(names)[: len(numbers)]
+    more = numbers[len(known) :]
+    found = dict(zip(known, numbers, strict=False))
+    for number in more:
+        found[UNNAMED if len(more) == 1 and UNNAMED not in found else f"{UNNAMED}_{number}"] = number
+    return found
 
 
 def _number(value: object) -> int:
