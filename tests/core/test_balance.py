@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from cress.core.groups.policies.queue import MOST_PENDING
 from cress.core.kernels.choice import precedence
 from cress.core.placing.vetoes import Verdict
 from cress.model.decisions import Start
@@ -222,10 +223,31 @@ def test_if_each_is_enough_somewhere_the_one_that_the_fewest_nodes_have_counts()
     assert lacking(world) == {"cpu": 1}
 
 
-def test_jobs_behind_another_one_do_not_count() -> None:
-    world = scarce("FIFO")
-    world.submit(job("head").cpu(3).group("g"), job("behind").memory("7G").group("g")).decide()
-    assert lacking(world) == {"cpu": 1}
+@pytest.mark.parametrize("policy", ["FIFO", "Priority", "Capacity", "BackFill"])
+def test_jobs_behind_the_head_count_as_they_are_offered_next(policy: str) -> None:
+    world = scarce(policy)
+    heads = [job(f"head {i}").cpu(3).group("g").user("ann") for i in range(3)]
+    world.submit(*heads, *(job(f"behind {i}").memory("7G").group("g").user("ann") for i in range(5))).decide()
+    assert lacking(world) == {"cpu": 3, "memory": 5}
+    world.cancel("head 1").cancel("behind 4").decide()
+    assert lacking(world) == {"cpu": 2, "memory": 4}
+
+
+@pytest.mark.parametrize("policy", ["FIFO", "Priority", "Capacity"])
+def test_at_most_so_many_jobs_of_a_queue_count(policy: str) -> None:
+    world = scarce(policy)
+    names = [f"j{i}" for i in range(MOST_PENDING + 70)]
+    world.submit(*(job(name).cpu(3).group("g") for name in names)).decide()
+    assert lacking(world) == {"cpu": MOST_PENDING}
+    for name in names[:100:2]:
+        world.cancel(name)
+    world.decide()
+    assert lacking(world) == {"cpu": MOST_PENDING}
+    assert world.core.clone()._jobs_lacking() == world.core._jobs_lacking()
+    for name in names[1:80:2]:
+        world.cancel(name)
+    world.decide()
+    assert lacking(world) == {"cpu": len(names) - 90}
 
 
 def test_jobs_beyond_the_depth_of_backfill_do_not_count() -> None:

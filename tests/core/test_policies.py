@@ -9,7 +9,7 @@ import pytest
 
 from cress.core.placing.vetoes import Verdict
 from cress.model.events import Outcome
-from cress.model.times import SECOND
+from cress.model.times import HOUR, MINUTE, SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
 
 
@@ -87,8 +87,20 @@ def test_ageing_gains_points_by_the_hour(later_by: int, microseconds: int, first
     assert world.started()[1] == first
 
 
-def test_without_ageing_waiting_changes_nothing() -> None:
+def test_by_default_an_hour_of_waiting_is_worth_a_point_so_that_nobody_starves() -> None:
+    """A stream of jobs of priority 5, each of which takes ten minutes, and one of priority 0."""
     world = one_at_a_time("Priority")
+    world.submit(job("low").priority(0).group("g"))
+    names = ["first"]
+    while "low" not in world.started():
+        names.append(f"high {len(names)}")
+        world.submit(job(names[-1]).priority(5).group("g")).wait(600).finish(names[-2])
+        assert len(names) < 40
+    assert world.now == pytest.approx(5 * HOUR, abs=20 * MINUTE)
+
+
+def test_without_ageing_waiting_changes_nothing() -> None:
+    world = one_at_a_time("Priority", priority_ageing="0")
     world.submit(job("old").priority(1).group("g"))
     world.wait(10**6).submit(job("vip").priority(2).group("g"))
     world.finish("first")

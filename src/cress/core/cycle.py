@@ -317,10 +317,10 @@ class Cycle(Ledger):
             balance.set_pending(self._jobs_lacking())
 
     def _jobs_lacking(self) -> tuple[int, ...]:
-        """Count, per balanced dimension, the offered jobs that wait only for lack of it (B's r_i).
+        """Count, per balanced dimension, the jobs that wait only for lack of it (B's r_i).
 
-        Jobs that their policy does not offer wait behind another one; groups that cool off, users at their limit and
-        groups behind a blocked unit (``quota_only``) wait for those reasons.
+        Jobs behind a head count as well, as they are offered in the next passes. Groups that cool off, users at their
+        limit and groups behind a blocked unit (``quota_only``) wait for those reasons.
         """
         counts = np.zeros(len(self.dimensions), np.int64)
         blocked = False
@@ -333,7 +333,7 @@ class Cycle(Ledger):
             if group.policy.limits_users:
                 for job in group.policy.looked_at():
                     if self.within_limit(job):
-                        self.fit.count_lack(job.shape, counts)
+                        group.policy.count_behind(job, self.fit, counts)
             else:
                 group.policy.count_lacking(self.fit, counts)
             head = group.policy.head()

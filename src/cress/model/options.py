@@ -64,7 +64,7 @@ class Options:
 
     # Inside a group
     priority_ageing: float = _option(
-        0.0, "priority points gained per hour of waiting", unit="1/h", least=0, per_group=True
+        1.0, "priority points gained per hour of waiting; 0 = none", unit="1/h", least=0, per_group=True
     )
     user_limit_factor: float = _option(
         0.0,

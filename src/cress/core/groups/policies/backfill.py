@@ -11,16 +11,15 @@ from typing import Self
 import numpy as np
 
 from cress.core.groups.policies.base import Policy
-from cress.core.groups.policies.queue import J
-from cress.core.kernels.holding import count_lacks, next_candidate
+from cress.core.groups.policies.queue import GAP, J
+from cress.core.kernels.holding import next_candidate
 from cress.core.placing.fit import Fit
-from cress.core.tables.arrays import Ints, grown
+from cress.core.tables.arrays import Ints
 from cress.model.group import Group
 from cress.model.options import Options
 
-# The duration at a position without a job: longer than any bound, so that no scan stops there.
-_GAP = 2**62
-_UNBOUNDED = 2**62
+# Not longer than the duration at a position without a job, so that no scan stops there.
+_UNBOUNDED = GAP
 
 
 class BackfillPolicy(Policy[J]):
@@ -37,8 +36,6 @@ class BackfillPolicy(Policy[J]):
         self.plans = conservative
         self._fit = fit
         self._depth = depth
-        self._shape: Ints = np.zeros(64, np.int64)
-        self._limit: Ints = np.full(64, _GAP, np.int64)
         self._bound: Ints = np.zeros(0, np.int64)
         self._memo: tuple[int, tuple[int, ...]] | None = None
         self._reused = fit.reused
@@ -46,40 +43,6 @@ class BackfillPolicy(Policy[J]):
     @classmethod
     def of(cls, group: Group, options: Options, fit: Fit) -> Self:
         return cls(fit, options.backfill_depth, conservative=options.backfill == "conservative")
-
-    def add(self, job: J) -> None:
-        job.key = self.key(job)
-        place = self.queue.add(job)
-        if place < 0:
-            self._rebuild()
-            return
-        if place >= len(self._limit):
-            n = len(self._limit)
-            self._shape = grown(self._shape, 2 * n)
-            self._limit = grown(self._limit, 2 * n)
-            self._limit[n:] = _GAP
-        self._shape[place] = job.shape.row
-        self._limit[place] = job.limit
-
-    def remove(self, job: J) -> None:
-        place = self.queue.remove(job)
-        if place < 0:
-            self._rebuild()
-        else:
-            self._limit[place] = _GAP
-
-    def reshaped(self, job: J) -> None:
-        self._shape[self.queue.position(job)] = job.shape.row
-
-    def _rebuild(self) -> None:
-        n = max(64, 2 * self.queue.end)
-        self._shape = np.zeros(n, np.int64)
-        self._limit = np.full(n, _GAP, np.int64)
-        for place in range(self.queue.first, self.queue.end):
-            job = self.queue.at(place)
-            if job is not None:
-                self._shape[place] = job.shape.row
-                self._limit[place] = job.limit
 
     def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
         rows = self._fit.rows
@@ -92,7 +55,7 @@ class BackfillPolicy(Policy[J]):
         last = self._last()
         place = self.queue.first + 1
         while True:
-            place = next_candidate(self._shape, self._limit, place, last, self._bound, rows)
+            place = next_candidate(self.queue.rows, self.queue.limits, place, last, self._bound, rows)
             if place < 0:
                 return
             job = self.queue.at(place)
@@ -127,14 +90,13 @@ class BackfillPolicy(Policy[J]):
             self._bound[row] = bound
 
     def count_lacking(self, fit: Fit, counts: Ints) -> None:
-        count_lacks(
-            self._shape, self._limit, self.queue.first, self._last(), _GAP, fit.rows, fit.cluster.usable_count, counts
-        )
+        # Every job that it looks at is offered.
+        self.queue.count_lacking(fit, counts, self._last())
 
     def _last(self) -> int:
         """Return the position behind the last job that may be offered."""
         if not self._depth or len(self.queue) <= self._depth + 1:
             return self.queue.end
         first = self.queue.first
-        jobs = np.flatnonzero(self._limit[first : self.queue.end] != _GAP)
+        jobs = np.flatnonzero(self.queue.limits[first : self.queue.end] != GAP)
         return first + int(jobs[self._depth]) + 1

@@ -81,6 +81,7 @@ class Policy(Generic[J]):
 
     def reshaped(self, job: J) -> None:
         """Take note of the new shape of a waiting job."""
+        self.queue.reshaped(job)
 
     def head(self) -> J | None:
         """Return the job whose next unit is offered first."""
@@ -107,10 +108,15 @@ class Policy(Generic[J]):
         """Take over the quota of the group, in its measures."""
 
     def count_lacking(self, fit: Fit, counts: Ints) -> None:
-        """Add to ``counts``, per dimension, the offered jobs for which no node has enough of it."""
-        head = self.head()
-        if head is not None:
-            fit.count_lack(head.shape, counts)
+        """Add to ``counts``, per dimension, the jobs that are offered in this pass and the next ones and lack it everywhere.
+
+        At most ``MOST_PENDING`` of a queue are looked at.
+        """
+        self.queue.count_lacking(fit, counts)
+
+    def count_behind(self, head: J, fit: Fit, counts: Ints) -> None:
+        """``count_lacking`` for ``head``, one of ``looked_at``, and the jobs that wait behind it alone."""
+        self.queue.count_lacking(fit, counts)
 
     def charged(self, job: J, change: tuple[int, ...]) -> None:
         """Add a charge, which may be negative, to the user of ``job``."""

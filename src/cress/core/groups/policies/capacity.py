@@ -87,8 +87,14 @@ class CapacityPolicy(Policy[J]):
         return queue is not None and queue.head() is job
 
     def count_lacking(self, fit: Fit, counts: Ints) -> None:
-        for head in self.looked_at():
-            fit.count_lack(head.shape, counts)
+        for _, user in self._order:
+            self._queues[user].count_lacking(fit, counts)
+
+    def count_behind(self, head: J, fit: Fit, counts: Ints) -> None:
+        self._queues[head.job.user].count_lacking(fit, counts)
+
+    def reshaped(self, job: J) -> None:
+        self._queues[job.job.user].reshaped(job)
 
     def set_quota(self, quota: list[int]) -> None:
         if quota != self._quota:

@@ -6,8 +6,20 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar
 
+import numpy as np
+
+from cress.core.kernels.holding import count_lacks
+from cress.core.placing.fit import Fit
 from cress.core.placing.shape import Shape
+from cress.core.tables.arrays import Ints, grown
 from cress.model.job import Job
+
+# The duration at a position without a job: longer than that of any job.
+GAP = 2**62
+# Jobs of one queue that count as pending (source B): the head, and those that are offered in the passes after it.
+MOST_PENDING = 64
+
+_FEW = 16
 
 
 class QueuedJob(Protocol):
@@ -24,15 +36,23 @@ J = TypeVar("J", bound=QueuedJob)
 
 
 class Queue(Generic[J]):
-    """Jobs by ``key`` (unique). Removed jobs leave a gap that is closed when half of the places are gaps."""
+    """Jobs by ``key`` (unique). Removed jobs leave a gap that is closed when half of the places are gaps.
 
-    __slots__ = ("_count", "_first", "_jobs", "_keys")
+    By position, the rows of the jobs' shapes and their limits are kept as arrays. The first ``MOST_PENDING`` jobs, or
+    all if there are fewer, stand before the position ``_horizon``, and ``_near`` is their number.
+    """
+
+    __slots__ = ("_count", "_first", "_horizon", "_jobs", "_keys", "_near", "limits", "rows")
 
     def __init__(self) -> None:
         self._keys: list[tuple[int, int]] = []
         self._jobs: list[J | None] = []
         self._first = 0
         self._count = 0
+        self._horizon = 0
+        self._near = 0
+        self.rows: Ints = np.zeros(_FEW, np.int64)
+        self.limits: Ints = np.full(_FEW, GAP, np.int64)
 
     def __len__(self) -> int:
         return self._count
@@ -40,36 +60,79 @@ class Queue(Generic[J]):
     def __iter__(self) -> Iterator[J]:
         return (job for job in self._jobs[self._first :] if job is not None)
 
-    def add(self, job: J) -> int:
-        """Put the job into its place; return the position, or -1 if positions of others changed."""
+    def add(self, job: J) -> None:
+        """Put the job into its place."""
         key = job.key
+        end = len(self._keys)
         self._count += 1
-        if not self._keys or key > self._keys[-1]:
-            self._keys.append(key)
-            self._jobs.append(job)
-            return len(self._keys) - 1
-        i = bisect_left(self._keys, key)
-        if self._keys[i] == key and self._jobs[i] is None:
-            self._jobs[i] = job
-            self._first = min(self._first, i)
-            return i
-        self._keys.insert(i, key)
-        self._jobs.insert(i, job)
+        if not end or key > self._keys[-1]:
+            place = end
+        else:
+            place = bisect_left(self._keys, key)
+        if place < end and self._keys[place] == key and self._jobs[place] is None:
+            self._jobs[place] = job
+        else:
+            self._insert(place, job)
         # Places in front of the first job are gaps: the new one may have gone among them.
-        self._first = min(self._first, i)
-        return -1
+        self._first = min(self._first, place)
+        self.rows[place] = job.shape.row
+        self.limits[place] = job.limit
+        if place < self._horizon:
+            self._near += 1
+            if self._near > MOST_PENDING:
+                self._draw_back()
+        elif self._near < MOST_PENDING:
+            self._near += 1
+            self._horizon = place + 1
 
-    def remove(self, job: J) -> int:
-        """Take the job out; return the position that is a gap now, or -1 if positions changed."""
+    def _insert(self, place: int, job: J) -> None:
+        """Make a place and put the job there."""
+        end = len(self._keys)
+        if end == len(self.limits):
+            self.rows = grown(self.rows, 2 * end)
+            self.limits = grown(self.limits, 2 * end)
+            self.limits[end:] = GAP
+        if place < end:
+            self.rows[place + 1 : end + 1] = self.rows[place:end]
+            self.limits[place + 1 : end + 1] = self.limits[place:end]
+            if place < self._horizon:
+                self._horizon += 1
+        self._keys.insert(place, job.key)
+        self._jobs.insert(place, job)
+
+    def _draw_back(self) -> None:
+        """Move the horizon before the last job in front of it."""
+        self._horizon -= 1
+        while self._jobs[self._horizon] is None:
+            self._horizon -= 1
+        self._near -= 1
+
+    def remove(self, job: J) -> None:
+        """Take the job out."""
         i = bisect_left(self._keys, job.key)
         self._jobs[i] = None
+        self.limits[i] = GAP
         self._count -= 1
-        while self._first < len(self._jobs) and self._jobs[self._first] is None:
+        end = len(self._jobs)
+        while self._first < end and self._jobs[self._first] is None:
             self._first += 1
-        if len(self._jobs) > 64 and self._count < len(self._jobs) // 2:
+        if i < self._horizon:
+            self._near -= 1
+            self._advance(end)
+        if end > 64 and self._count < end // 2:
             self._close_gaps()
-            return -1
-        return i
+
+    def _advance(self, end: int) -> None:
+        """Move the horizon behind the next job."""
+        while self._horizon < end:
+            self._horizon += 1
+            if self._jobs[self._horizon - 1] is not None:
+                self._near += 1
+                return
+
+    def reshaped(self, job: J) -> None:
+        """Take note of the new shape of a job."""
+        self.rows[self.position(job)] = job.shape.row
 
     def position(self, job: J) -> int:
         """Return the position of the job."""
@@ -77,9 +140,15 @@ class Queue(Generic[J]):
 
     def _close_gaps(self) -> None:
         kept = [(key, job) for key, job in zip(self._keys, self._jobs, strict=True) if job is not None]
+        there = self.limits[: len(self._jobs)] != GAP
+        rows, limits = self.rows[: len(self._jobs)][there], self.limits[: len(self._jobs)][there]
         self._keys = [key for key, _ in kept]
         self._jobs = [job for _, job in kept]
+        self.rows = grown(rows, max(_FEW, 2 * len(rows)))
+        self.limits = np.full(len(self.rows), GAP, np.int64)
+        self.limits[: len(limits)] = limits
         self._first = 0
+        self._horizon = self._near
 
     def head(self) -> J | None:
         """Return the first job."""
@@ -98,3 +167,11 @@ class Queue(Generic[J]):
     def at(self, position: int) -> J | None:
         """Return the job at a position, ``None`` for a gap."""
         return self._jobs[position]
+
+    def count_lacking(self, fit: Fit, counts: Ints, last: int = -1) -> None:
+        """Add to ``counts``, per dimension, the first jobs for which no node has enough of it.
+
+        These are the first ``MOST_PENDING`` jobs, or those before the position ``last``.
+        """
+        last = self._horizon if last < 0 else last
+        count_lacks(self.rows, self.limits, self._first, last, GAP, fit.rows, fit.cluster.usable_count, counts)
