@@ -271,7 +271,8 @@ def truth(value: object, meaning: str) -> bool:
 def gang(value: object) -> bool:
     """True or false."""
     if isinstance(value, str) and "&&" in value:
-        raise InputError(f"{shown(value)}: a gang is never relaxed so far", hint="true, without an f(x), or false")
+        hint = "true for the tasks that must start together, and a second job with gang: false for those that may start later"
+        raise InputError(f"{shown(value)}: a gang takes no f(x), it starts as a whole however long it waits", hint=hint)
     return truth(value, "all tasks start at once, or none")
 
 
