@@ -15,6 +15,7 @@ from benchmarks import (
     disks,
     families,
     generated,
+    lag,
     live,
     matching,
     openb,
@@ -43,6 +44,7 @@ PARTS: dict[str, Callable[[], Iterator[Result]]] = {
     "disks": disks.results,
     "snapshots": snapshots.results,
     "restarts": restarts.results,
+    "lag": lag.results,
 }
 
 

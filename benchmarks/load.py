@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import secrets
 import shutil
 import signal
 import socket
@@ -24,6 +25,7 @@ from benchmarks.result import Result
 from cress.client import Client, ClientError
 from cress.model.reports import Started
 from cress.protocol import messages
+from cress.protocol.proof import HEADER, NONCE, ExecutorProof
 
 CRESS = str(Path(sys.executable).parent / "cress")
 PATIENCE = 120.0
@@ -238,8 +240,16 @@ class Executor:
             time.sleep(0.05)
 
     def _converse(self) -> None:
-        token = {"Authorization": f"Bearer {self._center.token}"}
-        with connect(self._center.address["executor_url"], additional_headers=token, compression=None) as wire:
+        proof = ExecutorProof(self._center.token, secrets.token_bytes(NONCE))
+        url, headers = self._center.address["executor_url"], {HEADER: proof.header}
+        with connect(url, additional_headers=headers, compression=None) as wire:
+            assert wire.response is not None
+            own, seals = proof.check(wire.response.headers.get(HEADER))
+            wire.send(own)
+
+            def send(message: messages.FromAgent) -> None:
+                wire.send(seals.out.seal(messages.encode(message)))
+
             hello = messages.Hello(
                 version=messages.VERSION,
                 name="n1",
@@ -247,17 +257,17 @@ class Executor:
                 boot="b",
                 reports=tuple(self.known.values()),
             )
-            wire.send(messages.encode(hello))
+            send(hello)
             while not self.stopping:
                 with contextlib.suppress(TimeoutError):
                     data = wire.recv(0.2)
                     assert isinstance(data, bytes)
-                    order = messages.decode_from_center(data)
+                    order = messages.decode_from_center(seals.into.open(data))
                     if isinstance(order, messages.Launches):
                         now = time.time_ns() // 1000
                         fresh = [Started(attempt=each.attempt, at=now, pid=1) for each in order.launches]
                         self.known.update((each.attempt, each) for each in fresh)
-                        wire.send(messages.encode(messages.Reports(reports=tuple(fresh))))
+                        send(messages.Reports(reports=tuple(fresh)))
 
 
 @contextlib.contextmanager

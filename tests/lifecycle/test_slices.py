@@ -9,6 +9,8 @@ import pytest
 from cress.lifecycle.families.services import MOST_AT_ONCE
 from cress.lifecycle.inputs import Cordon, Input, NodeJoined, Reported, Scale, Submit
 from cress.lifecycle.machine import BUDGET, Machine
+from cress.model.errors import NotAccepted
+from cress.model.job import Job
 from cress.model.options import Options
 from cress.model.reports import Report, Started
 from cress.protocol.messages import Reports
@@ -138,3 +140,22 @@ def test_many_reports_of_an_executor_are_several_inputs() -> None:
     queued = [call.input.reports for call in loop._queue if isinstance(call.input, Reported)]
     assert [len(each) for each in queued] == [MOST_REPORTS, MOST_REPORTS, 1]
     assert sum(queued, ()) == reports
+
+
+def test_jobs_that_ask_for_the_same_are_matched_with_the_nodes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(DIMENSIONS, Options())
+    machine.step(0, UTC_AT_START, (NodeJoined(node=node("n1"), boot="b"),))
+    asked: list[int] = []
+    really = machine.core.never_fits
+
+    def counted(one: Job) -> bool:
+        asked.append(one.tasks)
+        return really(one)
+
+    monkeypatch.setattr(machine.core, "never_fits", counted)
+    alike = (job(1), job(2), job(1, cpus=2), job(2, requirement="Memory >= 1G"), job(3, requirement="Memory >= 1G"))
+    gangs = (job(1, gang=True), job(2, gang=True), job(2, gang=True))
+    machine.check_submit((*alike, *gangs))
+    assert asked == [1, 1, 2, 1, 2]
+    with pytest.raises(NotAccepted, match=r"^jobs\[1\]"):
+        machine.check_submit((job(), job(1, cpus=5), job(1, cpus=5)))

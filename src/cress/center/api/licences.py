@@ -14,4 +14,4 @@ router = APIRouter(prefix="/v1")
 @router.get("/licences")
 async def licences(request: Request) -> Response:
     """Return the licences of the cluster: their numbers, the jobs that hold them, the jobs that wait for them."""
-    return reply(licences_page(committer_of(request)))
+    return reply(await licences_page(committer_of(request)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from cress.center.turns import chunks, in_turns
 from cress.protocol.licenceviews import LicencesPage, LicenceUse, LicenceView
 
 if TYPE_CHECKING:
@@ -14,20 +16,14 @@ if TYPE_CHECKING:
 MOST_JOBS = 100
 
 
-def licences_page(committer: Committer) -> LicencesPage:
+async def licences_page(committer: Committer) -> LicencesPage:
     """Return all licences of the cluster, and others that jobs request, by name."""
     core = committer.machine.core
     known = core.relations.licences
     having: dict[str, dict[int, LicenceUse]] = {}
     waiting: dict[str, dict[int, LicenceUse]] = {}
-    for job in core.jobs.values():
-        for name, number in job.job.licences:
-            if job.attempts:
-                _count(committer, having.setdefault(name, {}), job, number * len(job.attempts))
-            if job.queued and (short := known.short(job.shape.wants.licences)):
-                wanted = {each.name: each.wanted for each in short}
-                if name in wanted:
-                    _count(committer, waiting.setdefault(name, {}), job, wanted[name])
+    async for part in in_turns(chunks(list(core.jobs.values()))):
+        _add(committer, part, having, waiting)
     names = sorted({*known.counts, *known.taken, *waiting})
     return LicencesPage(
         licences=tuple(
@@ -44,6 +40,24 @@ def licences_page(committer: Committer) -> LicencesPage:
             for name in names
         )
     )
+
+
+def _add(
+    committer: Committer,
+    jobs: Iterable[JobEntry],
+    having: dict[str, dict[int, LicenceUse]],
+    waiting: dict[str, dict[int, LicenceUse]],
+) -> None:
+    """Add the uses of these jobs to those that hold a licence, and to those that wait for one."""
+    known = committer.machine.core.relations.licences
+    for job in jobs:
+        for name, number in job.job.licences:
+            if job.attempts:
+                _count(committer, having.setdefault(name, {}), job, number * len(job.attempts))
+            if job.queued and (short := known.short(job.shape.wants.licences)):
+                wanted = {each.name: each.wanted for each in short}
+                if name in wanted:
+                    _count(committer, waiting.setdefault(name, {}), job, wanted[name])
 
 
 def _count(committer: Committer, uses: dict[int, LicenceUse], job: JobEntry, number: int) -> None:

@@ -6,6 +6,8 @@ all that only it leads to: a dag is no less a success for that.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from cress.lifecycle.context import Context
 from cress.lifecycle.tables.family_rows import DagState, Family
 from cress.lifecycle.tables.rows import LiveJob
@@ -23,7 +25,7 @@ def check(context: Context, job: Job) -> None:
     assert isinstance(plan, Dag)
     if not plan.steps:
         raise InputError("a dag without steps", hint="at least one", field="steps")
-    twice = next((name for name in plan.steps if plan.steps.count(name) > 1), None)
+    twice = next((name for name, count in Counter(plan.steps).items() if count > 1), None)
     if twice is not None:
         raise InputError(f"two steps have the name {twice!r}", hint="step names must be unique", field="steps")
     if plan.resumed:

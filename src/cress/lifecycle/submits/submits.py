@@ -12,7 +12,7 @@ from cress.core.admission import check_job as check_amounts
 from cress.core.admission import check_licences
 from cress.core.diagnostics.explain import too_few
 from cress.core.diagnostics.unresolved_names import missing_in, say
-from cress.core.placing.constraints import constraints_of, lasting_wants
+from cress.core.placing.constraints import Constraints, constraints_of, lasting_wants
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.submitted_constraints import key_for
 from cress.lifecycle.context import Context
@@ -133,9 +133,10 @@ def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) 
     """Raise ``InputError`` if one of these jobs makes no sense, ``NotAccepted`` if it may not or can never run."""
     names: set[tuple[str, str]] = set()
     steps = Counter(job.family for job in jobs)
+    hopeless = Hopeless(context)
     for number, job in enumerate(jobs):
         try:
-            check_job(context, job)
+            check_job(context, job, hopeless)
             _check_family(jobs, number, names, steps[-number - 1])
         except InputError as error:
             raise below(error, f"jobs[{number}]") if len(jobs) > 1 else error from None
@@ -167,7 +168,24 @@ def _check_family(jobs: Sequence[Job], place: int, names: set[tuple[str, str]], 
         names.add(key)
 
 
-def check_job(context: Context, job: Job) -> None:
+class Hopeless:
+    """Jobs that no node could ever run, looked up once for all jobs of a submit that ask for the same."""
+
+    def __init__(self, context: Context) -> None:
+        self._core = context.core
+        # By what a job asks for; its constraints are kept, so that no others can be taken for them.
+        self._known: dict[tuple[object, ...], tuple[Constraints | None, bool]] = {}
+
+    def __contains__(self, job: Job) -> bool:
+        constraints = constraints_of(job)
+        gang = (job.tasks, job.licences) if job.gang else ()
+        key = (job.request, id(constraints), gang)
+        if key not in self._known:
+            self._known[key] = constraints, self._core.never_fits(job)
+        return self._known[key][1]
+
+
+def check_job(context: Context, job: Job, hopeless: Hopeless | None = None) -> None:
     """Raise ``InputError`` if a job makes no sense, ``NotAccepted`` if it may not or can never run."""
     core = context.core
     check_amounts(job, core.dimensions)
@@ -181,7 +199,7 @@ def check_job(context: Context, job: Job) -> None:
         allowed = ", ".join(users[:MOST_TOLD]) + (f" and {len(users) - MOST_TOLD:,} more" * (len(users) > MOST_TOLD))
         raise NotAccepted(f"{job.user} may not submit to group {name}", hint=f"its users: {allowed}", field="group")
     families.check(context, job)
-    if context.nodes and not isinstance(job.plan, Dag) and core.never_fits(job):
+    if context.nodes and not isinstance(job.plan, Dag) and job in (hopeless or Hopeless(context)):
         raise _never(context, job)
 
 

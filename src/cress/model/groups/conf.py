@@ -450,10 +450,10 @@ def _parse_users(line: _Line, reader: _Reader) -> dict[str, Any]:
 
 def _listed(line: _Line) -> list[str]:
     """Return the parts of a line that is a list of users."""
-    parts = line.value.split("|")
-    if len(parts) > MAX_USERS:
-        raise InputError(f"{len(parts):,} users are too many", hint=f"at most {MAX_USERS:,}; * for everyone")
-    return parts
+    number = line.value.count("|") + 1
+    if number > MAX_USERS:
+        raise InputError(f"{number:,} users are too many", hint=f"at most {MAX_USERS:,}; * for everyone")
+    return line.value.split("|")
 
 
 def _parse_policy(line: _Line, _reader: _Reader) -> dict[str, Any]:
