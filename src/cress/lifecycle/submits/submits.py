@@ -12,7 +12,7 @@ from cress.core.admission import check_job as check_amounts
 from cress.core.admission import check_licences
 from cress.core.diagnostics.explain import too_few
 from cress.core.diagnostics.unresolved_names import missing_in, say
-from cress.core.placing.constraints import Constraints, constraints_of, lasting_wants
+from cress.core.placing.constraints import constraints_of, lasting_wants
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.submitted_constraints import key_for
 from cress.lifecycle.context import Context
@@ -173,16 +173,15 @@ class Hopeless:
 
     def __init__(self, context: Context) -> None:
         self._core = context.core
-        # By what a job asks for; its constraints are kept, so that no others can be taken for them.
-        self._known: dict[tuple[object, ...], tuple[Constraints | None, bool]] = {}
+        self._known: dict[tuple[object, ...], bool] = {}
 
     def __contains__(self, job: Job) -> bool:
-        constraints = constraints_of(job)
-        gang = (job.tasks, job.licences) if job.gang else ()
-        key = (job.request, id(constraints), gang)
+        # All that its constraints are made of.
+        key: tuple[object, ...] = (job.request, job.requirement, job.rank, job.ports, job.licences, job.type)
+        key = (*key, job.max_per_node, job.max_per_rack, job.application, job.tasks if job.gang else 0)
         if key not in self._known:
-            self._known[key] = constraints, self._core.never_fits(job)
-        return self._known[key][1]
+            self._known[key] = self._core.never_fits(job)
+        return self._known[key]
 
 
 def check_job(context: Context, job: Job, hopeless: Hopeless | None = None) -> None:
