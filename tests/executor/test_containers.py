@@ -135,10 +135,11 @@ def test_files_in_memory_count_for_the_memory_limit(client: Client) -> None:
     assert (end.cause, end.code) == (Cause.MEMORY, -9)
 
 
-def test_a_child_that_is_killed_for_its_memory_is_no_end_if_the_program_succeeds(client: Client) -> None:
+def test_a_child_that_is_killed_for_its_memory_is_no_end_if_the_program_succeeds_and_is_told(client: Client) -> None:
     text = "/usr/bin/python3 -c 'x = bytearray(1 << 30)'; echo went on; exit 0"
     end = client.run(boxed(text, limits=(("memory", 64 * MB),)), 1)
-    assert (end.cause, end.code, end.error) == (Cause.EXITED, 0, "")
+    told = "some of its processes were killed (out of memory: it used more than the 64M that it may)"
+    assert (end.cause, end.code, end.error) == (Cause.EXITED, 0, told)
 
 
 def test_half_a_processor_is_half_a_processor(client: Client) -> None:

@@ -277,8 +277,12 @@ class TaskProcesses:
             return False
         if rest.usage is not None:
             task.usage = rest.usage
-        if rest.killed and task.cause is None and task.code != 0:
-            task.cause, task.error = Cause.MEMORY, rest.killed
+        if rest.killed and task.cause is None:
+            if task.code != 0:
+                task.cause, task.error = Cause.MEMORY, rest.killed
+            else:
+                # The program itself says that it succeeded; the record says what it may have missed.
+                task.error = f"some of its processes were killed ({rest.killed})"
         return True
 
     def clear(self) -> None:
