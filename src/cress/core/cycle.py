@@ -147,6 +147,12 @@ class Cycle(Ledger):
                 return False
         if self._try(head, ahead, now):
             return True
+        if self.fit.waits_for_node(head.shape):
+            head = self._first_free(group, now)
+            if head is None:
+                return False
+            if self._try(head, ahead, now):
+                return True
         group.offered = head
         if not policy.offers_more:
             return False
@@ -352,6 +358,9 @@ class Cycle(Ledger):
         if job.shape.match is not None and not self.fit.within_reach(job.shape):
             # It waits for another job, a port, a label: not for room. A later job may be the one it waits for.
             group.verdict = Verdict.UNSATISFIED
+            return True
+        if self.fit.waits_for_node(job.shape):
+            group.verdict = Verdict.NO_NODE
             return True
         if group.policy.limits_users and not self.within_limit(job):
             group.verdict = Verdict.USER_LIMIT

@@ -54,7 +54,7 @@ def _veto(
     clauses: tuple[tuple[str, int], ...] = (), behind: JobEntry | None = None, until: int | None = None,
     places: tuple[str, ...] = (), missing: tuple[Missing, ...] = (), bound: tuple[str, ...] = (),
     overloaded: Busy = NO_OVERLOAD,
-    licences: tuple[Shortage, ...] = (),
+    licences: tuple[Shortage, ...] = (), closed: tuple[tuple[str, int], ...] = (),
 ) -> Veto:  # fmt: skip
     return Veto(
         kind=kind,
@@ -72,6 +72,7 @@ def _veto(
         bound=bound,
         overloaded=overloaded,
         licences=licences,
+        closed=closed,
     )
 
 
@@ -113,6 +114,8 @@ def _gate(core: Cycle, job: JobEntry) -> Veto | None:
         return _veto(job, Verdict.GATE, until=job.held_since + core.options.gate_hold)
     if job is group.offered or group.policy.looks_at(job) or not core.fit.within_reach(job.shape):
         return None
+    if core.fit.waits_for_node(job.shape):
+        return None
     return _veto(job, Verdict.BEHIND, behind=group.offered or group.policy.head())
 
 
@@ -129,6 +132,8 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
         return _veto(job, Verdict.QUOTA, behind=core.last_blocked)
     reserved = core.reservations.of(job)
     start = reserved.start if reserved is not None and reserved.rows else None
+    if core.fit.waits_for_node(job.shape) and (closed := _closed(core, job)):
+        return _veto(job, Verdict.NO_NODE, closed=closed, overloaded=_busy(core, job))
     kind = None
     clauses: tuple[tuple[str, int], ...] = ()
     if not core.fit.fitting(job.shape):
@@ -158,6 +163,26 @@ def _blocker(core: Cycle, job: JobEntry) -> JobEntry | None:
     keepers = chain((each.job for each in core.reservations.kept), (claim.job for claim in core.claims))
     alive = (each for each in keepers if each is not job and core.jobs.get(each.job.id) is each)
     return next(alive, None) or core.plans.soonest_but(job)
+
+
+def _closed(core: Cycle, job: JobEntry) -> tuple[tuple[str, int], ...]:
+    """Count the nodes that are large enough and satisfy the lasting clauses, but take no tasks, by the reason."""
+    cluster = core.cluster
+    may = core.matching.ever(job.shape.wants)
+    counts: dict[str, int] = {}
+    for f in range(cluster.node_count):
+        spec = cluster.specs[f]
+        large = all(have >= need for have, need in zip(spec.capacity, job.shape.request, strict=True))
+        if not large or cluster.nodes[f, USABLE] or not (cluster.lost[f] or may[f]):
+            continue
+        if cluster.lost[f]:
+            why = "away"
+        elif cluster.cordoned[f] is not None:
+            why = "cordoned"
+        else:
+            why = "overloaded" if cluster.overloaded[f] is not None else "offering less than its tasks hold"
+        counts[why] = counts.get(why, 0) + 1
+    return tuple(counts.items())
 
 
 def _lacking(core: Cycle, job: JobEntry) -> tuple[tuple[str, int], ...]:
@@ -208,6 +233,7 @@ def sentence(veto: Veto) -> str:
         counts=counts,
         bound=" and ".join(veto.bound),
         licences=too_few(veto.licences, never=veto.never),
+        closed=", ".join(f"{count} {why}" for why, count in veto.closed),
     )
     return "; ".join((told, *map(say, veto.missing), *say_busy(veto.overloaded)))
 
@@ -268,6 +294,7 @@ _SENTENCES = {
     Verdict.LICENCE: "{licences}",
     Verdict.UNSATISFIED: "no node satisfies {clauses} ({counts})",
     Verdict.NO_ROOM: "no node has enough free; of {nodes} nodes {lacking}",
+    Verdict.NO_NODE: "it waits for a node: of those that are large enough for it none takes tasks now ({closed})",
     Verdict.NO_ROOM_TOGETHER: "not enough nodes have enough free for all its tasks; of {nodes} nodes {lacking}",
     Verdict.RESERVED: "it fits, but would delay {blocker}",
 }

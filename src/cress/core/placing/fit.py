@@ -252,6 +252,18 @@ class Fit:
             shape.reach = (*now, f)
         return f != NONE
 
+    def waits_for_node(self, shape: Shape) -> bool:
+        """Return whether the nodes that are open now could not hold a unit of the shape, even if they were empty."""
+        if self.cluster.rows[shape.row, FITTING] and shape.size == 1:
+            return False
+        clauses = shape.match is not None
+        now = (self.cluster.usable_changes, self.cluster.loosened if clauses else 0)
+        if shape.closed is None or shape.closed[:2] != now:
+            copies = self.room_when_empty(shape)
+            wants = shape.wants if clauses else NO_WANTS
+            shape.closed = (*now, not holds_together(self.relations.racks, copies, wants, shape.size))
+        return shape.closed[2]
+
     def could_ever_fit(self, shape: Shape) -> bool:
         """Return whether nodes that no clause excludes at the moment would be large enough for a unit if they were empty."""
         return self._would_do(shape, clauses=True) != NONE

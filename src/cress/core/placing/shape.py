@@ -16,11 +16,12 @@ class Shape:
     """A shape: the request, the number of tasks that start together, and their wants.
 
     ``row`` is its place in the fit table while it has one; ``waiting`` counts the queued jobs that have it. ``match`` is
-    the match of its clauses, ``None`` if it has none; ``reach`` is the last result of ``within_reach``.
+    the match of its clauses, ``None`` if it has none; ``reach`` is the last result of ``within_reach``, ``closed`` that of
+    ``waits_for_node`` with the state of the cluster at that time.
     """
 
     __slots__ = (
-        "ask", "early", "match", "reach", "request", "request_array", "row", "seen", "size", "used_at", "waiting", "wants",
+        "ask", "closed", "early", "match", "reach", "request", "request_array", "row", "seen", "size", "used_at", "waiting", "wants",
     )  # fmt: skip
 
     def __init__(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> None:
@@ -37,3 +38,4 @@ class Shape:
         self.seen = -1
         # The state of the cluster at the last check, and a suitable node, NONE if there was none.
         self.reach = (-1, -1, NONE)
+        self.closed: tuple[int, int, bool] | None = None

@@ -27,6 +27,7 @@ class Verdict(Enum):
     NEVER_TOGETHER = "never_together"  # a gang: all nodes together are not large enough
     LICENCE = "licence"  # too few of a licence are free, or there are too few at all
     UNSATISFIED = "unsatisfied"  # no node satisfies its clauses at the moment and has enough free
+    NO_NODE = "no_node"  # the nodes that could hold it are away, cordoned or overloaded
     NO_ROOM = "no_room"  # no node has enough free
     NO_ROOM_TOGETHER = "no_room_together"  # a gang: not enough nodes have enough free
     RESERVED = "reserved"  # there is room, but taking it would delay a reservation
@@ -73,7 +74,8 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     that it waits for or must not delay. ``until``: the time at which the reason ends by itself (or a clause relaxes),
     or the reserved or planned start. ``licences``: those of which too few are free, or exist. ``missing``:
     names in the clauses of things that do not exist. ``bound``: constraints that bind all tasks of a gang together.
-    ``overloaded``: nodes that are left out for their load alone.
+    ``overloaded``: nodes that are left out for their load alone. ``closed``: of the nodes that could hold it, how many are
+    away, cordoned, and so on.
     """
 
     kind: Verdict
@@ -91,3 +93,4 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     bound: tuple[str, ...] = ()
     overloaded: Busy = NO_OVERLOAD
     licences: tuple[Shortage, ...] = ()
+    closed: tuple[tuple[str, int], ...] = ()
