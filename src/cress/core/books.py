@@ -12,6 +12,7 @@ from heapq import heapify, heappop
 from cress.core.future.plans import Plans
 from cress.core.future.reservations import Reservations
 from cress.core.future.timeline import Timeline
+from cress.core.future.turns import Turns
 from cress.core.groups.shares import Groups
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Stranger
 from cress.core.kernels.holding import HEAD, NEXT, NONE, USABLE
@@ -78,6 +79,7 @@ class Books:
         # Whether nodes or licences changed since the last check whether units can still start.
         self.units_in_doubt = False
         self.wake = NEVER
+        self.turns = Turns()
         self.relaxing = Relaxation()
         self._by_cpu = options.accounting == "cpu"
 
@@ -306,6 +308,7 @@ class Books:
     def dequeue(self, job: JobEntry) -> None:
         """Take a job out of its queue."""
         job.queued = False
+        self.turns.forget(job)
         job.group.policy.remove(job)
         self.fit.unwant(job.shape)
         job.drain = []

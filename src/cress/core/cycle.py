@@ -8,6 +8,7 @@ import numpy as np
 
 from cress.core.combined_restarts import hopeless_units, new_units
 from cress.core.future.reservations import Ahead, drain_due
+from cress.core.groups.guarantees import Guarantees
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
 from cress.core.ledger import Ledger
@@ -89,24 +90,54 @@ class Cycle(Ledger):
         self.last_blocked = None
         ahead = Ahead()
         self.pass_number += 1
-        for key in self.groups.order:
-            group = self.groups.by_name[key[3]]
+        if self.turns.since and self._start_due(ahead, now):
+            return True
+        guarantees = Guarantees(self.groups, self.cluster) if self._takes_turns() else None
+        blocked: JobEntry | None = None
+        for group in self.groups.in_order():
             group.visited = self.pass_number
             if group.preempted_at is not None and self._cools(group, now):
                 continue
-            if ahead.jobs and self._quota_only and not group.below_quota:
+            if blocked is not None and self._quota_only and not group.below_quota:
                 group.visited = 0
-                self.last_blocked = ahead.jobs[-1]
+                self.last_blocked = blocked
                 return False
             if self._offer(group, ahead, now):
                 return True
-            if group.offered is None:
+            blocked = group.offered
+            if blocked is None:
                 continue
-            if self._take_back(group, group.offered, now):
+            if self._take_back(group, blocked, now):
                 return True
-            ahead.append(group.offered)
+            if guarantees is not None:
+                if guarantees.forbid(blocked):
+                    continue
+                if not ahead.jobs:
+                    due = self.turns.note(blocked, now)
+                    if due > now:
+                        self._wake_at(due)
+            ahead.append(blocked)
             if self.leases.endless:
-                self._maybe_drain(group.offered, ahead, now)
+                self._maybe_drain(blocked, ahead, now)
+        return False
+
+    def _takes_turns(self) -> bool:
+        """Return whether the turn of a blocked unit may pass to others: alone in the order, the first unit keeps it."""
+        order = self.groups.order
+        return len(order) > 1 or (bool(order) and self.groups.by_name[order[0][-1]].policy.serves_users)
+
+    def _start_due(self, ahead: Ahead, now: int) -> bool:
+        """Start the due unit if it fits; else put it ahead of all others. Return whether it started."""
+        for job in self.turns.due(self.jobs, now):
+            group = job.group
+            if group.preempted_at is not None and self._cools(group, now):
+                continue
+            if self._passed_over(job, now) or Guarantees(self.groups, self.cluster).forbid(job):
+                continue
+            if not group.policy.plans and self._try(job, ahead, now):
+                return True
+            ahead.append(job)
+            return False
         return False
 
     def _follow(self) -> None:
@@ -145,13 +176,15 @@ class Cycle(Ledger):
             head = self._first_free(group, now)
             if head is None:
                 return False
-        if self._try(head, ahead, now):
+        # The due unit was tried already.
+        due = ahead.jobs[0] if ahead.jobs else None
+        if head is not due and self._try(head, ahead, now):
             return True
         if self.fit.waits_for_node(head.shape):
             head = self._first_free(group, now)
             if head is None:
                 return False
-            if self._try(head, ahead, now):
+            if head is not due and self._try(head, ahead, now):
                 return True
         group.offered = head
         if not policy.offers_more:
@@ -160,7 +193,7 @@ class Cycle(Ledger):
         # The decision of the gate changes with time, so no failure is remembered.
         memo = None if self._gate else (self.cluster.loosened, beside.sign)
         for job in policy.later(head, memo):
-            if self._passed_over(job, now):
+            if job is due or self._passed_over(job, now):
                 continue
             if self._try(job, beside, now):
                 return True
@@ -507,7 +540,7 @@ class Cycle(Ledger):
 
     def _offer_planned(self, group: GroupState, ahead: Ahead, now: int) -> bool:
         """Start the first waiting unit whose planned start has come."""
-        self.reservations.heed(self._heeded(group, ahead, now), now)
+        self.reservations.heed([job for job in self._heeded(group, ahead, now) if job.group is not group], now)
         if self._must_wait(group):
             group.offered = group.policy.head()
             group.verdict = Verdict.QUOTA

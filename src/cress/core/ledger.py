@@ -347,8 +347,10 @@ class Ledger(Books):
             # A gang starts as a whole: its last task takes it out of the queue.
             if not job.waiting or job.full:
                 self.dequeue(job)
-            elif job.companions or job.shape.wants.parts or (retried and job.constraints is not None):
-                self.refit(job)
+            else:
+                self.turns.forget(job)
+                if job.companions or job.shape.wants.parts or (retried and job.constraints is not None):
+                    self.refit(job)
             self.groups.reorder(group)
 
     def _hold(self, fact: Start, job: JobEntry, f: int) -> int:

@@ -92,6 +92,7 @@ def export_state(core: Cycle) -> State:
             "passes": core.pass_number,
             "last_blocked": None if core.last_blocked is None else core.last_blocked.job.id,
             "groups": {group.name: _memory(core, group) for group in core.groups},
+            "turns": [list(each) for each in core.turns.since.items()],
         },
         "to_stop": [list(each) for each in core.to_stop.items()],
         "units_in_doubt": core.units_in_doubt,
@@ -446,6 +447,7 @@ def _memory(core: Cycle, group: GroupState) -> State:
 def _restore_memory(core: Cycle, memory: State) -> None:
     core.pass_number = memory["passes"]
     core.last_blocked = core.jobs.get(memory["last_blocked"])
+    core.turns.since = {job: since for job, since in memory.get("turns", []) if job in core.jobs}
     cluster = core.cluster
     for name, entry in memory["groups"].items():
         group = core.groups.get(name)

@@ -32,7 +32,9 @@ def why_waiting(core: Cycle, job_id: int) -> Veto | None:
     if job.carried and not (job.waiting or job.claims or job.later):
         return _veto(job, Verdict.TOGETHER, behind=job.carried[min(job.carried)])
     if core.never_fits(job.job):
-        return _never(core, job)
+        # A node that is away may come back.
+        closed = _closed(core, job) if job.queued else ()
+        return _veto(job, Verdict.NO_NODE, closed=closed) if closed else _never(core, job)
     if job.claims:
         claim = job.claims[0]
         places = tuple(core.cluster.names[f] for f, _ in claim.reservation.nodes)

@@ -22,12 +22,16 @@ class Ahead:
         self.sign: tuple[int, ...] = ()
 
     def append(self, job: JobEntry) -> None:
-        """Add a blocked unit."""
+        """Add a blocked unit, if it is not there."""
+        if job in self.jobs:
+            return
         self.jobs.append(job)
         self.sign = (*self.sign, job.job.id)
 
     def beside(self, job: JobEntry) -> Ahead:
-        """Return a copy of the list with one more at its end."""
+        """Return a copy of the list with one more at its end, if it is not there."""
+        if job in self.jobs:
+            return self
         more = Ahead()
         more.jobs = [*self.jobs, job]
         more.sign = (*self.sign, job.job.id)
@@ -118,7 +122,8 @@ class Reservations:
             job.drain = []
             reservation = Reservation(job, slot.start, slot.nodes, self.cluster.stamp)
             self.timeline.reserve(reservation, job.limit)
-        elif drain_due(job, now):
+        elif drain_due(job, now) and not any(kept.lasting for kept in self.kept):
+            # Nodes are drained for one unit at a time.
             job.drain = self._drain(job)
             reservation = Reservation(job, now, job.drain, self.cluster.stamp)
             reservation.lasting = True
@@ -126,7 +131,9 @@ class Reservations:
         else:
             reservation = Reservation(job, NEVER, [], self.cluster.stamp)
             reservation.in_force = True
-        reservation.hopeless = slot is None and not self.fit.could_ever_fit(job.shape)
+        # One that waits for its turn to have nodes drained holds up nobody meanwhile.
+        waits = slot is None and not reservation.lasting and drain_due(job, now)
+        reservation.hopeless = waits or (slot is None and not self.fit.could_ever_fit(job.shape))
         return reservation
 
     def _drain(self, job: JobEntry) -> list[tuple[int, int]]:

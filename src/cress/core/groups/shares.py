@@ -141,6 +141,20 @@ class Groups:
             insort(self.order, key)
             group.key = key
 
+    def in_order(self) -> Iterator[GroupState]:
+        """Yield the groups with waiting jobs in their order; of equal ones that first whose next unit has waited longest."""
+        order, by_name = self.order, self.by_name
+        begin = 0
+        while begin < len(order):
+            end = begin + 1
+            while end < len(order) and order[end][:2] == order[begin][:2]:
+                end += 1
+            if end == begin + 1:
+                yield by_name[order[begin][-1]]
+            else:
+                yield from sorted((by_name[key[-1]] for key in order[begin:end]), key=_waits_since)
+            begin = end
+
     def leave_order(self, group: GroupState) -> None:
         """Take the group out of the order."""
         if group.key is not None:
@@ -160,3 +174,9 @@ class Groups:
             group.name: group.ratio() if group.dims else Fraction(group.used[0] * multiple, group.quota[0] * unit)
             for group in self
         }
+
+
+def _waits_since(group: GroupState) -> int:
+    """Return since when the next unit of a group waits; claims come first."""
+    head = group.policy.head()
+    return -1 if head is None else head.since

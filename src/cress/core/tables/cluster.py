@@ -107,6 +107,8 @@ class Cluster:
         self.usable_count = 0
         # The number of times that a node was added, lost, cordoned or came back.
         self.usable_changes = 0
+        # The largest capacity, and the number of such changes when it was computed.
+        self._largest: tuple[int, ResourceVector] = (-1, ())
         self.nodes: Ints = np.zeros((1, FREE + 2 * k), np.int64)
         # The devices of each node; no node is known to have one as long as ``nodes`` has no columns for them.
         self.devices: list[tuple[Device, ...]] = []
@@ -332,8 +334,11 @@ class Cluster:
 
     def largest_capacity(self) -> ResourceVector:
         """Per dimension, the most that one node offers."""
-        k = self.k_count
-        return tuple(int(x) for x in self.nodes[: max(1, self.node_count), FREE + k : FREE + 2 * k].max(axis=0))
+        if self._largest[0] != self.usable_changes:
+            k = self.k_count
+            most = self.nodes[: max(1, self.node_count), FREE + k : FREE + 2 * k].max(axis=0)
+            self._largest = self.usable_changes, tuple(most.tolist())
+        return self._largest[1]
 
     def used(self) -> ResourceVector:
         """Return the total of what leases hold."""

@@ -18,6 +18,8 @@ class Policy(Generic[J]):
 
     # Whether jobs behind the head are offered when the head does not fit.
     offers_more = False
+    # Whether users take turns, so that the head does not come first because it waited longest.
+    serves_users = False
     # Whether users have limits, so that a head may be passed over.
     limits_users = False
     # Whether every waiting job has a planned start.

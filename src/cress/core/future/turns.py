@@ -1,0 +1,35 @@
+"""Turns: since when a unit, first in the order of groups and jobs, has been blocked (design note 0011)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cress.core.jobs import JobEntry
+
+
+class Turns:
+    """The units whose turn came and that found no room, by job, in the order in which their turns came.
+
+    One whose turn is older than its group's ``drain_after`` is *due*: the reservation of the first of them binds everybody. A
+    unit that starts or leaves its queue loses its turn.
+    """
+
+    def __init__(self) -> None:
+        # Job id → the time at which the turn of its next unit came.
+        self.since: dict[int, int] = {}
+
+    def note(self, job: JobEntry, now: int) -> int:
+        """Note that a blocked unit is first in the order; return the time from which on it is due."""
+        return self.since.setdefault(job.job.id, now) + job.group.options.drain_after
+
+    def forget(self, job: JobEntry) -> None:
+        """Forget the turn of a job's unit."""
+        if self.since:
+            self.since.pop(job.job.id, None)
+
+    def due(self, jobs: dict[int, JobEntry], now: int) -> Iterator[JobEntry]:
+        """Yield the jobs whose units are due and offered by their policies, the one whose turn came first in front."""
+        for number, since in self.since.items():
+            job = jobs[number]
+            if now >= since + job.group.options.drain_after and job.group.policy.looks_at(job):
+                yield job

@@ -1,0 +1,60 @@
+"""Guarantees: what groups may demand up to their quotas, and the units that this leaves no room for (design note 0011)."""
+
+from __future__ import annotations
+
+from cress.core.groups.shares import Groups
+from cress.core.jobs import MILLION, GroupState, JobEntry
+from cress.core.tables.cluster import Cluster
+
+
+class Guarantees:
+    """The demand of every group up to its quota, at one moment; groups with the same measures are compared."""
+
+    def __init__(self, groups: Groups, cluster: Cluster) -> None:
+        self._groups = groups
+        self._cluster = cluster
+        # By group, once somebody asked.
+        self._demands: dict[str, list[int]] = {}
+
+    def forbid(self, job: JobEntry) -> bool:
+        """Return whether the demand of other groups up to their quotas leaves no room for a unit larger than its group's quota."""
+        group = job.group
+        unit = _charge(job, job.shape.size, self._cluster)
+        if all(amount <= quota for amount, quota in zip(unit, group.quota, strict=True)):
+            return False
+        if not self._demands:
+            self._demands = {each.name: _demand(each, self._cluster) for each in self._groups}
+        others = [self._demands[each.name] for each in self._groups if each is not group and each.dims == group.dims]
+        capacity = _capacity(group, self._cluster)
+        return any(
+            amount + sum(demand[i] for demand in others) > capacity[i]
+            for i, (amount, quota) in enumerate(zip(unit, group.quota, strict=True))
+            if amount > quota
+        )
+
+
+def _capacity(group: GroupState, cluster: Cluster) -> tuple[int, ...]:
+    """Return the capacity of the cluster in the measures of a group."""
+    total = cluster.capacity()
+    if group.dims:
+        return tuple(total[k] for k in group.dims)
+    return (total[0],) if group.options.accounting == "cpu" else (MILLION * cluster.usable_count,)
+
+
+def _charge(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, ...]:
+    """Return the charge of so many tasks, as on the largest node."""
+    group = job.group
+    if not group.dims and group.options.accounting == "cpu":
+        return (job.cpu_charge[0] * tasks,)
+    return tuple(amount * tasks for amount in group.charge(job.job.request, cluster.largest_capacity()))
+
+
+def _demand(group: GroupState, cluster: Cluster) -> list[int]:
+    """Return what the group uses and waits for, at most its quota."""
+    demand = [used + claimed for used, claimed in zip(group.used, group.claimed, strict=True)]
+    for job in group.policy:
+        if all(amount >= quota for amount, quota in zip(demand, group.quota, strict=True)):
+            break
+        for i, amount in enumerate(_charge(job, job.startable, cluster)):
+            demand[i] += amount
+    return [min(amount, quota) for amount, quota in zip(demand, group.quota, strict=True)]

@@ -1,0 +1,135 @@
+"""Nobody starves: every unit that fits within its group's reach starts within the bound of design note 0011."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pytest
+
+from cress.core.placing.vetoes import Verdict
+from cress.model.events import Outcome
+from cress.model.times import SECOND
+from tests.core.builders import JobBuilder, World, group, job, node, nodes
+
+FAST = {"drain_after": 60 * SECOND}
+
+
+@dataclass
+class Story:
+    """A cluster whose jobs arrive and run for known times, played with wake-ups until all is over."""
+
+    world: World
+    started: dict[str, float]
+    finished: dict[str, float]
+
+    @property
+    def makespan(self) -> float:
+        return max(self.finished.values())
+
+
+def play(world: World, arrivals: Iterable[tuple[float, JobBuilder, float]], until: float = 1e9) -> Story:
+    """Play jobs (arrival, job, running time; seconds); a victim stops at once and runs its whole time again."""
+    # Time, ends before arrivals, number.
+    events: list[tuple[int, int, int, object]] = []
+    lasts: dict[str, float] = {}
+    for number, (at, each, duration) in enumerate(arrivals):
+        lasts[each.name] = duration
+        heapq.heappush(events, (round(at * SECOND), 1, number, each))
+    story = Story(world, {}, {})
+    seen, count = 0, len(events)
+    while events or world.running:
+        wakeup = world.core.next_wakeup()
+        if not events and wakeup is None:
+            break
+        now = min(events[0][0] if events else 2**62, wakeup if wakeup is not None else 2**62)
+        world.now = max(world.now, now)
+        if world.now > until * SECOND:
+            break
+        while events and events[0][0] <= world.now:
+            *_, what = heapq.heappop(events)
+            if isinstance(what, JobBuilder):
+                world.submit(what)
+            elif what in world.running:
+                start = world.running[what]  # type: ignore[index]
+                name = world.names[start.job]
+                world.end([start], Outcome.SUCCEEDED)
+                story.finished[name] = world.now / SECOND
+        world.decide()
+        while world.told:
+            world.yield_victims()
+        for start in world.starts[seen:]:
+            story.started[start.job] = start.at
+        seen = len(world.starts)
+        for attempt, start in world.running.items():
+            if attempt not in _known(world):
+                count += 1
+                _known(world).add(attempt)
+                end = world.now + round(lasts[world.names[start.job]] * SECOND)
+                heapq.heappush(events, (end, 0, count, attempt))
+    return story
+
+
+def _known(world: World) -> set[int]:
+    return world.__dict__.setdefault("_known_attempts", set())
+
+
+def stream(group_name: str, count: int, every: float, lasts: float, cores: float = 1, user: str = "ann") -> list[tuple[float, JobBuilder, float]]:
+    return [
+        (i * every, job(f"{group_name}-{user}-{i}").cpu(cores).limit(lasts).group(group_name).user(user), lasts)
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("names", [("alpha", "beta"), ("beta", "alpha")])
+@pytest.mark.parametrize("behind", ["reserve", "quota_only"])
+def test_a_gang_within_its_quota_starts_beside_a_stream_of_another_group(names: tuple[str, str], behind: str) -> None:
+    small, large = names
+    world = World(group(small, 5), group(large, 5), nodes=nodes(2, cpu=5), check=False, behind_blocked=behind, **FAST)
+    gang = job("gang").cpu(2.5).tasks(2).gang().limit(100).group(large)
+    story = play(world, [*stream(small, 300, 8, 100), (500, gang, 100)])
+    assert story.started["gang"] <= 500 + 60 + 200
+
+
+@pytest.mark.parametrize("names", [("alpha", "beta"), ("beta", "alpha")])
+def test_nothing_is_drained_for_a_gang_that_guarantees_forbid(names: tuple[str, str]) -> None:
+    small, large = names
+    world = World(group(small, 5), group(large, 5), nodes=nodes(2, cpu=5), check=False, **FAST)
+    gang = job("gang").cpu(5).tasks(2).gang().limit(100).group(large)
+    story = play(world, [*stream(small, 300, 8, 100), (500, gang, 100)])
+    # 300 jobs of 100 core seconds on 10 cores, and the gang.
+    assert story.makespan <= 300 * 100 / 10 + 100 + 150
+
+
+@pytest.mark.parametrize("users", [("ann", "zoe"), ("zoe", "ann")])
+def test_a_wide_gang_starts_beside_the_stream_of_another_user(users: tuple[str, str]) -> None:
+    small, large = users
+    world = World(group("g", 10, "Capacity"), nodes=nodes(2, cpu=5), check=False, **FAST)
+    gang = job("gang").cpu(5).tasks(2).gang().limit(100).group("g").user(large)
+    story = play(world, [*stream("g", 300, 8, 100, user=small), (500, gang, 100)])
+    assert story.started["gang"] <= 500 + 60 + 200
+
+
+@pytest.mark.parametrize("policy", ["FIFO", "Priority", "Capacity"])
+@pytest.mark.parametrize("closed", ["away", "cordoned"])
+def test_a_head_that_no_open_node_could_hold_blocks_nobody(policy: str, closed: str) -> None:
+    world = World(group("g", 30, policy), group("other", 1), nodes=[node("small").cpu(10), node("big").cpu(20)])
+    if closed == "away":
+        world.lose_node("big")
+    else:
+        world.cordon("big")
+    world.submit(job("head").cpu(15).group("g"))
+    world.submit(*(job(f"one-{i}").cpu(1).group("g") for i in range(5)), job("theirs").cpu(1).group("other"))
+    assert len(world.decide()) == 6
+    assert world.veto("head").kind is Verdict.NO_NODE
+    assert f"(1 {closed})" in world.why("head")
+
+
+def test_ties_between_groups_go_to_the_unit_that_has_waited_longest() -> None:
+    world = World(group("a", 4), group("b", 4), nodes=[node("n1").cpu(4)])
+    world.run(job("blocks").cpu(4).group("b"))
+    world.submit(job("first").cpu(4).group("b")).wait(1).submit(job("second").cpu(4).group("a")).decide()
+    world.core.groups.by_name["a"].used[0] = 0
+    world.finish("blocks")
+    assert [each.job for each in world.starts][-1] == "first"
