@@ -75,40 +75,64 @@ def _known(world: World) -> set[int]:
     return world.__dict__.setdefault("_known_attempts", set())
 
 
-def stream(group_name: str, count: int, every: float, lasts: float, cores: float = 1, user: str = "ann") -> list[tuple[float, JobBuilder, float]]:
-    return [
-        (i * every, job(f"{group_name}-{user}-{i}").cpu(cores).limit(lasts).group(group_name).user(user), lasts)
-        for i in range(count)
-    ]
+def stream(
+    group_name: str, count: int, every: float, lasts: float, user: str = "ann", *, limited: bool
+) -> list[tuple[float, JobBuilder, float]]:
+    found = []
+    for i in range(count):
+        each = job(f"{group_name}-{user}-{i}").cpu(1).group(group_name).user(user)
+        found.append((i * every, each.limit(lasts) if limited else each, lasts))
+    return found
+
+
+LIMITED = pytest.mark.parametrize("limited", [True, False], ids=["limits", "no limits"])
 
 
 @pytest.mark.parametrize("names", [("alpha", "beta"), ("beta", "alpha")])
 @pytest.mark.parametrize("behind", ["reserve", "quota_only"])
-def test_a_gang_within_its_quota_starts_beside_a_stream_of_another_group(names: tuple[str, str], behind: str) -> None:
+@LIMITED
+def test_a_gang_within_its_quota_starts_beside_a_stream_of_another_group(
+    names: tuple[str, str], behind: str, limited: bool
+) -> None:
     small, large = names
     world = World(group(small, 5), group(large, 5), nodes=nodes(2, cpu=5), check=False, behind_blocked=behind, **FAST)
     gang = job("gang").cpu(2.5).tasks(2).gang().limit(100).group(large)
-    story = play(world, [*stream(small, 300, 8, 100), (500, gang, 100)])
+    story = play(world, [*stream(small, 300, 8, 100, limited=limited), (500, gang, 100)])
     assert story.started["gang"] <= 500 + 60 + 200
 
 
 @pytest.mark.parametrize("names", [("alpha", "beta"), ("beta", "alpha")])
-def test_nothing_is_drained_for_a_gang_that_guarantees_forbid(names: tuple[str, str]) -> None:
+@LIMITED
+def test_nothing_is_drained_for_a_gang_that_guarantees_forbid(names: tuple[str, str], limited: bool) -> None:
     small, large = names
     world = World(group(small, 5), group(large, 5), nodes=nodes(2, cpu=5), check=False, **FAST)
     gang = job("gang").cpu(5).tasks(2).gang().limit(100).group(large)
-    story = play(world, [*stream(small, 300, 8, 100), (500, gang, 100)])
+    story = play(world, [*stream(small, 300, 8, 100, limited=limited), (500, gang, 100)])
     # 300 jobs of 100 core seconds on 10 cores, and the gang.
     assert story.makespan <= 300 * 100 / 10 + 100 + 150
 
 
 @pytest.mark.parametrize("users", [("ann", "zoe"), ("zoe", "ann")])
-def test_a_wide_gang_starts_beside_the_stream_of_another_user(users: tuple[str, str]) -> None:
+@LIMITED
+def test_a_wide_gang_starts_beside_the_stream_of_another_user(users: tuple[str, str], limited: bool) -> None:
     small, large = users
     world = World(group("g", 10, "Capacity"), nodes=nodes(2, cpu=5), check=False, **FAST)
     gang = job("gang").cpu(5).tasks(2).gang().limit(100).group("g").user(large)
-    story = play(world, [*stream("g", 300, 8, 100, user=small), (500, gang, 100)])
+    story = play(world, [*stream("g", 300, 8, 100, small, limited=limited), (500, gang, 100)])
     assert story.started["gang"] <= 500 + 60 + 200
+
+
+@pytest.mark.parametrize("names", [("alpha", "beta"), ("beta", "alpha")])
+@LIMITED
+def test_a_gang_as_large_as_its_quota_starts_although_its_group_uses_a_part(
+    names: tuple[str, str], limited: bool
+) -> None:
+    small, large = names
+    world = World(group(small, 5), group(large, 5), nodes=nodes(2, cpu=5), check=False, **FAST)
+    own = [(0, job(f"own-{i}").cpu(1).group(large), 400) for i in range(3)]
+    gang = job("gang").cpu(2.5).tasks(2).gang().limit(100).group(large)
+    story = play(world, [*own, *stream(small, 300, 8, 100, limited=limited), (200, gang, 100)])
+    assert story.started["gang"] <= 200 + 60 + 400
 
 
 @pytest.mark.parametrize("policy", ["FIFO", "Priority", "Capacity"])
