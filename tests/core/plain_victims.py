@@ -34,8 +34,8 @@ class PlainVictim:
     loss: Vector
 
     @property
-    def order(self) -> tuple[int, int, int, int]:
-        return (self.rank, self.worth, self.longest, -self.attempts[0].id)
+    def order(self) -> tuple[int, int, int, int, int]:
+        return (self.rank, self.worth, len(self.attempts), self.work, -self.attempts[0].id)
 
     def on(self, f: int) -> Vector:
         held = [attempt.job.shape.request for attempt in self.attempts if attempt.node == f]
@@ -97,7 +97,18 @@ class PlainSearch:
         return victims
 
     def plan(self) -> tuple[list[Attempt], list[tuple[int, int]]] | None:
-        """Who ends, in the order in which they were taken, and how many copies go to which nodes."""
+        """Who ends, in the order in which they were taken, and how many copies go to which nodes.
+
+        Only if nobody can yield without it, the last victim takes its group below its quota.
+        """
+        self.beyond = False
+        found = self._plan()
+        if found is None:
+            self.beyond = True
+            found = self._plan()
+        return found
+
+    def _plan(self) -> tuple[list[Attempt], list[tuple[int, int]]] | None:
         placed: dict[int, int] = {}
         taken: list[PlainVictim] = []
         for _ in range(self.job.shape.size):
@@ -150,11 +161,12 @@ class PlainSearch:
         return None
 
     def _may_yield(self, victim: PlainVictim, gone: list[PlainVictim]) -> bool:
-        lost = victim.loss
+        before = (0,) * len(victim.loss)
         for other in gone:
             if other.rank == victim.rank:
-                lost = plus(lost, other.loss)
-        if not any(spare >= loss for spare, loss in zip(self.spare[victim.rank], lost, strict=True)):
+                before = plus(before, other.loss)
+        above = zip(self.spare[victim.rank], before, victim.loss, strict=True)
+        if not any(spare > lost if self.beyond else spare >= lost + loss for spare, lost, loss in above):
             return False
         job = victim.attempts[0].job
         going = sum(len(other.attempts) for other in (victim, *gone) if other.attempts[0].job is job)

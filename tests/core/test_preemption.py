@@ -236,12 +236,54 @@ def test_for_a_gang_that_cannot_get_all_of_its_room_nobody_yields() -> None:
 # --- what may not yield ----------------------------------------------------------------------------------------------
 
 
-def test_no_group_falls_below_its_quota_by_preemption() -> None:
+def test_a_group_falls_below_its_quota_by_less_than_the_last_victim_and_only_if_nothing_else_helps() -> None:
+    world = full(job("one").priority(9), job("two").cpu(2).tasks(2), cpu=5, quota=4)
+    world.submit(wants()).decide()
+    assert world.victims() == ["one"], "less 1 is the quota itself"
     world = full(job("one").priority(9), job("two").cpu(2).tasks(2), cpu=5, quota=4)
     world.submit(wants(2)).decide()
-    assert world.victims() == [], "5 of 4 less 2 would be 3 of 4"
-    world.cancel("wants").submit(wants().named("less")).decide()
-    assert world.victims() == ["one"], "less 1 is the quota itself"
+    assert world.victims() == ["two"], "5 of 4 less 2 is 3 of 4"
+    world.yield_victims()
+    world.submit(wants(2).named("more")).decide()
+    assert len(world.victims()) == 1, "it is below its quota now"
+
+
+@pytest.mark.parametrize("wide", [job("wide").cpu(1).tasks(16).gang(), job("wide").cpu(16)], ids=["gang", "task"])
+def test_a_borrower_of_everything_yields_to_one_core_of_another_group_once(wide: JobBuilder) -> None:
+    world = World(group("a", 8), group("b", 8), nodes=nodes(1, cpu=16))
+    world.run(wide.group("b"))
+    world.wait(100).submit(job("small").cpu(1).group("a")).decide()
+    assert set(world.victims()) == {"wide"}
+    world.yield_victims()
+    assert world.started()[-1] == "small"
+    for _ in range(20):
+        world.wait(30).decide()
+    assert not world.told, "the wide one takes nothing back from a group that is not above its quota"
+    world.finish("small")
+    assert world.started()[-1] == "wide"
+
+
+def test_the_last_of_some_wide_tasks_yields() -> None:
+    world = World(group("a", 50), group("b", 50), nodes=nodes(1, cpu=100))
+    world.run(job("theirs").cpu(15).tasks(4).group("b"), job("ours").cpu(40).group("a"))
+    world.wait(100).submit(job("more").cpu(5).group("a")).decide()
+    assert world.victims() == ["theirs"]
+
+
+def test_no_group_takes_victims_for_a_unit_that_would_make_it_a_victim_itself() -> None:
+    world = World(group("a", 4), group("b", 4), nodes=nodes(1, cpu=8))
+    world.run(job("theirs").cpu(1).tasks(8).group("b"))
+    world.submit(job("wide").cpu(5).group("a")).decide()
+    assert world.victims() == []
+    world.cancel("wide").submit(job("right").cpu(4).group("a")).decide()
+    assert len(world.victims()) == 4
+
+
+def test_one_task_is_a_cheaper_victim_than_a_gang_of_the_same_priority() -> None:
+    world = World(group("a", 20), group("b", 20), nodes=nodes(1, cpu=40))
+    world.run(job("single").cpu(1).tasks(20).group("b")).run(job("gang").cpu(1).tasks(20).gang().group("b"))
+    world.wait(100).submit(job("ours").cpu(1).group("a")).decide()
+    assert world.victims() == ["single"]
 
 
 def test_with_a_vector_quota_a_group_yields_while_it_stays_at_its_quota_somewhere() -> None:

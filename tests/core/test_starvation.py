@@ -13,7 +13,7 @@ from cress.model.events import Outcome
 from cress.model.times import SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
 
-FAST = {"drain_after": 60 * SECOND}
+FAST = 60 * SECOND
 
 
 @dataclass
@@ -32,13 +32,14 @@ class Story:
 def play(world: World, arrivals: Iterable[tuple[float, JobBuilder, float]], until: float = 1e9) -> Story:
     """Play jobs (arrival, job, running time; seconds); a victim stops at once and runs its whole time again."""
     # Time, ends before arrivals, number.
-    events: list[tuple[int, int, int, object]] = []
+    events: list[tuple[int, int, int, JobBuilder | int]] = []
     lasts: dict[str, float] = {}
     for number, (at, each, duration) in enumerate(arrivals):
         lasts[each.name] = duration
         heapq.heappush(events, (round(at * SECOND), 1, number, each))
     story = Story(world, {}, {})
     seen, count = 0, len(events)
+    known: set[int] = set()
     while events or world.running:
         wakeup = world.core.next_wakeup()
         if not events and wakeup is None:
@@ -52,7 +53,7 @@ def play(world: World, arrivals: Iterable[tuple[float, JobBuilder, float]], unti
             if isinstance(what, JobBuilder):
                 world.submit(what)
             elif what in world.running:
-                start = world.running[what]  # type: ignore[index]
+                start = world.running[what]
                 name = world.names[start.job]
                 world.end([start], Outcome.SUCCEEDED)
                 story.finished[name] = world.now / SECOND
@@ -63,16 +64,12 @@ def play(world: World, arrivals: Iterable[tuple[float, JobBuilder, float]], unti
             story.started[start.job] = start.at
         seen = len(world.starts)
         for attempt, start in world.running.items():
-            if attempt not in _known(world):
+            if attempt not in known:
                 count += 1
-                _known(world).add(attempt)
+                known.add(attempt)
                 end = world.now + round(lasts[world.names[start.job]] * SECOND)
                 heapq.heappush(events, (end, 0, count, attempt))
     return story
-
-
-def _known(world: World) -> set[int]:
-    return world.__dict__.setdefault("_known_attempts", set())
 
 
 def stream(
@@ -95,7 +92,9 @@ def test_a_gang_within_its_quota_starts_beside_a_stream_of_another_group(
     names: tuple[str, str], behind: str, limited: bool
 ) -> None:
     small, large = names
-    world = World(group(small, 5), group(large, 5), nodes=nodes(2, cpu=5), check=False, behind_blocked=behind, **FAST)
+    world = World(
+        group(small, 5), group(large, 5), nodes=nodes(2, cpu=5), check=False, behind_blocked=behind, drain_after=FAST
+    )
     gang = job("gang").cpu(2.5).tasks(2).gang().limit(100).group(large)
     story = play(world, [*stream(small, 300, 8, 100, limited=limited), (500, gang, 100)])
     assert story.started["gang"] <= 500 + 60 + 200
@@ -105,7 +104,7 @@ def test_a_gang_within_its_quota_starts_beside_a_stream_of_another_group(
 @LIMITED
 def test_nothing_is_drained_for_a_gang_that_guarantees_forbid(names: tuple[str, str], limited: bool) -> None:
     small, large = names
-    world = World(group(small, 5), group(large, 5), nodes=nodes(2, cpu=5), check=False, **FAST)
+    world = World(group(small, 5), group(large, 5), nodes=nodes(2, cpu=5), check=False, drain_after=FAST)
     gang = job("gang").cpu(5).tasks(2).gang().limit(100).group(large)
     story = play(world, [*stream(small, 300, 8, 100, limited=limited), (500, gang, 100)])
     # 300 jobs of 100 core seconds on 10 cores, and the gang.
@@ -116,7 +115,7 @@ def test_nothing_is_drained_for_a_gang_that_guarantees_forbid(names: tuple[str, 
 @LIMITED
 def test_a_wide_gang_starts_beside_the_stream_of_another_user(users: tuple[str, str], limited: bool) -> None:
     small, large = users
-    world = World(group("g", 10, "Capacity"), nodes=nodes(2, cpu=5), check=False, **FAST)
+    world = World(group("g", 10, "Capacity"), nodes=nodes(2, cpu=5), check=False, drain_after=FAST)
     gang = job("gang").cpu(5).tasks(2).gang().limit(100).group("g").user(large)
     story = play(world, [*stream("g", 300, 8, 100, small, limited=limited), (500, gang, 100)])
     assert story.started["gang"] <= 500 + 60 + 200
@@ -128,7 +127,7 @@ def test_a_gang_as_large_as_its_quota_starts_although_its_group_uses_a_part(
     names: tuple[str, str], limited: bool
 ) -> None:
     small, large = names
-    world = World(group(small, 5), group(large, 5), nodes=nodes(2, cpu=5), check=False, **FAST)
+    world = World(group(small, 5), group(large, 5), nodes=nodes(2, cpu=5), check=False, drain_after=FAST)
     own = [(0, job(f"own-{i}").cpu(1).group(large), 400) for i in range(3)]
     gang = job("gang").cpu(2.5).tasks(2).gang().limit(100).group(large)
     story = play(world, [*own, *stream(small, 300, 8, 100, limited=limited), (200, gang, 100)])

@@ -8,7 +8,7 @@ import numpy as np
 
 from cress.core.combined_restarts import hopeless_units, new_units
 from cress.core.future.reservations import Ahead, drain_due
-from cress.core.groups.guarantees import Guarantees
+from cress.core.groups.guarantees import Guarantees, charge_of_tasks
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
 from cress.core.kernels.holding import FITTING
 from cress.core.ledger import Ledger
@@ -438,6 +438,8 @@ class Cycle(Ledger):
         mode = group.options.preemption
         nobody_else = group.jobs == len(self.jobs)
         if nobody_else or mode == "off" or job.companions or not group.needs_preemption():
+            return False
+        if not group.may_take(charge_of_tasks(job, job.shape.size, self.cluster)):
             return False
         state = (job.job.id, self.cluster.stamp, self.cluster.loosened)
         if group.no_victims == state and now < group.retry_victims_at:

@@ -378,6 +378,14 @@ class GroupState:
             for used, claimed, quota in zip(self.used, self.claimed, self.quota, strict=True)
         )
 
+    def may_take(self, charge: tuple[int, ...]) -> bool:
+        """True if used + ``charge`` ≤ quota × B, claims included: else the groups could take turns as victims."""
+        numerator, denominator = self._yields
+        return all(
+            (used + claimed + more) * denominator <= quota * numerator
+            for used, claimed, more, quota in zip(self.used, self.claimed, charge, self.quota, strict=True)
+        )
+
     def can_be_preempted(self) -> bool:
         """True if used > quota × B, without its victims (source G)."""
         numerator, denominator = self._yields

@@ -51,7 +51,9 @@ def find_eviction(core: Books, job: JobEntry) -> Eviction | None:
     if not takers:
         return None
     takers.sort(key=lambda group: (-group.excess(), group.name))
-    return _Search(core, job, takers).plan()
+    search = _Search(core, job, takers)
+    # Only where nothing else helps, the last victim takes its group below its quota.
+    return search.plan(beyond=False) or search.plan(beyond=True)
 
 
 class _Search:
@@ -113,20 +115,27 @@ class _Search:
         stay = np.bincount(numbers[~stopping[slots]], minlength=len(first))
         return job_of, stay - self.table[slots[first], R_MINIMUM]
 
-    def plan(self) -> Eviction | None:
-        """Return the victims of the unit; for a gang whose racks are compared or counted, those in the racks that cost fewest tasks."""
+    def plan(self, *, beyond: bool) -> Eviction | None:
+        """Return the victims of the unit; for a gang whose racks are compared or counted, those in the racks that cost fewest tasks.
+
+        ``beyond``: a group above its quota may lose a victim that takes it below.
+        """
         shape = self.job.shape
-        if not by_racks(shape):
-            return self._plan_within(self.fit.caps(shape))
         levels, best = self.levels, None
+        if not by_racks(shape):
+            self.levels = levels.copy()
+            plan = self._plan_within(self.fit.caps(shape), beyond)
+            self.levels = levels
+            return plan
         for caps in caps_by_racks(self.relations, shape, self.fit.room_when_empty(shape)):
             self.levels = levels.copy()
-            plan = self._plan_within(caps)
+            plan = self._plan_within(caps, beyond)
             if plan is not None and (best is None or len(plan.attempts) < len(best.attempts)):
                 best = plan
+        self.levels = levels
         return best
 
-    def _plan_within(self, caps: Ints) -> Eviction | None:
+    def _plan_within(self, caps: Ints, beyond: bool) -> Eviction | None:
         """Place one copy after the other, each at the smallest cost; then give back the victims that are not needed."""
         shape = self.job.shape
         request, lack = shape.request_array, self.cluster.lack[shape.row]
@@ -141,7 +150,7 @@ class _Search:
         for _ in range(shape.size):
             f, count = cheapest_node(
                 request, lack, caps, placed, self.levels, self.cluster.nodes, self.cluster.leases, self.victims, taken,
-                self.spare, self.left, lost, gone, chosen, shape.ask, self.stopping, self.claimed,
+                self.spare, self.left, lost, gone, chosen, shape.ask, self.stopping, self.claimed, beyond,
             )  # fmt: skip
             if f == NO_NODE:
                 return None

@@ -19,7 +19,7 @@ class Guarantees:
     def forbid(self, job: JobEntry) -> bool:
         """Return whether the demand of other groups up to their quotas leaves no room for a unit larger than its group's quota."""
         group = job.group
-        unit = _charge(job, job.shape.size, self._cluster)
+        unit = charge_of_tasks(job, job.shape.size, self._cluster)
         if all(amount <= quota for amount, quota in zip(unit, group.quota, strict=True)):
             return False
         if not self._demands:
@@ -41,7 +41,7 @@ def _capacity(group: GroupState, cluster: Cluster) -> tuple[int, ...]:
     return (total[0],) if group.options.accounting == "cpu" else (MILLION * cluster.usable_count,)
 
 
-def _charge(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, ...]:
+def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, ...]:
     """Return the charge of so many tasks, as on the largest node."""
     group = job.group
     if not group.dims and group.options.accounting == "cpu":
@@ -55,6 +55,6 @@ def _demand(group: GroupState, cluster: Cluster) -> list[int]:
     for job in group.policy:
         if all(amount >= quota for amount, quota in zip(demand, group.quota, strict=True)):
             break
-        for i, amount in enumerate(_charge(job, job.startable, cluster)):
+        for i, amount in enumerate(charge_of_tasks(job, job.startable, cluster)):
             demand[i] += amount
     return [min(amount, quota) for amount, quota in zip(demand, group.quota, strict=True)]

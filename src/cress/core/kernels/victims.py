@@ -8,7 +8,7 @@ Three tables of int64, one row per slot of ``leases``:
 * ``taken`` (one number a slot): victims that were chosen already.
 
 Per group, in the order in which groups yield, ``spare`` (group × measure) is the amount that it may lose in each of its
-measures and still be at its quota; per job that yields as a whole or has a minimum, ``left`` is the number of tasks that may
+measures and still be at its quota (``beyond``: the last victim may take it below); per job that yields as a whole or has a minimum, ``left`` is the number of tasks that may
 be preempted. ``lost`` and ``gone`` count what was chosen already.
 """
 
@@ -88,8 +88,8 @@ def _fits(level, need):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _yields_before(v, w, victims):
-    """Return whether victim ``v`` comes first: by group, then the policy's worth, then the shorter run, then the later attempt."""
-    for column in (RANK, WORTH, LONGEST):
+    """Return whether victim ``v`` comes first: by group, the policy's worth, fewer tasks, less work lost, the later attempt."""
+    for column in (RANK, WORTH, NUMBER, WORK):
         if victims[v, column] != victims[w, column]:
             return victims[v, column] < victims[w, column]
     return victims[v, FIRST] > victims[w, FIRST]
@@ -151,13 +151,16 @@ def _largest_first(n, need, amounts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _may_yield(v, victims, spare, left, loss, going):
-    """Return whether the group keeps its quota in one measure, and the job its minimum, without ``v``."""
+def _may_yield(v, victims, spare, left, loss, going, beyond):
+    """Return whether the job keeps its minimum without ``v``, and the group its quota in one measure.
+
+    ``beyond``: the group need only be above its quota with ``v``.
+    """
     if victims[v, JOB] != UNSET and left[victims[v, JOB]] < going[victims[v, JOB]] + victims[v, NUMBER]:
         return False
     rank = victims[v, RANK]
     for m in range(spare.shape[1]):
-        if spare[rank, m] >= loss[rank, m] + victims[v, LOSS + m]:
+        if spare[rank, m] >= loss[rank, m] + (1 if beyond else victims[v, LOSS + m]):
             return True
     return False
 
@@ -195,8 +198,9 @@ def devices_hold(f, copies, ask, nodes, leases, victims, taken, stopping):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _take(
-    order, here, amounts, level, need, victims, spare, left, loss, going, chosen, f, copies, ask, nodes, leases, node
-):
+    order, here, amounts, level, need, victims, spare, left, loss, going, chosen, f, copies, ask, nodes, leases, node,
+    beyond,
+):  # fmt: skip
     """Take victims in ``order`` until ``need`` fits, then give back in reverse; their number, or -1.
 
     ``node`` is the future row of node ``f`` if devices matter, else empty.
@@ -206,7 +210,7 @@ def _take(
     count = 0
     for i in order:
         v = here[i]
-        if not _may_yield(v, victims, spare, left, loss, going):
+        if not _may_yield(v, victims, spare, left, loss, going, beyond):
             continue
         for m in range(spare.shape[1]):
             loss[victims[v, RANK], m] += victims[v, LOSS + m]
@@ -249,7 +253,7 @@ def _take(
 @njit(cache=True, nogil=True, error_model="numpy")
 def cheapest_node(
     request, lack, caps, placed, levels, nodes, leases, victims, taken, spare, left, lost, gone, chosen, ask, stopping,
-    claimed,
+    claimed, beyond,
 ):  # fmt: skip
     """Return the node on which one more copy of ``request`` costs least (the first of equals), and the number of new victims.
 
@@ -303,7 +307,7 @@ def cheapest_node(
                     _devices_without(f, nodes, leases, victims, taken, stopping, node)
                 count = _take(
                     order, here, amounts, level, need, victims, spare, left, loss, going, found, f, copies, ask, nodes,
-                    leases, node,
+                    leases, node, beyond,
                 )  # fmt: skip
         if count < 0:
             continue
