@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from cress.core.placing.vetoes import Verdict
 from cress.model.events import Outcome
@@ -60,8 +62,8 @@ def play(world: World, arrivals: Iterable[tuple[float, JobBuilder, float]], unti
         world.decide()
         while world.told:
             world.yield_victims()
-        for start in world.starts[seen:]:
-            story.started[start.job] = start.at
+        for begun in world.starts[seen:]:
+            story.started[begun.job] = begun.at
         seen = len(world.starts)
         for attempt, start in world.running.items():
             if attempt not in known:
@@ -156,3 +158,43 @@ def test_ties_between_groups_go_to_the_unit_that_has_waited_longest() -> None:
     world.core.groups.by_name["a"].used[0] = 0
     world.finish("blocks")
     assert [each.job for each in world.starts][-1] == "first"
+
+
+@given(data=st.data(), limited=st.booleans(), behind=st.sampled_from(("reserve", "quota_only")))
+@settings(max_examples=40)
+def test_every_unit_within_its_quota_starts_within_the_bound(data: st.DataObject, limited: bool, behind: str) -> None:
+    """Streams of small jobs in every group for a long time, and wide units in some."""
+    cores = data.draw(st.lists(st.integers(2, 6), min_size=1, max_size=4), "nodes")
+    names = data.draw(st.permutations(("a", "b", "c")), "names")[: data.draw(st.integers(1, 3), "groups")]
+    policies = {name: data.draw(st.sampled_from(("FIFO", "Capacity", "BackFill")), name) for name in names}
+    quota = sum(cores) // len(names)
+    assume(quota >= 2)
+    longest = 40
+    world = World(
+        *(group(name, quota, policies[name]) for name in names),
+        nodes=[node(f"n{i}").cpu(count) for i, count in enumerate(cores)],
+        check=False,
+        behind_blocked=behind,
+        drain_after=20 * SECOND,
+    )
+    wide = []
+    hosts = set()
+    for i in range(data.draw(st.integers(1, 3), "wide units")):
+        name = data.draw(st.sampled_from(names), "group")
+        hosts.add(name)
+        tasks = data.draw(st.integers(1, min(quota, len(cores))), "tasks")
+        each = min(*cores, quota // tasks)
+        unit = job(f"wide-{i}").cpu(each).tasks(tasks).group(name).user("zoe").limit(longest)
+        wide.append((data.draw(st.integers(0, 600), "at"), unit.gang() if tasks > 1 else unit, longest))
+    arrivals = []
+    for name in names:
+        # Where one queue serves all, a stream would be ahead by right.
+        if name not in hosts or policies[name] == "Capacity":
+            every = data.draw(st.integers(2, 12), "every")
+            arrivals += stream(
+                name, 1_200 // every, every, data.draw(st.integers(5, longest), "lasts"), limited=limited
+            )
+    story = play(world, [*arrivals, *wide])
+    ahead = len(wide) + len(names)
+    for at, unit, _ in wide:
+        assert story.started[unit.name] - at <= (ahead + 1) * (20 + longest), unit.name

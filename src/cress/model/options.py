@@ -56,7 +56,10 @@ class Options:
         choices=("reserve", "quota_only"),
     )
     drain_after: int = _option(
-        10 * MINUTE, "a blocked unit that no known end will free gets nodes kept free after", unit="µs", least=0
+        10 * MINUTE,
+        "a unit that was first in the order and blocked so long is due: its reservation binds everybody, and nodes are kept free for it",
+        unit="µs",
+        least=0,
     )
     default_group_quota: float = _option(
         0.02, "quota of the default group as a share of the cluster", source="G: 1 to 5 %", least=0.01, most=0.05
