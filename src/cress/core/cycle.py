@@ -92,9 +92,15 @@ class Cycle(Ledger):
         self.pass_number += 1
         if self.turns.since and self._start_due(ahead, now):
             return True
-        guarantees = Guarantees(self.groups, self.cluster) if self._takes_turns() else None
+        order = self.groups.order
+        if not order:
+            return False
+        first = self.groups.by_name[order[0][-1]]
+        # Alone in the order, the first unit of one queue keeps its turn anyway.
+        takes_turns = len(order) > 1 or first.policy.serves_users
+        guarantees = Guarantees(self.groups, self.cluster) if takes_turns else None
         blocked: JobEntry | None = None
-        for group in self.groups.in_order():
+        for group in self.groups.in_order() if len(order) > 1 else (first,):
             group.visited = self.pass_number
             if group.preempted_at is not None and self._cools(group, now):
                 continue
@@ -121,18 +127,17 @@ class Cycle(Ledger):
                 self._maybe_drain(blocked, ahead, now)
         return False
 
-    def _takes_turns(self) -> bool:
-        """Return whether the turn of a blocked unit may pass to others: alone in the order, the first unit keeps it."""
-        order = self.groups.order
-        return len(order) > 1 or (bool(order) and self.groups.by_name[order[0][-1]].policy.serves_users)
-
     def _start_due(self, ahead: Ahead, now: int) -> bool:
         """Start the due unit if it fits; else put it ahead of all others. Return whether it started."""
         for job in self.turns.due(self.jobs, now):
             group = job.group
             if group.preempted_at is not None and self._cools(group, now):
                 continue
-            if self._passed_over(job, now) or Guarantees(self.groups, self.cluster).forbid(job):
+            if (
+                self.fit.waits_for_node(job.shape)
+                or self._passed_over(job, now)
+                or Guarantees(self.groups, self.cluster).forbid(job)
+            ):
                 continue
             if not group.policy.plans and self._try(job, ahead, now):
                 return True
@@ -380,9 +385,11 @@ class Cycle(Ledger):
         return tuple(counts[self.cluster.dims].tolist())
 
     def _first_free(self, group: GroupState, now: int) -> JobEntry | None:
-        """Return the first job of the group that its clauses, its limits and the balance gate let pass."""
+        """Return the first job of the group that waits for room, and that its clauses, limits and the gate let pass."""
         for job in group.policy:
-            if not self._passed_over(job, now):
+            if self.fit.waits_for_node(job.shape):
+                group.verdict = Verdict.NO_NODE
+            elif not self._passed_over(job, now):
                 return job
         return None
 
@@ -391,9 +398,6 @@ class Cycle(Ledger):
         if job.shape.match is not None and not self.fit.within_reach(job.shape):
             # It waits for another job, a port, a label: not for room. A later job may be the one it waits for.
             group.verdict = Verdict.UNSATISFIED
-            return True
-        if self.fit.waits_for_node(job.shape):
-            group.verdict = Verdict.NO_NODE
             return True
         if group.policy.limits_users and not self.within_limit(job):
             group.verdict = Verdict.USER_LIMIT
