@@ -206,7 +206,22 @@ def _decided(*jobs: JobBuilder) -> World:
     return world
 
 
+def the_large_nodes_are_closed() -> World:
+    world = World(group("g", 9), nodes=[node("small").cpu(1), *(node(f"large{i}").cpu(4) for i in range(4))])
+    for name in ("large0", "large1"):
+        world.cordon(name)
+    world.lose_node("large2")
+    world.load("large3", cpu=99)
+    world.submit(job("waits").cpu(2).group("g")).decide()
+    return world
+
+
 SITUATIONS = [
+    (
+        the_large_nodes_are_closed, Verdict.NO_NODE,
+        "it waits for a node: of those that are large enough for it none takes tasks now "
+        "(2 cordoned, 1 away, 1 overloaded); large3 is overloaded (cpu 99%)",
+    ),
     (too_large, Verdict.NEVER, "no node of this cluster is large enough for it, even when empty"),
     (somebody_holds_it, Verdict.HELD, "it is held"),
     (some_of_its_tasks_run, Verdict.FULL, "as many tasks of it run as may at once"),
@@ -338,7 +353,7 @@ def test_never_becomes_not_now_when_a_large_enough_node_comes() -> None:
     world.add_node(node("huge").cpu(4).memory("64G"))
     world.cordon("huge").decide()
     veto = world.veto("waits")
-    assert (veto.kind, veto.never) == (Verdict.NO_ROOM, False), "a cordoned node will take tasks again"
+    assert (veto.kind, veto.never) == (Verdict.NO_NODE, False), "a cordoned node will take tasks again"
     world.cordon("huge", "").decide()
     assert world.started() == ["waits"]
 

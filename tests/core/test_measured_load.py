@@ -125,7 +125,7 @@ def test_who_must_run_there_is_told_why_it_waits() -> None:
     world = World(group("g"), group("h"), nodes=[node(f"n{i}").cpu(4).memory("8G") for i in range(1, 7)])
     world.load("n1", cpu=97, free="312M").load("n2", cpu=92)
     world.submit(job("one").requires("Nodes in (n1)"), job("both").requires("Nodes in (n1, n2)").group("g")).decide()
-    assert world.veto("one").kind is Verdict.UNSATISFIED
+    assert world.veto("one").kind is Verdict.NO_NODE
     assert not world.veto("one").never
     assert world.why("one").endswith("; n1 is overloaded (cpu 97%, 312M of memory free)")
     assert world.why("both").endswith("; 2 nodes are overloaded: n1 (cpu 97%, 312M of memory free), n2 (cpu 92%)")

@@ -168,15 +168,22 @@ def _blocker(core: Cycle, job: JobEntry) -> JobEntry | None:
 
 
 def _closed(core: Cycle, job: JobEntry) -> tuple[tuple[str, int], ...]:
-    """Count the nodes that are large enough and satisfy the lasting clauses, but take no tasks, by the reason."""
+    """Count the nodes that are large enough and satisfy the lasting clauses, but take no tasks, by the reason.
+
+    Empty if one that does take tasks is among them, or no node takes any.
+    """
     cluster = core.cluster
+    if not cluster.usable_count:
+        return ()
     may = core.matching.ever(job.shape.wants)
     counts: dict[str, int] = {}
     for f in range(cluster.node_count):
         spec = cluster.specs[f]
         large = all(have >= need for have, need in zip(spec.capacity, job.shape.request, strict=True))
-        if not large or cluster.nodes[f, USABLE] or not (cluster.lost[f] or may[f]):
+        if not large or not (cluster.lost[f] or may[f]):
             continue
+        if cluster.nodes[f, USABLE]:
+            return ()
         if cluster.lost[f]:
             why = "away"
         elif cluster.cordoned[f] is not None:
