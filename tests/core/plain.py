@@ -178,7 +178,7 @@ class Account:
             self.not_before[gone.job.id, gone.task] = not_before
 
     def preempt(self, decision: Preempt, core: Scheduler, now: int) -> None:
-        """Enter a preemption; the victim's group must not fall below its quota by it."""
+        """Enter a preemption; without it, the victim's group must be above its quota."""
         victim = self.running[decision.attempt]
         assert (victim.job.id, victim.task, victim.node) == (decision.job, decision.task, decision.node)
         assert not victim.told, f"{decision}: told twice"
@@ -189,8 +189,14 @@ class Account:
         victim.told = True
         victim.until = min(victim.until, now + decision.grace)
         quota = core.groups.by_name[group].quota
-        staying = self.used(group, core, leaving=False)
-        assert any(have >= limit for have, limit in zip(staying, quota, strict=True)), f"{group} falls below its quota"
+        together = self.running_of(victim.job.id) if victim.job.gang else [decision.attempt]
+        told = {each: self.running[each].told for each in together}
+        for each in together:
+            self.running[each].told = False
+        used = self.used(group, core, leaving=False)
+        for each in together:
+            self.running[each].told = told[each]
+        assert any(have > limit for have, limit in zip(used, quota, strict=True)), f"{group} is not above its quota"
         stays = sum(not self.running[each].told for each in self.running_of(victim.job.id))
         assert stays >= victim.job.minimum, f"{victim.job.name} falls below its minimum"
 
