@@ -352,6 +352,9 @@ class Ledger(Books):
                 if job.companions or job.shape.wants.parts or (retried and job.constraints is not None):
                     self.refit(job)
             self.groups.reorder(group)
+        if cluster.gone:
+            # A whole device beside one that is gone may be more than the amounts that the node has left.
+            adoption.check_room(self, f)
 
     def _hold(self, fact: Start, job: JobEntry, f: int) -> int:
         """Hold the lease of a start that was decided elsewhere."""
