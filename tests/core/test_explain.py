@@ -218,7 +218,8 @@ def the_large_nodes_are_closed() -> World:
 
 SITUATIONS = [
     (
-        the_large_nodes_are_closed, Verdict.NO_NODE,
+        the_large_nodes_are_closed,
+        Verdict.NO_NODE,
         "it waits for a node: of those that are large enough for it none takes tasks now "
         "(2 cordoned, 1 away, 1 overloaded); large3 is overloaded (cpu 99%)",
     ),
