@@ -220,8 +220,10 @@ SITUATIONS = [
     (
         the_large_nodes_are_closed,
         Verdict.NO_NODE,
-        "it waits for a node: of those that are large enough for it none takes tasks now "
-        "(2 cordoned, 1 away, 1 overloaded); large3 is overloaded (cpu 99%)",
+        (
+            "it waits for a node: of those that are large enough for it none takes tasks now "
+            "(2 cordoned, 1 away, 1 overloaded); large3 is overloaded (cpu 99%)"
+        ),
     ),
     (too_large, Verdict.NEVER, "no node of this cluster is large enough for it, even when empty"),
     (somebody_holds_it, Verdict.HELD, "it is held"),

@@ -308,7 +308,8 @@ class Books:
     def dequeue(self, job: JobEntry) -> None:
         """Take a job out of its queue."""
         job.queued = False
-        self.turns.forget(job)
+        if self.turns.since:
+            self.turns.forget(job)
         job.group.policy.remove(job)
         self.fit.unwant(job.shape)
         job.drain = []

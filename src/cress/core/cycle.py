@@ -115,17 +115,22 @@ class Cycle(Ledger):
                 continue
             if self._take_back(group, blocked, now):
                 return True
-            if guarantees is not None:
-                if guarantees.forbid(blocked):
-                    continue
-                if not ahead.jobs:
-                    due = self.turns.note(blocked, now)
-                    if due > now:
-                        self._wake_at(due)
+            if guarantees is not None and not self._may_be_ahead(blocked, ahead, guarantees, now):
+                continue
             ahead.append(blocked)
             if self.leases.endless:
                 self._maybe_drain(blocked, ahead, now)
         return False
+
+    def _may_be_ahead(self, blocked: JobEntry, ahead: Ahead, guarantees: Guarantees, now: int) -> bool:
+        """Return whether a blocked unit may hold up others; if it is the first that may, note its turn."""
+        if guarantees.forbid(blocked):
+            return False
+        if not ahead.jobs:
+            due = self.turns.note(blocked, now)
+            if due > now:
+                self._wake_at(due)
+        return True
 
     def _start_due(self, ahead: Ahead, now: int) -> bool:
         """Start the due unit if it fits; else put it ahead of all others. Return whether it started."""

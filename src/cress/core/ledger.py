@@ -331,10 +331,7 @@ class Ledger(Books):
         self.set_holder(slot, attempt)
         group.add_used(job, charge)
         if job.constraints is not None:
-            attempt.ports = fact.ports + fact.more_ports
-            self.relations.ports.take(f, attempt.ports)
-            if job.job.licences:
-                licence_use.take(self.matching, job.job.licences)
+            self._take_ports(attempt, fact.ports + fact.more_ports)
         if self.live or self.counts:
             self.matching.moved(job, f, 1)
         if claim is not None:
@@ -348,13 +345,21 @@ class Ledger(Books):
             if not job.waiting or job.full:
                 self.dequeue(job)
             else:
-                self.turns.forget(job)
+                if self.turns.since:
+                    self.turns.forget(job)
                 if job.companions or job.shape.wants.parts or (retried and job.constraints is not None):
                     self.refit(job)
             self.groups.reorder(group)
         if cluster.gone:
             # A whole device beside one that is gone may be more than the amounts that the node has left.
             adoption.check_room(self, f)
+
+    def _take_ports(self, attempt: Attempt, ports: tuple[int, ...]) -> None:
+        """Take the ports and the licences of an attempt."""
+        attempt.ports = ports
+        self.relations.ports.take(attempt.node, ports)
+        if attempt.job.job.licences:
+            licence_use.take(self.matching, attempt.job.job.licences)
 
     def _hold(self, fact: Start, job: JobEntry, f: int) -> int:
         """Hold the lease of a start that was decided elsewhere."""

@@ -24,8 +24,7 @@ class Turns:
 
     def forget(self, job: JobEntry) -> None:
         """Forget the turn of a job's unit."""
-        if self.since:
-            self.since.pop(job.job.id, None)
+        self.since.pop(job.job.id, None)
 
     def due(self, jobs: dict[int, JobEntry], now: int) -> Iterator[JobEntry]:
         """Yield the jobs whose units are due and offered by their policies, the one whose turn came first in front."""
