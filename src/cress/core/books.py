@@ -308,8 +308,7 @@ class Books:
     def dequeue(self, job: JobEntry) -> None:
         """Take a job out of its queue."""
         job.queued = False
-        if self.turns.since:
-            self.turns.forget(job)
+        self.turns.forget(job)
         job.group.policy.remove(job)
         self.fit.unwant(job.shape)
         job.drain = []

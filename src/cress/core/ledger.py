@@ -345,8 +345,7 @@ class Ledger(Books):
             if not job.waiting or job.full:
                 self.dequeue(job)
             else:
-                if self.turns.since:
-                    self.turns.forget(job)
+                self.turns.forget(job)
                 if job.companions or job.shape.wants.parts or (retried and job.constraints is not None):
                     self.refit(job)
             self.groups.reorder(group)
