@@ -52,7 +52,7 @@ def load_of(account: Account, balanced: tuple[str, ...]) -> float:
 
 def hard_now(job: Job, waited: int, load: float) -> list[Clause]:
     """The clauses of a job that must hold."""
-    clauses = parse_requirement(job.requirement).clauses
+    clauses = parse_requirement(job.requirement, stored=True).clauses
     return [each for each in clauses if each.relaxation is None or not each.relaxation.holds(waited, load)]
 
 
@@ -70,7 +70,7 @@ def checked(seen: Counter[str]) -> Callable[[Player, list[Decision]], Callable[[
                 for clause in hard:
                     assert plain.truth(clause.expression, world) is True, f"{start}: {clause}"
                     seen["hard"] += 1
-                seen["soft"] += len(parse_requirement(job.requirement).clauses) - len(hard)
+                seen["soft"] += len(parse_requirement(job.requirement, stored=True).clauses) - len(hard)
         return lambda: None
 
     return watch
