@@ -36,7 +36,11 @@ SETTINGS = st.one_of(settings_of_any_kind(placed=True), settings_of_any_kind(pla
 
 def hard(job: Job, kind: Kind) -> list[Clause]:
     """Clauses of the kind that hold at every moment."""
-    return [each for each in parse_requirement(job.requirement, stored=True).clauses if each.kind is kind and not each.relaxation]
+    return [
+        each
+        for each in parse_requirement(job.requirement, stored=True).clauses
+        if each.kind is kind and not each.relaxation
+    ]
 
 
 class Watch:
