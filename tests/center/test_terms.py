@@ -225,7 +225,7 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "a rack of two words": ({"rack": "r 1"}, "'r 1' is not a valid rack"),
     "an address that is a list": ({"address": "a,b"}, "'a,b' is not a valid address"),
     "ports that go down": ({"ports": (9, 8)}, "9-8 is not a range of ports"),
-    "ports that are none": ({"ports": (1, 70_000)}, "1-70000 is not a range of ports"),
+    "ports that are none": ({"ports": (1, 70_000)}, "a message cannot be read"),
     "a label like a resource": ({"attributes": {"idle_memory": 7}}, "idle_memory is a resource"),
     "a label that means something": ({"attributes": {"Rack": "r1"}}, "Rack means something else in constraints"),
     "labels that are the same": ({"attributes": {"fast_disk": 1, "FastDisk": 2}}, "label FastDisk: fast_disk is the"),

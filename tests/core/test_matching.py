@@ -84,7 +84,7 @@ def test_the_rank_goes_before_the_order_of_nodes_and_that_decides_among_equals()
     assert placed(core, "it") == "n3"  # n2 and n3 are best, and n3 is the fuller one
 
 
-@pytest.mark.parametrize(("rank", "nodes"), [("IdleCPU", "abca"), ("IdleCPU × 1", "abab")])
+@pytest.mark.parametrize(("rank", "nodes"), [("IdleCPU", "abca"), ("IdleCPU / 1", "abab")])
 def test_tasks_that_rank_by_idle_amounts_spread_as_they_start(rank: str, nodes: str) -> None:
     core = world(node("a").cpu(4), node("b").cpu(4), node("c").cpu(2))
     core.run(lab("it").tasks(4).ranks(rank))
