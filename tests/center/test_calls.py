@@ -40,7 +40,7 @@ def test_the_same_submit_twice_is_one(tmp_path: Path) -> None:
 
 
 class Cut:
-    """A relay in front of a center that takes the first call and breaks off instead of answering it."""
+    """A relay in front of a center that takes the first POSTs and breaks off instead of answering them."""
 
     def __init__(self, center: Center, *, times: int) -> None:
         host, port = center.address["url"].removeprefix("http://").split(":")
@@ -63,8 +63,8 @@ class Cut:
                     return
                 center.sendall(data)
                 answer = _whole(center)
-                self._times -= 1
-                if self._times < 0:
+                self._times -= data.startswith(b"POST")
+                if self._times < 0 or not data.startswith(b"POST"):
                     caller.sendall(answer)
 
     def close(self) -> None:
@@ -80,7 +80,8 @@ def _whole(caller: socket.socket) -> bytes:
     while part := caller.recv(65536):
         data += part
         head, end, body = data.partition(b"\r\n\r\n")
-        if end and len(body) >= int(head.lower().partition(b"content-length: ")[2].split()[0]):
+        length = head.lower().partition(b"content-length: ")[2].split()
+        if end and len(body) >= (int(length[0]) if length else 0):
             break
     return data
 

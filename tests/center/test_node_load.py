@@ -60,7 +60,7 @@ def test_what_says_nothing_new_is_shown_and_not_logged(center: Center) -> None:
         eventually(lambda: center.get("/v1/nodes/n1")["load"]["cpu"] == 0.419)
         assert records(center) == before
         # What no executor of ours would say.
-        executor.send(messages.Load(load=Load(cpu=2**62, memory=-1, free_memory=2**62)))
+        executor.send(messages.Load(load=Load(cpu=2**31 - 1, free_memory=2**53 - 1)))
         eventually(lambda: center.get("/v1/nodes/n1")["load"]["cpu"] == 1.0)
         eventually(lambda: records(center) > before)
 

@@ -60,7 +60,7 @@ def test_relaxing_a_clause_never_removes_a_node(
         f"({each.expression}) && f(x) = (Waittime > {limit}us)"
         for each, limit in zip(plain.clauses, limits, strict=False)
     )
-    relaxable = parse_requirement(text).clauses
+    relaxable = parse_requirement(text, stored=True).clauses
     now, before = 0, cluster.satisfy_all(plain.clauses)
     hard = tuple(each for each in relaxable if each.relaxation and not each.relaxation.holds(now, 0))
     assert cluster.satisfy_all(hard) == before

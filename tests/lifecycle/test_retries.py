@@ -154,6 +154,18 @@ def test_a_gang_without_retries_left_fails_with_its_first_task_and_the_others_ar
     assert world.machine.next_wakeup() is None
 
 
+def test_tasks_of_a_gang_that_fail_together_each_have_their_own_end() -> None:
+    world = World()
+    world.join("n1")
+    world.submit(job(3, gang=True))
+    step = world.report("n1", ended(1, 1), ended(2, 7), ended(3, -15, Cause.STOPPED))
+    assert [(each.outcome, each.code) for each in step.attempts] == [
+        (Outcome.FAILED, 1), (Outcome.FAILED, 7), (Outcome.CANCELLED, -15),
+    ]  # fmt: skip
+    (record,) = step.jobs
+    assert (record.state, record.failed, record.reason) == (JobState.FAILED, 3, "task 0: exit code 1")
+
+
 def test_a_gang_that_is_not_restarted_after_the_failure_of_a_node_is_stopped_elsewhere_too() -> None:
     world = World(followed=True)
     world.join("n1", 1)

@@ -190,7 +190,7 @@ def test_a_task_that_ends_before_the_deadline_is_not_stopped(tmp_path: Path) -> 
 # --- a schedule by hand ----------------------------------------------------------------------------------------------
 
 EVENING = """jobs:
-  - {name: web, type: service, tasks: 2, resource: <1>, until: 400s}
+  - {name: web, type: service, tasks: 2, resource: <1>, until: 300s}
   - {name: prepare, run: 50s, resource: <3>, retries: 1, backoff: 10s, fails: 1}
   - {name: train, run: 100s, tasks: 2, gang: true, resource: <3>, after: prepare}
   - {name: tidy, type: cron, when: '*/5 * * * *', run: 20s, resource: <1>, submit: 10s, until: 400s}
@@ -203,18 +203,19 @@ def test_a_schedule_worked_out_by_hand(tmp_path: Path) -> None:
     result = simulated(tmp_path, EVENING, cluster)
     found = attempts(result)
     # web has one core of each node. prepare fails at 50 and runs again from 60 to 110. The gang train starts at 110 with three
-    # cores of each node. At 180 n-2 fails: a part of train is lost, and the other one is gone at 185. The gang was submitted
-    # before the tasks of web were made, so it is ahead of web's lost task (FIFO); both wait until n-2 is back.
+    # cores of each node. At 180 n-2 fails: a part of train is lost, and the other one is gone at 185. The gang cannot start
+    # before n-2 is back, so it is passed over, and web's lost task takes a core of n-1. From 200 on the gang is first in the
+    # queue again, and needs three cores of n-1: it gets them when web is cancelled, at 300 and its grace, and tidy is behind it.
     assert [row for row in found if row[0] == "prepare"] == [
         ("prepare", 0, "n-1", 0, 50, "failed"), ("prepare", 0, "n-1", 60, 110, "finished"),
     ]  # fmt: skip
     assert [row[2:] for row in found if row[0] == "train"] == [
-        ("n-1", 110, 185, "stopped"), ("n-2", 110, 180, "lost"), ("n-1", 200, 300, "finished"), ("n-2", 200, 300, "finished"),
+        ("n-1", 110, 185, "stopped"), ("n-2", 110, 180, "lost"), ("n-1", 305, 405, "finished"), ("n-2", 305, 405, "finished"),
     ]  # fmt: skip
     assert [row[2:] for row in found if row[0] == "web"] == [
-        ("n-1", 0, 405, "stopped"), ("n-2", 0, 180, "lost"), ("n-2", 200, 405, "stopped"),
+        ("n-1", 0, 305, "stopped"), ("n-2", 0, 180, "lost"), ("n-1", 185, 305, "stopped"),
     ]  # fmt: skip
-    assert [row[3:] for row in found if row[0] == "tidy"] == [(300, 320, "finished")]
+    assert [row[3:] for row in found if row[0] == "tidy"] == [(305, 325, "finished")]
     assert ends(result) == {
         "web": "cancelled", "prepare": "finished", "train": "finished", "tidy": "cancelled", "never": "cancelled",
     }  # fmt: skip

@@ -331,7 +331,9 @@ def test_groups_are_applied_with_a_diff_and_written_back(own: Cluster) -> None:
         ["web", "3"],
     ]
     text = own.cress("groups", "show").stdout
-    assert result(own.cress("groups", "apply", "-", stdin=text)) == (0, "nothing changed\n", "")
+    again = own.cress("groups", "apply", "-", stdin=text)
+    assert (again.returncode, again.stdout) == (0, "nothing changed\n")
+    assert [line.split(":")[3] for line in again.stderr.splitlines()] == [" Priority", " UsedResource"]
 
 
 def test_a_bad_file_of_groups_changes_nothing(own: Cluster) -> None:

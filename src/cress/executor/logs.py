@@ -22,8 +22,6 @@ async def read(folder: Path, order: ReadLog, is_live: Callable[[int], bool]) -> 
     """Answer ``order`` from the files below ``folder``; ``is_live`` tells whether an attempt may still write."""
     if order.stream not in STREAMS:
         return LogData(id=order.id, over=True, error=f"no stream {order.stream[:20]!r}; one of {', '.join(STREAMS)}")
-    if order.offset < 0 or order.attempt < 0:
-        return LogData(id=order.id, over=True, error="offset and attempt are not negative")
     path = folder / str(int(order.attempt)) / order.stream
     limit = max(1, min(order.limit, MOST))
     loop = asyncio.get_running_loop()

@@ -14,6 +14,8 @@ WHOLE = -1
 
 
 _FAILED = {Cause.TIME_LIMIT: Outcome.TIMED_OUT, Cause.MEMORY: Outcome.OUT_OF_MEMORY}
+# Causes of ends that nobody asked for.
+_BY_ITSELF = frozenset({Cause.EXITED, Cause.TIME_LIMIT, Cause.MEMORY})
 
 
 class Judgement(NamedTuple):
@@ -31,7 +33,8 @@ def judge(
     if report.cause is Cause.EXITED and report.code == 0:
         return Judgement(Outcome.SUCCEEDED)
     if job.ending:
-        return Judgement(Outcome.CANCELLED)
+        # Tasks of a gang often fail together: each has its own end, whichever was reported first.
+        return Judgement(failed(report) if job.failing and report.cause in _BY_ITSELF else Outcome.CANCELLED)
     # One that was to stop for others runs again, however it came to its end.
     wanted = job.job.job_failure or bool(attempt.halted) or stopping
     if report.cause is Cause.UNKNOWN:
