@@ -108,8 +108,9 @@ def test_a_shell_in_a_terminal(shared: Cluster, place: int, terminals: list[Term
     terminal.type("echo code=$?\r")
     terminal.expect("code=130\r\n")
     terminal.resize(11, 22)
-    terminal.type("stty size; echo over\r")
-    terminal.expect("11 22\r\n")
+    # What is typed may overtake the new size.
+    terminal.type("until [ \"$(stty size)\" = '11 22' ]; do sleep 0.1; done; echo over$((6 * 7))\r")
+    terminal.expect("over42\r\n")
     terminal.type("exit 9\r")
     assert terminal.ended() == 9
 

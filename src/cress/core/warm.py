@@ -116,6 +116,7 @@ def _play(dimensions: Dimensions, options: Options, enough: Callable[[], bool]) 
         core.never_fits(job)
     _devices(core)
     _gang(dimensions, options, nodes, groups)
+    _preemption(dimensions, options, nodes, groups)
     core.clone().decide(_ROUNDS * SECOND)
 
 
@@ -125,6 +126,16 @@ def _gang(dimensions: Dimensions, options: Options, nodes: list[Node], groups: l
     core.observe(0, [*map(NodeAdded, nodes), GroupsApplied(tuple(groups))])
     core.observe(0, [JobSubmitted(Job(id=1, group=groups[0].name, request=nodes[0].capacity, tasks=2, gang=True))])
     core.decide(0)
+
+
+def _preemption(dimensions: Dimensions, options: Options, nodes: list[Node], groups: list[Group]) -> None:
+    """Let one group borrow every node, and another one claim its quota back."""
+    core = Scheduler(dimensions, options)
+    core.observe(0, [*map(NodeAdded, nodes), GroupsApplied(tuple(groups))])
+    for number, group, tasks in ((1, groups[-1], len(nodes)), (2, groups[0], 1)):
+        job = Job(id=number, group=group.name, request=nodes[0].capacity, tasks=tasks, time_limit=MINUTE)
+        core.observe(number * SECOND, [JobSubmitted(job)])
+        core.decide(number * SECOND)
 
 
 def _devices(core: Scheduler) -> None:
