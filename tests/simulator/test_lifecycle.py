@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cress.model.errors import InputError
@@ -158,6 +159,56 @@ def test_runs_of_a_cron_job_that_overlap(tmp_path: Path, overlap: str, runs: lis
     assert [(start - 60, end - 60, how) for *_, start, end, how in attempts(result)] == runs
 
 
+# --- dags ------------------------------------------------------------------------------------------------------------
+
+ETL = """jobs:
+  - {name: first, run: 10s, resource: <1>}
+  - name: etl
+    type: dag
+    after: first
+    run: 20s
+    resource: <4>
+    steps:
+      load: {run: 60s, tasks: 2, resource: <2>, fails: FAILS}
+      sum: {after: load}
+      plot: {after: load, run: 30s}
+      report: {after: [sum, plot]}
+      alarm: {after: {load: failed}}
+      note: {after: alarm}
+  - {name: next, run: 5s, resource: <1>, after: etl}
+  - {name: tidy, run: 5s, resource: <1>, after: {etl: any}}
+"""
+
+
+def test_the_steps_of_a_dag_run_after_each_other_each_with_its_run_time(tmp_path: Path) -> None:
+    result = simulated(tmp_path, ETL.replace("FAILS", "0"))
+    assert attempts(result) == [
+        ("first", 0, "n-1", 0, 10, "finished"),
+        ("etl.load", 0, "n-1", 10, 70, "finished"),
+        ("etl.load", 1, "n-1", 10, 70, "finished"),
+        ("etl.sum", 0, "n-1", 70, 90, "finished"),
+        ("etl.plot", 0, "n-2", 70, 100, "finished"),
+        ("etl.report", 0, "n-1", 100, 120, "finished"),
+        ("next", 0, "n-1", 120, 125, "finished"),
+        ("tidy", 0, "n-1", 120, 125, "finished"),
+    ]
+    # As in a live cluster, a dag has succeeded without the steps that only a failure calls for.
+    assert {name for name, end in ends(result).items() if end == "cancelled"} == {"etl.alarm", "etl.note"}
+    work = result.run.workload
+    assert [work.family_names[i] for i in np.array(work.family_index).tolist()] == ["", *["etl"] * 6, "", ""]
+    assert work.line.tolist() == [2, *range(9, 15), 15, 16]
+
+
+def test_a_step_that_fails_cancels_the_steps_behind_it_and_what_needs_the_dag(tmp_path: Path) -> None:
+    result = simulated(tmp_path, ETL.replace("FAILS", "1"))
+    assert ends(result) == {
+        "first": "finished", "etl.load": "failed", "etl.sum": "cancelled", "etl.plot": "cancelled", "etl.report": "cancelled",
+        "etl.alarm": "finished", "etl.note": "finished", "next": "cancelled", "tidy": "finished",
+    }  # fmt: skip
+    # `tidy` waits for the last step, at 70 + 20 + 20 s.
+    assert [row for row in attempts(result) if row[0] == "tidy"] == [("tidy", 0, "n-1", 110, 115, "finished")]
+
+
 # --- drains ----------------------------------------------------------------------------------------------------------
 
 
@@ -240,9 +291,10 @@ def test_the_job_file_of_the_guide_runs(tmp_path: Path) -> None:
     text = next(each for each in guide.split("```yaml\n")[1:] if each.startswith("jobs:")).partition("```")[0]
     cluster = "nodes:\n  - {name: n, count: 4, resource: '<16, 64G>'}\n"
     result = simulated(tmp_path, text, cluster)
-    assert ends(result) == {"web": "cancelled", "nightly": "cancelled", "load": "finished", "train": "finished"}
+    finished = dict.fromkeys(("load", "train", "report.sum", "report.plot"), "finished")
+    assert ends(result) == {"web": "cancelled", "nightly": "cancelled", **finished}
     summary = result.analysis.summary
-    # Only load and train have waiting times, and only the first attempt of load is lost work: four cores for 10 minutes.
+    # Of the jobs with waiting times none waits, and only the first attempt of load is lost work: four cores for 10 minutes.
     assert summary["wait_max_s"] == 0
     assert summary["lost_work_core_h"] == pytest.approx(4 / 6)
     run.write_result(
@@ -252,6 +304,7 @@ def test_the_job_file_of_the_guide_runs(tmp_path: Path) -> None:
     assert rows[1] == "web,default,,0,0,,cancelled,,,,,3,2,0,3,0"
 
 
+DAG = "jobs:\n  - name: etl\n    type: dag\n    steps:\n      a: {run: 1s}\n"
 MISTAKES = {
     "a key that is not known": ("jobs:\n  - {name: a, run: 1s, retry: 1}\n", "jobs.yaml:2: jobs[0].retry: "),
     "a key of another type": ("jobs:\n  - name: a\n    run: 1s\n    when: '* * * * *'\n", "jobs.yaml:4: jobs[0].when: belongs to jobs of type cron"),
@@ -261,7 +314,13 @@ MISTAKES = {
     "a licence that is not there": ("jobs:\n  - {name: a, run: 1s, licences: ansis}\n", "jobs.yaml:2: jobs[0].licences: there is no licence 'ansis'"),
     "a clause": ("jobs:\n  - {name: a, run: 1s, requirement: 'GCC >='}\n", "jobs.yaml:2: jobs[0].requirement: "),
     "after a job that is not there": ("jobs:\n  - {name: a, run: 1s, after: b}\n", "jobs.yaml:2: jobs[0].after: "),
-    "a dag": ("jobs:\n  - {name: a, type: dag, run: 1s, steps: {b: {command: 'true'}}}\n", "jobs.yaml:2: jobs[0].type: dags are not read"),
+    "after a job by its id": ("jobs:\n  - {name: a, run: 1s}\n  - {name: b, run: 1s, after: 1}\n", "jobs.yaml:3: jobs[1].after: job 1 is not in this file"),
+    "a step without a run time": (DAG + "      b: {}\n", "jobs.yaml:6: jobs[0].steps.b.run: is missing"),
+    "a step with a time of its dag": (DAG + "      b: {run: 1s, submit: 2s}\n", "jobs.yaml:6: jobs[0].steps.b.submit: belongs to the whole dag"),
+    "a step after one that is not there": (DAG + "      b:\n        run: 1s\n        after: c\n", "jobs.yaml:8: jobs[0].steps.b.after: there is no step c"),
+    "after the failure of a dag": (DAG + "  - {name: b, run: 1s, after: {etl: failed}}\n", "jobs.yaml:6: jobs[1].after: a job after the failure of a whole dag (etl) cannot"),
+    "after a dag and its step": (DAG + "  - {name: b, run: 1s, after: [etl, etl.a]}\n", "jobs.yaml:6: jobs[1].after: etl.a is named both as a job and with its dag"),
+    "a dag after itself": ("jobs:\n  - {name: a, type: dag, run: 1s, after: a, steps: {b: {}}}\n", "these jobs wait for each other: a.b → a.b"),
     "no jobs": ("cluster: a\n", "jobs.yaml: jobs: "),
     "nothing that ends": ("jobs:\n  - {name: a, type: service}\n", "no job of the trace ends"),
 }  # fmt: skip

@@ -1,29 +1,33 @@
 """Jobs as in job files, with the times that a simulation needs: a YAML file with a list ``jobs``.
 
 Each entry has the keys of a job file (docs/jobs.md) and those of ``SIMULATED``; a ``command`` is not needed, and not run.
-``after`` names other jobs of the file.
+``after`` names other jobs of the file. A dag becomes one job for each of its steps.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cress.model.errors import InputError, InputErrors
-from cress.model.family import Database, Service
-from cress.model.jobfile.job import JobSpec
+from cress.model.family import Dag, Database, Service
+from cress.model.job import JobType
+from cress.model.jobfile.job import JobSpec, type_of
+from cress.model.jobfile.reader import plain
 from cress.model.jobfile.submit import read_jobs
 from cress.model.jobfile.values import mistakes
 from cress.model.units import parse_count, parse_duration
 from cress.simulator.files import text_of
 from cress.simulator.tidying import tidy
 from cress.simulator.trace_notes import TraceNotes
+from cress.simulator.traces.dag_steps import dag_of, predecessors
 from cress.simulator.traces.jobkeys import template_of_spec
-from cress.simulator.workload import NO_LIMIT, After, Cluster, Workload
+from cress.simulator.workload import NO_LIMIT, Cluster, Workload
 from cress.simulator.yamltext import line_of, parse_yaml, plain_text
 
 # Key → its parser and its default.
@@ -33,6 +37,8 @@ SIMULATED: dict[str, tuple[Callable[[str], int], int]] = {
     "fails": (parse_count, 0),
     "until": (parse_duration, NO_LIMIT),
 }
+# Those that the steps of a dag may have; they have those of their dag where they have none.
+OF_STEPS = ("run", "fails")
 USER = "user"
 
 
@@ -49,73 +55,111 @@ def load(path: Path, cluster: Cluster | None) -> Workload:
         raise InputError(f"cannot be read: {error}", file=str(path)) from error
     reader = _Reader(document, cluster)
     if reader.errors:
-        found = [_located(error, reader.lines, str(path)) for error in reader.errors]
+        found = [_located(error, document, str(path)) for error in reader.errors]
         raise found[0] if len(found) == 1 else InputErrors(found)
     return tidy(reader.workload(path.name.rsplit(".", 1)[0]))
 
 
+@dataclass(frozen=True)
+class _Times:
+    """The keys of the simulation in an entry or a step, with its user, its place in the file and its line."""
+
+    values: Mapping[str, int]
+    user: str
+    place: str
+    line: int
+
+
 class _Reader:
-    """The entries of a file, and all their mistakes; ``lines`` are the lines of entries and of their keys."""
+    """The entries of a file, and all their mistakes."""
 
     def __init__(self, document: Mapping[str, Any], cluster: Cluster) -> None:
         self.errors: list[InputError] = []
-        self.lines: list[Any] = []
         self._cluster = cluster
-        self._times: list[dict[str, int]] = []
-        self._users: list[str] = []
+        self._times: list[_Times] = []  # as the jobs that are read: the steps of a dag follow it
         entries = document.get("jobs")
-        plain: object = entries
+        bare: object = entries
         if isinstance(entries, list):
-            self.lines = entries
-            plain = [self._entry(i, each) for i, each in enumerate(entries)]
-        specs, errors = read_jobs(plain, dimensions=cluster.dimensions, user="")
+            bare = [self._entry(entries, i, each) for i, each in enumerate(entries)]
+        self._specs: list[JobSpec]
+        self._specs, errors = read_jobs(bare, dimensions=cluster.dimensions, user="")
         self.errors += errors
-        self._specs: list[JobSpec] = specs
-        self._templates = [self._template(i, spec) for i, spec in enumerate(specs)] if not self.errors else []
+        if self.errors:
+            return
+        self._after, errors = predecessors(self._specs)
+        self.errors += errors
+        self._rows = [i for i, spec in enumerate(self._specs) if not isinstance(spec.job.plan, Dag)]
+        self._templates = [self._template(self._times[i], self._specs[i]) for i in self._rows]
 
-    def _entry(self, i: int, entry: object) -> object:
-        """An entry without the keys of the simulation, which are read."""
+    def _entry(self, entries: Any, i: int, entry: object) -> object:
+        """Return an entry without the keys of the simulation, which are read."""
         if not isinstance(entry, Mapping):
             return entry
-        times: dict[str, int] = {}
-        for key, (parse, default) in SIMULATED.items():
-            try:
-                times[key] = parse(plain_text(entry[key])) if key in entry else default
-            except InputError as error:
-                self._wrong(i, error, key)
+        place, line = f"jobs[{i}]", int(entries.lc.item(i)[0]) + 1
+        values = self._read(entry, place, {key: default for key, (_, default) in SIMULATED.items()})
+        if NO_LIMIT < values["until"] <= values["submit"]:
+            self._wrong(place, InputError("is not after submit", hint="a later time"), "until")
+        times = _Times(values, plain_text(entry.get(USER)), place, line)
         self._times.append(times)
-        self._users.append(plain_text(entry.get(USER)))
-        if str(entry.get("type", "")).strip().lower() == "dag":
-            hint = "each step as a job, with after: and the name of the dag as family:"
-            self._wrong(i, InputError("dags are not read from a file of jobs", hint=hint), "type")
         rest = {str(key): value for key, value in entry.items() if key not in (*SIMULATED, USER)}
-        return {"command": "true", **rest}
+        if type_of(rest) is not JobType.DAG:
+            return {"command": "true", **rest}
+        for key, steps in rest.items():
+            if plain(key) == "steps" and isinstance(steps, Mapping):
+                rest[key] = {name: self._step(times, key, steps, name) for name in steps}
+        return rest
 
-    def _template(self, i: int, spec: JobSpec) -> Any:
-        times = self._times[i]
-        if times["run"] == NO_LIMIT and not isinstance(spec.job.plan, Service | Database):
-            self._wrong(i, InputError("is missing", hint="how long a task runs: run: 10min"), "run")
-        if NO_LIMIT < times["until"] <= times["submit"]:
-            self._wrong(i, InputError("is not after submit", hint="a later time"), "until")
+    def _step(self, dag: _Times, key: str, steps: Any, name: Any) -> object:
+        """Return a step without the keys of the simulation."""
+        step = steps[name]
+        if not isinstance(step, Mapping):
+            return step
+        place = f"{dag.place}.{key}.{name}"
+        values = self._read(step, place, dag.values)
+        for other in (*SIMULATED, USER):
+            if other in step and other not in OF_STEPS:
+                self._wrong(place, InputError("belongs to the whole dag", hint="it holds for all steps"), other)
+        self._times.append(_Times(values, dag.user, place, line_of(steps, name)))
+        return {"command": "true"} | {
+            str(each): value for each, value in step.items() if each not in (*SIMULATED, USER)
+        }
+
+    def _read(self, entry: Mapping[str, Any], place: str, defaults: Mapping[str, int]) -> dict[str, int]:
+        """Return the values of the keys of the simulation."""
+        values = dict(defaults)
+        for key, (parse, _) in SIMULATED.items():
+            try:
+                values[key] = parse(plain_text(entry[key])) if key in entry else defaults[key]
+            except InputError as error:
+                self._wrong(place, error, key)
+        return values
+
+    def _template(self, times: _Times, spec: JobSpec) -> Any:
+        if times.values["run"] == NO_LIMIT and not isinstance(spec.job.plan, Service | Database):
+            self._wrong(times.place, InputError("is missing", hint="how long a task runs: run: 10min"), "run")
         try:
             return template_of_spec(spec, dict(self._cluster.licences))
         except InputError as error:
             for each in mistakes(error):
-                self._wrong(i, each, each.field.removeprefix("."))
+                self._wrong(times.place, each, each.field.removeprefix("."))
             return None
 
-    def _wrong(self, i: int, error: InputError, key: str) -> None:
-        self.errors.append(InputError(error.what, hint=error.hint, field=f"jobs[{i}].{key}"))
+    def _wrong(self, place: str, error: InputError, key: str) -> None:
+        self.errors.append(InputError(error.what, hint=error.hint, field=f"{place}.{key}"))
 
     def workload(self, name: str) -> Workload:
         """The workload of a file without mistakes."""
-        jobs = [spec.job for spec in self._specs]
+        jobs = [self._specs[i].job for i in self._rows]
+        times = [self._times[i] for i in self._rows]
+        dags = [dag_of(self._specs, i) for i in self._rows]
         n = len(jobs)
-        column = {key: np.array([each[key] for each in self._times], dtype=np.int64) for key in SIMULATED}
+        column = {key: np.array([each.values[key] for each in times], dtype=np.int64) for key in SIMULATED}
         requests = sorted({job.request for job in jobs})
         groups = sorted({job.group for job in jobs})
-        users = sorted(set(self._users))
-        after: After = tuple(tuple((-number - 1, how) for number, how in job.after) for job in jobs)
+        users = sorted({each.user for each in times})
+        families = sorted({dag for dag in dags if dag is not None})
+        row = {i: k for k, i in enumerate(self._rows)}
+        after = tuple(tuple((row[before], how) for before, how in self._after[i]) for i in self._rows)
         return Workload(
             name=name,
             cluster=self._cluster,
@@ -129,26 +173,36 @@ class _Reader:
             priority=np.array([job.priority for job in jobs], dtype=np.int64),
             request_index=np.array([requests.index(job.request) for job in jobs], dtype=np.int64),
             requests=requests,
-            user_index=np.array([users.index(user) for user in self._users], dtype=np.int64),
+            user_index=np.array([users.index(each.user) for each in times], dtype=np.int64),
             users=users,
             group_index=np.array([groups.index(job.group) for job in jobs], dtype=np.int64),
             group_names=groups,
-            line=np.array([int(each.lc.line) + 1 for each in self.lines], dtype=np.int64),
+            line=np.array([each.line for each in times], dtype=np.int64),
             notes=TraceNotes(),
             templates=tuple(self._templates),
             template_index=np.arange(n, dtype=np.int64),
             after=after if any(after) else None,
+            family_index=np.array([0 if dag is None else families.index(dag) + 1 for dag in dags], dtype=np.int64),
+            family_names=("", *(self._specs[dag].job.name for dag in families)),
             fails=column["fails"] if column["fails"].any() else None,
             until=column["until"] if (column["until"] != NO_LIMIT).any() else None,
         )
 
 
-def _located(error: InputError, entries: list[Any], file: str) -> InputError:
-    """The mistake with its file and line; ``field`` begins with the place of its entry."""
-    place, _, key = error.field.partition("].")
-    number = place.removeprefix("jobs[").rstrip("]")
-    if not (number.isdigit() and int(number) < len(entries)):
-        return error.at(file=file)
-    entry = entries[int(number)]
-    line = line_of(entry, key.partition(".")[0]) if isinstance(entry, Mapping) else 0
-    return error.at(file=file, line=line or int(entries.lc.item(int(number))[0]) + 1)  # type: ignore[attr-defined]
+def _located(error: InputError, document: Mapping[str, Any], file: str) -> InputError:
+    """Return the mistake with its file and the line of the innermost key or entry that its field names."""
+    inner: Any = document
+    line = 0
+    for part in error.field.replace("[", ".[").split("."):
+        if part.startswith("[") and isinstance(inner, list):
+            number = part.strip("[]")
+            if not (number.isdigit() and int(number) < len(inner)):
+                break
+            line = int(inner.lc.item(int(number))[0]) + 1  # type: ignore[attr-defined]
+            inner = inner[int(number)]
+        elif isinstance(inner, Mapping) and part in inner:
+            line = line_of(inner, part)
+            inner = inner[part]
+        else:
+            break
+    return error.at(file=file, line=line)
