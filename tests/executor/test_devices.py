@@ -86,6 +86,22 @@ def test_an_attempt_has_the_files_of_its_devices() -> None:
     assert found.covered == ("/data/slow/cress-k", "/data/fast/cress-k")
 
 
+COUNTED = (Allocated("disk", "disk0", 1000), Allocated("disk", "disk1", 0))
+MISSING: dict[str, tuple[tuple[Device, ...] | None, tuple[Allocated, ...], tuple[Allocated, ...]]] = {
+    "devices are not known yet": (None, COUNTED, ()),
+    "disks that the node only counts": (GPUS, COUNTED, ()),
+    "a described disk of a node that has lost all of them": (GPUS, (Allocated("disk", "sda", 0),), (Allocated("disk", "sda", 0),)),
+    "a counted disk of a node that describes its disks now": (NODE, COUNTED, COUNTED),
+    "a GPU": (NODE, (Allocated("gpu", "2", 1000),), (Allocated("gpu", "2", 1000),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MISSING)
+def test_devices_that_are_missing(case: str) -> None:
+    has, allocated, expected = MISSING[case]
+    assert NodeDevices("k", has).missing(allocated) == expected
+
+
 def _told(devices: AttemptDevices) -> dict[str, str]:
     spawn = Spawn(
         attempt=7, task=0, run=Run(job=1, command=("true",)), folder=b"/a/7", context=LaunchContext(devices=devices)

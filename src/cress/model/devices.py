@@ -17,6 +17,8 @@ WHOLE = 1000
 MAX_ID = 64
 # The attribute that says how many disks a node has.
 DISKS = "Disks"
+# Disks that are only counted are called so, with a number.
+_COUNTED = "disk"
 
 
 def check_devices(devices: Sequence[Device], dimensions: Dimensions) -> None:
@@ -96,8 +98,13 @@ def devices_of(node: Node, dimensions: Dimensions) -> tuple[Device, ...]:
         return node.devices
     count = min(count, MOST_DEVICES - len(node.devices))
     share = tuple(node.capacity[dimensions.index[name]] // count for name in DISK_DIMENSIONS) if count else ()
-    disks = (Device(kind=DISK_KIND, id=f"disk{i}", bandwidth=share) for i in range(count))  # type: ignore[arg-type]
+    disks = (Device(kind=DISK_KIND, id=f"{_COUNTED}{i}", bandwidth=share) for i in range(count))  # type: ignore[arg-type]
     return (*node.devices, *disks)
+
+
+def is_counted(device: Allocated) -> bool:
+    """Return whether a device looks like a disk of a node that only knows how many it has."""
+    return device.kind == DISK_KIND and device.id.removeprefix(_COUNTED).isdecimal()
 
 
 def written(devices: Iterable[Allocated]) -> tuple[str, ...]:

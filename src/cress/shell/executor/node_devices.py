@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from cress.model.devices import is_counted
 from cress.model.node import DISK_KIND, Allocated, Device
 
 
@@ -52,10 +53,14 @@ class NodeDevices:
         return f"{disk.path.rstrip('/')}/cress-{self._key}"
 
     def missing(self, allocated: Sequence[Allocated]) -> tuple[Allocated, ...]:
-        """Return those of the allocated devices that the node does not have (any more)."""
+        """Return those of the allocated devices that the node does not have (any more).
+
+        A node without disks of its own may have told only how many it has; the center named these.
+        """
         if not self._known:
             return ()
-        return tuple(each for each in allocated if (each.kind, each.id) not in self._devices)
+        gone = (each for each in allocated if (each.kind, each.id) not in self._devices)
+        return tuple(each for each in gone if DISK_KIND in self._kinds or not is_counted(each))
 
     def of(self, attempt: int, allocated: Sequence[Allocated]) -> AttemptDevices:
         """Return the devices of an attempt that was allocated these."""
