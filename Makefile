@@ -16,6 +16,9 @@ export CRESS_TRACES := $(CURDIR)/../shared/traces
 endif
 endif
 
+# The tests start hundreds of programs: each would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # What is checked, besides the package; the benchmarks join when they exist.
 CODE := src tests tools $(wildcard benchmarks)
