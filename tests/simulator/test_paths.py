@@ -101,6 +101,17 @@ def test_both_paths_lead_to_the_same_attempts_and_ends(work: Workload) -> None:
     assert managed.ends.tolist() == direct.ends.tolist()
 
 
+def test_a_task_that_is_started_and_preempted_at_one_moment_is_stopped_on_both_paths() -> None:
+    # Tasks of three cores on nodes of four: a borrows the second node, which is guaranteed to b.
+    jobs = [LogJob(0, 20, 3, 20), LogJob(0, 10, 3, 10)]
+    work = cluster(gangs(workload(jobs, 12, groups=("a", "b")), [3, 3], [False, False]), 3)
+    quotas = {"a": 2000, "b": 10_000}
+    groups = tuple(Group(name=name, quota=Quota(scalar=quota)) for name, quota in quotas.items())
+    direct, managed = both(replace(work, groups=groups))
+    assert table(managed) == table(direct)
+    assert (0, 0, 1, 0, 5, "preempted") in table(managed)
+
+
 # --- gangs -----------------------------------------------------------------------------------------------------------
 
 

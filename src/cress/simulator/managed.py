@@ -262,9 +262,10 @@ class ManagedRun:
         """Carry out the effects of a step; return the reports that follow at once: starts of services and databases."""
         for record in step.attempts:
             self._attempt_over(record, now)
+        # As executors get them: one step can launch a task and preempt it.
+        reports = [report for launch in step.launches for report in self._launch(launch, now)]
         for halt in step.halts:
             self._halt(halt, now)
-        reports = [report for launch in step.launches for report in self._launch(launch, now)]
         for job in step.jobs:
             self._job_over(job, now)
         return reports
