@@ -33,6 +33,7 @@ from cress.model.vectors import parse_vector
         ("restartPolicy", "did you mean retries?"),
         ("schedule", "did you mean type: cron, with when: and the moments?"),
         ("livenessProbe", "did you mean alive?"),
+        ("output", "did you mean `cress logs`, which shows what tasks write"),
         ("comand", "did you mean command?"),
     ],
 )

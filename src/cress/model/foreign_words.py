@@ -26,7 +26,8 @@ _WORDS: dict[str, str] = {
     "image": "image container docker dockerimage containerimage singularity apptainer",
     "command": "script executable exec cmd entrypoint args arguments program run wrap shell",
     "directory": "cwd workdir chdir workingdir workingdirectory initialdir dir wd",
-    "logs": "output error stdout stderr log logfile errorfile outputfile",
+    "output": "output",
+    "logs": "error stdout stderr log logfile errorfile outputfile",
     "name": "jobname title label",
     "retries": "restart restarts restartpolicy maxretries attempts backofflimit requeue retry reschedule",
     "cron": "schedule cron periodic crontab",
@@ -46,13 +47,14 @@ _WORDS: dict[str, str] = {
     "gang": "allornothing minavailable mpi",
     "hold": "suspend suspended held",
     "tail": "tail lines",
-    "json": "format output o json yaml",
+    "json": "format o json yaml",
     "follow": "watch tailf",
 }
 _MEANING = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
 
 RESOURCES = ("cpu", "memory", "gpu", "network", "disk")
 # How a job file says what is not a key of the same name.
+_LOGS = "`cress logs`, which shows what tasks write; outputs: saves files"
 _IN_A_FILE = {
     "cpu": "resource: {cpu: 4}",
     "memory": "resource: {memory: 4G}",
@@ -60,7 +62,8 @@ _IN_A_FILE = {
     "network": "resource: {network: 100M}",
     "disk": "resource: {disk: 50M}",
     "image": "runtime: container, with root: for another root directory (docs/containers.md)",
-    "logs": "`cress logs`, which shows what tasks write; outputs: saves files",
+    "logs": _LOGS,
+    "output": _LOGS,
     "cron": "type: cron, with when: and the moments",
 }
 # How the command line says it: the option, and what is written where there is none.
@@ -72,6 +75,7 @@ _AS_OPTION = {
     "ports": "--port",
     "licences": "--licence",
     "run_as": "--user",
+    "output": "--json",
 }
 _EXAMPLES = {"--resource": "--resource '<cpu=4, memory=8G>'", "--env": "--env KEY=VALUE"}
 _VERBS: dict[str, str] = {
