@@ -13,7 +13,6 @@ import random
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -79,7 +78,6 @@ class Program:
         self._reads = 0
         self._timer: asyncio.TimerHandle | None = None
         self._asked = 0
-        self._recovering: asyncio.Task[None] | None = None
 
     async def run(self) -> int:
         """Hold sessions until told to leave; return the exit code."""
@@ -165,17 +163,6 @@ class Program:
         task = asyncio.create_task(work)
         group.add(task)
         task.add_done_callback(over)
-
-    def _recover(self, error: BaseException) -> None:
-        """Begin a new session after a defect; a second one on the way ends the program, whose parent starts it again."""
-
-        def over(task: asyncio.Task[None]) -> None:
-            if not task.cancelled() and (second := task.exception()) is not None and not self._exit.done():
-                self._exit.set_exception(second)
-
-        traceback.print_exception(error)
-        self._recovering = asyncio.create_task(self._happen(partial(self.agent.failed, type(error).__name__)))
-        self._recovering.add_done_callback(over)
 
     async def _close(self) -> None:
         """Close both connections, and end the work that needs them."""

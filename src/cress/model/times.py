@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-MICROSECOND = 1
 MILLISECOND = 1_000
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

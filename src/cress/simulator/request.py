@@ -13,7 +13,6 @@ from cress.simulator.trace_notes import TraceNotes
 from cress.simulator.workload import Ints, Workload
 
 REQUESTED, EXACT = "requested", "exact"
-ESTIMATES = (REQUESTED, EXACT)
 
 
 @dataclass(frozen=True, kw_only=True)

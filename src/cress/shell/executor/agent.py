@@ -202,10 +202,6 @@ class Agent:
         sentence += "nothing was told to it. Give this executor the token of the center's data directory, or find out what listens there"
         return self._refused(sentence, permanent=not self.inventory.cluster and not self.inventory.reports)
 
-    def failed(self, why: str) -> list[Effect]:
-        """End the session after a defect of the agent; the next one begins as after a lost connection."""
-        return [Say(f"a part of the agent failed ({why}); connecting again"), *self._end()]
-
     def center_closed(self, why: str = "") -> list[Effect]:
         """End the session: the center is gone."""
         if self.phase is Phase.HELLO:
