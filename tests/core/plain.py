@@ -185,9 +185,14 @@ class Account:
         assert victim.job.type is not JobType.DATABASE
         assert decision.job != decision.by
         group = self.group_of[victim.job.id]
-        assert group != self.group_of[decision.by]
         victim.told = True
         victim.until = min(victim.until, now + decision.grace)
+        stays = sum(not self.running[each].told for each in self.running_of(victim.job.id))
+        assert stays >= victim.job.minimum, f"{victim.job.name} falls below its minimum"
+        if group == self.group_of[decision.by]:
+            assert core.groups.by_name[group].options.preempt_within == "lower_priority"
+            assert victim.job.priority < self.jobs[decision.by].priority, f"{decision}: not of lower priority"
+            return
         quota = core.groups.by_name[group].quota
         together = self.running_of(victim.job.id) if victim.job.gang else [decision.attempt]
         told = {each: self.running[each].told for each in together}
@@ -197,8 +202,6 @@ class Account:
         for each in together:
             self.running[each].told = told[each]
         assert any(have > limit for have, limit in zip(used, quota, strict=True)), f"{group} is not above its quota"
-        stays = sum(not self.running[each].told for each in self.running_of(victim.job.id))
-        assert stays >= victim.job.minimum, f"{victim.job.name} falls below its minimum"
 
     # questions
 

@@ -91,6 +91,7 @@ class Setting:
     windows: bool = False
     constrained: bool = False  # whether nodes have attributes, and jobs requirements and ranks
     placed: bool = False  # whether jobs ask for ports, disks, racks and each other
+    within: float = 0.3  # of the groups preempt their own tasks of lower priority
 
     def make(self) -> Scheduler:
         """A scheduler with these nodes and groups."""
@@ -256,6 +257,8 @@ def random_group(rng: Random, name: str, setting: Setting, policies: tuple[Sched
         own.append(("user_limit_factor", rng.choice(("1", "1.5"))))
     if policy is SchedPolicy.PRIORITY and rng.random() < 0.5:
         own.append(("priority_ageing", "60"))
+    if rng.random() < setting.within:
+        own.append(("preempt_within", "lower_priority"))
     if rng.random() < 0.2:
         own.append(("min_runtime", "10s"))
     if rng.random() < 0.2:

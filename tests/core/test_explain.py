@@ -232,7 +232,7 @@ SITUATIONS = [
     (it_failed, Verdict.BACKOFF, "a task of it failed and is tried again later"),
     (the_gang_failed, Verdict.BACKOFF, "a task of it failed and is tried again later"),
     (no_node_takes_tasks, Verdict.NO_ROOM, "no node takes tasks at the moment"),
-    (room_is_made, Verdict.VICTIMS, "tasks of other groups are making room for it on n1"),
+    (room_is_made, Verdict.VICTIMS, "preempted tasks are making room for it on n1"),
     (
         gang_ends,
         Verdict.GANG_RUNS,

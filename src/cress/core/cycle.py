@@ -16,7 +16,7 @@ from cress.core.placing.constraints import NO_WANTS
 from cress.core.placing.gangs import Room, gang_room
 from cress.core.placing.placement_clauses import all_ports
 from cress.core.placing.vetoes import Verdict
-from cress.core.preemption import Eviction, find_eviction
+from cress.core.preemption import Eviction, find_eviction, find_eviction_within
 from cress.core.tables import devices
 from cress.model.decisions import Claim, ClaimDropped, Decision, Decisions, Preempt, Start, Stop, WouldPreempt
 from cress.model.options import Options
@@ -80,7 +80,7 @@ class Cycle(Ledger):
            c. behind a blocked unit, only groups below their quota go on (``quota_only``), or anyone beside the
               reservations of the units ahead (``reserve``);
            d. its policy offers units;     e. the first one that fits starts, and the pass ends;
-           g. else it may take room from other groups, which ends the pass;
+           g. else it may take room from other groups, or from lower priorities of its own, which ends the pass;
            h. else it is one more blocked unit ahead of the next group.
         4. nothing placed: wait for an event.
         """
@@ -113,7 +113,7 @@ class Cycle(Ledger):
             blocked = group.offered
             if blocked is None:
                 continue
-            if self._take_back(group, blocked, now):
+            if self._preempt_for(group, blocked, ahead, now):
                 return True
             if guarantees is not None and not self._may_be_ahead(blocked, ahead, guarantees, now):
                 continue
@@ -442,19 +442,26 @@ class Cycle(Ledger):
 
     # --- preemption ------------------------------------------------------------------------------------------
 
-    def _take_back(self, group: GroupState, job: JobEntry, now: int) -> bool:
+    def _preempt_for(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
         """Step g: find victims for the group's blocked unit, stop them, and claim their resources for the unit."""
         mode = group.options.preemption
-        nobody_else = group.jobs == len(self.jobs)
-        if nobody_else or mode == "off" or job.companions or not group.needs_preemption():
+        if mode == "off" or job.companions:
             return False
-        if not group.may_take(charge_of_tasks(job, job.shape.size, self.cluster)):
+        within = group.options.preempt_within != "off"
+        entitled = (
+            group.jobs < len(self.jobs)
+            and group.needs_preemption()
+            and group.may_take(charge_of_tasks(job, job.shape.size, self.cluster))
+        )
+        if not (entitled or within):
             return False
-        state = (job.job.id, self.cluster.stamp, self.cluster.loosened)
+        state = (job.job.id, self.cluster.stamp, self.cluster.loosened, ahead.sign if within else ())
         if group.no_victims == state and now < group.retry_victims_at:
             self._wake_at(group.retry_victims_at)
             return False
-        eviction = find_eviction(self, job)
+        eviction = find_eviction(self, job) if entitled else None
+        if eviction is None and within:
+            eviction = self._evict_within(group, job, ahead, now, entitled=entitled)
         if eviction is None or not self._within_round(len(eviction.attempts)):
             group.no_victims = state
             group.retry_victims_at = self._next_victim_at(now)
@@ -471,6 +478,15 @@ class Cycle(Ledger):
         self._claim(job, eviction, now)
         group.verdict = Verdict.VICTIMS
         return True
+
+    def _evict_within(
+        self, group: GroupState, job: JobEntry, ahead: Ahead, now: int, *, entitled: bool
+    ) -> Eviction | None:
+        """Return victims of lower priority in the unit's own group, beside the reservations of the units ahead."""
+        self.reservations.heed([each for each in self._heeded(group, ahead, now) if each is not job], now)
+        if self._must_wait(group):
+            return None
+        return find_eviction_within(self, job, others=entitled)
 
     def _claim(self, job: JobEntry, eviction: Eviction, now: int) -> None:
         """Take the unit out of its queue, claim for it the resources that its victims will free, and signal the victims."""

@@ -331,7 +331,7 @@ class GroupState:
         self.offered: JobEntry | None = None
         self.failed: tuple[int, int, tuple[int, ...]] | None = None
         # The unit for which no victims were found, and the state of the cluster at that time.
-        self.no_victims: tuple[int, int, int] | None = None
+        self.no_victims: tuple[int, int, int, tuple[int, ...]] | None = None
         self.retry_victims_at = NEVER
 
     def configure(self, spec: Group, options: Options, policy: Policy[JobEntry]) -> None:

@@ -454,7 +454,8 @@ class Ledger(Books):
             victim = self.attempts[number]
             # Its amounts are booked for the unit from now on, whenever they become free.
             self._leave(victim, self.now)
-            victim.job.group.preempted_at = self.now
+            if victim.job.group is not job.group:
+                victim.job.group.preempted_at = self.now
 
     def _claim_of(self, job: JobEntry, task: int) -> ClaimEntry:
         return next(claim for claim in job.claims if task in claim.tasks)

@@ -1,4 +1,4 @@
-"""Preemption between groups (source G, steps i to k): the choice of victims for a unit of a group below its quota.
+"""Preemption: the choice of victims for a unit of a group below its quota (source G, steps i to k), or inside its group.
 
 Per candidate node: take victims in order until the unit fits, then give back in reverse the victims that are not needed; the
 node with the cheapest set wins. A *claim* keeps the freed resources for the unit.
@@ -34,6 +34,9 @@ from cress.core.tables import devices
 from cress.core.tables.arrays import Ints
 from cress.model.group import PreemptivePolicy
 
+# More than any group may lose.
+_ANY = 2**61
+
 
 class Eviction:
     """The cheapest way found: the attempts that have to end, in the order in which they were taken, and the nodes."""
@@ -47,19 +50,35 @@ class Eviction:
 
 def find_eviction(core: Books, job: JobEntry) -> Eviction | None:
     """Return the victims for one unit of ``job``, or ``None`` if no allowed set makes it fit."""
-    takers = [group for group in core.groups if group is not job.group and group.can_be_preempted()]
+    takers = _groups_that_yield(core, job)
     if not takers:
         return None
-    takers.sort(key=lambda group: (-group.excess(), group.name))
     search = _Search(core, job, takers)
     # Only where nothing else helps, the last victim takes its group below its quota.
     return search.plan(beyond=False) or search.plan(beyond=True)
 
 
+def find_eviction_within(core: Books, job: JobEntry, *, others: bool) -> Eviction | None:
+    """Return victims of lower priority in the group of ``job``, beside the reservations in force, or ``None``.
+
+    ``others``: those that ``find_eviction`` may take come first; by themselves they make too little room.
+    """
+    if not job.group.attempts:
+        return None
+    search = _Search(core, job, [*(_groups_that_yield(core, job) if others else ()), job.group])
+    return search.plan(beyond=False) or search.plan(beyond=True)
+
+
+def _groups_that_yield(core: Books, job: JobEntry) -> list[GroupState]:
+    """Return the groups that may be preempted for another one's unit, the one furthest above its quota first."""
+    groups = [group for group in core.groups if group is not job.group and group.can_be_preempted()]
+    return sorted(groups, key=lambda group: (-group.excess(), group.name))
+
+
 class _Search:
     """The search: future free amounts per node, and the victims that could add to them (tables: ``kernels/victims.py``).
 
-    ``groups`` are those that may be preempted, the first of which yields first.
+    ``groups`` are those that may be preempted, the first of which yields first; that of ``job`` may be the last of them.
     """
 
     def __init__(self, core: Books, job: JobEntry, groups: list[GroupState]) -> None:
@@ -76,8 +95,13 @@ class _Search:
             stopping[attempt.slot] = True
         self.stopping = stopping
         self.claimed = np.zeros(len(self.levels), np.bool_)
-        for claim in core.claims:
-            for row in claim.reservation.rows:
+        within = job.group in groups
+        kept = [claim.reservation for claim in core.claims]
+        if within:
+            # A unit that takes from its own group leaves to others what is reserved for them.
+            kept += [reservation for reservation in core.reservations.kept if reservation.in_force]
+        for reservation in kept:
+            for row in reservation.rows:
                 self.claimed[core.timeline.table[row, B_NODE]] = True
                 self.levels[core.timeline.table[row, B_NODE]] -= core.timeline.table[row, B_AMOUNTS:]
         others = [each.slot for each in (*core.strangers.values(), *core.foreign_use.values())]
@@ -90,15 +114,29 @@ class _Search:
         rank_of = np.array([rank.get(name, UNSET) for name in core.groups.by_name], np.int64)
         latest = np.array([core.now - group.options.min_runtime for group in groups], np.int64)
         self.victims: Ints = np.empty((len(self.table), LOSS + self.spare.shape[1]), np.int64)
+        by_priority = within or job.group.spec.preemptive is PreemptivePolicy.LOW_PRIORITY_FIRST
+        stay = self._and_not_outranked(stopping) if within else stopping
         name_victims(
-            self.table, cluster.leases, stopping, job_of, self.left, rank_of, latest, core.now,
-            job.group.spec.preemptive is PreemptivePolicy.LOW_PRIORITY_FIRST, self.victims,
+            self.table, cluster.leases, stay, job_of, self.left, rank_of, latest, core.now, by_priority, self.victims,
         )  # fmt: skip
+
+    def _and_not_outranked(self, stopping: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return ``stopping`` with the slots of tasks of the unit's own group that its job does not outrank."""
+        stay = stopping.copy()
+        job, group = self.job, self.job.group
+        for attempt in group.attempts.values():
+            if not group.policy.outranks(job, attempt.job, attempt.start):
+                stay[attempt.slot] = True
+        return stay
 
     def _what_groups_can_spare(self, groups: list[GroupState]) -> Ints:
         """Return, per group, the amount that it may lose in each measure and still be at its quota; -1 where it has no such measure."""
         spare = np.full((len(groups), self.table.shape[1] - R_CHARGE), -1, np.int64)
         for i, group in enumerate(groups):
+            if group is self.job.group:
+                # The room stays in the group, so its quota sets no bound.
+                spare[i, : len(group.quota)] = _ANY
+                continue
             used = zip(group.used, group.leaving, group.quota, strict=True)
             spare[i, : len(group.quota)] = [have - leaving - quota for have, leaving, quota in used]
         return spare

@@ -428,7 +428,9 @@ def _memory(core: Cycle, group: GroupState) -> State:
         "verdict": group.verdict.value,
         "offered": offered.job.id if offered is not None and core.jobs.get(offered.job.id) is offered else None,
         "failed": None if failed is None else [failed[0], failed[1], list(failed[2])],
-        "no_victims": [victims[0], victims[2]] if victims is not None and victims[1] == core.cluster.stamp else None,
+        "no_victims": (
+            [victims[0], victims[2], *victims[3]] if victims is not None and victims[1] == core.cluster.stamp else None
+        ),
         "retry_victims_at": group.retry_victims_at,
     }
     if isinstance(policy, BackfillPolicy):
@@ -456,7 +458,7 @@ def _restore_memory(core: Cycle, memory: State) -> None:
         group.offered = core.jobs.get(entry["offered"])
         failed, victims = entry["failed"], entry["no_victims"]
         group.failed = None if failed is None else (failed[0], failed[1], tuple(failed[2]))
-        group.no_victims = None if victims is None else (victims[0], cluster.stamp, victims[1])
+        group.no_victims = None if victims is None else (victims[0], cluster.stamp, victims[1], tuple(victims[2:]))
         group.retry_victims_at = entry["retry_victims_at"]
         if isinstance(group.policy, BackfillPolicy) and "bounds" in entry:
             bounds = [(core.jobs[number].shape.row, bound) for number, bound in entry["bounds"]]

@@ -85,9 +85,17 @@ class Options:
         0, "jobs behind the head that BackFill looks at; 0 = all", unit="jobs", least=0, per_group=True
     )
 
-    # Preemption between groups
+    # Preemption
     preemption: str = _option(
-        "on", "take resources back for groups below their quota", choices=("on", "observe", "off")
+        "on",
+        "take resources back for groups below their quota, and what preempt_within allows",
+        choices=("on", "observe", "off"),
+    )
+    preempt_within: str = _option(
+        "off",
+        "a unit that does not fit may take the room of running tasks of its own group that have a lower priority",
+        choices=("off", "lower_priority"),
+        per_group=True,
     )
     preempt_below: float = _option(
         0.9, "a group needs preemption below this share of its quota", source="G", above=0, most=1, per_group=True

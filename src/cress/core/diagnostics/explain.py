@@ -290,7 +290,7 @@ _SENTENCES = {
     Verdict.NEVER: "no node of this cluster is large enough for it, even when empty",
     Verdict.NEVER_SATISFIED: "no node of this cluster could ever satisfy {clauses} ({counts})",
     Verdict.NEVER_TOGETHER: "all nodes of this cluster together are too small for all its tasks at once",
-    Verdict.VICTIMS: "tasks of other groups are making room for it on {places}",
+    Verdict.VICTIMS: "preempted tasks are making room for it on {places}",
     Verdict.GANG_RUNS: "some tasks of the gang still run; it starts again as a whole when they have ended",
     Verdict.COOLING: "group {group} was preempted a short time ago and takes no part in scheduling for the moment",
     Verdict.QUOTA: "{blocker} is blocked, and group {group} is not below its quota",

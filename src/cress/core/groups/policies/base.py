@@ -106,6 +106,10 @@ class Policy(Generic[J]):
         """Return whether the job may be offered at all."""
         return job is self.head()
 
+    def outranks(self, job: J, other: J, start: int) -> bool:
+        """Return whether ``job`` has a higher priority than a task of ``other`` that started at ``start``."""
+        return job.job.priority > other.job.priority
+
     def set_quota(self, quota: list[int]) -> None:
         """Take over the quota of the group, in its measures."""
 

@@ -33,3 +33,11 @@ class PriorityPolicy(Policy[J]):
         rank = job.job.priority * _STEP * HOUR - self._ageing * job.submitted
         # Two jobs of one rank go by submit time, then id: both fit into one integer behind the rank.
         return (-rank, (job.submitted << 64) + job.job.id)
+
+    def outranks(self, job: J, other: J, start: int) -> bool:
+        """Return whether ``job`` has a higher priority than a task of ``other`` that started at ``start``.
+
+        The task keeps the points that it had gained by waiting: else ageing would put it first only to be preempted at once.
+        """
+        gained = self._ageing * max(0, start - other.submitted)
+        return (job.job.priority - other.job.priority) * _STEP * HOUR > gained
