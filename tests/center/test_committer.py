@@ -159,7 +159,7 @@ def test_a_step_that_fails_once_is_made_again_from_the_stored_state(
 ) -> None:
     async def story(committer: Committer, _: Flaky) -> None:
         await committer.submit(*_submit())
-        monkeypatch.setattr(committer.machine, "step", lambda *_: 1 // 0)
+        monkeypatch.setattr(committer.machine, "stepping", lambda *_: 1 // 0)
         both = await asyncio.gather(committer.submit(*_submit()), committer.submit(*_submit()))
         assert list(both) == [(2,), (3,)]
         assert (committer.epoch, committer.problem) == (1, "")

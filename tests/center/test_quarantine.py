@@ -14,6 +14,7 @@ import pytest
 from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import Input, NodeJoined, Reported, Submit
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.slices import Slices
 from cress.model.reports import Started
 from cress.protocol import messages as m
 from cress.shell.center.effects import Send, Session
@@ -36,11 +37,11 @@ def is_poison(what: Input) -> bool:
 @pytest.fixture(params=["the step", "the commit", "a number for SQLite", "too much for SQLite"])
 def defect(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A defect in the machine, which has changed its state already, or in what it stores."""
-    step, commit = Machine.step, Store.commit
+    stepping, commit = Machine.stepping, Store.commit
     fatal: list[bool] = [False]
 
-    def stepped(machine: Machine, now: int, utc: int, inputs: Sequence[Input]) -> Step:
-        done = step(machine, now, utc, inputs)
+    def stepped(machine: Machine, now: int, utc: int, inputs: Sequence[Input]) -> Slices[Step]:
+        done = yield from stepping(machine, now, utc, inputs)
         fatal[0] = any(map(is_poison, inputs))
         if fatal[0] and request.param == "the step":
             raise KeyError("a defect")
@@ -56,7 +57,7 @@ def defect(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
             raise RuntimeError("a defect")
         commit(store, batch, epoch)
 
-    monkeypatch.setattr(Machine, "step", stepped)
+    monkeypatch.setattr(Machine, "stepping", stepped)
     monkeypatch.setattr(Store, "commit", committed)
     return str(request.param)
 

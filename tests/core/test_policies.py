@@ -6,9 +6,14 @@ import random
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from cress.core.groups.policies.queue import MOST_PENDING, Queue
+from cress.core.placing.shape import Shape
 from cress.core.placing.vetoes import Verdict
 from cress.model.events import Outcome
+from cress.model.job import Job
 from cress.model.times import HOUR, MINUTE, SECOND
 from tests.core.builders import JobBuilder, World, group, job, node, nodes
 
@@ -480,3 +485,35 @@ def test_a_gang_of_which_one_task_failed_starts_again_as_a_whole() -> None:
     assert world.started() == ["gang"] * 3
     world.finish("gang", 2, outcome=Outcome.FAILED, again=True)
     assert [(start.job, start.task) for start in world.starts[3:]] == [("gang", 0), ("gang", 1), ("gang", 2)]
+
+
+# --- Queues ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Queued:
+    key: tuple[int, int]
+    job: Job
+    submitted: int
+    shape: Shape
+    limit: int
+
+
+@given(st.lists(st.integers(0, 400), unique=True), st.data())
+def test_a_queue_that_is_filled_is_the_queue_of_the_same_jobs_added_one_by_one(
+    places: list[int], data: st.DataObject
+) -> None:
+    shape = Shape((1, 1), 1)
+    jobs = [Queued((place, 0), Job(id=place, group="", request=(1, 1)), 0, shape, place) for place in places]
+    one, other = Queue[Queued](), Queue[Queued]()
+    for each in jobs:
+        one.add(each)
+    other.fill(jobs)
+    for each in data.draw(st.permutations(jobs)):
+        for queue in (one, other):
+            queue.remove(each)
+        assert list(one) == list(other)
+        assert (len(one), one.head()) == (len(other), other.head())
+        for queue in (one, other):
+            pending = [queue.at(place) for place in range(queue.first, queue._horizon)]
+            assert sum(each is not None for each in pending) == min(MOST_PENDING, len(queue))

@@ -17,6 +17,7 @@ from cress.center.settings import Settings
 from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import Input
 from cress.lifecycle.machine import Machine
+from cress.lifecycle.slices import Slices
 from cress.model.node import Local, Node
 from cress.model.run import Run
 from cress.model.times import MILLISECOND, SECOND
@@ -277,10 +278,10 @@ class _Watched(CommitLoop):
         self.center = center
         self.early: Sequence[Effect] = ()
 
-    def _step(self, now: int, utc: int, inputs: Sequence[Input]) -> Step:
+    def _step(self, now: int, utc: int, inputs: Sequence[Input]) -> Slices[Step]:
         center, truth = self.center, self.center.cluster.truth
         twin = Machine.restore(self.machine.export()) if center.world.aside.random() < TWINS else None
-        step = super()._step(now, utc, inputs)
+        step = yield from super()._step(now, utc, inputs)
         if twin is not None:
             truth.check_twin(step, twin.step(now, utc, inputs))
         center.steps += 1

@@ -15,6 +15,7 @@ from cress.lifecycle.inputs import Reported
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import MAJOR, MINOR, Record, decode_record, encode_record
 from cress.lifecycle.replay import replay
+from cress.lifecycle.slices import whole
 from cress.lifecycle.tables.changes import RowChanges, apply, collect
 from cress.lifecycle.tables.family_rows import CronState, Family, ReplicaState
 from cress.lifecycle.tables.tables import Tables
@@ -43,9 +44,9 @@ def test_changes_make_other_tables_the_same_in_the_same_order(steps: list[list[t
     for deeds in steps:
         for deed, key, value in deeds:
             do(ours, deed, key, value)
-        apply(theirs, through_a_log(collect(ours, dict)), {})
+        apply(theirs, through_a_log(whole(collect(ours, dict))), {})
         assert rows(theirs) == rows(ours)
-    assert not collect(ours, dict), "what was collected is not forgotten"
+    assert not whole(collect(ours, dict)), "what was collected is not forgotten"
 
 
 def do(tables: Tables, deed: int, key: int, value: int) -> None:

@@ -21,7 +21,7 @@ from cress.center.quarantine import QUARANTINE, Quarantine
 from cress.center.recovery import begin_epoch, load_machine
 from cress.center.settings import Settings
 from cress.center.snapshots import Export
-from cress.center.turns import Turns
+from cress.center.turns import Turns, all_in_turns
 from cress.center.watchdog import Watchdog
 from cress.lifecycle.inputs import Input, Reported, Update
 from cress.lifecycle.machine import Machine
@@ -284,7 +284,7 @@ class Committer:
         while not self.stopping or self.loop.busy:
             now, utc = self.clock.now(), self.clock.utc()
             try:
-                work = self.loop.next(now, utc, snapshot=self.log.is_old(utc))
+                work = await all_in_turns(self.loop.slices(now, utc, snapshot=self.log.is_old(utc)))
                 match work:
                     case Wait():
                         await self._pause(work.until, now)

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from cress.lifecycle.slices import Slices
+
 # Seconds for which work on the event loop goes on before others have their turn.
 SLICE = 0.005
 # Bytes of a body that are read and checked on the event loop; more in a thread.
@@ -34,6 +36,20 @@ async def in_turns(items: Iterable[_T]) -> AsyncIterator[_T]:
 def chunks(items: Sequence[_T], size: int = CHUNK) -> Iterator[Sequence[_T]]:
     """Yield the items in parts, for work on each item that is shorter than a look at the clock."""
     return (items[first : first + size] for first in range(0, len(items), size))
+
+
+async def all_in_turns(work: Slices[_T]) -> _T:
+    """Return the result of work in slices; the event loop does other work in between."""
+    begun = time.perf_counter()
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            result: _T = done.value
+            return result
+        if time.perf_counter() - begun > SLICE:
+            await asyncio.sleep(0)
+            begun = time.perf_counter()
 
 
 class Turns:

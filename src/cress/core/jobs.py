@@ -340,8 +340,7 @@ class GroupState:
         self.spec = spec
         self.options = options
         self.policy = policy
-        for job in waiting:
-            policy.add(job)
+        policy.fill(waiting)
         needs = Fraction(str(options.preempt_below))
         yields = Fraction(str(options.preempt_above))
         self._needs = (needs.numerator, needs.denominator)

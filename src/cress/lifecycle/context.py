@@ -39,7 +39,7 @@ class Context:
 
     Times: ``now`` is the shell's clock, which never goes back; ``utc`` the wall clock, only shown and handed to quota
     timetables; both in microseconds. Indices: ``attempts_on`` by node; ``behind`` the jobs that come after a job that is
-    alive; ``named`` the families that are alive by group and name; ``standings`` the state of the tasks of services;
+    alive; ``placed`` the jobs with attempts by name; ``named`` the families that are alive by group and name; ``standings`` the state of the tasks of services;
     ``homes``, by node, the databases with a task that is bound to it (and some that have none there any more).
     """
 
@@ -67,6 +67,7 @@ class Context:
         self.timers = Timers(tables.timers)
         self.attempts_on: dict[str, dict[int, LiveAttempt]] = {}
         self.behind: dict[int, list[int]] = {}
+        self.placed: dict[str, dict[int, None]] = {}
         self.named: dict[tuple[str, str], int] = {}
         self.standings: dict[int, Standing] = {}
         self.homes: dict[str, set[int]] = {}
@@ -106,16 +107,24 @@ class Context:
 
     def link(self, attempt: LiveAttempt) -> None:
         """Enter an attempt in the indices by job and by node."""
-        self.jobs[attempt.job].attempts[attempt.id] = attempt
+        job = self.jobs[attempt.job]
+        job.attempts[attempt.id] = attempt
+        self.placed.setdefault(job.job.name, {})[attempt.job] = None
         self.attempts_on.setdefault(attempt.node, {})[attempt.id] = attempt
 
     def remove(self, attempt: LiveAttempt) -> None:
         """Remove an attempt that ended from its table and the indices."""
         del self.attempts[attempt.id]
-        del self.jobs[attempt.job].attempts[attempt.id]
-        there = self.attempts_on[attempt.node]
-        del there[attempt.id]
-        if not there:
+        job = self.jobs[attempt.job]
+        del job.attempts[attempt.id]
+        if not job.attempts:
+            there = self.placed[job.job.name]
+            del there[attempt.job]
+            if not there:
+                del self.placed[job.job.name]
+        here = self.attempts_on[attempt.node]
+        del here[attempt.id]
+        if not here:
             del self.attempts_on[attempt.node]
 
     def on_node(self, name: str) -> list[LiveAttempt]:

@@ -50,6 +50,7 @@ from cress.lifecycle.jobs.reasons import reason
 from cress.lifecycle.jobs.replica_status import mark
 from cress.lifecycle.nodes import cordons, node_observations, ports
 from cress.lifecycle.notices import Noticed
+from cress.lifecycle.slices import Slices, whole
 from cress.lifecycle.submits import dependencies, submits, updates
 from cress.lifecycle.tables.changes import collect
 from cress.lifecycle.tables.family_rows import Family
@@ -97,6 +98,14 @@ class Machine(Context):
 
         An input that is refused changes nothing, and its reply is the ``InputError``.
         """
+        return whole(self.stepping(now, utc, inputs))
+
+    def stepping(self, now: int, utc: int, inputs: Sequence[Input]) -> Slices[Step]:
+        """Do ``step`` in slices.
+
+        At a pause everything may be read: what has ended so far is in ``out``. Nothing may change the machine before the
+        step is over.
+        """
         self.now, self.utc = now, utc
         self.out = out = Step()
         self.unsettled, self.noticed, self.told = Unsettled(), Noticed(), []
@@ -108,7 +117,7 @@ class Machine(Context):
             self.observe(ClockSet(utc))
         for each in inputs:
             try:
-                out.replies.append(self._take(padded(each, self.core.dimensions)))
+                out.replies.append((yield from self._take(padded(each, self.core.dimensions))))
             except InputError as error:
                 out.replies.append(error)
             self._settle()
@@ -124,7 +133,8 @@ class Machine(Context):
         self._decide()
         out.more = self.more
         out.notices = list(self.noticed.notices(self.nodes, self.core))
-        out.facts = Facts(self.told, collect(self.tables, lambda: told_of(self.told)))
+        yield
+        out.facts = Facts(self.told, (yield from collect(self.tables, lambda: told_of(self.told))))
         return out
 
     def _settle(self) -> None:
@@ -155,13 +165,13 @@ class Machine(Context):
         times = (self.core.next_wakeup(), self.terms.next(), self.timers.next())
         return min((time for time in times if time is not None), default=None)
 
-    def _take(self, each: Input) -> tuple[int, ...] | None:
+    def _take(self, each: Input) -> Slices[tuple[int, ...] | None]:
         match each:
             case Reported():
                 for report in each.reports:
                     reported(self, each.node, report)
             case Submit():
-                return submits.submit(self, each)
+                return (yield from submits.submit(self, each))
             case Cancel() | Hold():
                 families.take(self, each)
             case Update():
@@ -189,8 +199,9 @@ class Machine(Context):
         self.check_groups(applied)
         kept = {group.name for group in applied.groups} | {DEFAULT_GROUP}
         moves = dict(applied.moves)
+        was = set(self.core.groups.by_name)
         self.observe(GroupsApplied(applied.groups, applied.moves, applied.zone))
-        alive: list[LiveJob | Family] = [*self.jobs.values(), *self.families.values()]
+        alive: list[LiveJob | Family] = [*self.jobs.values(), *self.families.values()] if was - kept else []
         for job in alive:
             name = job.job.group or DEFAULT_GROUP
             if name not in kept:
@@ -297,7 +308,11 @@ class Machine(Context):
 
         ``known`` as in ``Submit``.
         """
-        submits.check(self, jobs, submits.states_of(self, jobs, known))
+        whole(self.checking(jobs, known))
+
+    def checking(self, jobs: Sequence[Job], known: Iterable[tuple[int, JobState]] = ()) -> Slices[None]:
+        """Do ``check_submit`` in slices."""
+        yield from submits.check(self, jobs, submits.states_of(self, jobs, known))
 
     def reason(self, job: int, now: int | None = None) -> str:
         """Return why tasks of a job wait, as a sentence; empty when none does."""

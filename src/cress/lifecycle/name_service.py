@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from cress.core.tables.dependencies import Key
 from cress.lifecycle.context import Context
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.group import DEFAULT_GROUP
@@ -49,10 +48,9 @@ def resolve(context: Context, name: str, group: str | None = None) -> list[Place
 
 
 def candidates(context: Context, name: str, group: str | None = None) -> list[LiveJob]:
-    """Return the jobs of that name, in one group or in any."""
-    groups = context.core.groups.by_name if group is None else (group,)
-    named = context.core.relations.dependencies.named
-    return [context.jobs[number] for each in groups for number in named(Key(each, name))]
+    """Return the jobs of that name with running attempts, in one group or in any."""
+    found = (context.jobs[number] for number in context.placed.get(name, ()))
+    return [job for job in found if group is None or (job.job.group or DEFAULT_GROUP) == group]
 
 
 def places(context: Context, jobs: Iterable[LiveJob]) -> Iterator[Place]:

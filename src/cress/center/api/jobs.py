@@ -21,7 +21,7 @@ from cress.center.lookup import AnyJob, Filters, find_all, find_job, find_jobs, 
 from cress.center.members import attempts_of, count_of, task_of, tasks_page
 from cress.center.security import MOST_BODY
 from cress.center.show.jobs import job_view, run_of, task_view, whole_job_view
-from cress.center.turns import in_turns
+from cress.center.turns import all_in_turns, in_turns
 from cress.center.validation import placed, read_jobs
 from cress.core.diagnostics.unresolved_names import remarks
 from cress.lifecycle.inputs import Hold, Submit
@@ -72,7 +72,7 @@ async def submit(request: Request, dry_run: bool = False) -> Response:
     specs, jobs, digest = await checked_body(committer, len(data), checked)
     known = await known_states(committer, jobs)
     if dry_run:
-        check_submit(committer, specs, jobs, known)
+        await check_submit(committer, specs, jobs, known)
         return reply(await submitted(committer, [0] * len(jobs), jobs))
     what = Submit(jobs=jobs, known=known, key=key and f"{user} {key}", digest=digest)
     return reply(await submitted(committer, await submit_all(committer, what, specs), jobs), 201)
@@ -95,12 +95,12 @@ async def submit_all(committer: Committer, what: Submit, specs: Sequence[JobSpec
         raise placed(error, specs) from None
 
 
-def check_submit(
+async def check_submit(
     committer: Committer, specs: Sequence[JobSpec], jobs: tuple[Job, ...], known: tuple[tuple[int, JobState], ...]
 ) -> None:
     """Raise InputError if the machine would refuse these jobs."""
     try:
-        committer.machine.check_submit(jobs, known)
+        await all_in_turns(committer.machine.checking(jobs, known))
     except InputError as error:
         raise placed(error, specs) from None
 

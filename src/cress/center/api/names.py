@@ -11,7 +11,7 @@ from cress.center.api.context import committer_of
 from cress.center.api.stream import HEARTBEAT, Stream
 from cress.center.committer import Committer
 from cress.center.show.jobs import place_view
-from cress.center.turns import in_turns
+from cress.center.turns import chunks, in_turns
 from cress.lifecycle.name_service import Place, candidates, order, places, resolve
 from cress.protocol.views import PlacesChange, PlacesPage, to_json
 
@@ -27,7 +27,9 @@ async def names(request: Request, name: str, group: str = "") -> Response:
     committer = committer_of(request)
     async with committer.turns.long_answer():
         machine = committer.machine
-        found = [each async for each in in_turns(places(machine, candidates(machine, name, group or None)))]
+        found: list[Place] = []
+        async for part in in_turns(chunks(candidates(machine, name, group or None))):
+            found += places(machine, part)
         views = [place_view(each) async for each in in_turns(sorted(found, key=order))]
         return reply(PlacesPage(places=tuple(views)))
 

@@ -56,6 +56,8 @@ class Stream(Response):
             while not gone.done():
                 async with asyncio.timeout(STALLED):
                     await send({"type": "http.response.body", "body": part, "more_body": True})
+                # Sending to a reader that keeps up does not wait.
+                await asyncio.sleep(0)
                 part = self.part()
                 if not part:
                     if self.over():

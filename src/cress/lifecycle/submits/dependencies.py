@@ -9,6 +9,7 @@ from cress.lifecycle.context import Context
 from cress.lifecycle.families import families
 from cress.lifecycle.jobs.conditions import holds, never
 from cress.lifecycle.jobs.jobs import cancel
+from cress.lifecycle.slices import SLICE, Slices
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import InputError
@@ -20,9 +21,13 @@ from cress.model.records import JobState
 MOST_SHOWN = 20
 
 
-def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) -> None:
+def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) -> Slices[None]:
     """Raise ``InputError`` if jobs of a submit come after jobs that nobody knows, or after themselves."""
     for i, job in enumerate(jobs):
+        if i % SLICE == 0:
+            yield
+        if not job.after:
+            continue
         counts = Counter(number for number, _ in job.after)
         for number, count in counts.items():
             if count > 1:
@@ -31,7 +36,7 @@ def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) 
             if number in context.jobs or number in context.families or number in known or 0 < -number <= len(jobs):
                 continue
             raise _error(jobs, i, f"there is no job {number}", "an id that `cress jobs` shows")
-    loop = _loop(jobs)
+    loop = _loop(jobs) if any(job.after for job in jobs) else []
     if loop:
         shown = loop if len(loop) <= MOST_SHOWN else [*loop[:MOST_SHOWN], loop[-1]]
         names = " → ".join(jobs[i].name or f"job {i + 1}" for i in shown)

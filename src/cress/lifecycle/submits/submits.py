@@ -15,10 +15,12 @@ from cress.core.diagnostics.unresolved_names import missing_in, say
 from cress.core.placing.constraints import constraints_of, lasting_wants
 from cress.core.placing.placement_clauses import relation_of
 from cress.core.placing.submitted_constraints import key_for
+from cress.core.tables.dependencies import Relation
 from cress.lifecycle.context import Context
 from cress.lifecycle.families import families
 from cress.lifecycle.inputs import Submit
 from cress.lifecycle.jobs.jobs import cancel
+from cress.lifecycle.slices import Slices, parts
 from cress.lifecycle.submits import dependencies
 from cress.lifecycle.tables.answers import Answer
 from cress.lifecycle.tables.family_rows import Family
@@ -41,23 +43,29 @@ REMEMBERED = DAY
 MOST_TOLD = 20
 
 
-def submit(context: Context, request: Submit) -> tuple[int, ...]:
-    """Accept jobs, together or not at all; their ids. The same request again gets the same answer."""
+def submit(context: Context, request: Submit) -> Slices[tuple[int, ...]]:
+    """Accept jobs, together or not at all; their ids. The same request again gets the same answer.
+
+    At a pause each job that has been entered is known to the scheduler as well.
+    """
     if request.key:
         known = _remembered(context, request)
         if known is not None:
             context.out.repeated.add(len(context.out.replies))
             return known.ids
     states = states_of(context, request.jobs, request.known)
-    check(context, request.jobs, states)
+    yield from check(context, request.jobs, states)
     first = context.take_id(len(request.jobs))
     ids = tuple(range(first, first + len(request.jobs)))
-    begun = [
-        _enter(context, msgspec.structs.replace(job, id=number), first, states)
-        for number, job in zip(ids, inherited(request.jobs), strict=True)
-    ]
-    lives = [live for live in begun if isinstance(live, LiveJob)]
-    context.observe(*(JobSubmitted(live.job, dependencies.behind(live)) for live in lives))
+    begun: list[LiveJob | Family] = []
+    lives: list[LiveJob] = []
+    for part in parts(list(zip(ids, inherited(request.jobs), strict=True))):
+        entered = [_enter(context, msgspec.structs.replace(job, id=number), first, states) for number, job in part]
+        fresh = [live for live in entered if isinstance(live, LiveJob)]
+        context.observe(*(JobSubmitted(live.job, dependencies.behind(live)) for live in fresh))
+        begun += entered
+        lives += fresh
+        yield
     for each in begun:
         if isinstance(each, Family):
             if each.reason:
@@ -129,24 +137,26 @@ def states_of(context: Context, jobs: Iterable[Job], known: Iterable[tuple[int, 
     return states
 
 
-def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) -> None:
+def check(context: Context, jobs: Sequence[Job], known: Mapping[int, JobState]) -> Slices[None]:
     """Raise ``InputError`` if one of these jobs makes no sense, ``NotAccepted`` if it may not or can never run."""
     names: set[tuple[str, str]] = set()
     steps = Counter(job.family for job in jobs)
     hopeless = Hopeless(context)
-    for number, job in enumerate(jobs):
-        try:
-            check_job(context, job, hopeless)
-            _check_family(jobs, number, names, steps[-number - 1])
-        except InputError as error:
-            raise below(error, f"jobs[{number}]") if len(jobs) > 1 else error from None
-    dependencies.check(context, inherited(jobs), known)
-    relations = context.core.relations.dependencies
-    relations.check(
-        relation_of(job, constraints_of(job), job.group or DEFAULT_GROUP)
-        for job in jobs
-        if not isinstance(job.plan, Dag)
-    )
+    for part in parts(list(enumerate(jobs))):
+        for number, job in part:
+            try:
+                check_job(context, job, hopeless)
+                _check_family(jobs, number, names, steps[-number - 1])
+            except InputError as error:
+                raise below(error, f"jobs[{number}]") if len(jobs) > 1 else error from None
+        yield
+    yield from dependencies.check(context, inherited(jobs), known)
+    relations: list[Relation] = []
+    for some in parts(jobs):
+        plain = (job for job in some if not isinstance(job.plan, Dag))
+        relations += (relation_of(job, constraints_of(job), job.group or DEFAULT_GROUP) for job in plain)
+        yield
+    context.core.relations.dependencies.check(relations)
 
 
 def _check_family(jobs: Sequence[Job], place: int, names: set[tuple[str, str]], steps: int) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, TypeAlias, get_args, get_type_hints
 
 import msgspec
 
+from cress.lifecycle.slices import Slices, parts
 from cress.lifecycle.tables.tables import TYPES, Tables
 from cress.lifecycle.tables.tracked import Mark, Noted, Row, Table
 
@@ -34,8 +35,8 @@ _NOTHING: Mapping[str, Any] = {}
 SHARED = {"jobs": "job", "nodes": "node"}
 
 
-def collect(tables: Tables, told_of: Callable[[], Mapping[str, Mapping[Any, Any]]]) -> RowChanges:
-    """Return what was written since the last time, and forget it.
+def collect(tables: Tables, told_of: Callable[[], Mapping[str, Mapping[Any, Any]]]) -> Slices[RowChanges]:
+    """Return what was written since the last time, and forget it; nothing may be written at a pause.
 
     ``told_of`` returns what the scheduler was told last of jobs and nodes, by table and key: it is not repeated in new
     rows. It is called only if there may be some.
@@ -46,15 +47,23 @@ def collect(tables: Tables, told_of: Callable[[], Mapping[str, Mapping[Any, Any]
     found = {}
     for name, marks in noted.items():
         if marks:
-            found[name] = _table_changes(getattr(tables, name), marks, SHARED.get(name, ""), told.get(name, {}))
+            changes = found[name] = TableChanges()
+            for part in parts(list(marks.items())):
+                table = getattr(tables, name)
+                _add_changes(changes, table, part, SHARED.get(name, ""), told.get(name, {}))
+                yield
     return found
 
 
-def _table_changes(
-    table: Table[Any, Any], marks: Noted, shared: str = "", told: Mapping[Any, Any] = {}
-) -> TableChanges:
-    changes = TableChanges()
-    for key, mark in marks.items():
+def _add_changes(
+    changes: TableChanges,
+    table: Table[Any, Any],
+    marks: Iterable[tuple[Any, Any]],
+    shared: str = "",
+    told: Mapping[Any, Any] = {},
+) -> None:
+    """Add the changes that these marks of a table stand for."""
+    for key, mark in marks:
         if mark.__class__ is dict:
             changes.changed.append((key, _fields(table[key], mark)))
             continue
@@ -66,7 +75,6 @@ def _table_changes(
                 known = told.get(key)
                 value = written(value, shared if known is not None and getattr(value, shared) is known else "")
             changes.written.append((key, value))
-    return changes
 
 
 def _fields(row: Row, marks: Noted) -> dict[str, Any]:
@@ -78,7 +86,8 @@ def _fields(row: Row, marks: Noted) -> dict[str, Any]:
         elif isinstance(value, Row):
             changes[name] = _fields(value, mark)
         else:
-            changes[name] = _table_changes(value, mark)
+            below = changes[name] = TableChanges()
+            _add_changes(below, value, mark.items())
     return changes
 
 

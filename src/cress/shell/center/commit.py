@@ -16,6 +16,7 @@ from cress.lifecycle.effects import Step
 from cress.lifecycle.inputs import Input, NodeJoined, Reported, Submit, Update
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import encode_record, record_of
+from cress.lifecycle.slices import Slices, parts, whole
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.errors import NotAccepted
@@ -111,13 +112,18 @@ class Opened(msgspec.Struct, kw_only=True):
 class Uncommitted:
     """Finished work of the batch that is being committed: readers look here too, so that no job is ever missing."""
 
-    def __init__(self, step: Step | None = None) -> None:
+    def __init__(self) -> None:
         self.jobs: dict[int, JobRecord] = {}
         self.attempts: dict[int, list[AttemptRecord]] = {}
-        if step is not None:
-            self.jobs = {record.id: record for record in step.jobs}
-            for record in step.attempts:
-                self.attempts.setdefault(record.job, []).append(record)
+        self._attempts_seen = self._jobs_seen = 0
+
+    def add(self, step: Step) -> None:
+        """Add what a step has finished since the last time."""
+        for job in step.jobs[self._jobs_seen :]:
+            self.jobs[job.id] = job
+        for attempt in step.attempts[self._attempts_seen :]:
+            self.attempts.setdefault(attempt.job, []).append(attempt)
+        self._jobs_seen, self._attempts_seen = len(step.jobs), len(step.attempts)
 
 
 @dataclass(slots=True)
@@ -234,9 +240,13 @@ class CommitLoop:
     def next(self, now: int, utc: int, *, snapshot: bool = False) -> Work:
         """Return the action that is due now.
 
-        A step is made here; if that raises, the driver answers with ``commit_failed``. ``snapshot``: make
+        A step is made here; if that raises, the driver answers with ``defect``. ``snapshot``: make
         a snapshot as soon as the log has a record.
         """
+        return whole(self.slices(now, utc, snapshot=snapshot))
+
+    def slices(self, now: int, utc: int, *, snapshot: bool = False) -> Slices[Work]:
+        """Do ``next`` in slices: at a pause inputs may be posted, and everything may be read."""
         assert self._round is None
         if self._loading:
             return Load() if now >= self._retry_at else Wait(self._retry_at)
@@ -245,7 +255,7 @@ class CommitLoop:
         self._alone = bool(self._suspects)
         if self._suspects:
             self._calls = [self._suspects.pop(0)]
-            return self._commit(now, utc, self._calls)
+            return (yield from self._commit(now, utc, self._calls))
         if not self._queue and not self._notes:
             due = None if self._replaced else self.machine.next_wakeup()
             if due is None or due > now:
@@ -259,7 +269,7 @@ class CommitLoop:
                 break
             count += 1
         self._calls, self._queue = self._queue[:count], self._queue[count:]
-        return self._commit(now, utc, self._calls)
+        return (yield from self._commit(now, utc, self._calls))
 
     def snapshot(self) -> Snapshot:
         """Return the order to store the state as it is now, between two steps."""
@@ -273,30 +283,47 @@ class CommitLoop:
             return False
         return self._log_size > max(limits.least_log, self._snapshot_size) or self._log_count >= limits.most_records
 
-    def _commit(self, now: int, utc: int, calls: list[Call]) -> Commit:
+    def _commit(self, now: int, utc: int, calls: list[Call]) -> Slices[Commit]:
         inputs = tuple(call.input for call in calls)
-        step = self._step(now, utc, inputs)
+        step = yield from self._step(now, utc, inputs)
         runs, templates = new_runs([(call.input, call.runs) for call in calls], step)
+        yield
         record = encode_record(record_of(now, utc, inputs, step.facts))
+        yield
         events = [*self.events.derive(self.machine, inputs, step), *self._notes]
         for number, event in enumerate(events, self.events.last + 1):
             event.number, event.at = number, event.at or utc / SECOND
+        yield
+        encoded: list[tuple[int, bytes]] = []
+        for part in parts(runs):
+            encoded += ((run.job, encode_run(run)) for run in part)
+            yield
         self._round = _Round(calls, inputs, step, events, runs, len(record))
-        self.uncommitted = Uncommitted(step)
         self.runs.uncommitted = {run.job: run for run in runs}
         return Commit(
             Batch(
                 records=[pack(record, self.events.encode(events))],
-                runs=[(run.job, encode_run(run)) for run in runs if run.job not in templates],
-                templates=[(run.job, templates[run.job], encode_run(run)) for run in runs if run.job in templates],
+                runs=[(job, run) for job, run in encoded if job not in templates],
+                templates=[(job, templates[job], run) for job, run in encoded if job in templates],
                 jobs=step.jobs,
                 attempts=step.attempts,
                 meta={"clock": self._save_clock(now, utc)},
             )
         )
 
-    def _step(self, now: int, utc: int, inputs: Sequence[Input]) -> Step:
-        return self.machine.step(now, utc, inputs)
+    def _step(self, now: int, utc: int, inputs: Sequence[Input]) -> Slices[Step]:
+        """Make a step; at each pause readers find what has ended so far among what is uncommitted."""
+        self.uncommitted = Uncommitted()
+        work = self.machine.stepping(now, utc, inputs)
+        while True:
+            try:
+                next(work)
+            except StopIteration as done:
+                step: Step = done.value
+                self.uncommitted.add(step)
+                return step
+            self.uncommitted.add(self.machine.out)
+            yield
 
     # --- answers of the driver -------------------------------------------------------------------------------
 

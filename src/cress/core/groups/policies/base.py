@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Generic, Self
 
 from cress.core.groups.policies.queue import J, Queue
@@ -63,11 +63,7 @@ class Policy(Generic[J]):
         if now < self._change:
             return False
         self._change = NEVER
-        jobs = list(self)
-        for job in jobs:
-            self.remove(job)
-        for job in jobs:
-            self.add(job)
+        self.fill(list(self))
         return True
 
     def add(self, job: J) -> None:
@@ -76,6 +72,14 @@ class Policy(Generic[J]):
         if self.timed:
             self._change = min(self._change, self.key_until(job))
         self.queue.add(job)
+
+    def fill(self, jobs: Collection[J]) -> None:
+        """Take these as the waiting jobs, with their keys as of now."""
+        for job in jobs:
+            job.key = self.key(job)
+            if self.timed:
+                self._change = min(self._change, self.key_until(job))
+        self.queue.fill(jobs)
 
     def remove(self, job: J) -> None:
         """Remove a job that has no waiting task left."""

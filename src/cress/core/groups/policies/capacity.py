@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fractions import Fraction
 from typing import Self
 
@@ -61,6 +61,19 @@ class CapacityPolicy(Policy[J]):
         self._queues.setdefault(user, Queue()).add(job)
         self._count += 1
         self._place(user)
+
+    def fill(self, jobs: Collection[J]) -> None:
+        by_user: dict[str, list[J]] = {}
+        for job in jobs:
+            job.key = self.key(job)
+            by_user.setdefault(job.job.user, []).append(job)
+        self._count = len(jobs)
+        users = {**self._queues, **by_user}
+        self._queues = {user: Queue() for user in by_user}
+        for user, theirs in by_user.items():
+            self._queues[user].fill(theirs)
+        for user in users:
+            self._place(user)
 
     def remove(self, job: J) -> None:
         user = job.job.user

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -33,6 +33,10 @@ class QueuedJob(Protocol):
 
 
 J = TypeVar("J", bound=QueuedJob)
+
+
+def _key(job: QueuedJob) -> tuple[int, int]:
+    return job.key
 
 
 class Queue(Generic[J]):
@@ -84,6 +88,19 @@ class Queue(Generic[J]):
         elif self._near < MOST_PENDING:
             self._near += 1
             self._horizon = place + 1
+
+    def fill(self, jobs: Iterable[J]) -> None:
+        """Put many jobs into their places, when none is there yet."""
+        ordered = sorted(jobs, key=_key)
+        self._count = len(ordered)
+        self._keys = [job.key for job in ordered]
+        self._jobs = list(ordered)
+        self._first = 0
+        self._horizon = self._near = min(self._count, MOST_PENDING)
+        room = max(_FEW, 2 * self._count)
+        self.rows = grown(np.fromiter((job.shape.row for job in ordered), np.int64, self._count), room)
+        self.limits = np.full(room, GAP, np.int64)
+        self.limits[: self._count] = [job.limit for job in ordered]
 
     def _insert(self, place: int, job: J) -> None:
         """Make a place and put the job there."""

@@ -1,0 +1,115 @@
+"""A large submit pauses: in between everything can be read, and it is accepted as a whole or not at all."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from cress.lifecycle.inputs import Cancel, NodeJoined, Submit
+from cress.lifecycle.jobs.reasons import reason
+from cress.lifecycle.machine import Machine
+from cress.lifecycle.slices import SLICE, Slices
+from cress.model.errors import InputError
+from cress.model.job import Condition, Job
+from cress.model.options import Options
+from cress.model.run import Run
+from cress.shell.center.commit import Call
+from cress.shell.center.effects import Answer, Commit, Work
+from tests.lifecycle.builders import DIMENSIONS, UTC_AT_START, job, node
+from tests.lifecycle.test_slices import loop_of
+
+SIZE = 8 * SLICE
+
+
+def pauses(work: Slices[Work], looks: list[int], machine: Machine) -> Work:
+    """Do work, look at everything at each pause and note how many jobs are there; return the result."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            result: Work = done.value
+            return result
+        looks.append(len(machine.jobs))
+        assert machine.core.jobs.keys() == machine.jobs.keys()
+        for number in list(machine.jobs)[-3:]:
+            reason(machine, number)
+
+
+def submit(jobs: Sequence[Job]) -> Call:
+    return Call(Submit(jobs=tuple(jobs)), [Run(job=0, command=("true",))] * len(jobs), caller="client")
+
+
+def test_a_large_submit_pauses_often_and_can_be_read_at_each_pause() -> None:
+    loop, looks = loop_of(), list[int]()
+    loop.machine.step(0, UTC_AT_START, (NodeJoined(node=node("n", 2), boot="b"),))
+    loop.post(submit([job()] * SIZE))
+    work = pauses(loop.slices(0, UTC_AT_START), looks, loop.machine)
+    assert isinstance(work, Commit)
+    assert len(work.batch.runs) == SIZE
+    entered = [more - before for before, more in itertools.pairwise(looks)]
+    assert max(entered) == SLICE
+    assert len(looks) >= 4 * SIZE / SLICE
+    (answer,) = [each for each in loop.committed() if isinstance(each, Answer)]
+    assert answer.reply == tuple(range(1, SIZE + 1))
+
+
+def test_a_large_submit_with_one_wrong_job_changes_nothing() -> None:
+    loop, looks = loop_of(), list[int]()
+    loop.post(submit([*[job()] * (SIZE - 1), msgspec.structs.replace(job(), group="nobody")]))
+    pauses(loop.slices(0, UTC_AT_START), looks, loop.machine)
+    assert set(looks) == {0}
+    (answer,) = [each for each in loop.committed() if isinstance(each, Answer)]
+    assert isinstance(answer.reply, InputError)
+    assert answer.reply.field == f"jobs[{SIZE - 1}].group"
+    assert not loop.machine.jobs
+
+
+def test_inputs_that_come_at_a_pause_wait_for_the_next_step() -> None:
+    loop = loop_of()
+    loop.post(submit([job()] * SIZE))
+    work = loop.slices(0, UTC_AT_START)
+    next(work)
+    loop.post(submit([job()]))
+    assert isinstance(pauses(work, [], loop.machine), Commit)
+    assert len(loop.machine.jobs) == SIZE
+    loop.committed()
+    assert isinstance(loop.next(1, UTC_AT_START), Commit)
+    assert len(loop.machine.jobs) == SIZE + 1
+
+
+def test_what_ends_in_a_step_is_never_missing_at_its_pauses() -> None:
+    loop = loop_of()
+    loop.post(submit([job()]))
+    loop.next(0, UTC_AT_START)
+    loop.committed()
+    late = msgspec.structs.replace(job(), after=((1, Condition.OK),))
+    loop.post(Call(Cancel(job=1, by="ann")))
+    loop.post(submit([late] * 10))
+    work: Work | None = None
+    slices = loop.slices(1, UTC_AT_START)
+    while work is None:
+        try:
+            next(slices)
+        except StopIteration as done:
+            work = done.value
+        assert 1 in loop.machine.jobs or 1 in loop.uncommitted.jobs
+    assert isinstance(work, Commit)
+    assert 1 in loop.uncommitted.jobs
+
+
+@pytest.mark.parametrize("size", [1, SLICE, SLICE + 1])
+def test_a_step_in_slices_is_the_step_without_pauses(size: int) -> None:
+    one, other = Machine(DIMENSIONS, Options()), Machine(DIMENSIONS, Options())
+    inputs = (NodeJoined(node=node("n", 2), boot="b"), Submit(jobs=(job(),) * size))
+    whole = one.step(0, UTC_AT_START, inputs)
+    slices = other.stepping(0, UTC_AT_START, inputs)
+    while True:
+        try:
+            next(slices)
+        except StopIteration as done:
+            assert done.value == whole
+            break
+    assert one.export() == other.export()
