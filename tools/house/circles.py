@@ -36,6 +36,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "warm",
     ),
     "lifecycle": (
+        "slices",
         "tables",
         "inputs",
         "facts",
