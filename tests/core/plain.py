@@ -236,9 +236,10 @@ class Account:
         dims = core.groups.by_name[self.group_of[each.job.id]].dims
         if dims:
             return [each.amounts[k] for k in dims]
+        pairs = list(zip(each.amounts, self.nodes[each.node].capacity, strict=True))
         if self.accounting == "cpu":
-            return [each.amounts[0]]
-        pairs = zip(each.amounts, self.nodes[each.node].capacity, strict=True)
+            cores = self.nodes[each.node].capacity[0]
+            return [max(each.amounts[0], *(-(-cores * need // have) for need, have in pairs if need and have), 0)]
         return [max((-(-1_000_000 * need // have) for need, have in pairs if need and have), default=0)]
 
     def used(self, group: str, core: Scheduler, leaving: bool = True, user: str | None = None) -> list[int]:

@@ -87,3 +87,33 @@ def test_several_wait_for_something_else_and_each_says_for_what() -> None:
     assert made.nodes_of("one") == made.nodes_of("three") == ["n1"]
     made.finish("old")
     assert made.nodes_of("two") == ["n1"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("behind", ["reserve", "quota_only"])
+@pytest.mark.parametrize("tasks", [1, 2])
+@pytest.mark.parametrize("closed", ["away", "cordoned"])
+def test_jobs_behind_one_that_is_bound_to_a_rack_without_open_nodes_go_on(
+    policy: str, behind: str, tasks: int, closed: str
+) -> None:
+    racks = [node("n1").cpu(4).rack("r1"), node("n2").cpu(4).rack("r1"), node("n3").cpu(4).rack("r2")]
+    mine = (
+        group("g", 1, policy) if policy != "conservative" else group("g", 1, "BackFill").with_options(backfill=policy)
+    )
+    made = World(mine, group("other", 1), nodes=racks, behind_blocked=behind, drain_after=0)
+    for name in ("n1", "n2"):
+        made.lose_node(name) if closed == "away" else made.cordon(name)
+    head = plain("head").cpu(3).requires('Rack = "r1"').priority(9)
+    made.submit(head.tasks(tasks).gang() if tasks > 1 else head).decide()
+    made.wait(1000).submit(plain("later"), plain("theirs").group("other")).decide()
+    assert made.jobs_running() == ["later", "theirs"]
+    assert made.veto("head").kind is Verdict.NO_NODE
+    assert f"2 {closed}" in made.why("head")
+    made.submit(plain("behind").cpu(2)).decide()
+    assert "behind" in made.jobs_running()
+    if closed == "away":
+        made.add_node(racks[0]).add_node(racks[1])
+    else:
+        made.cordon("n1", "").cordon("n2", "")
+    made.decide()
+    assert made.nodes_of("head") != []

@@ -250,8 +250,6 @@ class Books:
 
     def recharge_node(self, f: int) -> None:
         """Work out again what tasks and claims on node ``f`` are charged: shares of its capacity, which has changed."""
-        if self._by_cpu:
-            return
         capacity = self.cluster.capacity_of(f)
         for attempt in self.holders_on(f):
             if isinstance(attempt, Stranger):
@@ -308,7 +306,8 @@ class Books:
     def dequeue(self, job: JobEntry) -> None:
         """Take a job out of its queue."""
         job.queued = False
-        self.turns.forget(job)
+        if self.turns.since:
+            self.turns.forget(job)
         job.group.policy.remove(job)
         self.fit.unwant(job.shape)
         job.drain = []

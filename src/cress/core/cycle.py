@@ -97,10 +97,11 @@ class Cycle(Ledger):
             return False
         first = self.groups.by_name[order[0][-1]]
         # Alone in the order, the first unit of one queue keeps its turn anyway.
-        takes_turns = len(order) > 1 or first.policy.serves_users
+        several = len(order) > 1
+        takes_turns = several or first.policy.serves_users
         guarantees = Guarantees(self.groups, self.cluster) if takes_turns else None
         blocked: JobEntry | None = None
-        for group in self.groups.in_order() if len(order) > 1 else (first,):
+        for group in self.groups.in_order() if several else (first,):
             group.visited = self.pass_number
             if group.preempted_at is not None and self._cools(group, now):
                 continue
@@ -190,7 +191,7 @@ class Cycle(Ledger):
         due = ahead.jobs[0] if ahead.jobs else None
         if head is not due and self._try(head, ahead, now):
             return True
-        if self.fit.waits_for_node(head.shape):
+        if head.shape.open_at != self.cluster.usable_changes and self.fit.waits_for_node(head.shape):
             head = self._first_free(group, now)
             if head is None:
                 return False
@@ -427,11 +428,10 @@ class Cycle(Ledger):
     def within_limit(self, job: JobEntry) -> bool:
         """Return whether the user of the job may start one more unit of it.
 
-        With the accounting ``dominant`` the unit is counted as on the largest node; on a small one it costs more.
+        The unit is counted as on the nodes where it costs least; on others it may cost more.
         """
         group = job.group
-        charge = group.charge(job.job.request, self.cluster.largest_capacity())
-        return group.policy.may_use_more(job, tuple(amount * job.shape.size for amount in charge), group.quota)
+        return group.policy.may_use_more(job, charge_of_tasks(job, job.shape.size, self.cluster), group.quota)
 
     def _maybe_drain(self, job: JobEntry, ahead: Ahead, now: int) -> None:
         """Keep nodes free for a unit that no known end frees, once it has waited long enough."""
@@ -460,6 +460,9 @@ class Cycle(Ledger):
             self._wake_at(group.retry_victims_at)
             return False
         eviction = find_eviction(self, job) if entitled else None
+        if eviction is not None and not group.may_take(self.charge_of(job, eviction.nodes)):
+            # On these nodes it costs more than where it costs least.
+            eviction = None
         if eviction is None and within:
             eviction = self._evict_within(group, job, ahead, now, entitled=entitled)
         if eviction is None or not self._within_round(len(eviction.attempts)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from fractions import Fraction
+from functools import lru_cache
 from heapq import heapify, heappop, heappush, nsmallest
 from typing import TypeAlias
 
@@ -84,7 +85,8 @@ class JobEntry:
         self.waits: OrderedDict[int, int] = OrderedDict()
         # A reservation of no duration would hold nothing.
         self.limit = NEVER if job.time_limit is None else max(1, job.time_limit)
-        self.cpu_charge = (job.request[0],)
+        # Its charge per task in the accounting ``cpu`` if that is the same on every node: it asks for cores only.
+        self.cpu_charge = () if any(job.request[1:]) else (job.request[0],)
         self.most = job.max_running
         self.next_task = 0
         self.again: list[int] = []
@@ -146,7 +148,8 @@ class JobEntry:
         """Remove a task from the waiting ones."""
         self.waiting -= 1
         self.would_preempt = False
-        self.waits.pop(task, None)
+        if self.waits:
+            self.waits.pop(task, None)
         if self.again and self.again[0] == task:
             heappop(self.again)
         elif task == self.next_task:
@@ -421,7 +424,7 @@ class GroupState:
         if self.dims:
             return tuple(request[k] for k in self.dims)
         if self.options.accounting == "cpu":
-            return (request[0],)
+            return (core_share(request, capacity),)
         return (dominant_share(request, capacity),)
 
     def add_used(self, job: JobEntry, charge: tuple[int, ...]) -> None:
@@ -450,6 +453,17 @@ class GroupState:
         self.leaving = self.used.copy()
         self.claimed = self.used.copy()
         return True
+
+
+@lru_cache(maxsize=4096)
+def core_share(request: ResourceVector, capacity: ResourceVector) -> int:
+    """Return the cores (in thousandths) that a task takes of a node: those it asks for, or as large a part of them as of what it asks most of.
+
+    A task with all of the memory leaves nothing of the node, however few cores it has (design note 0014). Rounded up.
+    """
+    cores = capacity[0]
+    shares = (-(-amount * cores // total) for amount, total in zip(request, capacity, strict=True) if amount and total)
+    return max(request[0], max(shares, default=0))
 
 
 def dominant_share(request: ResourceVector, capacity: ResourceVector) -> int:

@@ -321,7 +321,8 @@ class Ledger(Books):
         else:
             job.take(fact.task)
             job.companions.pop(fact.task, None)
-        charge = job.cpu_charge if self._by_cpu else group.charge(job.job.request, cluster.specs[f].capacity)
+        fixed = self._by_cpu and job.cpu_charge
+        charge = fixed or group.charge(job.job.request, cluster.specs[f].capacity)
         number = fact.attempt
         self.next_attempt = max(self.next_attempt, number + 1)
         attempt = Attempt(number, job, fact.task, f, slot, self.now, charge)

@@ -47,7 +47,12 @@ def _option(
 class Options:
     """The options of one scheduler. Durations are microseconds, ratios are plain numbers."""
 
-    accounting: str = _option("cpu", "how used resources are counted", source="G", choices=("cpu", "dominant"))
+    accounting: str = _option(
+        "cpu",
+        "how used resources are counted: in cores, or in shares of servers; what a task asks most of counts in both",
+        source="G; ours (0014)",
+        choices=("cpu", "dominant"),
+    )
     behind_blocked: str = _option(
         "reserve",
         "when a group's unit does not fit: reserve for it and let later groups go on beside the reservation, "

@@ -193,7 +193,7 @@ class DirectRun:
                 observe(now, self._take_settled())
             if decide(now):
                 self._release_predicted(now)
-        outages = self._fail_and_return(now)
+        outages = self._fail_and_return(now) if self._outages else []
         if outages or woken:
             observe(now, outages)
             decide(now)

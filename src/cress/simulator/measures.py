@@ -270,10 +270,8 @@ def _utilisation(run: Run) -> dict[str, Steps]:
     return result
 
 
-def share_of_cluster(request: ResourceVector, total: ResourceVector, accounting: str) -> float:
-    """Return a task's share of the cluster: of its cores, or its largest share of any dimension."""
-    if accounting == "cpu":
-        return request[0] / total[0] if total[0] else 0.0
+def share_of_cluster(request: ResourceVector, total: ResourceVector) -> float:
+    """Return a task's share of the cluster: the largest of any dimension."""
     return max((amount / whole for amount, whole in zip(request, total, strict=True) if whole), default=0.0)
 
 
@@ -309,7 +307,7 @@ def group_series(run: Run, ready: Ints, start: int, end: int) -> dict[str, Group
     """
     workload, attempts = run.workload, run.attempts
     total = workload.cluster.total()
-    share = np.array([share_of_cluster(each, total, run.accounting) for each in workload.requests])
+    share = np.array([share_of_cluster(each, total) for each in workload.requests])
     per_task = share[workload.request_index]
     submitted = run.submitted
     by_name = {group.name: group for group in run.groups}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cress.core.groups.shares import Groups
-from cress.core.jobs import MILLION, GroupState, JobEntry
+from cress.core.jobs import MILLION, GroupState, JobEntry, core_share
 from cress.core.tables.cluster import Cluster
 
 
@@ -42,10 +42,11 @@ def _capacity(group: GroupState, cluster: Cluster) -> tuple[int, ...]:
 
 
 def charge_of_tasks(job: JobEntry, tasks: int, cluster: Cluster) -> tuple[int, ...]:
-    """Return the charge of so many tasks, as on the largest node."""
+    """Return the least charge of so many tasks: as on the nodes where one costs least."""
     group = job.group
     if not group.dims and group.options.accounting == "cpu":
-        return (job.cpu_charge[0] * tasks,)
+        one = job.cpu_charge[0] if job.cpu_charge else cluster.least_charge(job.job.request, core_share)
+        return (one * tasks,)
     return tuple(amount * tasks for amount in group.charge(job.job.request, cluster.largest_capacity()))
 
 

@@ -262,6 +262,8 @@ class Fit:
             copies = self.room_when_empty(shape)
             wants = shape.wants if clauses else NO_WANTS
             shape.closed = (*now, not holds_together(self.relations.racks, copies, wants, shape.size))
+        if not clauses and not shape.closed[2]:
+            shape.open_at = self.cluster.usable_changes
         return shape.closed[2]
 
     def could_ever_fit(self, shape: Shape) -> bool:

@@ -17,11 +17,13 @@ class Shape:
 
     ``row`` is its place in the fit table while it has one; ``waiting`` counts the queued jobs that have it. ``match`` is
     the match of its clauses, ``None`` if it has none; ``reach`` is the last result of ``within_reach``, ``closed`` that of
-    ``waits_for_node`` with the state of the cluster at that time.
+    ``waits_for_node`` with the state of the cluster at that time; while the cluster has the open nodes of ``open_at``, a
+    unit without clauses does not wait for a node.
     """
 
     __slots__ = (
-        "ask", "closed", "early", "match", "reach", "request", "request_array", "row", "seen", "size", "used_at", "waiting", "wants",
+        "ask", "closed", "early", "match", "open_at", "reach", "request", "request_array", "row", "seen", "size",
+        "used_at", "waiting", "wants",
     )  # fmt: skip
 
     def __init__(self, request: ResourceVector, size: int, wants: Wants = NO_WANTS) -> None:
@@ -39,3 +41,4 @@ class Shape:
         # The state of the cluster at the last check, and a suitable node, NONE if there was none.
         self.reach = (-1, -1, NONE)
         self.closed: tuple[int, int, bool] | None = None
+        self.open_at = -1

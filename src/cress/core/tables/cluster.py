@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,8 @@ from cress.model.times import NEVER
 
 # The kind of a device that the node has no longer, while leases still have it.
 GONE = -3
+# Requests whose least charge is kept.
+_MOST_REQUESTS = 10_000
 
 
 class NodeWatcher:
@@ -109,6 +111,7 @@ class Cluster:
         self.usable_changes = 0
         # The largest capacity, and the number of such changes when it was computed.
         self._largest: tuple[int, ResourceVector] = (-1, ())
+        self._least: tuple[int, dict[ResourceVector, int]] = (-1, {})
         self.nodes: Ints = np.zeros((1, FREE + 2 * k), np.int64)
         # The devices of each node; no node is known to have one as long as ``nodes`` has no columns for them.
         self.devices: list[tuple[Device, ...]] = []
@@ -339,6 +342,17 @@ class Cluster:
             most = self.nodes[: max(1, self.node_count), FREE + k : FREE + 2 * k].max(axis=0)
             self._largest = self.usable_changes, tuple(most.tolist())
         return self._largest[1]
+
+    def least_charge(self, request: ResourceVector, charge: Callable[[ResourceVector, ResourceVector], int]) -> int:
+        """Return the smallest ``charge`` of a request over the capacities of the usable nodes that are large enough; 0 if there is none."""
+        if self._least[0] != self.usable_changes or len(self._least[1]) > _MOST_REQUESTS:
+            self._least = self.usable_changes, {}
+        found = self._least[1].get(request)
+        if found is None:
+            usable = {self.specs[f].capacity for f in np.flatnonzero(self.usable()).tolist()}
+            large = (each for each in usable if all(map(int.__ge__, each, request)))
+            found = self._least[1][request] = min((charge(request, each) for each in large), default=0)
+        return found
 
     def used(self) -> ResourceVector:
         """Return the total of what leases hold."""

@@ -45,7 +45,7 @@ class BackfillPolicy(Policy[J]):
         return cls(fit, options.backfill_depth, conservative=options.backfill == "conservative")
 
     def later(self, head: J, memo: tuple[int, tuple[int, ...]] | None) -> Iterator[J]:
-        rows = self._fit.rows
+        rows = self._fit.cluster.rows
         if len(self._bound) != len(rows):
             self._bound = np.full(len(rows), _UNBOUNDED, np.int64)
         elif memo is None or memo != self._memo or self._reused != self._fit.reused:
