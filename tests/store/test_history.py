@@ -19,7 +19,7 @@ from cress.model.errors import InputError
 from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord, JobState
 from cress.model.times import HOUR, SECOND
-from cress.store.base import StoreError
+from cress.store.base import JobFilter, StoreError
 from cress.store.history import History, check_url
 from cress.store.usage import Usage, Used, Weight, add_usage
 from tests.store.test_sqlite import attempt, record
@@ -94,11 +94,8 @@ def test_jobs_by_filters_newest_first(history: History) -> None:
     ]
     history.add([(job, None) for job in jobs], [], {})
 
-    def ids(
-        limit: int = 9, before: int | None = None, since: int | None = None, until: int | None = None, **filters: Any
-    ) -> list[int]:
-        found = history.jobs(limit=limit, before=before, since=since, until=until, **filters)
-        return [job.id for job, _ in found]
+    def ids(limit: int = 9, before: int | None = None, **filters: Any) -> list[int]:
+        return [job.id for job, _ in history.jobs(JobFilter(**filters), limit=limit, before=before)]
 
     assert ids() == [4, 3, 2, 1]
     assert ids(limit=2) == [4, 3]

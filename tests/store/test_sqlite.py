@@ -14,7 +14,7 @@ import pytest
 
 from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord, JobState
-from cress.store.base import Batch, Damaged, StoreError
+from cress.store.base import Batch, Damaged, JobFilter, StoreError
 from cress.store.finished import SqliteReader
 from cress.store.sqlite import SqliteStore
 
@@ -123,10 +123,18 @@ def test_jobs_are_found_newest_first_page_by_page_and_by_filter(store: SqliteSto
     )
     assert [job.id for job in reader.jobs(limit=3)] == [7, 6, 5]
     assert [job.id for job in reader.jobs(limit=3, before=5)] == [4, 3, 2]
-    assert [job.id for job in reader.jobs(limit=9, group="web")] == [6, 4, 2]
-    assert [job.id for job in reader.jobs(limit=9, group="web", user="ann", before=6)] == [2]
-    assert [job.id for job in reader.jobs(limit=9, name="job3", state="succeeded")] == [3]
-    assert reader.jobs(limit=9, state="failed") == []
+    assert [job.id for job in reader.jobs(JobFilter(group="web"), limit=9)] == [6, 4, 2]
+    assert [job.id for job in reader.jobs(JobFilter(group="web", user="ann"), limit=9, before=6)] == [2]
+    assert [job.id for job in reader.jobs(JobFilter(name="job3", state="succeeded"), limit=9)] == [3]
+    assert reader.jobs(JobFilter(state="failed"), limit=9) == []
+
+
+def test_a_page_of_jobs_is_full_however_many_younger_ones_were_submitted_later(
+    store: SqliteStore, reader: SqliteReader
+) -> None:
+    store.commit(Batch(jobs=[record(i, submitted=i * 10) for i in range(1, 8)]), 1)
+    assert [job.id for job in reader.jobs(JobFilter(since=20, until=50), limit=2)] == [4, 3]
+    assert [job.id for job in reader.jobs(JobFilter(since=20, until=50), limit=2, before=3)] == [2]
 
 
 def test_attempts_of_some_tasks(store: SqliteStore, reader: SqliteReader) -> None:
@@ -289,6 +297,6 @@ def test_members_of_services_are_found_by_their_family_alone(store: SqliteStore,
     runs = [record(5, family=4), record(6)]
     store.commit(Batch(jobs=[record(1, type="service"), *members, *runs]), 1)
     assert [job.id for job in reader.jobs(limit=10)] == [6, 5, 1]
-    assert reader.jobs(limit=10, family=1)[1] == members[0]
-    assert [job.id for job in reader.jobs(limit=10, family=4)] == [5]
-    assert [job.id for job in reader.jobs(limit=10, type="service")] == [1]
+    assert reader.jobs(JobFilter(family=1), limit=10)[1] == members[0]
+    assert [job.id for job in reader.jobs(JobFilter(family=4), limit=10)] == [5]
+    assert [job.id for job in reader.jobs(JobFilter(type="service"), limit=10)] == [1]

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from cress.model.records import AttemptRecord, JobRecord
-from cress.store.base import FinishedReader, Store, StoreError
+from cress.store.base import FinishedReader, JobFilter, Store, StoreError
 
 # Concurrent queries; further ones wait.
 THREADS = 2
@@ -52,9 +52,9 @@ class Finished:
 
         return await self._ask(read)
 
-    async def jobs(self, *, limit: int, before: int | None, family: int = 0, **filters: str) -> list[JobRecord]:
+    async def jobs(self, filters: JobFilter, *, limit: int, before: int | None) -> list[JobRecord]:
         """Return finished jobs, newest first; see ``FinishedReader.jobs``."""
-        return await self._ask(lambda reader: reader.jobs(limit=limit, before=before, family=family, **filters))
+        return await self._ask(lambda reader: reader.jobs(filters, limit=limit, before=before))
 
     async def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
         """Return the finished attempts of some tasks of a job, by task, oldest first."""

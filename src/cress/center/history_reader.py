@@ -14,7 +14,7 @@ import msgspec
 
 from cress.model.records import AttemptRecord, JobRecord
 from cress.model.run import Run
-from cress.store.base import StoreError
+from cress.store.base import JobFilter, StoreError
 from cress.store.history_mark import FILE as MARK
 from cress.store.history_mark import check_history, read_mark, write_mark
 
@@ -85,15 +85,11 @@ class HistoryReader:
             return []
         return [_past(record, run) for record, run in await self._ask(lambda history: history.some(ids))]
 
-    async def jobs(
-        self, *, limit: int, before: int | None, since: int | None, until: int | None, family: int = 0, **filters: str
-    ) -> list[HistoryJob]:
+    async def jobs(self, filters: JobFilter, *, limit: int, before: int | None) -> list[HistoryJob]:
         """Return jobs, newest first; see ``History.jobs``."""
         if self.is_empty:
             return []
-        found = await self._ask(
-            lambda history: history.jobs(limit=limit, before=before, since=since, until=until, family=family, **filters)
-        )
+        found = await self._ask(lambda history: history.jobs(filters, limit=limit, before=before))
         return [_past(record, run) for record, run in found]
 
     async def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:

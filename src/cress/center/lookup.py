@@ -19,7 +19,7 @@ from cress.model.family import Dag
 from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Job, JobType
 from cress.model.records import AttemptRecord, JobRecord, JobState, states_meant
-from cress.store.base import StoreError
+from cress.store.base import JobFilter, StoreError
 
 # Tasks that one call examines when it filters by state: a page may be short, ``next`` says that there is more.
 MOST_SCANNED = 20_000
@@ -77,22 +77,6 @@ def state_of(committer: Committer, job: AnyJob) -> JobState:
     return JobState.RUNNING if running else JobState.WAITING
 
 
-class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """Conditions on jobs; an empty one lets all pass. Submitted from ``since`` on, before ``until`` (µs).
-
-    Members of a service or database pass only when their ``family`` is asked for.
-    """
-
-    group: str = ""
-    user: str = ""
-    state: str = ""
-    name: str = ""
-    type: str = ""
-    family: int = 0
-    since: int | None = None
-    until: int | None = None
-
-
 class Found(msgspec.Struct):
     """Jobs that were found; ``problem`` says why some may be missing."""
 
@@ -100,7 +84,7 @@ class Found(msgspec.Struct):
     problem: str = ""
 
 
-async def find_jobs(committer: Committer, filters: Filters, *, limit: int, before: int | None) -> Found:
+async def find_jobs(committer: Committer, filters: JobFilter, *, limit: int, before: int | None) -> Found:
     """Return the jobs that pass the filters, newest first, at most ``limit``."""
     live: list[AnyJob] = []
     # Copies: others have their turn in between.
@@ -116,16 +100,11 @@ async def find_jobs(committer: Committer, filters: Filters, *, limit: int, befor
                 break
         del live[most:]
     live += (job for job in committer.uncommitted.jobs.values() if _passes(committer, job, filters, before))
-    words = {name: getattr(filters, name) for name in ("group", "user", "state", "name", "type")}
-    family = filters.family
-    stored = await committer.finished.jobs(limit=limit, before=before, family=family, **words)
-    live += (job for job in stored if _passes(committer, job, filters, before))
+    live += await committer.finished.jobs(filters, limit=limit, before=before)
     problem = ""
     # Ids grow with time, but the history may have any of them: an old job can outlive many younger ones.
     try:
-        live += await committer.history.jobs(
-            limit=limit, before=before, since=filters.since, until=filters.until, family=family, **words
-        )
+        live += await committer.history.jobs(filters, limit=limit, before=before)
     except StoreError as error:
         problem = str(error)
     # A job that is moving may be found twice: the first counts.
@@ -150,7 +129,7 @@ def still_there(committer: Committer, job: AnyJob) -> AnyJob:
     return recent_job(committer, number) or job
 
 
-def _passes(committer: Committer, job: AnyJob, filters: Filters, before: int | None) -> bool:
+def _passes(committer: Committer, job: AnyJob, filters: JobFilter, before: int | None) -> bool:
     spec = spec_of(job)
     type_ = spec.type if isinstance(spec, JobRecord) else spec.type.value
     return (

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from cress.center.committer import Committer
-from cress.center.lookup import AnyJob, Filters, Task, find_jobs, find_tasks, id_of, members_of, page_of_tasks, tasks_of
+from cress.center.lookup import AnyJob, Task, find_jobs, find_tasks, id_of, members_of, page_of_tasks, tasks_of
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.job import JobType
 from cress.model.records import JobRecord, states_meant
+from cress.store.base import JobFilter
 
 _KEPT = {JobType.SERVICE.value, JobType.DATABASE.value}
 # Members of a family that are searched for the last one of an index.
@@ -48,7 +49,7 @@ def _ran(record: JobRecord) -> bool:
 
 async def _records(committer: Committer, job: AnyJob) -> list[JobRecord]:
     """Return the finished members, the last one first."""
-    found = await find_jobs(committer, Filters(family=id_of(job)), limit=MOST_LOOKED, before=None)
+    found = await find_jobs(committer, JobFilter(family=id_of(job)), limit=MOST_LOOKED, before=None)
     return [each for each in found.jobs if isinstance(each, JobRecord)]
 
 

@@ -59,6 +59,32 @@ class Batch(msgspec.Struct, kw_only=True):
     moved_attempts: list[tuple[int, int, int]] = []
 
 
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Conditions on jobs; an empty one lets all pass, the state ``failed`` all kinds of failure.
+
+    Submitted from ``since`` on, before ``until`` (µs). ``family``: its members alone; 0: all but the members of services and
+    databases, which nobody submitted.
+    """
+
+    group: str = ""
+    user: str = ""
+    state: str = ""
+    name: str = ""
+    type: str = ""
+    family: int = 0
+    since: int | None = None
+    until: int | None = None
+
+    @property
+    def values(self) -> dict[str, str | int]:
+        """The values that columns must have, by name of the column."""
+        columns = ("group", "user", "name", "type", "family")
+        return {name: value for name in columns if (value := getattr(self, name))}
+
+
+EVERY_JOB = JobFilter()
+
+
 class Saved(msgspec.Struct, kw_only=True):
     """Everything that a center needs to go on.
 
@@ -125,23 +151,8 @@ class FinishedReader(Protocol):
     def run(self, job: int) -> bytes | None:
         """Return the run of this job, as it was stored."""
 
-    def jobs(
-        self,
-        *,
-        limit: int,
-        before: int | None = None,
-        group: str = "",
-        user: str = "",
-        state: str = "",
-        name: str = "",
-        type: str = "",  # noqa: A002
-        family: int = 0,
-    ) -> list[JobRecord]:
-        """Return finished jobs with an id below ``before``, newest first, at most ``limit``; empty filters let all pass, the
-        state ``failed`` all kinds of failure.
-
-        ``family``: its members alone; 0: all but the members of services and databases, which nobody submitted.
-        """
+    def jobs(self, filters: JobFilter = EVERY_JOB, *, limit: int, before: int | None = None) -> list[JobRecord]:
+        """Return the finished jobs that pass, with an id below ``before``, newest first, at most ``limit``."""
 
     def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:
         """Return the finished attempts of the tasks ``first`` … ``last`` (included) of a job, by task, oldest first."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from cress.model.events import Outcome
 from cress.model.records import AttemptRecord, JobRecord, JobState, states_meant
+from cress.store.base import EVERY_JOB, JobFilter
 from cress.store.sqlite_file import connect, opened, told
 
 # Jobs that one query looks for.
@@ -48,28 +50,17 @@ class SqliteReader:
         with told(self.path, "cannot be read"):
             return find_run(self._reader, job)
 
-    def jobs(
-        self,
-        *,
-        limit: int,
-        before: int | None = None,
-        group: str = "",
-        user: str = "",
-        state: str = "",
-        name: str = "",
-        type: str = "",  # noqa: A002
-        family: int = 0,
-    ) -> list[JobRecord]:
-        """Return finished jobs with an id below ``before``, newest first, at most ``limit``; see ``FinishedReader.jobs``."""
-        filters = {"group": group, "user": user, "name": name, "type": type, "family": family}
-        wanted = {key: value for key, value in filters.items() if value}
-        where = [f'"{key}" = ?' for key in wanted] + ["id < ?"] * (before is not None)
-        states = sorted(states_meant(state)) if state else []
-        where += [f"state IN ({', '.join('?' * len(states))})"] * bool(states)
-        where += ["NOT (family > 0 AND type IN ('service', 'database'))"] * (not family)
-        values = [*wanted.values(), *([before] if before is not None else []), *states, limit]
+    def jobs(self, filters: JobFilter = EVERY_JOB, *, limit: int, before: int | None = None) -> list[JobRecord]:
+        """Return finished jobs, newest first; see ``FinishedReader.jobs``."""
+        states = sorted(states_meant(filters.state)) if filters.state else []
+        where: dict[str, Sequence[object]] = {f'"{name}" = ?': [value] for name, value in filters.values.items()}
+        bounds = {"id < ?": before, "submitted >= ?": filters.since, "submitted < ?": filters.until}
+        where |= {clause: [value] for clause, value in bounds.items() if value is not None}
+        where |= {f"state IN ({', '.join('?' * len(states))})": states} if states else {}
+        where |= {} if filters.family else {"NOT (family > 0 AND type IN ('service', 'database'))": []}
         sql = f"SELECT {JOB_COLUMNS} FROM jobs"  # noqa: S608 (our own names; values are bound)
         sql += (" WHERE " + " AND ".join(where) if where else "") + " ORDER BY id DESC LIMIT ?"
+        values = [*chain.from_iterable(where.values()), limit]
         with told(self.path, "cannot be read"):
             return [job_of(row) for row in self._reader.execute(sql, values)]
 

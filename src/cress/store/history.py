@@ -20,7 +20,7 @@ from cress.model.errors import InputError
 from cress.model.events import FAILURES, Outcome
 from cress.model.records import AttemptRecord, JobRecord, states_meant
 from cress.model.times import HOUR, SECOND
-from cress.store.base import StoreError
+from cress.store.base import EVERY_JOB, JobFilter, StoreError
 from cress.store.history_mark import ADDITIONS, ATTEMPTS, IDENTITY, JOBS, SEAL, Mark, seal_of
 from cress.store.usage import Usage, Used, Weight, add_usage
 
@@ -222,36 +222,22 @@ class History:
         return found
 
     def jobs(
-        self,
-        *,
-        limit: int,
-        before: int | None = None,
-        since: int | None = None,
-        until: int | None = None,
-        family: int = 0,
-        **filters: str,
+        self, filters: JobFilter = EVERY_JOB, *, limit: int, before: int | None = None
     ) -> list[tuple[JobRecord, bytes | None]]:
-        """Return jobs with an id below ``before``, submitted from ``since`` on and before ``until`` (µs), newest first.
-
-        ``filters`` are values of columns; an empty one lets all pass. ``family`` as in ``Store.jobs``.
-        """
+        """Return the jobs that pass, with an id below ``before``, and their runs, newest first, at most ``limit``."""
         query = sql.select(_jobs).order_by(_jobs.c.id.desc()).limit(limit)
-        for name, value in filters.items():
-            if value and name == "state":
-                query = query.where(_jobs.c.state.in_(sorted(states_meant(value))))
-            elif value:
-                query = query.where(_jobs.c[name] == value)
-        if family:
-            query = query.where(_jobs.c.family == family)
-        else:
+        query = query.where(*(_jobs.c[name] == value for name, value in filters.values.items()))
+        if filters.state:
+            query = query.where(_jobs.c.state.in_(sorted(states_meant(filters.state))))
+        if not filters.family:
             member = sql.func.coalesce(_jobs.c.family, 0) > 0
             query = query.where(~(member & _jobs.c.type.in_(("service", "database"))))
         if before is not None:
             query = query.where(_jobs.c.id < before)
-        if since is not None:
-            query = query.where(_jobs.c.submitted >= since)
-        if until is not None:
-            query = query.where(_jobs.c.submitted < until)
+        if filters.since is not None:
+            query = query.where(_jobs.c.submitted >= filters.since)
+        if filters.until is not None:
+            query = query.where(_jobs.c.submitted < filters.until)
         return [_job(row) for row in self._select(query)]
 
     def attempts(self, job: int, first: int, last: int) -> list[AttemptRecord]:

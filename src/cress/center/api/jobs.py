@@ -17,7 +17,7 @@ from cress.center.api.context import committer_of, user_of
 from cress.center.api.errors import NotFound
 from cress.center.committer import Committer
 from cress.center.connections import Away
-from cress.center.lookup import AnyJob, Filters, find_all, find_job, find_jobs, id_of, still_there
+from cress.center.lookup import AnyJob, find_all, find_job, find_jobs, id_of, still_there
 from cress.center.members import attempts_of, count_of, task_of, tasks_page
 from cress.center.security import MOST_BODY
 from cress.center.show.jobs import job_view, run_of, task_view, whole_job_view
@@ -37,6 +37,7 @@ from cress.model.resources import Dimensions
 from cress.model.times import SECOND
 from cress.model.units import one_of
 from cress.protocol.views import JobsPage, Submitted, SubmittedPage, TasksPage
+from cress.store.base import JobFilter
 
 MOST_WAIT = 3600.0
 # Seconds between two checks whether a waiting client is still connected.
@@ -142,7 +143,7 @@ async def jobs(
     _check_word(state, [each.value for each in JobState], "state")
     _check_word(type, [each.value for each in JobType], "type")
     committer = committer_of(request)
-    filters = Filters(
+    filters = JobFilter(
         group=group,
         user=user,
         state=state,

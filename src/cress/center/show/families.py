@@ -9,7 +9,7 @@ import msgspec
 
 from cress.center.committer import Committer
 from cress.center.history_reader import HistoryJob
-from cress.center.lookup import AnyJob, Filters, find_job, find_jobs, id_of, members_of, recent_job, spec_of, state_of
+from cress.center.lookup import AnyJob, find_job, find_jobs, id_of, members_of, recent_job, spec_of, state_of
 from cress.lifecycle.families import families
 from cress.lifecycle.families.moments import next_after
 from cress.lifecycle.tables.family_rows import CronState, DagState, Family, ReplicaState
@@ -22,6 +22,7 @@ from cress.model.run import Run
 from cress.model.times import SECOND
 from cress.protocol.familyviews import CronView, DagView, ServiceView, StepView
 from cress.protocol.views import TaskCounts
+from cress.store.base import JobFilter
 
 # Moments of a cron job that are shown.
 MOST_MOMENTS = 3
@@ -156,7 +157,7 @@ def dag_view(family: Family) -> DagView | None:
 async def whole_dag_view(committer: Committer, job: AnyJob) -> DagView:
     """Return a dag with its steps, live or finished."""
     number, spec = id_of(job), spec_of(job)
-    found = await find_jobs(committer, Filters(family=number), limit=spec.tasks + 1, before=None)
+    found = await find_jobs(committer, JobFilter(family=number), limit=spec.tasks + 1, before=None)
     steps = sorted((each for each in found.jobs if not isinstance(each, Family)), key=id_of)
     plan = job.job.plan if isinstance(job, Family) else None
     there = {spec_of(each).name.removeprefix(f"{spec.name}.") for each in steps}
@@ -209,7 +210,7 @@ def _conditions(committer: Committer, run: Run | None, prefix: str) -> dict[str,
 
 async def succeeded_steps(committer: Committer, job: JobRecord) -> tuple[set[str], set[str]]:
     """Return the names of all steps of a finished dag, and of those that succeeded."""
-    found = await find_jobs(committer, Filters(family=job.id), limit=job.tasks + 1, before=None)
+    found = await find_jobs(committer, JobFilter(family=job.id), limit=job.tasks + 1, before=None)
     names = {spec_of(each).name.removeprefix(f"{job.name}."): state_of(committer, each) for each in found.jobs}
     return set(names), {name for name, state in names.items() if state is JobState.SUCCEEDED}
 
