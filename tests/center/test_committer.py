@@ -20,26 +20,19 @@ from cress.model.job import Job
 from cress.model.node import Node
 from cress.model.run import Run
 from cress.shell.center.commit import Limits
-from cress.store.base import Batch, StoreError
+from cress.store.base import Batch
 from cress.store.sqlite import SqliteStore
+from tests.center.inside import Store
 
 _T = TypeVar("_T")
 
 
-class Flaky(SqliteStore):
+class Flaky(Store):
     """A store whose commits fail while ``failing``; ``committed`` is how many did not."""
 
-    failing = False
     committed = 0
 
-    def take_over(self, epoch: int, number: int, cluster: str) -> int:
-        if self.failing:
-            raise StoreError("the disk is full")
-        return super().take_over(epoch, number, cluster)
-
     def commit(self, batch: Batch, epoch: int) -> None:
-        if self.failing:
-            raise StoreError("the disk is full")
         super().commit(batch, epoch)
         self.committed += 1
 
