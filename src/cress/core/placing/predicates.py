@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
@@ -15,7 +16,7 @@ from cress.language.clauses import Clause, brief
 from cress.language.program import Program
 
 
-class Predicate:
+class Predicate(ABC):
     """A condition that keeps a shape off nodes; ``text`` is its form for people.
 
     A ``dynamic`` one depends on running tasks; the others only on the descriptions of nodes.
@@ -32,9 +33,9 @@ class Predicate:
     # The tasks whose starts and ends anywhere may change its result on any node.
     watches: tuple[Whose, ...] = ()
 
+    @abstractmethod
     def excludes(self, places: Ints) -> Bools:
         """Return, per node of ``places``, whether it excludes it at the moment."""
-        raise NotImplementedError
 
     def never(self, places: Ints) -> Bools:
         """Return, per node of ``places``, whether it excludes it whatever tasks run."""
