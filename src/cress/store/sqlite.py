@@ -22,6 +22,7 @@ from cress.store.sqlite_file import (
     connect,
     log_is_gone,
     told,
+    transaction,
     write_mark,
 )
 from cress.store.sqlite_tables import (
@@ -190,16 +191,10 @@ class SqliteStore:
     def _write(self, work: Callable[[sqlite3.Connection], None], commit: Commit) -> None:
         with told(self.path, "cannot be written"):
             writer = self._writer
-            try:
-                writer.execute("BEGIN IMMEDIATE")
+            with transaction(writer):
                 work(writer)
                 number = number_of(writer, COMMITS) + 1
                 note(writer, {COMMITS: encode(number)})
-                writer.execute("COMMIT")
-            except BaseException:
-                if writer.in_transaction:
-                    writer.execute("ROLLBACK")
-                raise
             self._journal.append(number, commit)
             count, size = self._next_checkpoint
             if self._journal.count >= count or self._journal.size >= size:
@@ -219,12 +214,9 @@ class SqliteStore:
         try:
             writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             # The first transaction after it begins the write-ahead file anew, unless a reader is in there.
-            writer.execute("BEGIN IMMEDIATE")
-            note(writer, {COMMITS: encode(number + 1)})
-            writer.execute("COMMIT")
+            with transaction(writer):
+                note(writer, {COMMITS: encode(number + 1)})
         except sqlite3.Error:
-            if writer.in_transaction:
-                writer.execute("ROLLBACK")
             return
         if self._generation() != before or journal.broken:
             journal.begin(number)

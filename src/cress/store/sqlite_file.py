@@ -93,6 +93,19 @@ def beside(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
 
 
+@contextmanager
+def transaction(writer: sqlite3.Connection) -> Iterator[None]:
+    """Write as one transaction, which an exception rolls back."""
+    try:
+        writer.execute("BEGIN IMMEDIATE")
+        yield
+        writer.execute("COMMIT")
+    except BaseException:
+        if writer.in_transaction:
+            writer.execute("ROLLBACK")
+        raise
+
+
 def begins_anew(path: Path, how: str) -> str:
     """Return the reason why a ``gone`` or ``empty`` store is not taken for a new one."""
     return f"the store {path} is {how}; without {beside(path, MARK)} an empty cluster begins there"

@@ -9,7 +9,7 @@ from pathlib import Path
 from cress.store.base import Damaged, Saved
 from cress.store.commit_journal import COMMITS as JOURNAL
 from cress.store.commit_journal import Commit, Commits
-from cress.store.sqlite_file import beside, is_whole, opened, told
+from cress.store.sqlite_file import beside, is_whole, opened, told, transaction
 from cress.store.sqlite_tables import (
     CLUSTER,
     COMMITS,
@@ -126,8 +126,7 @@ def _lost(path: Path, number: int, journal: Commits) -> str:
 
 def apply_commits(writer: sqlite3.Connection, commits: Sequence[Commit]) -> None:
     """Apply commits of the journal again, as one transaction; call it inside ``told``."""
-    writer.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(writer):
         for commit in commits:
             # A snapshot is not in the journal: the older one and the longer log give the same state.
             if commit.epoch:
@@ -137,8 +136,3 @@ def apply_commits(writer: sqlite3.Connection, commits: Sequence[Commit]) -> None
             if commit.batch is not None:
                 write_batch(writer, commit.batch)
         note(writer, {COMMITS: encode(number_of(writer, COMMITS) + len(commits))})
-        writer.execute("COMMIT")
-    except BaseException:
-        if writer.in_transaction:
-            writer.execute("ROLLBACK")
-        raise
