@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 
@@ -32,7 +33,7 @@ from cress.lifecycle.tables.timers import DRAIN
 from cress.model.errors import InputError
 from cress.model.groups.quota_text import SCALE, format_resource_quota
 from cress.model.groups.timetable import next_change
-from cress.model.job import JobType
+from cress.model.job import Job, JobType
 from cress.model.jobfile.ports import DYNAMIC, named
 from cress.model.node import DISK_KIND
 from cress.model.records import AttemptRecord, JobRecord
@@ -103,13 +104,7 @@ def job_view(committer: Committer, job: AnyJob) -> JobView:
         rank_now=now.rank if now else "",
         relaxes=None if now is None or now.until is None else (now.until - machine.now + machine.utc) / SECOND,
         held=job.held,
-        retries=spec.retries,
-        after={str(number): condition.value for number, condition in spec.after},
-        max_running=spec.max_running,
-        max_per_node=spec.max_per_node,
-        max_per_rack=spec.max_per_rack,
-        licences=dict(spec.licences),
-        job_failure=spec.job_failure,
+        **_as_submitted(spec),
     )
 
 
@@ -123,17 +118,24 @@ def _family(committer: Committer, family: Family) -> JobView:
         ended=None,
         reason=reason_of(committer, family),
         held=family.held,
-        retries=spec.retries,
-        after={str(number): condition.value for number, condition in spec.after},
-        max_running=spec.max_running,
-        max_per_node=spec.max_per_node,
-        max_per_rack=spec.max_per_rack,
-        licences=dict(spec.licences),
-        job_failure=spec.job_failure,
+        **_as_submitted(spec),
         service=service_view(committer, family),
         cron=cron_view(committer, family),
         dag=dag_view(family),
     )
+
+
+def _as_submitted(spec: Job) -> dict[str, Any]:
+    """Return the fields of a live job or family that are keys of its job file."""
+    return {
+        "retries": spec.retries,
+        "after": {str(number): condition.value for number, condition in spec.after},
+        "max_running": spec.max_running,
+        "max_per_node": spec.max_per_node,
+        "max_per_rack": spec.max_per_rack,
+        "licences": dict(spec.licences),
+        "job_failure": spec.job_failure,
+    }
 
 
 def _job(committer: Committer, job: JobRecord, run: Run | None) -> JobView:
