@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from cress.cli.common import duration_of, licences_of, names_of, size_of, time_zone_of
+from cress.cli.common import (
+    DimensionNames,
+    LicenceTotals,
+    RunAs,
+    Zone,
+    duration_of,
+    licences_of,
+    names_of,
+    size_of,
+    time_zone_of,
+)
 from cress.cli.errors import told
 
 EPILOG = """\
@@ -42,12 +52,7 @@ def center(
             help="Set an option of the scheduler, such as grace=30s (docs/groups.md); it stays until it is set again.",
         ),
     ] = None,
-    dimension: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Declare a kind of resource, such as gpu, before a node offers it (docs/devices.md)."
-        ),
-    ] = None,
+    dimension: DimensionNames = None,
     topology: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Racks, which are neighbours, and their nodes; read again at SIGHUP."),
@@ -56,21 +61,12 @@ def center(
         Path | None,
         typer.Option(metavar="FILE", help="The licences of the cluster (docs/licences.md); read again at SIGHUP."),
     ] = None,
-    licence: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=N",
-            help="A licence of the cluster and how many there are, instead of a file; may be given several times.",
-        ),
-    ] = None,
+    licence: LicenceTotals = None,
     groups: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The groups of the cluster (docs/groups.md); read again at SIGHUP."),
     ] = None,
-    zone: Annotated[
-        str,
-        typer.Option(metavar="ZONE", help="Time zone of timetables, such as Europe/Berlin. Default: this machine's."),
-    ] = "",
+    zone: Zone = "",
     history: Annotated[
         str, typer.Option(metavar="URL", help="Database for finished work (docs/history.md). Default: a file.")
     ] = "",
@@ -84,9 +80,7 @@ def center(
     keep_events_size: Annotated[
         str, typer.Option(metavar="SIZE", help="How much of the event log is kept at most.")
     ] = "1G",
-    run_as: Annotated[
-        str, typer.Option(metavar="NAME,…", help="Accounts that everybody may have tasks run as (docs/containers.md).")
-    ] = "",
+    run_as: RunAs = "",
     webhdfs: Annotated[
         list[str] | None,
         typer.Option(

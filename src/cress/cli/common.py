@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -38,6 +39,34 @@ Licence = Annotated[
     typer.Option(
         metavar="NAME[=N]", help="A licence that each task takes, or several of it; may be given several times."
     ),
+]
+
+# Options of `cress center`, `cress executor` and `cress up` that mean the same in each.
+LicenceTotals = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=N",
+        help="A licence of the cluster and how many there are, instead of a file; may be given several times.",
+    ),
+]
+Zone = Annotated[
+    str, typer.Option(metavar="ZONE", help="Time zone of timetables, such as Europe/Berlin. Default: this machine's.")
+]
+DimensionNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help="Declare a kind of resource, such as gpu, before a node offers it (docs/devices.md)."
+    ),
+]
+RunAs = Annotated[
+    str, typer.Option(metavar="NAME,…", help="Accounts that everybody may have tasks run as (docs/containers.md).")
+]
+RuntimeName = Annotated[
+    str,
+    typer.Option(metavar="RUNTIME", help="For jobs that do not say: process, container, or auto (docs/containers.md)."),
+]
+Writable = Annotated[
+    list[Path] | None, typer.Option(metavar="DIR", help="A folder that containers may write to; several times.")
 ]
 
 # A center that restarts is back within seconds; nobody waits in vain for much longer.
@@ -108,12 +137,19 @@ def pairs(texts: list[str] | None, option: str, form: str) -> dict[str, str]:
     return found
 
 
+@contextmanager
+def given_as(option: str) -> Iterator[None]:
+    """Name the option in an error about its value."""
+    try:
+        yield
+    except InputError as error:
+        raise error.at(field=option) from None
+
+
 def labels_of(texts: list[str] | None) -> dict[str, Value]:
     """The values of ``--label``."""
-    try:
+    with given_as("--label"):
         return parse_labels(texts or ())
-    except InputError as error:
-        raise error.at(field="--label") from None
 
 
 def read_text(file: Path | str, what: str, *, most: int = MOST_BYTES) -> str:
@@ -164,10 +200,8 @@ def duration_of(text: str, option: str) -> int:
     """The microseconds in ``90d``, given as ``option``."""
     from cress.model.units import parse_duration
 
-    try:
+    with given_as(option):
         return parse_duration(text)
-    except InputError as error:
-        raise error.at(field=option) from None
 
 
 def size_of(text: str, option: str) -> int:
@@ -175,10 +209,8 @@ def size_of(text: str, option: str) -> int:
     from cress.model.resources import Measure
     from cress.model.units import parse_amount
 
-    try:
+    with given_as(option):
         return parse_amount(text, Measure.BYTES)
-    except InputError as error:
-        raise error.at(field=option) from None
 
 
 def names_of(text: str, option: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cress.cli.common import duration_of, labels_of, size_of
+from cress.cli.common import RuntimeName, Writable, duration_of, given_as, labels_of, size_of
 from cress.cli.errors import told
 from cress.model.attributes import parse_ports
 from cress.model.devicefile import Configured
@@ -64,15 +64,8 @@ def executor(
     ports: Annotated[
         str, typer.Option(metavar="FIRST-LAST", help="The ports that tasks are given if they ask for any one.")
     ] = f"{DYNAMIC_PORTS[0]}-{DYNAMIC_PORTS[1]}",
-    runtime: Annotated[
-        str,
-        typer.Option(
-            metavar="RUNTIME", help="For jobs that do not say: process, container, or auto (docs/containers.md)."
-        ),
-    ] = "process",
-    writable: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="A folder that containers may write to; several times.")
-    ] = None,
+    runtime: RuntimeName = "process",
+    writable: Writable = None,
     hide: Annotated[
         list[Path] | None,
         typer.Option(metavar="DIR", help="A folder that containers do not see, such as a center's; several times."),
@@ -191,20 +184,16 @@ def task_env_of(names: list[str] | None) -> tuple[str, ...]:
 
 def ports_of(text: str) -> tuple[int, int]:
     """The value of ``--ports``."""
-    try:
+    with given_as("--ports"):
         return parse_ports(text)
-    except InputError as error:
-        raise error.at(field="--ports") from None
 
 
 def data_pattern_of(text: str) -> str:
     """The value of ``--data-path``."""
     from cress.model.devicefile import path_of_data
 
-    try:
+    with given_as("--data-path"):
         return path_of_data(text)
-    except InputError as error:
-        raise error.at(field="--data-path") from None
 
 
 def runtime_of(text: str) -> str:

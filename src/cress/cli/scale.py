@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from cress.cli.common import Data, Json, connect, count, print_json
+from cress.cli.common import Data, Json, connect, count, given_as, print_json
 from cress.cli.errors import told
 from cress.cli.job_names import job_named
 from cress.cli.tables import clean
-from cress.model.errors import InputError
 
 SCALE = """\
 \b
@@ -45,10 +44,8 @@ def scale(
         from cress.model.jobfile.values import MAX_TASKS
         from cress.model.units import parse_count
 
-        try:
+        with given_as("N"):
             wanted = parse_count(tasks, least=0, most=MAX_TASKS)
-        except InputError as error:
-            raise error.at(field="N") from None
         with connect(data) as client:
             view = client.scale(job_named(client, job), wanted)
         if as_json:

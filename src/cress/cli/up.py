@@ -11,7 +11,18 @@ from typing import Annotated
 
 import typer
 
-from cress.cli.common import labels_of, licences_of, names_of, time_zone_of
+from cress.cli.common import (
+    DimensionNames,
+    LicenceTotals,
+    RunAs,
+    RuntimeName,
+    Writable,
+    Zone,
+    labels_of,
+    licences_of,
+    names_of,
+    time_zone_of,
+)
 from cress.cli.errors import told
 from cress.cli.executor import folder_of, runtime_of, task_env_of
 from cress.cli.local import LocalCluster, LocalSetup, NotStarted
@@ -67,38 +78,17 @@ def up(
         Path | None,
         typer.Option(metavar="FILE", help="The licences of the cluster (docs/licences.md)."),
     ] = None,
-    licence: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=N",
-            help="A licence of the cluster and how many there are, instead of a file; may be given several times.",
-        ),
-    ] = None,
+    licence: LicenceTotals = None,
     groups: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The groups of the cluster (docs/groups.md).")
     ] = None,
-    zone: Annotated[
-        str,
-        typer.Option(metavar="ZONE", help="Time zone of timetables, such as Europe/Berlin. Default: this machine's."),
-    ] = "",
+    zone: Zone = "",
     option: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set an option of the scheduler, such as grace=30s.")
     ] = None,
-    dimension: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Declare a kind of resource, such as gpu, before a node offers it (docs/devices.md)."
-        ),
-    ] = None,
-    runtime: Annotated[
-        str,
-        typer.Option(
-            metavar="RUNTIME", help="For jobs that do not say: process, container, or auto (docs/containers.md)."
-        ),
-    ] = "process",
-    writable: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="A folder that containers may write to; several times.")
-    ] = None,
+    dimension: DimensionNames = None,
+    runtime: RuntimeName = "process",
+    writable: Writable = None,
     task_env: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="An environment variable that tasks inherit from here; several times."),
@@ -107,9 +97,7 @@ def up(
         Path | None,
         typer.Option(metavar="FILE", help="Disks, GPUs and other devices that each executor has (docs/devices.md)."),
     ] = None,
-    run_as: Annotated[
-        str, typer.Option(metavar="NAME,…", help="Accounts that everybody may have tasks run as (docs/containers.md).")
-    ] = "",
+    run_as: RunAs = "",
     keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
 ) -> None:
     """Start a center and executors on this machine."""
