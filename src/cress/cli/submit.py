@@ -115,9 +115,9 @@ def with_licences(mapping: dict[str, object], texts: list[str] | None) -> dict[s
 
 
 def in_directory_of(entry: Entry) -> dict[str, object]:
-    """The job with a directory, if it names none: the current one; of what is kept up or comes again, that of its file.
+    """Return the job with a directory, if it names none: the current one; for services, databases and cron jobs that of its file.
 
-    So whoever applies the file again, from wherever, applies the same.
+    So the same file applied again from another directory changes nothing.
     """
     kept = any(key.lower() == "type" and str(value).strip().lower() in KEPT for key, value in entry.mapping.items())
     return in_directory(entry.mapping, Path(entry.file).parent if kept and entry.file != STANDARD_INPUT else None)

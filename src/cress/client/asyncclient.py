@@ -80,7 +80,7 @@ class AsyncClient:
         return await arun(operations.check(several(jobs), self.budget), self.http)
 
     async def apply(self, jobs: JobLike | Sequence[JobLike], *, dry_run: bool = False) -> list[AppliedJob]:
-        """Make services, databases and cron jobs what these say, all or none; what became of each.
+        """Create or update services, databases and cron jobs as these say, all or none; return the result for each.
 
         ``created``, ``updated``, ``scaled`` or ``unchanged``; a dry run says what would.
         """

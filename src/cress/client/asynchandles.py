@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AsyncJobHandle(Handle):
-    """A job of a center. Every method asks it anew, and raises ``ClientError``.
+    """A job of a center. Every method asks it again, and raises ``ClientError``.
 
     A center that is away for a while is waited for, as long as the client's ``budget`` lasts.
     """

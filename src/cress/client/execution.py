@@ -66,7 +66,7 @@ class Command:
                 message = self._wire.recv()
                 if isinstance(message, bytes):
                     yield message[:1] == ERROR, message[1:]
-                    # Only now: whoever reads slowly is sent no more than fits into the window.
+                    # Only now, so that a slow reader is sent no more than fits into the window.
                     self._say(ExecWord(taken=len(message) - 1))
                     continue
                 news = _decode(message)
@@ -142,7 +142,7 @@ class Command:
         try:
             self._wire.send(what if isinstance(what, bytes) else _encode(what).decode())
         except (ConnectionClosed, OSError):
-            return False  # whoever reads is told
+            return False  # the reader gets the error
         return True
 
 

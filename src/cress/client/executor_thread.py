@@ -35,7 +35,7 @@ class Entry:
     def __init__(self, future: Future[Any], pickles: tuple[bytes, bytes]) -> None:
         self.future = future
         self.pickles = pickles
-        # Whether the future knows that it runs, or whoever waits for it that it is cancelled.
+        # Whether the future was told that it runs or is cancelled.
         self.told = False
 
     def begin(self) -> None:
@@ -208,7 +208,7 @@ class ExecutorThread(threading.Thread):
             size = self._chunk or bundles.chunk_size(len(entries), self._count_places())
             chunks = [entries[begin : begin + size] for begin in range(0, len(entries), size)]
             bundle = run(self._start(chunks), self._http)
-        except Exception as error:  # noqa: BLE001 – whoever asks for the results is told
+        except Exception as error:  # noqa: BLE001 – the futures carry it
             for entry in entries:
                 entry.fail(error)
         else:
@@ -246,7 +246,7 @@ class ExecutorThread(threading.Thread):
                 sent.deliver(found)
                 if cancelled:
                     sent.drop_cancelled()
-            except Exception as error:  # noqa: BLE001 – whoever asks for the results is told
+            except Exception as error:  # noqa: BLE001 – the futures carry it
                 found = []
                 sent.fail(error)
             moved = moved or bool(found)

@@ -101,7 +101,7 @@ def write_outcomes(file: BinaryIO, outcomes: Iterable[CallResult], dump: Callabl
             dump(outcome.error, tried)
             pickle.loads(tried.getvalue())  # noqa: S301
             _frame(file, RAISED, (outcome.error, outcome.trace), dump)
-        except BaseException:  # noqa: BLE001 – the same of an exception
+        except BaseException:  # noqa: BLE001 – pickling runs code of the caller
             file.seek(begin)
             file.truncate()
             said = "".join(traceback.format_exception_only(outcome.error)).strip()

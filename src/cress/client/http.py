@@ -174,7 +174,7 @@ class Client:
         return self.ask(calls.cancel_jobs(ids))
 
     def apply(self, jobs: Sequence[Mapping[str, object]], *, dry_run: bool = False) -> AppliedJobs:
-        """Make services, databases and cron jobs what these say, all or none; what became of each, in the same order."""
+        """Create or update services, databases and cron jobs as these say, all or none; return the results in the same order."""
         return self.ask(calls.apply(jobs, dry_run=dry_run))
 
     def scale(self, id: int, tasks: int) -> JobView:

@@ -78,8 +78,8 @@ class Results(Generic[R]):
 
     An exception of the function is raised in the place of its result, with the traceback of the task as its cause, and
     ends everything; with ``return_exceptions`` it is given as the result instead. A task that died as often as it was
-    tried raises ``TaskDied``. What is left when nobody wants more is cancelled: at ``close``, at the end of a ``with``, when
-    it is collected, and when the program ends, by Ctrl-C too.
+    tried raises ``TaskDied``. Tasks that still run are cancelled at ``close``, at the end of a ``with``, when the iterator is
+    collected, and when the program ends, by Ctrl-C too.
     """
 
     def __init__(self, http: Http, budget: RetryBudget, bundle: Bundle, job: JobHandle | None, *, errors: bool) -> None:

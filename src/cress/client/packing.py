@@ -85,7 +85,7 @@ class _Plain(pickle.Pickler):
         self.by_value = {"__main__", *cloudpickle.list_registry_pickle_by_value()}
 
     def reducer_override(self, value: Any) -> Any:
-        """Called for what is no basic type."""
+        """Refuse classes and functions that are pickled by value; pickle calls this for all but basic types."""
         if (isinstance(value, type) or inspect.isfunction(value)) and value.__module__ in self.by_value:
             raise pickle.PicklingError("by value")
         return NotImplemented

@@ -25,8 +25,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class Keeper:
     """Runs ``begin``, an agent, in a child process; ``again`` is the command for those that follow it.
 
-    The first agent is a fork, which costs no second start of Python. Later ones are programs anew, since another release
-    may have been installed meanwhile. An agent dies with its keeper, so that to kill one is to kill both. Signals that
+    The first agent is a fork, which costs no second start of Python. Later ones are new programs, since another release
+    may have been installed meanwhile. An agent dies with its keeper, so killing one kills both. Signals that
     ask it to stop are passed on.
     """
 

@@ -104,7 +104,7 @@ class Columns:
         # How many nodes have each attribute.
         self.holders: dict[str, int] = {}
         self.tables: dict[object, Table] = {}
-        # Grows whenever a program has to look what became of its tables.
+        # Grows whenever a program has to read its tables again.
         self.stamp = 0
 
     def set_node(self, f: int, node: Node) -> None:
