@@ -113,11 +113,13 @@ def test_gangs_restart_as_a_whole_and_their_dependants_wait_for_them() -> None:
     assert made.nodes_of("b") == ["n2"]
 
 
-def test_what_no_node_holds_together_waits_apart() -> None:
+def test_what_no_node_holds_together_waits_for_one() -> None:
     made = world(A, B.cpu(6), n3=7)
     made.lose_node("n1").decide()
-    assert made.nodes_of("a") == ["n3"]
-    assert made.state("b").waiting == 1
+    assert made.running == {}
+    assert "together with job 2, which depends on it: no node of this cluster is large enough" in made.why("a")
+    made.change_node(node("n3").cpu(8)).decide()
+    assert made.nodes_of("a") == made.nodes_of("b") == ["n3"]
 
 
 @pytest.mark.parametrize("who", ["a", "b"])
@@ -167,9 +169,9 @@ def test_the_only_large_node_fails_while_they_wait() -> None:
     made.lose_node("n1").decide()
     assert units(made) == {"a": ["b"]}
     made.lose_node("n3").decide()
-    assert units(made) == {}
+    assert units(made) == {"a": ["b"]}
+    made.cancel("b").decide()
     assert made.nodes_of("a") == ["n2"]
-    assert made.state("b").waiting == 1
 
 
 def test_groups_that_are_merged_meanwhile() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cress.lifecycle.inputs import Cancel, Hold, Input, NodeDead, NodeJoined, Submit
+from cress.lifecycle.inputs import Cancel, Cordon, Drain, Hold, Input, NodeDead, NodeJoined, Submit
 from cress.lifecycle.name_service import resolve
 from cress.model.job import Job
 from cress.model.node import Node
-from tests.lifecycle.builders import World, job, node
+from cress.model.reports import Cause
+from tests.lifecycle.builders import World, ended, job, node
 
 
 def cluster() -> World:
@@ -92,11 +93,55 @@ def test_what_broke_together_starts_again_together_and_says_so_meanwhile() -> No
     world.step(NodeDead(name="n1"))
     # There is room for one of them, not for both.
     assert [each.job for each in world.machine.attempts.values()] == [other]
-    assert world.machine.reason(2) == "it starts again together with job 1 of group default, on one node"
+    why = "together with job 2, which depends on it: no node has enough free; of 1 nodes 1 lack cpu"
+    assert world.machine.reason(1) == why
+    assert world.machine.reason(2) == f"it starts again together with job 1 of group default, on one node: {why}"
     world.finish(other)
     world.run_all()
     assert [each.node for name in ("a", "b") for each in resolve(world.machine, name)] == ["n2", "n2"]
     assert (world.machine.reason(1), world.machine.reason(2)) == ("", "")
+
+
+def test_a_drain_leaves_both_until_its_deadline_and_stops_them_together() -> None:
+    world = World(followed=True)
+    world.join("n1")
+    world.submit(job(name="a", cpus=2), job(name="b", cpus=2, requirement='JobDependency = "a"'))
+    world.run_all()
+    world.join("n2", cpus=3)
+    assert not world.step(Drain(name="n1", deadline=1_000_000)).halts
+    assert [each.attempt for each in world.step(after=1_000_000).halts] == [1, 2]
+    # Nothing starts on n2, where b could never join: both wait, and say why.
+    assert not world.report("n1", ended(1, None, Cause.STOPPED)).launches
+    assert not world.report("n1", ended(2, None, Cause.STOPPED)).launches
+    assert world.machine.reason(1) == (
+        "together with job 2, which depends on it: it waits for a node: of those that are large enough for it none takes tasks "
+        "now (1 cordoned)"
+    )
+    world.join("n3")
+    world.run_all()
+    assert [each.node for name in ("a", "b") for each in resolve(world.machine, name)] == ["n3", "n3"]
+
+
+def test_a_killed_task_takes_along_what_depends_on_it() -> None:
+    world = World(followed=True)
+    world.join("n1")
+    world.submit(job(name="a", retries=1, backoff=0), job(name="b", requirement='JobDependency = "a"'))
+    world.run_all()
+    world.join("n2", cpus=1)
+    world.step(Cordon(name="n1", cordoned=True))
+    # n2 has room for one of them: b runs on, and a waits.
+    assert not world.report("n1", ended(1, -9)).launches
+    assert not world.last.halts
+    assert [each.job for each in world.machine.attempts.values()] == [2]
+    # n3 has room for both.
+    assert [each.attempt for each in world.join("n3").halts] == [2]
+    assert world.machine.reason(1) == (
+        "job 2 of group default, which depends on it, is being stopped on n1, and both start on another node"
+    )
+    (record,) = world.report("n1", ended(2, None, Cause.STOPPED)).attempts
+    assert record.error == "it starts on another node together with job 1 (a), on which it depends"
+    world.run_all()
+    assert [each.node for name in ("a", "b") for each in resolve(world.machine, name)] == ["n3", "n3"]
 
 
 def test_a_job_that_does_not_run_again_takes_nobody_along() -> None:

@@ -76,6 +76,7 @@ def _adopt_of(core: Books, fact: TaskAdopted, job: JobEntry, f: int, slot: int) 
 
 def _take_out(core: Books, job: JobEntry, task: int) -> None:
     """Remove a task from the queue or backoff in which it waits."""
+    job.was_on.pop(task, None)
     if task in job.carried or task in job.companions:
         leave_units(core, job)
     for claim in list(job.claims):

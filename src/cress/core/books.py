@@ -25,9 +25,10 @@ from cress.core.placing.shape import Shape
 from cress.core.relaxation import Relaxation
 from cress.core.running_tasks import RunningTasks
 from cress.core.tables.cluster import Cluster
+from cress.core.tables.dependencies import Key
 from cress.core.tables.leases import Leases
 from cress.core.tables.measured_load import Loads
-from cress.core.unit_constraints import combination
+from cress.core.unit_constraints import beside_running, combination
 from cress.model.errors import InputError
 from cress.model.job import Job
 from cress.model.options import Options
@@ -74,10 +75,11 @@ class Books:
         self.pass_number = 0
         # Tasks that are queued again at a time: a heap of time, job, task.
         self.later: list[tuple[int, int, int]] = []
-        # Tasks that were lost since the last pass and wait again: job, task, the node that they were on.
-        self.lost: list[tuple[int, int, int]] = []
-        # Whether nodes or licences changed since the last check whether units can still start.
+        # Whether something changed since the last check which tasks of several jobs must start together.
         self.units_in_doubt = False
+        # Jobs that lead units of several jobs, and those of them some of whose companions still run.
+        self.leaders: dict[int, JobEntry] = {}
+        self.rejoining: dict[int, JobEntry] = {}
         self.wake = NEVER
         self.turns = Turns()
         self.relaxing = Relaxation()
@@ -292,12 +294,14 @@ class Books:
         """Put a job into its queue, with the time since which it waits and the sides of its clauses as they are."""
         job.queued = True
         size = job.waiting if job.job.gang else job.shape.size
-        if job.constraints is not None or job.companions or job.shape.wants.parts:
+        if job.constraints is not None or job.companions or job.shape.wants is not NO_WANTS:
             self.reshape(job, self.shape_of(job, size))
             self.relaxing.note(job, self.now)
         elif job.shape.size != size or job.shape.row < 0:
             job.shape = self.fit.shape(job.job.request, size)
         self.fit.want(job.shape)
+        if self.relations.dependencies.in_use and self.concerned(job):
+            self.units_in_doubt = True
         group = job.group
         group.policy.add(job)
         if group.key is None:
@@ -331,6 +335,8 @@ class Books:
     def queue_again(self, job: JobEntry) -> None:
         """Let a job be offered if it may be, after one of its tasks began to wait or ended."""
         if job.queued:
+            if self.relations.dependencies.in_use and self.concerned(job):
+                self.units_in_doubt = True
             if job.constraints is not None or job.companions:
                 self.look_at(job)
         elif self.can_wait(job):
@@ -363,13 +369,25 @@ class Books:
         """Return the amounts and the current constraints of that shape."""
         companions = job.unit()
         if companions:
+            home = job.homes.get(job.upcoming)
+            if home is not None:
+                name = self.cluster.names[home]
+                return beside_running(
+                    self.relations.dependencies, job, companions, self.now, self.balance.utilisation, name
+                )
             return combination(self.relations.dependencies, job, companions, self.now, self.balance.utilisation)
         if job.constraints is None:
             return job.job.request, NO_WANTS
         return job.job.request, job.constraints.wants(job.soft, job.job.counted_as, job.group.name, size)
 
+    def concerned(self, job: JobEntry) -> bool:
+        """Return whether a job depends on others, or others on it."""
+        return self.relations.dependencies.concern(job.job.id, Key(job.group.name, job.job.name))
+
     def look_at(self, job: JobEntry) -> None:
         """Bring the shape of a waiting job up to date: clauses may have changed sides."""
+        if job.companions:
+            self.units_in_doubt = True
         if (job.constraints is not None and self._weigh(job)) or job.companions:
             self._refit(job)
         self.relaxing.note(job, self.now)

@@ -1,131 +1,263 @@
-"""Combined restart (source E §3.2 (3), §3.4 step 4): tasks that a node failure interrupted start again together.
+"""Combined restart (source E §3.2 (3), §3.4 step 4): a task and those that depend on it on its node stay together.
 
-A lost task of a job that others depend on, its *leader*, takes along the tasks of its dependants that were on the node.
-They are its ``companions``, taken out of their queues, and wait as one unit with it: the amounts are added, the clauses
-joined, the rank is the leader's. Each starts as an attempt of its own job.
+A task of a job that others depend on, the *leader*, takes along the tasks of its dependants that are on its node, or were
+there when they ended, unless another task there serves them. They are its ``companions``: the amounts are added, the clauses
+joined, the rank is the leader's. Those that wait are taken out of their queues (``carried``). Those that still run
+(``beside``) go on until a node has room for all of them (``unit_homes``). Each starts as an attempt of its own job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from cress.core.books import Books
 from cress.core.jobs import JobEntry
-from cress.core.placing.constraints import NO_WANTS
-from cress.core.tables.dependencies import Key
-from cress.core.unit_constraints import combination
-from cress.language.clauses import MOST_CLAUSES
+from cress.core.tables.dependencies import Key, key_of
+from cress.language.clauses import MOST_CLAUSES, Kind
 from cress.model.decisions import UnitDissolved, UnitFormed
+
+# Tasks by job, each list in order.
+Members: TypeAlias = "dict[int, list[int]]"
 
 # --- proposals -------------------------------------------------------------------------------------------------
 
 
-def new_units(core: Books) -> Iterator[UnitFormed]:
-    """Yield a unit for each leader lost since the last call; each must be applied before the next is asked for."""
-    by_node: dict[int, dict[int, list[int]]] = {}
-    for number, task, f in core.lost:
-        job = core.jobs.get(number)
-        if job is not None and task in job.again and not job.job.gang and job.queued:
-            by_node.setdefault(f, {}).setdefault(number, []).append(task)
-    core.lost.clear()
-    for f in sorted(by_node):
-        yield from _units_of(core, {number: sorted(by_node[f][number]) for number in sorted(by_node[f])})
+def changed_units(core: Books) -> Iterator[UnitFormed | UnitDissolved]:
+    """Yield the units that no longer belong together, then the new ones; each must be applied before the next is asked for."""
+    for number, job in sorted(core.leaders.items()):
+        for task, others in sorted(job.companions.items()):
+            f = _node_of(*others[0])
+            if f < 0 or members_on(core, job, f, task) != _as_members(others):
+                yield UnitDissolved(number, task)
+    for key in core.relations.dependencies.depended_on:
+        yield from _new_units(core, key)
 
 
-def _units_of(core: Books, lost: dict[int, list[int]]) -> Iterator[UnitFormed]:
-    """Yield the units of one node, of these tasks by job."""
-    relations = core.relations.dependencies
-    for number in lost:
-        if any(other in lost for other in relations.on(number)):
+def _new_units(core: Books, key: Key) -> Iterator[UnitFormed | UnitDissolved]:
+    """Yield a unit for each node on which tasks depend on jobs of this name, if one of them may start."""
+    taken: set[int] = set()
+    while leaders := [job for job in _named(core, key) if _may_lead(core, job)]:
+        places = {f for other in _behind(core, key) for f, _ in _tasks_of(other)} - taken
+        if places:
+            places -= {attempt.node for job in _named(core, key) for attempt in job.attempts.values()}
+        if not places:
+            return
+        f = min(places)
+        taken.add(f)
+        job = min(leaders, key=lambda job: (f not in job.was_on.values(), job.job.id))
+        found = members_on(core, job, f)
+        task = _next_task(job, f)
+        if not found or task is None or not _matchable(core, job, found):
             continue
-        job = core.jobs[number]
-        found = _reached(core, number, {other for other in lost if not core.jobs[other].carried})
-        companions = [(core.jobs[other], task) for other in found for task in lost[other]]
-        if companions and not job.claims and not job.carried and _worthwhile(core, job, companions):
-            yield UnitFormed(number, lost[number][0], tuple((other.job.id, task) for other, task in companions))
+        for number, tasks in found.items():
+            for its_task in tasks:
+                if its_task in core.jobs[number].companions:
+                    yield UnitDissolved(number, its_task)
+        yield UnitFormed(job.job.id, task, tuple((number, each) for number in found for each in found[number]))
 
 
-def _reached(core: Books, number: int, among: set[int]) -> list[int]:
-    """Return the jobs ``among`` these that depend on the job, directly or through each other."""
-    found: set[int] = set()
-    left = [number]
-    while left:
-        job = core.jobs[left.pop()]
-        for other in core.relations.dependencies.behind(Key(job.group.name, job.job.name)):
-            if other in among and other != number and other not in found:
-                found.add(other)
-                left.append(other)
-    return sorted(found)
-
-
-def _worthwhile(core: Books, job: JobEntry, companions: list[tuple[JobEntry, int]]) -> bool:
-    """Return whether the unit is small enough to be matched, and some node could hold it if it could hold the leader."""
-    members = [job, *(other for other, _ in companions)]
-    clauses = sum(len(each.constraints.requirement.clauses) for each in members if each.constraints)
-    return clauses <= MOST_CLAUSES and not _hopeless(core, job, companions)
-
-
-def _hopeless(core: Books, job: JobEntry, companions: list[tuple[JobEntry, int]]) -> bool:
-    """Return whether some present node could hold the leader, but none ever the whole unit."""
-    request, wants = combination(
-        core.relations.dependencies, job, companions, core.now, core.balance.utilisation, lasting=True
-    )
-    if core.fit.ever_fits(request, wants):
+def _may_lead(core: Books, job: JobEntry) -> bool:
+    """Return whether a task of the job may start next: not while what the job depends on itself does not run."""
+    if not job.queued or job.job.gang or job.claims or job.carried:
         return False
-    return core.fit.ever_fits(job.job.request, NO_WANTS if job.constraints is None else job.constraints.lasting)
+    return all(core.relations.nodes_of(key) for key in _keys_of(core, job, waited=core.now - job.since))
 
 
-def hopeless_units(core: Books) -> Iterator[UnitDissolved]:
-    """Yield the units that no present node could ever hold, while one could hold the leader."""
-    for job in sorted((job for job in core.jobs.values() if job.companions), key=lambda job: job.job.id):
-        for task in sorted(job.companions):
-            if _hopeless(core, job, job.companions[task]):
-                yield UnitDissolved(job.job.id, task)
+def _next_task(job: JobEntry, f: int) -> int | None:
+    """Return the waiting task that leads the unit of node ``f``: one that was there, else any without a unit."""
+    free = [task for task in sorted(job.again) if task not in job.companions]
+    there = [task for task in free if job.was_on.get(task) == f]
+    fresh = [job.next_task] if job.next_task < job.job.tasks else []
+    return next(iter((*there, *free, *fresh)), None)
+
+
+def members_on(core: Books, job: JobEntry, f: int, led: int | None = None) -> Members:
+    """Return the tasks on node ``f`` that must stay with a task of the job, which is about to start.
+
+    ``led``: the task whose companions count as well; those of other units do not.
+    """
+    own = set() if led is None else set(job.companions[led])
+    found: Members = {}
+    left = [job]
+    while left:
+        key = Key(left[0].group.name, left.pop(0).job.name)
+        if _served(core, key, f, found):
+            continue
+        for other in _behind(core, key):
+            if other is job or other.job.id in found:
+                continue
+            tasks = sorted(
+                task
+                for node, task in _tasks_of(other)
+                if node == f
+                and not (task in other.was_on and (other.held or other.behind is not None))
+                and ((other, task) in own or (task not in other.beside and task not in other.carried))
+                and key in _keys_of(core, other, waited=_waited(core, other, task))
+            )
+            if tasks:
+                found[other.job.id] = tasks
+                left.append(other)
+    return {number: found[number] for number in sorted(found)}
+
+
+def _served(core: Books, key: Key, f: int, members: Members) -> bool:
+    """Return whether a task of that name runs on node ``f`` and stays there."""
+    return any(
+        attempt.node == f and not attempt.stopping
+        for job in _named(core, key)
+        if job.job.id not in members
+        for attempt in job.attempts.values()
+    )
+
+
+def _named(core: Books, key: Key) -> list[JobEntry]:
+    return [core.jobs[number] for number in core.relations.dependencies.named(key)]
+
+
+def _behind(core: Books, key: Key) -> list[JobEntry]:
+    """Return the jobs that depend on this name and whose tasks move one by one."""
+    jobs = (core.jobs[number] for number in core.relations.dependencies.behind(key))
+    return [job for job in jobs if not job.job.gang and not job.cancelled]
+
+
+def _tasks_of(job: JobEntry) -> Iterator[tuple[int, int]]:
+    """Yield the nodes and tasks of a job that run, or that wait and ran before."""
+    for attempt in job.attempts.values():
+        yield attempt.node, attempt.task
+    claimed = {task for claim in job.claims for task in claim.tasks}
+    for task, f in job.was_on.items():
+        if task not in claimed:
+            yield f, task
+
+
+def _node_of(job: JobEntry, task: int) -> int:
+    """Return the node that a task is on or was on; -1 if there is none."""
+    return next((f for f, each in _tasks_of(job) if each == task), -1)
+
+
+def _waited(core: Books, job: JobEntry, task: int) -> int:
+    leader = job.carried.get(task)
+    return core.now - (job.waits.get(task, core.now) if leader is None else leader.since)
+
+
+def _keys_of(core: Books, job: JobEntry, waited: int) -> list[Key]:
+    """Return the names that a task of the job must share its node with, once it has waited so long."""
+    if job.constraints is None or not job.constraints.grouped:
+        return []
+    load = core.balance.utilisation() if job.constraints.by_load else 0.0
+    return [
+        key_of(str(clause.value), job.group.name)
+        for clause in job.constraints.requirement.clauses
+        if clause.kind is Kind.DEPENDENCY
+        and not (clause.relaxation is not None and clause.relaxation.holds(waited, load))
+    ]
+
+
+def _as_members(companions: list[tuple[JobEntry, int]]) -> Members:
+    found: Members = {}
+    for job, task in sorted(companions, key=lambda each: (each[0].job.id, each[1])):
+        found.setdefault(job.job.id, []).append(task)
+    return found
+
+
+def _matchable(core: Books, job: JobEntry, found: Members) -> bool:
+    """Return whether the unit has few enough clauses to be matched."""
+    members = [job, *(core.jobs[number] for number, tasks in found.items() for _ in tasks)]
+    return sum(len(each.constraints.requirement.clauses) for each in members if each.constraints) <= MOST_CLAUSES
 
 
 # --- changes ---------------------------------------------------------------------------------------------------
 
 
 def join(core: Books, fact: UnitFormed) -> None:
-    """Take the companions out of their queues; they wait with the leader's task."""
+    """Take the companions that wait out of their queues; they wait with the leader's task."""
     job = core.jobs[fact.job]
+    if fact.task not in job.again:
+        # A task that never started waits from now on like those that did.
+        job.take(fact.task)
+        job.put_back(fact.task, job.queued_at)
     companions = [(core.jobs[number], task) for number, task in fact.companions]
     for other, its_task in companions:
+        if any(attempt.task == its_task for attempt in other.attempts.values()):
+            other.beside[its_task] = job
+            core.rejoining[job.job.id] = job
+            continue
         other.carried[its_task] = job
-        core.wait_elsewhere(other, its_task)
+        if its_task in other.later:
+            core.cancel_backoff(other, its_task)
+        else:
+            core.wait_elsewhere(other, its_task)
     job.companions[fact.task] = companions
+    core.leaders[job.job.id] = job
     core.refit(job)
 
 
 def dissolve(core: Books, job: JobEntry, task: int) -> None:
-    """Let the members of the unit that ``task`` of the job leads wait alone again."""
-    for other, its_task in job.companions.pop(task):
-        del other.carried[its_task]
-        if not other.cancelled:
-            core.wait_again(other, its_task)
+    """Let the members of the unit that ``task`` of the job leads wait, or run, alone again."""
+    for each in job.companions.pop(task):
+        _let_go(core, job, *each)
+    _settle(core, job, task)
     core.refit(job)
+
+
+def start_unit(core: Books, job: JobEntry, task: int) -> bool:
+    """Release the companions that still run from the unit of a task that starts; return whether it led a unit."""
+    others = job.companions.pop(task, None)
+    for other, its_task in others or ():
+        other.beside.pop(its_task, None)
+    _settle(core, job, task)
+    return others is not None
+
+
+def has_ended(core: Books, job: JobEntry, task: int, again: bool) -> None:
+    """Let a companion that has ended wait with its leader, if it runs again; else it leaves the unit."""
+    leader = job.beside.pop(task)
+    led = next(each for each, others in leader.companions.items() if (job, task) in others)
+    if again:
+        job.carried[task] = leader
+    else:
+        leader.companions[led].remove((job, task))
+        if not leader.companions[led]:
+            del leader.companions[led]
+    _settle(core, leader, led)
+    core.refit(leader)
+
+
+def _settle(core: Books, job: JobEntry, task: int) -> None:
+    """Forget the home of a unit without companions that still run."""
+    if not any(its_task in other.beside for other, its_task in job.companions.get(task, ())):
+        job.homes.pop(task, None)
+    if not any(each in other.beside for others in job.companions.values() for other, each in others):
+        core.rejoining.pop(job.job.id, None)
+    if not job.companions:
+        core.leaders.pop(job.job.id, None)
+
+
+def _let_go(core: Books, leader: JobEntry, job: JobEntry, task: int) -> None:
+    """Let a companion run, or wait, alone again; it has waited since the unit has."""
+    if task in job.beside:
+        del job.beside[task]
+    else:
+        del job.carried[task]
+        if not job.cancelled:
+            job.put_back(task, leader.since)
+            core.queue_again(job)
 
 
 def leave_units(core: Books, job: JobEntry) -> None:
     """Dissolve the units that the job leads, and remove it from those of other leaders: it is cancelled, held or moved."""
+    core.units_in_doubt = core.units_in_doubt or core.relations.dependencies.in_use
     for task in sorted(job.companions):
         dissolve(core, job, task)
-    for task, leader in sorted(job.carried.items()):
-        if job.carried.get(task) is leader:
-            (led,) = (each for each, others in leader.companions.items() if (job, task) in others)
-            _leave(core, leader, led, job)
-
-
-def _leave(core: Books, leader: JobEntry, led: int, gone: JobEntry) -> None:
-    """Remove a job from a unit, with the members that belong there only because of it."""
-    others = leader.companions.pop(led)
-    stay = _reached(core, leader.job.id, {other.job.id for other, _ in others if other is not gone})
-    staying = [each for each in others if each[0].job.id in stay]
-    if staying:
-        leader.companions[led] = staying
-    for other, task in others:
-        if (other, task) not in staying:
-            del other.carried[task]
-            if not other.cancelled:
-                core.wait_again(other, task)
-    core.refit(leader)
+    for leader in dict.fromkeys((*job.carried.values(), *job.beside.values())):
+        for led, others in sorted(leader.companions.items()):
+            gone = [each for each in others if each[0] is job]
+            if gone:
+                leader.companions[led] = [each for each in others if each[0] is not job]
+                for each in gone:
+                    _let_go(core, leader, *each)
+                if not leader.companions[led]:
+                    del leader.companions[led]
+                _settle(core, leader, led)
+                core.refit(leader)

@@ -6,7 +6,7 @@ from datetime import UTC, tzinfo
 
 import numpy as np
 
-from cress.core.combined_restarts import hopeless_units, new_units
+from cress.core.combined_restarts import changed_units
 from cress.core.future.reservations import Ahead, drain_due
 from cress.core.groups.guarantees import Guarantees, charge_of_tasks
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, JobEntry
@@ -18,6 +18,7 @@ from cress.core.placing.placement_clauses import all_ports
 from cress.core.placing.vetoes import Verdict
 from cress.core.preemption import Eviction, find_eviction, find_eviction_within
 from cress.core.tables import devices
+from cress.core.unit_homes import choose_homes
 from cress.model.decisions import Claim, ClaimDropped, Decision, Decisions, Preempt, Start, Stop, WouldPreempt
 from cress.model.options import Options
 from cress.model.resources import Dimensions
@@ -45,12 +46,9 @@ class Cycle(Ledger):
         if self.to_stop:
             self._stop_attempts()
         if self.units_in_doubt:
+            for changed in changed_units(self):
+                self._do(changed)
             self.units_in_doubt = False
-            for dissolved in hopeless_units(self):
-                self._do(dissolved)
-        if self.lost:
-            for formed in new_units(self):
-                self._do(formed)
         self.reservations.expire(now)
         more = True
         while more and budget > 0:
@@ -90,6 +88,8 @@ class Cycle(Ledger):
         self.last_blocked = None
         ahead = Ahead()
         self.pass_number += 1
+        if self.rejoining:
+            self._follow_units(ahead)
         if self.turns.since and self._start_due(ahead, now):
             return True
         order = self.groups.order
@@ -150,6 +150,13 @@ class Cycle(Ledger):
             ahead.append(job)
             return False
         return False
+
+    def _follow_units(self, ahead: Ahead) -> None:
+        """Choose the homes of units, and keep the room of those whose companions are being stopped."""
+        choose_homes(self)
+        for job in self.rejoining.values():
+            if job.moving and job.queued:
+                ahead.append(job)
 
     def _follow(self) -> None:
         """Bring jobs that depend on the load, clauses and claims up to date before a pass."""
@@ -218,6 +225,9 @@ class Cycle(Ledger):
         if not cluster.rows[job.shape.row, FITTING]:
             group.verdict = Verdict.NO_ROOM
             return False
+        if self.rejoining and job.moving:
+            group.verdict = Verdict.MOVING
+            return False
         situation = (job.job.id, cluster.loosened, ahead.sign)
         if situation == group.failed:
             return False
@@ -246,7 +256,7 @@ class Cycle(Ledger):
         """Return the jobs whose reservations count: all ahead; with ``quota_only`` those of the group, and drained nodes."""
         if not self._quota_only:
             return ahead.jobs
-        return [job for job in ahead.jobs if job.group is group or drain_due(job, now)]
+        return [job for job in ahead.jobs if job.group is group or drain_due(job, now) or job.moving]
 
     def _start_one(self, job: JobEntry, now: int) -> bool:
         shape = job.shape
@@ -254,6 +264,8 @@ class Cycle(Ledger):
             delaying = self.timeline.screen(shape, job.limit, now)
             if delaying and delaying >= self.fit.fitting(shape):
                 return False
+        if self.rejoining and self._gather(job, now):
+            return True
         if not self._place(job):
             return False
         job.group.verdict = Verdict.PLACED
@@ -328,10 +340,20 @@ class Cycle(Ledger):
     def _start_unit(self, job: JobEntry, f: int) -> None:
         """Start the next task of a job and its companions on one node."""
         task = job.upcoming
-        members = [(job, task), *job.companions[task]]
+        members = [(job, task), *((other, each) for other, each in job.companions[task] if each in other.carried)]
         slots = self._hold_members([member for member, _ in members], f)
         for (member, its_task), slot in zip(members, slots, strict=True):
             self._start(member, its_task, f, slot, leader=None if member is job else job.job.id)
+
+    def _gather(self, job: JobEntry, now: int) -> bool:
+        """Stop the companions of the job's next unit that still run, unless it starts beside them; return whether it did."""
+        running = job.still_running() if job.upcoming not in job.homes else []
+        for each in running:
+            end = now + each.job.job.stop_grace
+            self._do(Stop(each.id, each.job.job.id, each.task, self.cluster.names[each.node], end))
+        if running:
+            job.group.verdict = Verdict.MOVING
+        return bool(running)
 
     def _hold_members(self, members: list[JobEntry], f: int) -> list[int]:
         """Hold a lease for each member on one node; tasks with an exclusive disk choose their devices first."""
@@ -445,7 +467,9 @@ class Cycle(Ledger):
     def _preempt_for(self, group: GroupState, job: JobEntry, ahead: Ahead, now: int) -> bool:
         """Step g: find victims for the group's blocked unit, stop them, and claim their resources for the unit."""
         mode = group.options.preemption
-        if mode == "off" or job.companions:
+        # A unit of several jobs preempts nobody, except a leader alone that starts beside its companions.
+        together = bool(job.unit()) and (job.upcoming not in job.homes or bool(job.shape.wants.parts))
+        if mode == "off" or together:
             return False
         within = group.options.preempt_within != "off"
         entitled = (
@@ -577,6 +601,11 @@ class Cycle(Ledger):
             self.last_blocked = ahead.jobs[0]
             return False
         unit = self.plans.due(group, now)
+        if unit is not None and self.rejoining and unit.job.still_running():
+            if unit.job.moving:
+                unit = None
+            elif self._gather(unit.job, now):
+                return True
         if unit is None:
             group.offered = group.policy.head()
             group.verdict = Verdict.PLANNED

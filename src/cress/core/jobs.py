@@ -35,7 +35,9 @@ class JobEntry:
     whole; ``waits`` is since when each task of ``again`` does, the longest first (not of gangs).
     ``constraints`` are those beside amounts; the clauses in ``soft`` (bits) are soft now,
     until one changes by itself at ``relaxes_at``. ``companions`` are, by a task in ``again``, tasks of other jobs that
-    start together with it; ``carried`` are its tasks that are companions, with the leading job.
+    start together with it; ``carried`` are its tasks that are companions, with the leading job, ``beside`` those of them
+    that still run. ``homes`` are, by a task with companions that still run, their node while it is to start beside them.
+    ``was_on`` are the nodes that its waiting tasks were on (only of jobs that depend on others, or others on them).
     """
 
     __slots__ = (
@@ -43,6 +45,7 @@ class JobEntry:
         "arrived",
         "attempts",
         "behind",
+        "beside",
         "cancelled",
         "carried",
         "claims",
@@ -53,6 +56,7 @@ class JobEntry:
         "group",
         "held",
         "held_since",
+        "homes",
         "job",
         "key",
         "later",
@@ -67,6 +71,7 @@ class JobEntry:
         "submitted",
         "waiting",
         "waits",
+        "was_on",
         "would_preempt",
     )
 
@@ -100,6 +105,9 @@ class JobEntry:
         self.claims: list[ClaimEntry] = []
         self.companions: dict[int, list[tuple[JobEntry, int]]] = {}
         self.carried: dict[int, JobEntry] = {}
+        self.beside: dict[int, JobEntry] = {}
+        self.homes: dict[int, int] = {}
+        self.was_on: dict[int, int] = {}
         self.cancelled = False
         # The number of passes before it was queued: the next one is the first to consider it.
         self.arrived = 0
@@ -181,6 +189,21 @@ class JobEntry:
     def unit(self) -> list[tuple[JobEntry, int]]:
         """Return the tasks of other jobs that start together with the next task."""
         return self.companions.get(self.upcoming, []) if self.companions and self.again else []
+
+    def still_running(self) -> list[Attempt]:
+        """Return the attempts of the companions of its next unit that still run, by job and task."""
+        return [
+            attempt
+            for other, task in self.unit()
+            if task in other.beside
+            for attempt in other.attempts.values()
+            if attempt.task == task
+        ]
+
+    @property
+    def moving(self) -> bool:
+        """True if companions of its next unit are being stopped, to start again with it."""
+        return any(attempt.stopping for attempt in self.still_running())
 
     def asked(self) -> list[Constraints]:
         """Return the constraints of the members of its next unit."""

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from cress.core import adoption
 from cress.core.admission import check_events
 from cress.core.books import Books, add_amounts, went_back
-from cress.core.combined_restarts import dissolve, join, leave_units
+from cress.core.combined_restarts import dissolve, has_ended, join, leave_units, start_unit
 from cress.core.jobs import Attempt, ClaimEntry, JobEntry, Reservation, Stranger
 from cress.core.kernels.holding import END, NONE
 from cress.core.placing import licence_use
@@ -212,8 +212,6 @@ class Ledger(Books):
                 adoption.leave(self, attempt)
                 continue
             again = attempt.stopping or attempt.job.job.job_failure
-            if again:
-                self.lost.append((attempt.job.job.id, attempt.task, f))
             self._give_back(attempt, again)
         self.relations.ports.forget(f)
         self.loads.forget(f)
@@ -312,7 +310,7 @@ class Ledger(Books):
         retried = bool(job.again)
         if slot == NONE:
             slot = self._hold(fact, job, f)
-        claim = None
+        claim, leads = None, False
         if fact.claimed:
             claim = self._claim_of(job, fact.task)
             claim.tasks.remove(fact.task)
@@ -320,7 +318,7 @@ class Ledger(Books):
             del job.carried[fact.task]
         else:
             job.take(fact.task)
-            job.companions.pop(fact.task, None)
+            leads = bool(job.companions) and start_unit(self, job, fact.task)
         fixed = self._by_cpu and job.cpu_charge
         charge = fixed or group.charge(job.job.request, cluster.specs[f].capacity)
         number = fact.attempt
@@ -343,16 +341,22 @@ class Ledger(Books):
                 self.groups.reorder(group)
         elif not (job.job.gang and job.waiting):
             # A gang starts as a whole: its last task takes it out of the queue.
-            if not job.waiting or job.full:
-                self.dequeue(job)
-            else:
-                self.turns.forget(job)
-                if job.companions or job.shape.wants.parts or (retried and job.constraints is not None):
-                    self.refit(job)
-            self.groups.reorder(group)
+            self._after_start(job, changed=leads or (retried and job.constraints is not None))
+        if self.relations.dependencies.in_use:
+            self._doubt_units(job, fact.task, None)
         if cluster.gone:
             # A whole device beside one that is gone may be more than the amounts that the node has left.
             adoption.check_room(self, f)
+
+    def _after_start(self, job: JobEntry, *, changed: bool) -> None:
+        """Take a job whose unit has started out of its queue, or look at its next unit; ``changed``: it may be of another shape."""
+        if not job.waiting or job.full:
+            self.dequeue(job)
+        else:
+            self.turns.forget(job)
+            if changed or job.companions:
+                self.refit(job)
+        self.groups.reorder(job.group)
 
     def _take_ports(self, attempt: Attempt, ports: tuple[int, ...]) -> None:
         """Take the ports and the licences of an attempt."""
@@ -381,8 +385,6 @@ class Ledger(Books):
         lost = event.outcome is Outcome.LOST and (attempt.job.job.job_failure or again)
         if victim or lost or event.outcome is Outcome.PREEMPTED:
             again, after = True, 0
-        if event.outcome is Outcome.LOST and again and not after:
-            self.lost.append((attempt.job.job.id, attempt.task, attempt.node))
         self._give_back(attempt, again, after)
 
     def _give_back(self, attempt: Attempt, again: bool, after: int = 0) -> None:
@@ -407,15 +409,13 @@ class Ledger(Books):
             del self.leaving[attempt.id]
             self.to_stop.pop(attempt.id, None)
             add_amounts(group.leaving, tuple(-amount for amount in attempt.charge))
-        if again and not job.cancelled:
-            if after:
-                job.later[attempt.task] = self.now + after
-                heappush(self.later, (self.now + after, job.job.id, attempt.task))
-            else:
-                job.put_back(attempt.task, self.now)
-            if job.job.gang:
-                # It starts again as a whole.
-                self._stop_all(job)
+        again = again and not job.cancelled
+        if self.relations.dependencies.in_use:
+            self._doubt_units(job, attempt.task, attempt.node if again else None)
+        if attempt.task in job.beside:
+            has_ended(self, job, attempt.task, again)
+        elif again:
+            self._wait_again(job, attempt.task, after)
         if job.queued or self.can_wait(job):
             if again or not job.queued:
                 self.queue_again(job)
@@ -423,6 +423,25 @@ class Ledger(Books):
             self.drop_if_over(job)
         if group.key is not None:
             self.groups.reorder(group)
+
+    def _wait_again(self, job: JobEntry, task: int, after: int) -> None:
+        """Let a task wait again, ``after`` µs from now; a gang starts again as a whole."""
+        if after:
+            job.later[task] = self.now + after
+            heappush(self.later, (self.now + after, job.job.id, task))
+        else:
+            job.put_back(task, self.now)
+        if job.job.gang:
+            self._stop_all(job)
+
+    def _doubt_units(self, job: JobEntry, task: int, f: int | None) -> None:
+        """Note that a task has started, has ended, or waits again after it ran on node ``f``: units may change."""
+        if self.concerned(job):
+            self.units_in_doubt = True
+            if f is None:
+                job.was_on.pop(task, None)
+            else:
+                job.was_on[task] = f
 
     def _stopped(self, fact: Stop) -> None:
         attempt = self.attempts.get(fact.attempt)
@@ -445,6 +464,8 @@ class Ledger(Books):
         since = job.since
         for task in fact.tasks:
             job.take(task)
+            if job.companions:
+                start_unit(self, job, task)
         reservation = Reservation(job, self.now, nodes, self.cluster.stamp)
         charge = self.charge_of(job, nodes)
         self.add_claim(ClaimEntry(job, list(fact.tasks), reservation, charge, list(fact.victims), fact.expected, since))

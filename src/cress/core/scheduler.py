@@ -29,8 +29,6 @@ class Scheduler(Cycle):
         Promises are equal to the other's afterwards; foreseen values are computed again by the next ``decide``.
         """
         self.advance(now)
-        # The other scheduler had considered earlier losses before it decided.
-        self.lost.clear()
         self.forget_foreseen()
         for fact in facts:
             try:

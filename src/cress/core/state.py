@@ -96,7 +96,6 @@ def export_state(core: Cycle) -> State:
         },
         "to_stop": [list(each) for each in core.to_stop.items()],
         "units_in_doubt": core.units_in_doubt,
-        "lost": [list(each) for each in core.lost],
         "licences": dict(core.relations.licences.counts),
         "racks": list(core.relations.racks.names),
         "neighbours": plain(core.relations.racks.neighbours),
@@ -108,9 +107,9 @@ def export_state(core: Cycle) -> State:
 
 # Foreseen or cached values: two schedulers in the same state may differ in them.
 _FORESEEN = (
-    "cursor", "loosened", "wake", "reservations", "plans", "memory", "lost", "units_in_doubt",
+    "cursor", "loosened", "wake", "reservations", "plans", "memory", "units_in_doubt",
 )  # fmt: skip
-_FORESEEN_OF_JOBS = ("soft", "held_since", "arrived", "drain")
+_FORESEEN_OF_JOBS = ("soft", "held_since", "arrived", "drain", "homes")
 
 
 def promised_state(core: Cycle) -> State:
@@ -139,9 +138,7 @@ def restore_state(core: Cycle, state: State) -> None:
     for entry in state["jobs"]:
         _restore_job(core, entry)
     heapify(core.later)
-    for entry in state["jobs"]:
-        _restore_companions(core, entry)
-    core.lost = [(number, task, f) for number, task, f in state["lost"]]
+    _restore_units(core, state)
     for entry in state["attempts"]:
         _restore_attempt(core, entry)
     for entry in state["others"]:
@@ -269,6 +266,8 @@ def _job(job: JobEntry) -> State:
         "companions": [
             [task, [[other.job.id, its_task] for other, its_task in others]] for task, others in job.companions.items()
         ],
+        "homes": [list(each) for each in job.homes.items()],
+        "was_on": [list(each) for each in sorted(job.was_on.items())],
         "held": job.held,
         "behind": job.behind,
         "waiting": job.waiting,
@@ -297,15 +296,32 @@ def _restore_job(core: Cycle, entry: State) -> None:
     if not spec.gang:
         job.waits.update(entry.get("waits") or [(task, job.queued_at) for task in sorted(job.again)])
     job.drain = [(f, count) for f, count in entry["drain"]]
+    job.homes = dict(entry.get("homes", ()))
+    job.was_on = dict(entry.get("was_on", ()))
     core.add_job(job)
 
 
-def _restore_companions(core: Cycle, entry: State) -> None:
+def _restore_units(core: Cycle, state: State) -> None:
+    running = {(entry["job"], entry["task"]) for entry in state["attempts"]}
+    for entry in state["jobs"]:
+        _restore_companions(core, entry, running)
+    # Releases before this one listed the tasks that were lost since the last pass.
+    for number, task, f in state.get("lost", ()):
+        core.jobs[number].was_on[task] = f
+
+
+def _restore_companions(core: Cycle, entry: State, running: set[tuple[int, int]]) -> None:
     job = core.jobs[entry["job"]["id"]]
+    if entry["companions"]:
+        core.leaders[job.job.id] = job
     for task, others in entry["companions"]:
         job.companions[task] = [(core.jobs[number], its_task) for number, its_task in others]
         for other, its_task in job.companions[task]:
-            other.carried[its_task] = job
+            if (other.job.id, its_task) in running:
+                other.beside[its_task] = job
+                core.rejoining[job.job.id] = job
+            else:
+                other.carried[its_task] = job
 
 
 def _attempt(core: Cycle, attempt: Attempt) -> State:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 
 from cress.core.jobs import JobEntry
-from cress.core.placing.constraints import NO_WANTS, Wants
+from cress.core.placing.constraints import NO_OWNER, NO_WANTS, Wants
 from cress.core.tables.dependencies import Dependencies, key_of
 from cress.core.tables.licences import added
 from cress.language.clauses import Clause, Kind, Requirement, joined
+from cress.language.parser import parse_requirement
+from cress.language.tree import Text
 from cress.model.resources import ResourceVector
 
 
@@ -19,7 +22,8 @@ def combination(
 ) -> tuple[ResourceVector, Wants]:  # fmt: skip
     """Return the amounts of the unit, and what it wants now: clauses joined, flags united, the leader's rank.
 
-    What the members want of each other's nodes is dropped: they will be on one. ``lasting``: what no time relaxes.
+    What the members want of each other's nodes is dropped: they will be on one. Companions that still run have their
+    licences. ``lasting``: what no time relaxes.
     """
     members = [job, *(other for other, _ in companions)]
     inside = {member.job.id for member in members}
@@ -49,9 +53,34 @@ def combination(
         owner=job.job.counted_as,
         parts=tuple(parts),
         members=tuple(member.job.request for member in members),
-        licences=added(part.licences for part in parts),
+        licences=added(
+            part.licences
+            for part, (other, task) in zip(parts, [(job, NO_OWNER), *companions], strict=True)
+            if task not in other.beside
+        ),
     )
     return request, together
+
+
+def beside_running(
+    dependencies: Dependencies, job: JobEntry, companions: list[tuple[JobEntry, int]], now: int,
+    utilisation: Callable[[], float], node: str,
+) -> tuple[ResourceVector, Wants]:  # fmt: skip
+    """Return the amounts and wants of a unit that starts on ``node``, where some of its companions still run."""
+    waiting = [(other, task) for other, task in companions if task not in other.beside]
+    if waiting:
+        request, wants = combination(dependencies, job, waiting, now, utilisation)
+    else:
+        request, wants = job.job.request, NO_WANTS
+        if job.constraints is not None:
+            wants = job.constraints.wants(job.soft, job.job.counted_as, job.group.name)
+    return request, replace(wants, hard=(*wants.hard, *only_on(node)))
+
+
+@lru_cache(maxsize=4096)
+def only_on(node: str) -> tuple[Clause, ...]:
+    """Return the clause that a task runs on this node."""
+    return parse_requirement(f"Nodes in ({Text(node)})", stored=True).clauses
 
 
 # Source E, (iii) to (viii): conditions first, then the kinds as they come there.

@@ -291,7 +291,11 @@ class Machine(Context):
             elif isinstance(each, Preempt | Stop):
                 attempt = self.attempts[each.attempt]
                 mark(self, self.jobs[each.job])
-                attempt.halted = "cancelled" if self.jobs[each.job].ending else "gang"
+                if isinstance(each, Stop) and (leader := self.core.jobs[each.job].beside.get(each.task)):
+                    if not attempt.halted:
+                        attempt.halted, attempt.halted_for = "moved", end_reasons.moved_with(leader.job)
+                else:
+                    attempt.halted = "cancelled" if self.jobs[each.job].ending else "gang"
                 if isinstance(each, Preempt):
                     attempt.halted, attempt.grace = "preempted", each.grace
                     attempt.halted_for = end_reasons.preempted_for(self, each)

@@ -17,7 +17,7 @@ class Start(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Start task ``task`` (index from 0) of job ``job`` on ``node``; ``attempt`` is unique for ever.
 
     ``ports`` are the numbers of the job's ports there, in the job's order; ``devices`` are those of the node that it has,
-    in the node's order. ``leader``: after a failure of their node it starts together with a task of this job.
+    in the node's order. ``leader``: it starts together with a task of this job, on which it depends.
     ``more_ports`` are ports that clauses of the job take beside. ``claimed``: the task was part of a ``Claim``.
     """
 
@@ -54,7 +54,7 @@ class ClaimDropped(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class UnitFormed(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Task ``task`` of a job and its ``companions`` (jobs and tasks), lost with one node, wait as one unit."""
+    """Task ``task`` of a job, which waits, and its ``companions`` (jobs and tasks) on its node, which wait or run, are one unit."""
 
     job: int
     task: int
@@ -62,7 +62,7 @@ class UnitFormed(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class UnitDissolved(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """The members of the unit that task ``task`` of a job leads wait alone again: no node could hold them together."""
+    """The members of the unit that task ``task`` of a job leads wait, or run, alone again."""
 
     job: int
     task: int
@@ -80,7 +80,7 @@ class Preempt(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Stop(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Stop this attempt: its job was cancelled, or its gang lost another task and starts again as a whole.
+    """Stop this attempt: its job was cancelled, its gang starts again as a whole, or it moves with what it depends on.
 
     ``end`` is the time (µs) at which it is expected to have ended.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
+import msgspec
 import numpy as np
 
 from cress.core.cycle import Cycle
@@ -16,6 +17,8 @@ from cress.core.placing.constraints import NO_WANTS, Wants, lasting_wants
 from cress.core.placing.vetoes import Missing, Verdict, Veto
 from cress.core.tables.licences import Shortage
 from cress.core.tables.measured_load import NO_OVERLOAD, Busy, say_busy
+from cress.core.unit_constraints import combination
+from cress.model.resources import ResourceVector
 from cress.model.times import NEVER
 
 
@@ -24,17 +27,37 @@ def why_waiting(core: Cycle, job_id: int) -> Veto | None:
     job = core.jobs.get(job_id)
     if job is None or not (job.waiting or job.claims or job.later or job.carried):
         return None
+    veto = _first_gate(core, job)
+    if not (job.queued and job.unit()) or veto.kind is Verdict.MOVING:
+        return veto
+    running = job.still_running()
+    return msgspec.structs.replace(
+        veto,
+        together=tuple(dict.fromkeys(other.job.id for other, _ in job.unit())),
+        together_on=core.cluster.names[running[0].node] if running else "",
+        beside=job.upcoming in job.homes,
+    )
+
+
+def _first_gate(core: Cycle, job: JobEntry) -> Veto:
     group = job.group
     if job.held:
         return _veto(job, Verdict.HELD)
     if job.behind is not None:
         return _veto(job, Verdict.AFTER, behind=core.jobs.get(job.behind))
     if job.carried and not (job.waiting or job.claims or job.later):
-        return _veto(job, Verdict.TOGETHER, behind=job.carried[min(job.carried)])
+        leader = job.carried[min(job.carried)]
+        return msgspec.structs.replace(
+            _veto(job, Verdict.TOGETHER, behind=leader), because=why_waiting(core, leader.job.id)
+        )
     if core.never_fits(job.job):
         # A node that is away may come back.
         closed = _closed(core, job) if job.queued else ()
-        return _veto(job, Verdict.NO_NODE, closed=closed) if closed else _never(core, job)
+        return (
+            _veto(job, Verdict.NO_NODE, closed=closed)
+            if closed
+            else _never(core, job, job.job.request, lasting_wants(job.job))
+        )
     if job.claims:
         claim = job.claims[0]
         places = tuple(core.cluster.names[f] for f, _ in claim.reservation.nodes)
@@ -44,6 +67,8 @@ def why_waiting(core: Cycle, job_id: int) -> Veto | None:
         return _veto(job, Verdict.BACKOFF, until=max(times) if job.job.gang else min(times))
     if not job.queued:
         return _veto(job, Verdict.FULL if job.full else Verdict.GANG_RUNS)
+    if job.companions and (veto := _of_unit(core, job)):
+        return veto
     if group.preempted_at is not None and core.now < group.cools_until():
         return _veto(job, Verdict.COOLING, until=group.cools_until())
     if group.visited != core.pass_number or job.arrived == core.pass_number:
@@ -78,20 +103,37 @@ def _veto(
     )
 
 
-def _never(core: Cycle, job: JobEntry) -> Veto:
-    """Return the veto of a job that can never run on this cluster."""
+def _of_unit(core: Cycle, job: JobEntry) -> Veto | None:
+    """Return the veto of a unit of several jobs whose companions are being stopped, or that no node could ever hold."""
+    running = job.still_running()
+    if job.moving:
+        places = (core.cluster.names[running[0].node],)
+        return _veto(job, Verdict.MOVING, behind=running[0].job, places=places)
+    unit = job.unit()
+    if not unit or job.upcoming in job.homes:
+        return None
+    request, wants = combination(
+        core.relations.dependencies, job, unit, core.now, core.balance.utilisation, lasting=True
+    )
+    if core.fit.ever_fits(request, wants):
+        return None
+    # Companions may end or be cancelled, so it is not for ever.
+    return msgspec.structs.replace(_never(core, job, request, wants), never=False)
+
+
+def _never(core: Cycle, job: JobEntry, request: ResourceVector, wants: Wants) -> Veto:
+    """Return the veto of a job, or of its unit with this request and these wants, that can never run on this cluster."""
     cluster = core.cluster
-    wants = lasting_wants(job.job)
-    if not core.fit.ever_fits(job.job.request):
+    if not core.fit.ever_fits(request):
         return _veto(job, Verdict.NEVER, never=True, nodes=cluster.usable_count)
     if few := core.relations.licences.never(wants.licences):
         return _veto(job, Verdict.LICENCE, never=True, licences=few)
-    kind = Verdict.NEVER_TOGETHER if core.fit.ever_fits(job.job.request, wants) else Verdict.NEVER_SATISFIED
+    kind = Verdict.NEVER_TOGETHER if core.fit.ever_fits(request, wants) else Verdict.NEVER_SATISFIED
     there = np.flatnonzero(~np.array(cluster.lost, np.bool_))
     clauses = core.matching.never(wants, there)
     fit = there[core.matching.ever(wants)[there]]
     small = np.array([cluster.capacity_of(f) for f in fit.tolist()]).reshape(len(fit), cluster.k_count) < np.array(
-        job.job.request
+        request
     )
     lacking = zip(core.dimensions.names, small.sum(axis=0).tolist(), strict=True)
     return _veto(
@@ -224,6 +266,23 @@ def _busy(core: Cycle, job: JobEntry) -> Busy:
 
 def sentence(veto: Veto) -> str:
     """Return the sentence for a veto."""
+    return _with_whom(veto) + _sentence(veto) + (f": {sentence(veto.because)}" if veto.because else "")
+
+
+def _with_whom(veto: Veto) -> str:
+    """Return the beginning of the sentence for a unit of several jobs."""
+    if not veto.together:
+        return ""
+    several = len(veto.together) > 1
+    jobs = f"job{'s' if several else ''} {' and '.join(map(str, veto.together))}"
+    depend = "which depend on it" if several else "which depends on it"
+    if veto.beside:
+        return f"on {veto.together_on}, beside {jobs}, {depend}: "
+    runs = f" and run{'' if several else 's'} on {veto.together_on}" if veto.together_on else ""
+    return f"together with {jobs}, {depend}{runs}: "
+
+
+def _sentence(veto: Veto) -> str:
     if not veto.nodes and veto.kind in (Verdict.NO_ROOM, Verdict.NO_ROOM_TOGETHER, Verdict.UNSATISFIED):
         return "; ".join(("no node takes tasks at the moment", *say_busy(veto.overloaded)))
     # Of a gang, every node that lacks nothing takes a task at least.
@@ -287,6 +346,7 @@ _SENTENCES = {
     Verdict.AFTER: "waiting for {blocker} to end",
     Verdict.BACKOFF: "a task of it failed and is tried again later",
     Verdict.TOGETHER: "it starts again together with {blocker}, on one node",
+    Verdict.MOVING: "{blocker}, which depends on it, is being stopped on {places}, and both start on another node",
     Verdict.NEVER: "no node of this cluster is large enough for it, even when empty",
     Verdict.NEVER_SATISFIED: "no node of this cluster could ever satisfy {clauses} ({counts})",
     Verdict.NEVER_TOGETHER: "all nodes of this cluster together are too small for all its tasks at once",

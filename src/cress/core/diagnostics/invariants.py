@@ -261,7 +261,17 @@ def _units(core: Cycle) -> Iterator[str]:
                 if core.jobs.get(other.job.id) is not other or (other.job.id, its_task) in led:
                     yield f"task {its_task} of job {other.job.id} is with two, or gone"
                 led[other.job.id, its_task] = job.job.id
-    carried = {(job.job.id, task): by.job.id for job in core.jobs.values() for task, by in job.carried.items()}
+    carried = {
+        (job.job.id, task): by.job.id
+        for job in core.jobs.values()
+        for task, by in (*job.carried.items(), *job.beside.items())
+    }
+    for job in core.jobs.values():
+        if set(job.beside) - {attempt.task for attempt in job.attempts.values()}:
+            yield f"a companion of job {job.job.id} does not run"
+        leads = any(task in other.beside for others in job.companions.values() for other, task in others)
+        if leads != (job.job.id in core.rejoining) or not set(job.homes) <= set(job.companions):
+            yield f"job {job.job.id} leads companions that run, or not"
     if carried != led:
         yield f"{carried} are with others, {led} are led"
 

@@ -18,7 +18,8 @@ class Verdict(Enum):
     FULL = "full"  # as many tasks of the job run as may at once
     AFTER = "after"  # a job that it depends on is not over
     BACKOFF = "backoff"  # its failed task waits for its backoff
-    TOGETHER = "together"  # its node failed: it starts again with the job that it depends on
+    TOGETHER = "together"  # it starts again with the job that it depends on
+    MOVING = "moving"  # jobs that depend on it are being stopped, to start again with it
     UNVISITED = "unvisited"  # the passes ended before they reached the group
     COOLING = "cooling"  # the group was preempted a short time ago
     QUOTA = "quota"  # an earlier group is blocked, and this one is not below its quota
@@ -75,7 +76,9 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     or the reserved or planned start. ``licences``: those of which too few are free, or exist. ``missing``:
     names in the clauses of things that do not exist. ``bound``: constraints that bind all tasks of a gang together.
     ``overloaded``: nodes that are left out for their load alone. ``closed``: of the nodes that could hold it, how many are
-    away, cordoned, and so on.
+    away, cordoned, and so on. ``together``: the jobs that depend on it and start, or stay, together with it; those that
+    still run are on the node ``together_on``, and it is to start ``beside`` them or all of them move. ``because``: the reason
+    why the job that it starts together with waits.
     """
 
     kind: Verdict
@@ -94,3 +97,7 @@ class Veto(msgspec.Struct, frozen=True, kw_only=True):
     overloaded: Busy = NO_OVERLOAD
     licences: tuple[Shortage, ...] = ()
     closed: tuple[tuple[str, int], ...] = ()
+    together: tuple[int, ...] = ()
+    together_on: str = ""
+    beside: bool = False
+    because: Veto | None = None

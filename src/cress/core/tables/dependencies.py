@@ -83,6 +83,20 @@ class Dependencies:
         relation = self._relations.get(number)
         return sorted({each for key in relation.on for each in self.named(key)}) if relation else []
 
+    @property
+    def in_use(self) -> bool:
+        """True if a live job depends on others."""
+        return bool(self._relations)
+
+    @property
+    def depended_on(self) -> list[Key]:
+        """The keys that live jobs depend on, in order; there need not be such jobs."""
+        return sorted(self._behind)
+
+    def concern(self, number: int, key: Key) -> bool:
+        """Return whether the job with this id and key depends on others, or others on it."""
+        return number in self._relations or key in self._behind
+
     def behind(self, key: Key) -> list[int]:
         """Return the live jobs that depend directly on jobs with this key, by id."""
         return sorted(self._behind.get(key, ()))

@@ -9,6 +9,7 @@ from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
 from cress.model.decisions import Preempt
 from cress.model.events import FAILURES, Outcome
 from cress.model.group import DEFAULT_GROUP
+from cress.model.job import Job
 from cress.model.reports import Cause, Ended
 
 _LOST = {
@@ -16,6 +17,12 @@ _LOST = {
     Cause.SHUTDOWN: "the executor of node {node} was stopped, and its tasks with it",
 }
 _GANG = "another task of its gang ended; the gang starts again as a whole"
+
+
+def moved_with(leader: Job) -> str:
+    """Return with which job an attempt moves to another node."""
+    name = f" ({leader.name})" if leader.name else ""
+    return f"it starts on another node together with job {leader.counted_as}{name}, on which it depends"
 
 
 def preempted_for(context: Context, fact: Preempt) -> str:

@@ -17,7 +17,7 @@ AWAY = "its executor is not connected"
 class LiveAttempt(Row, kw_only=True):
     """An attempt that was decided and has not ended. Times are wall clock in µs; ``started`` is 0 until it runs.
 
-    ``halted`` says why it was told to stop: ``cancelled``, ``preempted``, ``gang``, ``drained`` or ``unhealthy``; empty if
+    ``halted`` says why it was told to stop: ``cancelled``, ``preempted``, ``gang``, ``moved``, ``drained`` or ``unhealthy``; empty if
     it was not; ``halted_for`` is the reason as a sentence, where there is more to say. ``grace`` goes with it, in µs; ``None``: what
     the job says. ``ports`` are its numbers: those of the job in their order, then those of ``Port = …`` clauses.
     ``devices`` are those of the node that it has.

@@ -1,0 +1,65 @@
+"""Homes of units whose companions still run: a leader starts beside them, or all of them move to another node.
+
+What runs is kept as long as possible: the leader goes back to the node of its companions if it has room. Else, when another
+node has room for all of them, the companions are stopped and start there with the leader. Else they run on, and the leader waits.
+"""
+
+from __future__ import annotations
+
+from cress.core.books import Books
+from cress.core.jobs import JobEntry
+from cress.core.kernels.holding import USABLE
+from cress.core.placing.shape import Shape
+from cress.core.unit_constraints import beside_running, combination
+from cress.model.job import JobType
+
+
+def choose_homes(core: Books) -> None:
+    """Choose for each unit with companions that still run whether its leader is to start beside them."""
+    for job in list(core.rejoining.values()):
+        running = job.still_running()
+        if not running or not job.queued:
+            continue
+        task, before = job.upcoming, job.homes.get(job.upcoming)
+        home = None if job.moving else _home_of(core, job, running[0].node)
+        if home == before:
+            continue
+        if home is None:
+            del job.homes[task]
+        else:
+            job.homes[task] = home
+        core.refit(job)
+
+
+def _home_of(core: Books, job: JobEntry, f: int) -> int | None:
+    """Return the node of the companions if the leader is to start there; ``None`` if all are to move."""
+    unit = (core.relations.dependencies, job, job.unit(), core.now, core.balance.utilisation)
+    request, wants = beside_running(*unit, core.cluster.names[f])
+    stays = core.fit.shape(request, 1, wants)
+    if core.cluster.nodes[f, USABLE] and _fits(core, stays):
+        return f
+    if not _may_move(job):
+        return f
+    request, wants = combination(*unit)
+    if _fits(core, core.fit.shape(request, 1, wants)):
+        return None
+    return f if core.cluster.nodes[f, USABLE] and _within_reach(core, stays) else None
+
+
+def _may_move(job: JobEntry) -> bool:
+    """Return whether all companions may be stopped: a database has its data where it is, a held job would not start."""
+    return all(other.job.type is not JobType.DATABASE and not other.held for other, _ in job.unit())
+
+
+def _fits(core: Books, shape: Shape) -> bool:
+    core.fit.want(shape)
+    fits = core.fit.fitting(shape) > 0
+    core.fit.unwant(shape)
+    return fits
+
+
+def _within_reach(core: Books, shape: Shape) -> bool:
+    core.fit.want(shape)
+    within = core.fit.within_reach(shape) and not core.fit.waits_for_node(shape)
+    core.fit.unwant(shape)
+    return within
