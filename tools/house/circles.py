@@ -25,6 +25,7 @@ ORDERED: dict[str, tuple[str, ...]] = {
         "books",
         "admission",
         "combined_restarts",
+        "unit_homes",
         "adoption",
         "preemption",
         "ledger",
