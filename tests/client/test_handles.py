@@ -65,8 +65,17 @@ def test_commands_run_inside_of_a_task(center: cress.Client, cluster: Cluster) -
                     await asyncio.wait_for(handle.exec(["sleep", "600"]), 2.0)
 
         asyncio.run(inside())
+        anywhere = job.exec(["printenv", "CRESS_TASK_INDEX"])
+        assert (anywhere.task, anywhere.stdout) == (0, "0\n")
+        job.signal("KILL", task=0)
+        wait_until(lambda: job.tasks()[0].state == "failed", "the end of the first task")
+        anywhere = job.exec(["printenv", "CRESS_TASK_INDEX"])
+        assert (anywhere.task, anywhere.stdout) == (1, "1\n")
     finally:
         job.cancel()
+    wait_until(job.done, "the end of the job")
+    with pytest.raises(cress.ClientError, match=f"no task of job {job.id} runs"):
+        job.exec(["true"])
 
 
 def test_steps_with_files_have_directories_of_their_own(

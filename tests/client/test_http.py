@@ -56,6 +56,8 @@ CALLS: list[tuple[Callable[[Client], object], object, str, object]] = [
     (lambda c: c.tasks(12, after=0, state="failed"), {"tasks": []}, "GET /v1/jobs/12/tasks?after=0&state=failed", None),
     (lambda c: c.cancel(12), JOB, "POST /v1/jobs/12/cancel", {}),
     (lambda c: c.cancel_jobs([12, 13]), {"jobs": []}, "POST /v1/jobs/cancel", {"jobs": [12, 13]}),
+    (lambda c: c.hold_jobs([12, 13]), {"jobs": []}, "POST /v1/jobs/hold", {"jobs": [12, 13]}),
+    (lambda c: c.release_jobs([12]), {"jobs": []}, "POST /v1/jobs/release", {"jobs": [12]}),
     (lambda c: c.signal(12, "INT", 3), JOB, "POST /v1/jobs/12/signal", {"signal": "INT", "task": 3}),
     (lambda c: c.groups(), {"groups": []}, "GET /v1/groups", None),
     (

@@ -487,6 +487,17 @@ def test_a_gang_of_which_one_task_failed_starts_again_as_a_whole() -> None:
     assert [(start.job, start.task) for start in world.starts[3:]] == [("gang", 0), ("gang", 1), ("gang", 2)]
 
 
+def test_a_queue_stays_where_it_is_when_only_the_quota_changes() -> None:
+    world = one_at_a_time("Priority")
+    world.submit(job("low").group("g").priority(1), job("high").group("g").priority(9))
+    policy = world.core.groups.get("g").policy
+    world.apply(group("g", 2, "Priority"))
+    assert world.core.groups.get("g").policy is policy
+    world.apply(group("g", 2, "FIFO"))
+    assert world.core.groups.get("g").policy is not policy
+    assert order_of(world) == ["first", "low", "high"]
+
+
 # --- Queues ----------------------------------------------------------------------------------------------------------
 
 

@@ -50,6 +50,22 @@ def test_only_what_lives_can_be_held() -> None:
     assert "there is no job 7" in world.refuse(Hold(job=7, held=False))
 
 
+def test_many_jobs_are_held_all_or_none() -> None:
+    world = World()
+    first, ending, last = world.submit(job(), job(), job(hold=True))
+    site = world.machine
+    for gone, why in ((9, "there is no job 9; none was held"), (ending, "job 2 is over; none was held")):
+        world.cancel(ending)
+        assert why in world.refuse(Hold(job=last, held=True, more=(first, gone)))
+        assert not site.jobs[first].held
+    world.step(Hold(job=first, held=True, by="eve", more=(last,)))
+    assert [(each.held, each.held_by) for each in site.jobs.values()] == [(True, "eve"), (True, "eve")]
+    world.join("n1")
+    assert not world.last.launches
+    world.step(Hold(job=last, held=False, more=(first,)))
+    assert [launch.job for launch in world.last.launches] == [first, last]
+
+
 def test_a_drained_node_is_empty_at_the_deadline_and_its_tasks_run_elsewhere() -> None:
     world = World()
     world.join("n1")

@@ -18,8 +18,8 @@ Example:
 
 \b
 Nothing more of a held job is started; what runs of it goes on. `cress release` lets it start again.
-Exit codes: 0 done, 2 bad input (no such job: then none was held), 3 not accepted (a job is over), or no center could
-be asked.
+All of the jobs are held, or none.
+Exit codes: 0 done, 2 bad input (no such job, say), 3 not accepted (a job is over, say), or no center could be asked.
 """
 RELEASE = """\
 \b
@@ -28,8 +28,8 @@ Example:
 
 \b
 It goes back to its old place in the queue.
-Exit codes: 0 done, 2 bad input (no such job: then none was released), 3 not accepted (a job is over), or no center
-could be asked.
+All of the jobs are released, or none.
+Exit codes: 0 done, 2 bad input (no such job, say), 3 not accepted (a job is over, say), or no center could be asked.
 """
 
 Jobs = Annotated[list[str], typer.Argument(metavar="JOB", help="The jobs: ids or names.")]
@@ -49,13 +49,9 @@ def _change(verb: str, jobs: list[str], as_json: bool, data: Data) -> None:
     with told(verb):
         with connect(data) as client:
             ids = jobs_named(client, jobs)
-            # Looked at first: a mistyped id must not leave half of them changed.
-            for id in ids:
-                client.job(id)
-            change = client.hold if verb == "hold" else client.release
-            views = [change(id) for id in ids]
+            held = client.hold_jobs(ids) if verb == "hold" else client.release_jobs(ids)
         if as_json:
-            print_json({"jobs": views})
+            print_json(held)
             return
-        for view in views:
+        for view in held.jobs:
             print(f"job {view.id} ({clean(view.name)}) {'waits until it is released' if view.held else 'is released'}")

@@ -95,19 +95,22 @@ class AsyncJobHandle(Handle):
     async def exec(
         self,
         command: Sequence[str],
-        task: int = 0,
+        task: int | None = None,
         *,
         stdin: str | bytes = b"",
         environment: Mapping[str, str] | None = None,
     ) -> Executed:
         """Run a command in a task that runs, to its end; when this is cancelled the command is ended.
 
-        Not tried again: nobody knows what it has done.
+        Without ``task`` in the first one that is ready; ``task`` of the result says which. Not tried again: nobody knows
+        what it has done.
         """
+        if task is None:
+            task = await arun(operations.running_task(self.id, self._budget), self._http)
         begin = functools.partial(self._http.begin_exec, self.id, command, task, environment)
         running = await asyncio.to_thread(begin)
         try:
-            return await asyncio.to_thread(executed, running, stdin)
+            return await asyncio.to_thread(executed, running, stdin, task)
         finally:
             # Whoever is cancelled does not wait for the thread, which ends with the connection.
             running.close()

@@ -24,6 +24,7 @@ from cress.protocol.views import (
     EventView,
     Fault,
     GroupsPage,
+    HeldJobs,
     JobsPage,
     JobView,
     NodesPage,
@@ -108,6 +109,16 @@ def hold(id: int) -> Call[JobView]:
 def release(id: int) -> Call[JobView]:
     """Let a job that was held start."""
     return Call(JobView, "POST", f"/v1/jobs/{id}/release", body={})
+
+
+def hold_jobs(ids: Sequence[int]) -> Call[HeldJobs]:
+    """Hold several jobs, all or none."""
+    return Call(HeldJobs, "POST", "/v1/jobs/hold", body={"jobs": list(ids)}, wait=CANCEL_SECONDS)
+
+
+def release_jobs(ids: Sequence[int]) -> Call[HeldJobs]:
+    """Release several jobs that were held, all or none."""
+    return Call(HeldJobs, "POST", "/v1/jobs/release", body={"jobs": list(ids)}, wait=CANCEL_SECONDS)
 
 
 def cancel(id: int) -> Call[JobView]:

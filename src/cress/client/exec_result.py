@@ -8,15 +8,24 @@ if TYPE_CHECKING:
     from cress.client.execution import Command
 
 
-class Executed(NamedTuple):
-    """Exit code (128 + n after signal n) and all that it wrote; bytes that are no UTF-8 are replaced."""
-
+class _Output(NamedTuple):
     code: int
     stdout: str
     stderr: str
 
 
-def executed(running: Command, stdin: str | bytes) -> Executed:
+class Executed(_Output):
+    """Exit code (128 + n after signal n) and all that it wrote; bytes that are no UTF-8 are replaced.
+
+    ``task`` is the task in which it ran.
+    """
+
+    task: int = 0
+
+
+def executed(running: Command, stdin: str | bytes, task: int) -> Executed:
     """Give a command its input and wait for its end."""
     code, stdout, stderr = running.communicate(stdin.encode() if isinstance(stdin, str) else stdin)
-    return Executed(code, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+    done = Executed(code, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+    done.task = task
+    return done

@@ -111,17 +111,20 @@ class JobHandle(Handle):
     def exec(
         self,
         command: Sequence[str],
-        task: int = 0,
+        task: int | None = None,
         *,
         stdin: str | bytes = b"",
         environment: Mapping[str, str] | None = None,
     ) -> Executed:
         """Run a command in a task that runs, to its end. Not tried again: nobody knows what it has done.
 
+        Without ``task`` in the first one that is ready; ``task`` of the result says which.
         ``client.http.exec`` gives a command to talk to while it runs, with a terminal too.
         """
+        if task is None:
+            task = run(operations.running_task(self.id, self._budget), self._http)
         with self._http.exec(self.id, command, task, environment=environment) as running:
-            return executed(running, stdin)
+            return executed(running, stdin, task)
 
     def scale(self, tasks: int) -> JobView:
         """Change the task count of a service or database."""

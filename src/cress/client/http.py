@@ -23,6 +23,7 @@ from cress.protocol.views import (
     CancelledJobs,
     EventView,
     GroupsPage,
+    HeldJobs,
     JobsPage,
     JobView,
     NodesPage,
@@ -168,6 +169,14 @@ class Client:
     def cancel(self, id: int) -> JobView:
         """Stop a job and all its tasks; one that is over already stays as it is."""
         return self.ask(calls.cancel(id))
+
+    def hold_jobs(self, ids: Sequence[int]) -> HeldJobs:
+        """Hold several jobs; if one of the ids is not a job, or its job is over, none is held."""
+        return self.ask(calls.hold_jobs(ids))
+
+    def release_jobs(self, ids: Sequence[int]) -> HeldJobs:
+        """Release several jobs; if one of the ids is not a job, or its job is over, none is released."""
+        return self.ask(calls.release_jobs(ids))
 
     def cancel_jobs(self, ids: Sequence[int]) -> CancelledJobs:
         """Stop several jobs, in their order; none of them if one does not exist."""

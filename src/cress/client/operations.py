@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from cress.client import calls
 from cress.client.calls import Call
 from cress.client.effects import Emit, Operation, ReadMore, RetryBudget, Sleep, read_log, retried
-from cress.client.errors import ClientError, JobFailed
+from cress.client.errors import ClientError, JobFailed, Refused
 from cress.client.jobs import JobFile, mapping_of
 from cress.model.records import OVER_WORDS
 from cress.protocol.views import AppliedJob, AttemptView, JobView, NodeView, Submitted, TaskView
@@ -277,6 +277,20 @@ def _lines_of(id: int, task: int, attempt: int, stream: str, budget: RetryBudget
         yield Sleep(SOON)
     if begun:
         yield Emit(begun.decode(errors="replace"))
+
+
+# Running tasks among which a ready one is sought.
+MOST_RUNNING = 100
+
+
+def running_task(id: int, budget: RetryBudget) -> Operation[int]:
+    """The first task of a job that runs: one that is ready, if some are. Raises Refused when none runs."""
+    tasks = (yield from retried(calls.tasks(id, state="running", limit=MOST_RUNNING), budget)).tasks
+    found = [task.index for task in tasks if task.ready is not False] or [task.index for task in tasks]
+    if not found:
+        view = yield from retried(calls.job(id), budget)
+        raise Refused(f"no task of job {id} runs ({view.reason or f'it is {view.state}'})", "not_accepted")
+    return found[0]
 
 
 def output(id: int, task: int, stream: str, attempt: int | None, budget: RetryBudget) -> Operation[str]:

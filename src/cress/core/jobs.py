@@ -361,12 +361,13 @@ class GroupState:
         self.retry_victims_at = NEVER
 
     def configure(self, spec: Group, options: Options, policy: Policy[JobEntry]) -> None:
-        """Take over a configuration; the waiting jobs move to the new policy."""
-        waiting = list(self.policy) if hasattr(self, "policy") else []
+        """Take over a configuration; the waiting jobs move to the policy if it is a new one."""
+        before = getattr(self, "policy", None)
         self.spec = spec
         self.options = options
         self.policy = policy
-        policy.fill(waiting)
+        if before is not None and before is not policy:
+            policy.fill(list(before))
         needs = Fraction(str(options.preempt_below))
         yields = Fraction(str(options.preempt_above))
         self._needs = (needs.numerator, needs.denominator)

@@ -70,11 +70,15 @@ class Scale(_Input, frozen=True):
 
 
 class Hold(_Input, frozen=True):
-    """A job is to wait, or waits no longer, by the word of the user ``by``; what runs of it goes on."""
+    """A job is to wait, or waits no longer, by the word of the user ``by``; what runs of it goes on.
+
+    ``more`` are further jobs: all of them, or none.
+    """
 
     job: int
     held: bool
     by: str = ""
+    more: tuple[int, ...] = ()
 
 
 class ApplyGroups(_Input, frozen=True):

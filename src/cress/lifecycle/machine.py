@@ -173,7 +173,7 @@ class Machine(Context):
             case Submit():
                 return (yield from submits.submit(self, each))
             case Cancel() | Hold():
-                families.take(self, each)
+                yield from families.take(self, each)
             case Update():
                 return updates.update(self, each)
             case Scale():

@@ -286,6 +286,12 @@ class CancelledJobs(View, frozen=True):
     jobs: tuple[CancelledJob, ...]
 
 
+class HeldJobs(View, frozen=True):
+    """Answer to a hold or release of several jobs, in the order of the ids, each once."""
+
+    jobs: tuple[JobView, ...]
+
+
 class AppliedJob(View, frozen=True):
     """The result for one job of a file: ``created``, ``updated``, ``scaled`` or ``unchanged``. ``id`` is 0 in a dry run."""
 

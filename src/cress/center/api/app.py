@@ -16,6 +16,7 @@ from cress.center.api import (
     execution,
     families,
     groups,
+    hold,
     jobs,
     licences,
     logs,
@@ -35,7 +36,7 @@ def make_app(committer: Committer, *, token: str, user: str, names: Iterable[str
     app = FastAPI(title="Cress", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.committer = committer
     app.state.user = user
-    for module in (jobs, cancel, families, logs, execution, groups, nodes, licences, name_service, events, usage):
+    for module in (jobs, cancel, hold, families, logs, execution, groups, nodes, licences, name_service, events, usage):
         app.include_router(module.router)
     app.include_router(docs_page.router)
     errors.install(app)

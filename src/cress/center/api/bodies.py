@@ -53,8 +53,8 @@ class RawApplyBody(Body, frozen=True):
     dry_run: bool = False
 
 
-class CancelBody(Body, frozen=True):
-    """The ids of jobs to be cancelled."""
+class JobsBody(Body, frozen=True):
+    """The ids of jobs to be cancelled, held or released."""
 
     jobs: list[int]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from cress.center.api.bodies import CancelBody, read, reply
+from cress.center.api.bodies import JobsBody, read, reply
 from cress.center.api.context import committer_of, user_of
 from cress.center.api.errors import NotFound
 from cress.center.api.jobs import job_by_id
@@ -33,26 +33,26 @@ async def cancel_jobs(request: Request) -> Response:
     between, the answer is an error, the first of them are cancelled, and the call can be repeated.
     """
     committer = committer_of(request)
-    body = await read(request, CancelBody, MOST_BYTES)
+    body = await read(request, JobsBody, MOST_BYTES)
     if not body.jobs or len(body.jobs) > MOST_JOBS:
         raise InputError(f"{len(body.jobs)} jobs", hint=f"1 to {MOST_JOBS} ids", field="jobs")
     numbers = list(dict.fromkeys(body.jobs))
-    before = await _all(committer, numbers)
+    before = await all_jobs(committer, numbers, "cancelled")
     alive = [number for number, job in zip(numbers, before, strict=True) if not isinstance(job, JobRecord)]
     await committer.submit_each([Cancel(job=number, by=user_of(request)) for number in alive])
-    after = await _all(committer, numbers)
+    after = await all_jobs(committer, numbers, "cancelled")
     jobs = tuple(_told(committer, *each) for each in zip(before, after, strict=True))
     return reply(CancelledJobs(jobs=jobs))
 
 
-async def _all(committer: Committer, numbers: list[int]) -> list[AnyJob]:
-    """Return these jobs. Raises NotFound, which names the ids that are not jobs."""
+async def all_jobs(committer: Committer, numbers: list[int], what: str) -> list[AnyJob]:
+    """Return these jobs, which are to be ``what``. Raises NotFound, which names the ids that are not jobs."""
     given_out = [number for number in numbers if 0 < number < committer.machine.next_job]
     found = await find_all(committer, given_out)
     missing = [number for number in numbers if number not in found]
     if missing:
         named = ", ".join(map(str, missing[:MOST_NAMED])) + (" …" if len(missing) > MOST_NAMED else "")
-        raise NotFound(f"there is no job {named}; none was cancelled")
+        raise NotFound(f"there is no job {named}; none was {what}")
     return [found[number] for number in numbers]
 
 

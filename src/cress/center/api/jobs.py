@@ -24,7 +24,7 @@ from cress.center.show.jobs import job_view, run_of, task_view, whole_job_view
 from cress.center.turns import all_in_turns, in_turns
 from cress.center.validation import placed, read_jobs
 from cress.core.diagnostics.unresolved_names import remarks
-from cress.lifecycle.inputs import Hold, Submit
+from cress.lifecycle.inputs import Submit
 from cress.lifecycle.tables.family_rows import Family
 from cress.lifecycle.tables.rows import LiveJob
 from cress.model.bounds import MOST
@@ -218,25 +218,6 @@ async def task(request: Request, id: str, task: str) -> Response:
     check_task(found, number, task)
     one, member = await task_of(committer, found, number)
     return reply(task_view(one, run_of(committer, found), member))
-
-
-@router.post("/{id}/hold")
-async def hold(request: Request, id: str) -> Response:
-    """Hold a job: start none of its tasks until it is released; running tasks go on."""
-    return await _hold(request, id, held=True)
-
-
-@router.post("/{id}/release")
-async def release(request: Request, id: str) -> Response:
-    """Release a held job."""
-    return await _hold(request, id, held=False)
-
-
-async def _hold(request: Request, id: str, *, held: bool) -> Response:
-    committer = committer_of(request)
-    number = id_of(await _job(committer, id))
-    await committer.submit(Hold(job=number, held=held, by=user_of(request)))
-    return reply(job_view(committer, await _job(committer, id)))
 
 
 @router.post("/{id}/signal")

@@ -12,10 +12,10 @@ from fastapi.openapi.utils import get_openapi
 import cress
 from cress.center.api.bodies import (
     ApplyBody,
-    CancelBody,
     CordonBody,
     DrainBody,
     GroupsBody,
+    JobsBody,
     ScaleBody,
     SignalBody,
     SubmitBody,
@@ -28,6 +28,7 @@ from cress.protocol.views import (
     ErrorView,
     EventView,
     GroupsPage,
+    HeldJobs,
     JobsPage,
     JobView,
     NodesPage,
@@ -58,7 +59,9 @@ CALLS: dict[tuple[str, str], tuple[type | None, type | None]] = {
     ("get", "/v1/jobs/{id}/tasks"): (None, TasksPage),
     ("get", "/v1/jobs/{id}/tasks/{task}"): (None, TaskView),
     ("post", "/v1/jobs/{id}/cancel"): (None, JobView),
-    ("post", "/v1/jobs/cancel"): (CancelBody, CancelledJobs),
+    ("post", "/v1/jobs/cancel"): (JobsBody, CancelledJobs),
+    ("post", "/v1/jobs/hold"): (JobsBody, HeldJobs),
+    ("post", "/v1/jobs/release"): (JobsBody, HeldJobs),
     ("post", "/v1/jobs/{id}/hold"): (None, JobView),
     ("post", "/v1/jobs/{id}/release"): (None, JobView),
     ("post", "/v1/jobs/{id}/scale"): (ScaleBody, JobView),
@@ -146,7 +149,7 @@ def _describe(method: str, path: str, operation: dict[str, Any], by_kind: dict[t
         operation["responses"] = responses
         return
     errors = dict(_EVERY)
-    if ("{" in path or takes is CancelBody) and not path.startswith("/v1/names/"):
+    if ("{" in path or takes is JobsBody) and not path.startswith("/v1/names/"):
         errors["404"] = "there is nothing of that name"
     if operation.get("parameters") or takes is not None:
         errors["422"] = "the input is wrong; nothing was changed"

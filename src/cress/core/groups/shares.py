@@ -28,6 +28,11 @@ from cress.model.zones import zone_of
 MILLI = 1_000
 
 
+def _policy_of(spec: Group, options: Options) -> tuple[object, ...]:
+    """Return all that a policy is made of."""
+    return spec.policy, spec.user_weights, options
+
+
 class Groups:
     """All groups, and the order of those that have waiting jobs."""
 
@@ -86,9 +91,13 @@ class Groups:
                 continue
             state = old or GroupState(name)
             options = resolve_options(self.options, spec)
-            policy: Policy[JobEntry] = make_policy(spec, options, self.fit)
-            policy.now = now
-            state.configure(spec, options, policy)
+            if old is not None and _policy_of(spec, options) == _policy_of(old.spec, old.options):
+                # Another quota, say: the queue stays as it is.
+                state.configure(spec, options, old.policy)
+            else:
+                policy: Policy[JobEntry] = make_policy(spec, options, self.fit)
+                policy.now = now
+                state.configure(spec, options, policy)
             self.by_name[name] = state
             touched.append(state)
         self.by_name = dict(sorted(self.by_name.items()))

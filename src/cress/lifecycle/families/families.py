@@ -13,10 +13,11 @@ from cress.lifecycle.families import crons, dags, databases, services
 from cress.lifecycle.inputs import Cancel, Hold
 from cress.lifecycle.jobs import jobs, members
 from cress.lifecycle.jobs.reasons import comes_after
+from cress.lifecycle.slices import Slices, parts
 from cress.lifecycle.tables.family_rows import Family, ReplicaState, key_of, needs_name
 from cress.lifecycle.tables.rows import LiveJob
 from cress.lifecycle.tables.timers import OF_FAMILIES, OF_TASKS
-from cress.model.errors import NotAccepted
+from cress.model.errors import InputError, NotAccepted
 from cress.model.events import JobHeld
 from cress.model.family import Cron, Dag, Database, FamilySpec, Service
 from cress.model.group import DEFAULT_GROUP
@@ -76,26 +77,51 @@ def check(context: Context, job: Job) -> None:
             )
 
 
-def take(context: Context, word: Cancel | Hold) -> None:
-    """A job, which may be a family or none, is to wait, or to end."""
-    family = context.families.get(word.job)
-    match word:
-        case Cancel() if family is not None:
-            cancel(context, family, _by(word))
-        case Hold() if family is not None:
-            hold(context, family, word)
-        case Cancel():
-            jobs.cancel(context, word.job, _by(word))
-        case Hold():
-            job = context.jobs.get(word.job)
-            if job is not None and job.kept is not None:
-                # It would be made anew, and not be held.
-                number = job.job.family
-                raise NotAccepted(
-                    f"job {word.job} is task {job.index} of {job.job.type.value} {number}",
-                    hint=f"`cress {'hold' if word.held else 'release'} {number}` applies to all of it",
-                )
-            jobs.hold(context, word)
+def take(context: Context, word: Cancel | Hold) -> Slices[None]:
+    """Cancel, hold or release jobs, which may be families."""
+    if isinstance(word, Hold):
+        yield from _hold_all(context, word)
+    elif word.job in context.families:
+        cancel(context, context.families[word.job], _by(word))
+    else:
+        jobs.cancel(context, word.job, _by(word))
+
+
+def _hold_all(context: Context, word: Hold) -> Slices[None]:
+    """Hold or release jobs, which may be families: all, or none if one of them cannot be."""
+    numbers = (word.job, *word.more)
+    for part in parts(numbers):
+        for number in part:
+            try:
+                _check_hold(context, number, held=word.held)
+            except InputError as error:
+                none = f"; none was {'held' if word.held else 'released'}" if word.more else ""
+                raise type(error)(error.what + none, hint=error.hint) from None
+        yield
+    for part in parts(numbers):
+        for number in part:
+            if number in context.families:
+                hold(context, context.families[number], word)
+            else:
+                jobs.hold(context, context.jobs[number], word)
+        yield
+
+
+def _check_hold(context: Context, number: int, *, held: bool) -> None:
+    """Raise ``InputError`` if there is no such job, ``NotAccepted`` if it can be neither held nor released."""
+    family = context.families.get(number)
+    if family is not None:
+        if family.cancelling:
+            raise NotAccepted(f"job {number} is ending", hint="only jobs that wait or run can be held or released")
+        return
+    job = context.jobs.get(number)
+    if job is not None and job.kept is not None:
+        # It would be made anew, and not be held.
+        raise NotAccepted(
+            f"job {number} is task {job.index} of {job.job.type.value} {job.job.family}",
+            hint=f"`cress {'hold' if held else 'release'} {job.job.family}` applies to all of it",
+        )
+    jobs.check_hold(context, number)
 
 
 def _by(word: Cancel) -> str:
@@ -138,8 +164,6 @@ def cancel(context: Context, family: Family, reason: str = "") -> None:
 
 def hold(context: Context, family: Family, word: Hold) -> None:
     """Hold or release a family with its members; what runs goes on."""
-    if family.cancelling:
-        raise NotAccepted(f"job {word.job} is ending", hint="only jobs that wait or run can be held or released")
     family.held, family.held_by = word.held, word.by if word.held else ""
     for member in members.of(context, family):
         if not member.ending:

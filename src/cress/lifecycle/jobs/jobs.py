@@ -56,15 +56,19 @@ def _end(context: Context, job: LiveJob) -> None:
     maybe_over(context, job)
 
 
-def hold(context: Context, word: Hold) -> None:
-    """Hold or release a job."""
-    job = _job(context, word.job)
+def check_hold(context: Context, number: int) -> None:
+    """Raise ``InputError`` if there never was such a job, ``NotAccepted`` if it is over or ending."""
+    job = _job(context, number)
     if job is None:
-        raise NotAccepted(f"job {word.job} is over", hint="only jobs that wait or run can be held or released")
+        raise NotAccepted(f"job {number} is over", hint="only jobs that wait or run can be held or released")
     if job.ending:
-        raise NotAccepted(f"job {word.job} is ending", hint="only jobs that wait or run can be held or released")
+        raise NotAccepted(f"job {number} is ending", hint="only jobs that wait or run can be held or released")
+
+
+def hold(context: Context, job: LiveJob, word: Hold) -> None:
+    """Hold or release a job."""
     job.held, job.held_by = word.held, word.by if word.held else ""
-    context.observe(JobHeld(word.job, word.held))
+    context.observe(JobHeld(job.job.id, word.held))
 
 
 def _job(context: Context, number: int) -> LiveJob | None:

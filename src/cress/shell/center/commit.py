@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from cress.lifecycle.effects import Step
-from cress.lifecycle.inputs import Input, NodeJoined, Reported, Submit, Update
+from cress.lifecycle.inputs import Hold, Input, NodeJoined, Reported, Submit, Update
 from cress.lifecycle.machine import Machine
 from cress.lifecycle.record import encode_record, record_of
 from cress.lifecycle.slices import Slices, parts, whole
@@ -71,6 +71,8 @@ def work_of(what: Input) -> int:
             return len(what.jobs)
         case Reported() | NodeJoined():
             return max(1, len(what.reports))
+        case Hold():
+            return 1 + len(what.more)
     return 1
 
 

@@ -211,7 +211,8 @@ def _of_job(
             yield EventView(at=at, kind="job.scaled", job=each.job, group=group, text=text)
         case Hold():
             kind = "job.held" if each.held else "job.released"
-            yield EventView(at=at, kind=kind, job=each.job, group=groups(each.job), user=each.by)
+            for number in (each.job, *each.more):
+                yield EventView(at=at, kind=kind, job=number, group=groups(number), user=each.by)
 
 
 def _of_tasks(machine: Machine, step: Step, groups: _Groups) -> Iterator[EventView]:

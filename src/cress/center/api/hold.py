@@ -1,0 +1,65 @@
+"""Calls that hold jobs and release them: one, or many together."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from cress.center.api.bodies import JobsBody, read, reply
+from cress.center.api.cancel import MOST_BYTES, all_jobs
+from cress.center.api.context import committer_of, user_of
+from cress.center.api.jobs import job_by_id
+from cress.center.lookup import id_of
+from cress.center.show.jobs import job_view
+from cress.center.turns import in_turns
+from cress.lifecycle.inputs import Hold
+from cress.model.errors import InputError
+from cress.protocol.views import HeldJobs
+
+# Jobs of one call.
+MOST_JOBS = 10_000
+
+router = APIRouter(prefix="/v1/jobs")
+
+
+@router.post("/hold")
+async def hold_jobs(request: Request) -> Response:
+    """Hold jobs, all or none: if one of the ids is not a job, or its job is over, none is held."""
+    return await _hold_all(request, held=True)
+
+
+@router.post("/release")
+async def release_jobs(request: Request) -> Response:
+    """Release held jobs, all or none: if one of the ids is not a job, or its job is over, none is released."""
+    return await _hold_all(request, held=False)
+
+
+async def _hold_all(request: Request, *, held: bool) -> Response:
+    committer = committer_of(request)
+    body = await read(request, JobsBody, MOST_BYTES)
+    if not body.jobs or len(body.jobs) > MOST_JOBS:
+        raise InputError(f"{len(body.jobs)} jobs", hint=f"1 to {MOST_JOBS} ids", field="jobs")
+    first, *others = numbers = list(dict.fromkeys(body.jobs))
+    what = "held" if held else "released"
+    await all_jobs(committer, numbers, what)
+    await committer.submit(Hold(job=first, more=tuple(others), held=held, by=user_of(request)))
+    after = await all_jobs(committer, numbers, what)
+    return reply(HeldJobs(jobs=tuple([job_view(committer, each) async for each in in_turns(after)])))
+
+
+@router.post("/{id}/hold")
+async def hold(request: Request, id: str) -> Response:
+    """Hold a job: start none of its tasks until it is released; running tasks go on."""
+    return await _hold(request, id, held=True)
+
+
+@router.post("/{id}/release")
+async def release(request: Request, id: str) -> Response:
+    """Release a held job."""
+    return await _hold(request, id, held=False)
+
+
+async def _hold(request: Request, id: str, *, held: bool) -> Response:
+    committer = committer_of(request)
+    number = id_of(await job_by_id(committer, id))
+    await committer.submit(Hold(job=number, held=held, by=user_of(request)))
+    return reply(job_view(committer, await job_by_id(committer, id)))
