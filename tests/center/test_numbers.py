@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from cress.model.errors import InputError
+from cress.model.job import JobType
+from cress.model.jobfile.keys import TABLE
 from cress.model.node import Load
 from cress.model.reports import Cause, Checked, Ended, Started, Usage
 from cress.protocol import messages as m
@@ -153,22 +155,24 @@ def encoded(value: Any) -> bytes:
     return json.dumps(value, allow_nan=True).replace("Infinity", "1e999").encode()
 
 
-KEYS = (
-    "tasks", "priority", "retries", "time_limit", "deadline", "backoff", "stop_grace", "log_size", "pids", "ports", "after",
-    "resource", "memory_limit", "schedule", "max_parallel", "max_unavailable",
-)  # fmt: skip
+# Keys whose values may be numbers, each in a job of a type that may have it.
+NUMBERS = [key for key in TABLE if any(word in str(key.schema) for word in ("'integer'", "'number'", "[0-9]"))]
 
 
 def test_whatever_number_stands_in_a_job_there_is_no_defect(tmp_path: Path) -> None:
     async def story(center: Inside) -> None:
-        for key in KEYS:
+        for key in NUMBERS:
+            kind = next(each for each in JobType if each in key.types).value
+            nested = "'object'" in str(key.schema)
             for number in (*EXTREMES, 2**63 - 1, 2**64, 10**400):
-                for value in (number, str(number), [number], {"web": number}):
-                    body = encoded({"jobs": [{"command": ["true"], "hold": True, key: value}]})
+                for value in (number, str(number), *([{"web": number}] if nested else [])):
+                    body = encoded({"jobs": [{"command": ["true"], "hold": True, "type": kind, key.name: value}]})
                     answer = await center.http.post(
                         "/v1/jobs", content=body, headers={"Content-Type": "application/json"}
                     )
-                    assert answer.status_code < 500, (key, value, answer.text)
+                    assert answer.status_code < 500, (key.name, value, answer.text)
+                    assert f"unknown key '{key.name}'" not in answer.text
+                    assert "belongs to jobs of type" not in answer.text
                     assert center.committer.problem == ""
 
     inside(tmp_path, story)
