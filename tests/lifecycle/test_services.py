@@ -14,7 +14,7 @@ from cress.model.options import Options
 from cress.model.records import JobState
 from cress.model.reports import Cause
 from cress.model.times import HOUR, MINUTE, SECOND
-from tests.lifecycle.builders import after, group, job, launched
+from tests.lifecycle.builders import after, ended, group, job, launched
 from tests.lifecycle.kept import Site, service, waits_for_restart
 
 
@@ -32,6 +32,42 @@ def test_the_task_of_a_launch_is_the_index() -> None:
     site = Site("n1")
     site.submit(service(3))
     assert [task for _, task, _ in launched(site.last)] == [0, 1, 2]
+
+
+def without_recovery() -> tuple[Site, int]:
+    """A service of two tasks with ``job_failure: false`` that was ready; the one on n1 is lost with it."""
+    site = Site("n1", "n2")
+    number = site.begin(msgspec.structs.replace(service(2), job_failure=False))
+    site.join("n3")
+    (lost,) = (index for index, name in site.nodes(number).items() if name == "n1")
+    site.leave("n1")
+    site.step(NodeDead(name="n1"))
+    assert site.machine.reason(number) == (
+        f"task {lost} was lost with node n1 and is not replaced (job_failure: false); `cress scale` replaces it"
+    )
+    return site, number
+
+
+def test_a_task_that_was_lost_is_not_replaced_if_the_service_says_so() -> None:
+    site, number = without_recovery()
+    assert list(site.nodes(number).values()) == ["n2"]
+    # The other one is still looked after, and survives a restart of the center with that.
+    site.machine = type(site.machine).restore(site.machine.export())
+    (other,) = site.nodes(number)
+    site.die(number, other, 1)
+    site.wake()
+    assert list(site.nodes(number)) == [other]
+    site.step(Scale(job=number, tasks=2))
+    assert sorted(site.nodes(number)) == [0, 1]
+    assert site.machine.reason(number) == ""
+
+
+def test_a_task_that_was_drained_is_replaced_although_lost_ones_are_not() -> None:
+    site, number = without_recovery()
+    site.step(Drain(name="n2", deadline=0))
+    (attempt,) = site.machine.attempts.values()
+    site.report("n2", ended(attempt.id, None, Cause.STOPPED))
+    assert list(site.nodes(number).values()) == ["n3"]
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def _kept(context: Context, family: Family) -> Iterator[str]:
                 yield f"services: attempt {attempt.id} is ready and does not run"
     if (
         isinstance(family.job.plan, Service)
-        and any(index not in lives for index in range(wanted))
+        and any(index not in lives and index not in family.state.lost for index in range(wanted))
         and not family.reason
     ):
         yield f"services: {number} has fewer members than it should"

@@ -24,7 +24,8 @@ def judge(context: Context, job: LiveJob, attempt: LiveAttempt, report: Ended, *
         return Judgement(Outcome.SUCCEEDED if exited else Outcome.CANCELLED)
     again = isinstance(job.kept, Service)
     if report.cause in _LOST:
-        return Judgement(Outcome.LOST, again)
+        wanted = job.job.job_failure or bool(attempt.halted) or stopping or report.cause is Cause.NODE
+        return Judgement(Outcome.LOST, again and wanted)
     options = context.core.options
     if _fails(attempt, report, stopping=stopping):
         wait = backoff(job.job.backoff, _failures(context, job, attempt), options.backoff_most)
@@ -72,6 +73,8 @@ def ended(
             state.moved.pop(index, None)
         if judgement.after and not job.ending:
             context.timers.set(AGAIN, name, context.now + judgement.after)
+    elif judgement.outcome is Outcome.LOST and not judgement.again and not job.ending and not state.updating:
+        state.lost[index] = attempt.node
     how = unhealthy(attempt) or reasons.how(report, job.job)
     if judgement.after:
         state.ends[index] = how

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.jobs import members, reasons
+from cress.lifecycle.jobs import members, reasons, replica_status
 from cress.lifecycle.jobs.outcomes import backoff
 from cress.lifecycle.tables.family_rows import Family, ReplicaState, Version
 from cress.lifecycle.tables.rows import LiveAttempt, LiveJob
@@ -57,7 +57,7 @@ def make(context: Context, family: Family, index: int, version: Version | None =
         group=family.job.group,
         requirement=requirement or version.job.requirement,
         # A life of a database ends with its attempt, however that ends.
-        job_failure=isinstance(family.job.plan, Service),
+        job_failure=isinstance(family.job.plan, Service) and version.job.job_failure,
     )
     live = members.make(context, family, job, index, version.template)
     if live is not None:
@@ -82,7 +82,17 @@ def why(context: Context, family: Family, now: int) -> str:
         waits = reasons.reason(context, member.job.id, now) if index < family.job.tasks else ""
         if waits:
             return f"task {index}: {waits}"
+    for index, node in sorted(state_of(family).lost.items()):
+        return f"task {index} was lost with node {node} and is not replaced (job_failure: false); `cress scale` replaces it"
     return ""
+
+
+def replace_lost(context: Context, family: Family) -> None:
+    """Let tasks that were lost with their nodes be replaced."""
+    state = state_of(family)
+    for index in list(state.lost):
+        del state.lost[index]
+        replica_status.again(context, family, index)
 
 
 def is_calm(context: Context, job: LiveJob, attempt: LiveAttempt, failures: int) -> bool:

@@ -69,8 +69,9 @@ def tend(context: Context, family: Family) -> None:
                 continue
             room -= 1
             jobs.cancel(context, family.members[index], _TOO_MANY)
+    lost = replicas.state_of(family).lost
     for index in changed:
-        if index < family.job.tasks and index not in family.members:
+        if index < family.job.tasks and index not in family.members and index not in lost:
             if not room:
                 left.add(index)
                 continue
@@ -97,6 +98,7 @@ def due(context: Context, family: Family, kind: str, index: int) -> None:
 def updated(context: Context, family: Family, before: Job) -> None:
     """Begin a rolling update."""
     rolling_updates.begin(family)
+    replicas.replace_lost(context, family)
     _count(context, family)
 
 

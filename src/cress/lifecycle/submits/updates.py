@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cress.lifecycle.context import Context
-from cress.lifecycle.families import rolling_updates
+from cress.lifecycle.families import replicas, rolling_updates
 from cress.lifecycle.families.families import kind_of
 from cress.lifecycle.inputs import Scale, Update
 from cress.lifecycle.submits import submits
@@ -26,6 +26,7 @@ def scale(context: Context, word: Scale) -> None:
     if word.tasks < 0:
         raise InputError(f"{word.tasks} tasks", hint="0 or more", field="tasks")
     family.job = msgspec.structs.replace(family.job, tasks=word.tasks)
+    replicas.replace_lost(context, family)
     context.unsettled.touched[word.job] = None
 
 

@@ -30,6 +30,7 @@ class ReplicaState(Row, tag="Kept", kw_only=True):
     waited for a node, both until they are ready; ``gained`` are those of the latter that are ready now. ``failures`` are counted in a row, ``proven`` is the template of the last
     version that was ready there; ``ends`` says how a task failed last. ``moment`` (wall clock, µs) is the next one of the timetable; 0: none.
 
+    Of a service with ``job_failure: false``: ``lost`` are the tasks that were lost with a node, which nothing replaces.
     Of a database: ``ran`` is the template of the last life, ``nodes`` where it ran, ``moved`` why it may go elsewhere.
     """
 
@@ -48,6 +49,7 @@ class ReplicaState(Row, tag="Kept", kw_only=True):
     ran: dict[int, int] = msgspec.field(default_factory=dict)
     nodes: dict[int, str] = msgspec.field(default_factory=dict)
     moved: dict[int, str] = msgspec.field(default_factory=dict)
+    lost: dict[int, str] = msgspec.field(default_factory=dict)
 
 
 class CronState(Row, tag="Clockwork", kw_only=True):

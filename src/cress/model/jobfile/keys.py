@@ -262,8 +262,8 @@ TABLE = (
         default="none",
     ),
     Key(
-        "job_failure", TRUTH, truth("its tasks run again when their node is lost"), into=JOB, types=ENDING,
-        about="`false`: a task that is lost with its node counts as failed and is not retried",
+        "job_failure", TRUTH, truth("its tasks run again when their node is lost"), into=JOB, types=ENDING | {SERVICE},
+        about="`false`: a task that is lost with its node counts as failed and is not retried; one of a service [is not replaced](services.md#tasks-that-are-lost)",
         default="`true`",
     ),
     Key(
