@@ -79,7 +79,7 @@ def checked(seen: Counter[str]) -> Callable[[Player, list[Decision]], Callable[[
 def test_what_starts_satisfies_its_hard_clauses_of_that_moment() -> None:
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=25)
+    @settings(max_examples=15)
     @given(settings_of_any_kind(constrained=True), operations(CONSTRAINED))
     def check(setting: Setting, story: list[Operation]) -> None:
         Player(setting, budget=1, watch=checked(seen)).play(story)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -35,6 +37,15 @@ def wait_until(look: Callable[[], _T], what: str = "it", patience: float = PATIE
         time.sleep(0.02)
 
 
+def free_port() -> int:
+    """A port that nobody listens on, outside the range that the system gives away: a restarted center finds it free again."""
+    while True:
+        port = random.randrange(10_000, 20_000)
+        with socket.socket() as door, contextlib.suppress(OSError):
+            door.bind(("127.0.0.1", port))
+            return port
+
+
 class Cluster:
     """A center on a short folder of its own, and executors that are added to it."""
 
@@ -54,6 +65,8 @@ class Cluster:
     def start_center(self, *arguments: str) -> None:
         """Start the center and wait until it listens."""
         # Where the one before listened, if there was one: executors and clients know that address.
+        if self._ports == (0, 0):
+            self._ports = free_port(), free_port()
         ports = "--port", str(self._ports[0]), "--executor-port", str(self._ports[1])
         center = self.center = self.start("center", *ports, *arguments, log="center.log")
         wait_until(lambda: self._listens(center) or self._ended(center), "a listening center")
