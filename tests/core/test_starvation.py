@@ -63,7 +63,8 @@ def play(world: World, arrivals: Iterable[tuple[float, JobBuilder, float]], unti
         while world.told:
             world.yield_victims()
         for begun in world.starts[seen:]:
-            story.started[begun.job] = begun.at
+            # A victim starts again.
+            story.started.setdefault(begun.job, begun.at)
         seen = len(world.starts)
         for attempt, start in world.running.items():
             if attempt not in known:
@@ -75,11 +76,11 @@ def play(world: World, arrivals: Iterable[tuple[float, JobBuilder, float]], unti
 
 
 def stream(
-    group_name: str, count: int, every: float, lasts: float, user: str = "ann", *, limited: bool
+    group_name: str, count: int, every: float, lasts: float, user: str = "ann", priority: int = 0, *, limited: bool
 ) -> list[tuple[float, JobBuilder, float]]:
     found = []
     for i in range(count):
-        each = job(f"{group_name}-{user}-{i}").cpu(1).group(group_name).user(user)
+        each = job(f"{group_name}-{user}-{i}").cpu(1).group(group_name).user(user).priority(priority)
         found.append((i * every, each.limit(lasts) if limited else each, lasts))
     return found
 
@@ -160,10 +161,18 @@ def test_ties_between_groups_go_to_the_unit_that_has_waited_longest() -> None:
     assert [each.job for each in world.starts][-1] == "first"
 
 
-@given(data=st.data(), limited=st.booleans(), behind=st.sampled_from(("reserve", "quota_only")))
+@given(
+    data=st.data(),
+    limited=st.booleans(),
+    behind=st.sampled_from(("reserve", "quota_only")),
+    within=st.sampled_from(("off", "lower_priority")),
+)
 @settings(max_examples=40)
-def test_every_unit_within_its_quota_starts_within_the_bound(data: st.DataObject, limited: bool, behind: str) -> None:
-    """Streams of small jobs in every group for a long time, and wide units in some."""
+def test_every_unit_within_its_quota_starts_within_the_bound(
+    data: st.DataObject, limited: bool, behind: str, within: str
+) -> None:
+    """Streams of small jobs in every group for a long time, and wide units in some, of any priority."""
+    priorities = st.integers(0, 2)
     cores = data.draw(st.lists(st.integers(2, 6), min_size=1, max_size=4), "nodes")
     names = data.draw(st.permutations(("a", "b", "c")), "names")[: data.draw(st.integers(1, 3), "groups")]
     policies = {name: data.draw(st.sampled_from(("FIFO", "Capacity", "BackFill")), name) for name in names}
@@ -175,6 +184,7 @@ def test_every_unit_within_its_quota_starts_within_the_bound(data: st.DataObject
         nodes=[node(f"n{i}").cpu(count) for i, count in enumerate(cores)],
         check=False,
         behind_blocked=behind,
+        preempt_within=within,
         drain_after=20 * SECOND,
     )
     wide = []
@@ -185,15 +195,15 @@ def test_every_unit_within_its_quota_starts_within_the_bound(data: st.DataObject
         tasks = data.draw(st.integers(1, min(quota, len(cores))), "tasks")
         each = min(*cores, quota // tasks)
         unit = job(f"wide-{i}").cpu(each).tasks(tasks).group(name).user("zoe").limit(longest)
+        unit = unit.priority(data.draw(priorities, "priority"))
         wide.append((data.draw(st.integers(0, 600), "at"), unit.gang() if tasks > 1 else unit, longest))
     arrivals = []
     for name in names:
         # Where one queue serves all, a stream would be ahead by right.
         if name not in hosts or policies[name] == "Capacity":
             every = data.draw(st.integers(2, 12), "every")
-            arrivals += stream(
-                name, 1_200 // every, every, data.draw(st.integers(5, longest), "lasts"), limited=limited
-            )
+            lasts, priority = data.draw(st.integers(5, longest), "lasts"), data.draw(priorities, "priority")
+            arrivals += stream(name, 1_200 // every, every, lasts, priority=priority, limited=limited)
     story = play(world, [*arrivals, *wide])
     ahead = len(wide) + len(names)
     for at, unit, _ in wide:

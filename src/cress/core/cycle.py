@@ -510,7 +510,7 @@ class Cycle(Ledger):
         self, group: GroupState, job: JobEntry, ahead: Ahead, now: int, *, entitled: bool
     ) -> Eviction | None:
         """Return victims of lower priority in the unit's own group, beside the reservations of the units ahead."""
-        self.reservations.heed([each for each in self._heeded(group, ahead, now) if each is not job], now)
+        self.reservations.heed(self._heeded(group, ahead, now), now)
         if self._must_wait(group):
             return None
         return find_eviction_within(self, job, others=entitled)

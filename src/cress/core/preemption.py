@@ -99,7 +99,7 @@ class _Search:
         kept = [claim.reservation for claim in core.claims]
         if within:
             # A unit that takes from its own group leaves to others what is reserved for them.
-            kept += [reservation for reservation in core.reservations.kept if reservation.in_force]
+            kept += [each for each in core.reservations.kept if each.in_force and each.job is not job]
         for reservation in kept:
             for row in reservation.rows:
                 self.claimed[core.timeline.table[row, B_NODE]] = True

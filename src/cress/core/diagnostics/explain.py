@@ -204,7 +204,11 @@ def _placement(core: Cycle, job: JobEntry) -> Veto:
 
 def _blocker(core: Cycle, job: JobEntry) -> JobEntry | None:
     """Return a job for which room is kept that the unit would take."""
-    keepers = chain((each.job for each in core.reservations.kept), (claim.job for claim in core.claims))
+    keepers = chain(
+        (each.job for each in core.reservations.kept),
+        (claim.job for claim in core.claims),
+        core.turns.due(core.jobs, core.now),
+    )
     alive = (each for each in keepers if each is not job and core.jobs.get(each.job.id) is each)
     return next(alive, None) or core.plans.soonest_but(job)
 
