@@ -1,4 +1,4 @@
-"""The door for executors, and what connections that come and go mean for attempts."""
+"""The listener of executors, and the effect on attempts of connections that come and go."""
 
 from __future__ import annotations
 

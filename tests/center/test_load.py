@@ -27,7 +27,7 @@ from tests.center.program import PATIENCE, Center, eventually
 SOON = 10.0
 
 
-def door(center: Center, key: str = "url") -> tuple[str, int]:
+def address(center: Center, key: str = "url") -> tuple[str, int]:
     host, _, port = center.address[key].rpartition("/")[2].rpartition(":")
     return host, int(port)
 
@@ -50,7 +50,7 @@ def page(center: Center) -> float:
 @pytest.fixture
 def crowd(center: Center) -> Iterator[list[socket.socket]]:
     """1,000 connections: one half says nothing, the other half only a part of a request."""
-    wires = [socket.create_connection(door(center), PATIENCE) for _ in range(1000)]
+    wires = [socket.create_connection(address(center), PATIENCE) for _ in range(1000)]
     for wire in wires[::2]:
         wire.sendall(f"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {center.token}\r\n".encode())
     yield wires
@@ -66,7 +66,7 @@ def test_a_crowd_hinders_nobody_among_ten_thousand_jobs(center: Center, crowd: l
         assert center.get("/v1/state")["tasks_waiting"] == 9_999
         for _ in range(10):
             for key in ("url", "executor_url"):
-                with socket.create_connection(door(center, key), PATIENCE) as wire:
+                with socket.create_connection(address(center, key), PATIENCE) as wire:
                     wire.sendall(os.urandom(4096))
             assert page(center) < SOON
     assert memory(center) < 400
@@ -83,7 +83,7 @@ def test_a_hundred_megabytes_are_not_read(center: Center) -> None:
     head = f"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {center.token}\r\n"
     head += "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     for _ in range(5):
-        with socket.create_connection(door(center), PATIENCE) as wire:
+        with socket.create_connection(address(center), PATIENCE) as wire:
             wire.sendall(head.encode())
             sent = 0
             with contextlib.suppress(ConnectionError):
@@ -96,7 +96,7 @@ def test_a_hundred_megabytes_are_not_read(center: Center) -> None:
 
 
 def test_a_head_without_end_is_cut_off(center: Center) -> None:
-    with socket.create_connection(door(center), PATIENCE) as wire:
+    with socket.create_connection(address(center), PATIENCE) as wire:
         wire.sendall(b"GET /v1/state HTTP/1.1\r\n")
         with contextlib.suppress(ConnectionError):
             for number in range(100_000):

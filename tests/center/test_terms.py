@@ -1,4 +1,4 @@
-"""Terms at the executors' door: who is granted one, who is looked at, who is no longer obeyed."""
+"""Terms at the listener of executors: granted, postponed until a look at the supervisor, or refused."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ import pytest
 
 import cress
 from cress.client import Address, Unauthorized, Unproven, Unreachable
-from cress.client.door import Door, SignedCalls
 from cress.client.http import Client as Http
+from cress.client.route import Route, SignedCalls
 from cress.protocol.proof import HEADER, NONCE
 from cress.protocol.signatures import begin
 from tests.client.server import serving
@@ -106,12 +106,12 @@ def test_a_relay_can_neither_repeat_nor_change_a_request(address: tuple[str, str
 def test_a_long_path_of_a_data_directory_is_reached(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 120)
     folder.mkdir()
-    door = Door(Address("http://localhost", "t" * 20, folder, folder / "api.sock"))
+    route = Route(Address("http://localhost", "t" * 20, folder, folder / "api.sock"))
     listening = socket.socket(socket.AF_UNIX)
     try:
-        listening.bind(door.socket)
+        listening.bind(route.socket)
         listening.listen()
         assert (folder / "api.sock").exists()
     finally:
         listening.close()
-        door.close()
+        route.close()

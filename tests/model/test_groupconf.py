@@ -241,7 +241,7 @@ def test_mistakes_in_vectors_say_which_dimension() -> None:
             "# nothing\n\n",
             "Group.conf: there is no group in it (for the default group alone: a block Name: default)",
         ),
-        ("a program", b"Name: a\n\x7fELF\xff", "Group.conf:2: byte 0xff is no UTF-8 (save it as UTF-8)"),
+        ("a program", b"Name: a\n\x7fELF\xff", "Group.conf:2: byte 0xff is not UTF-8 (save it as UTF-8)"),
         ("saved as UTF-16", "Name: a".encode("utf-16"), "Group.conf:1: it is UTF-16 (save it as UTF-8)"),
         (
             "a zero byte",

@@ -70,22 +70,22 @@ class DataDirectory:
 
     def listen(self, name: str, backlog: int) -> socket.socket:
         """Return a Unix socket that listens in the directory, for its owner only. Raises InputError."""
-        door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             (self.path / name).unlink(missing_ok=True)
             # Names of sockets have at most 107 bytes; the path may be longer.
             folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                door.bind(f"/proc/self/fd/{folder}/{name}")
+                listening.bind(f"/proc/self/fd/{folder}/{name}")
             finally:
                 os.close(folder)
             (self.path / name).chmod(0o600)
-            door.listen(backlog)
-            door.setblocking(False)
+            listening.listen(backlog)
+            listening.setblocking(False)
         except OSError as error:
-            door.close()
+            listening.close()
             raise InputError(f"cannot listen there: {error.strerror}", file=str(self.path / name)) from None
-        return door
+        return listening
 
     def announce(self, address: Address) -> None:
         """Write the center's address; a reader sees all of it or nothing. Raises OSError.

@@ -61,8 +61,8 @@ class Wire:
         return True
 
 
-class Doorman:
-    """Lets executors in that know the token: they prove it, or, of protocol 5, send it."""
+class Handshake:
+    """Admits executors that know the token: they prove it, or, of protocol 5, send it."""
 
     def __init__(self, token: str) -> None:
         self._token = token

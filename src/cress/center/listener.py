@@ -13,7 +13,7 @@ from websockets.http11 import Request, Response
 
 from cress.center.committer import Committer
 from cress.center.connections import Connection
-from cress.center.executor_wire import MOST_BYTES, Doorman, Wire
+from cress.center.executor_wire import MOST_BYTES, Handshake, Wire
 from cress.center.local_executors import Locals, recognise
 from cress.center.topology import Topology
 from cress.lifecycle.inputs import SetRacks
@@ -39,7 +39,7 @@ class Listener:
 
     def __init__(self, committer: Committer, token: str) -> None:
         self._committer = committer
-        self._doorman = Doorman(token)
+        self._handshake = Handshake(token)
         self._wires: dict[Session, Wire] = {}
         self._servers: list[Server] = []
         self._locals: asyncio.Task[None] | None = None
@@ -55,7 +55,7 @@ class Listener:
                 self._serve,
                 sock=sock,
                 process_request=self._check,
-                process_response=self._doorman.answer,
+                process_response=self._handshake.answer,
                 origins=[None],
                 compression=None,
                 max_size=MOST_BYTES,
@@ -86,7 +86,7 @@ class Listener:
             await server.wait_closed()
 
     def _check(self, connection: ServerConnection, request: Request) -> Response | None:
-        refusal = self._doorman.check(connection, request)
+        refusal = self._handshake.check(connection, request)
         if refusal is None and self._committer.loop.is_replaced:
             return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, self._committer.problem + "\n")
         return refusal
@@ -94,7 +94,7 @@ class Listener:
     async def _serve(self, connection: ServerConnection) -> None:
         try:
             async with asyncio.timeout(HELLO_TIMEOUT):
-                wire = await self._doorman.admit(connection)
+                wire = await self._handshake.admit(connection)
                 data = await wire.receive()
         except TimeoutError:
             await connection.close(PROTOCOL_ERROR, "no Hello")

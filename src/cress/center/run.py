@@ -98,11 +98,11 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
     if settings.parent_pipe:
         await _stop_with_parent(stop)
     token = ensure_token(directory.path)
-    doors = [
+    listening = [
         _bound(settings.host, settings.port, "--port"),
         _bound(settings.host, settings.executor_port, "--executor-port"),
     ]
-    doors += [directory.listen(name, BACKLOG) for name in (API_SOCKET, EXECUTOR_SOCKET)]
+    listening += [directory.listen(name, BACKLOG) for name in (API_SOCKET, EXECUTOR_SOCKET)]
     store = SqliteStore(directory.path / STORE)
     for sentence in store.warnings:
         _say(sentence)
@@ -135,11 +135,11 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         committer.when_writable(partial(set_licences, committer, licences))
         committer.when_writable(groups.apply)
         loop.add_signal_handler(signal.SIGHUP, partial(_read_anew, settings, listener, committer, groups))
-        await listener.start(doors[1], doors[3])
-        serving = asyncio.create_task(server.serve(sockets=[doors[0], doors[2]]))
+        await listener.start(listening[1], listening[3])
+        serving = asyncio.create_task(server.serve(sockets=[listening[0], listening[2]]))
         while not server.started and not serving.done():  # noqa: ASYNC110 – uvicorn tells in no other way
             await asyncio.sleep(0.002)
-        await _announce(directory, _address(settings.host, *doors[:2]), stop)
+        await _announce(directory, _address(settings.host, *listening[:2]), stop)
         background = [
             asyncio.create_task(Mover(committer).run(), name="mover"),
             asyncio.create_task(Locator(committer, Hdfs(namenodes), settings.data_age).run(), name="locator"),
@@ -161,8 +161,8 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
             await serving
         await compilation.stop()
         await committer.stop()
-        for door in doors:
-            door.close()
+        for each in listening:
+            each.close()
 
 
 async def _announce(directory: DataDirectory, address: Address, stop: asyncio.Event) -> None:
@@ -256,23 +256,23 @@ def _bound(host: str, port: int, option: str) -> socket.socket:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
         raise InputError(f"{host!r} is not an address: {error.strerror}", hint="127.0.0.1", field="--host") from None
-    door = socket.socket(family, kind, proto)
+    bound = socket.socket(family, kind, proto)
     try:
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind(address)
-        door.listen(BACKLOG)
-        door.setblocking(False)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(BACKLOG)
+        bound.setblocking(False)
     except OSError as error:
-        door.close()
+        bound.close()
         hint = f"another {option}, or 0 for any free one"
         raise InputError(f"cannot listen at {where}: {error.strerror}", hint=hint) from None
-    return door
+    return bound
 
 
-def _address(host: str, door: socket.socket, executors: socket.socket) -> Address:
+def _address(host: str, api: socket.socket, executors: socket.socket) -> Address:
     name = _in_url(host)
     return Address(
-        url=f"http://{name}:{door.getsockname()[1]}",
+        url=f"http://{name}:{api.getsockname()[1]}",
         executor_url=f"ws://{name}:{executors.getsockname()[1]}",
         pid=os.getpid(),
     )

@@ -11,8 +11,8 @@ import httpx
 from cress.client import calls
 from cress.client.calls import Call, T
 from cress.client.config import Address, address_again
-from cress.client.door import Door
 from cress.client.http import ANSWER_SECONDS, CONNECT_SECONDS, CONNECTIONS, refusal_of, told
+from cress.client.route import Route
 from cress.protocol.logs import Piece
 
 if TYPE_CHECKING:
@@ -36,22 +36,22 @@ class AsyncHttp:
         self._advice = f"; {advice}" if advice else ""
         self._find = find
         self._address = Address(self.url, token, socket=socket)
-        self._doors: list[Door] = []
+        self._routes: list[Route] = []
         self._old: list[httpx.AsyncClient] = []
         self._open()
 
     def _open(self) -> None:
         """Open the way to the present address; connections to the one before are closed with the client."""
-        door = Door(self._address)
-        self._doors.append(door)
+        route = Route(self._address)
+        self._routes.append(route)
         limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
         self._http = httpx.AsyncClient(
             base_url=self.url,
-            headers=door.headers,
-            auth=door.auth,
+            headers=route.headers,
+            auth=route.auth,
             timeout=self._timeouts(0.0),
             trust_env=False,
-            transport=httpx.AsyncHTTPTransport(uds=door.socket or None, limits=limits, trust_env=False),
+            transport=httpx.AsyncHTTPTransport(uds=route.socket or None, limits=limits, trust_env=False),
         )
         self._old.append(self._http)
 
@@ -59,8 +59,8 @@ class AsyncHttp:
         """Close the connections."""
         for each in self._old:
             await each.aclose()
-        for door in self._doors:
-            door.close()
+        for route in self._routes:
+            route.close()
 
     def look(self) -> None:
         """Look again where the center is."""
@@ -92,7 +92,7 @@ class AsyncHttp:
         path = f"/v1/jobs/{id}/tasks/{task}/exec"
         given = environment or {}
         with told(self.url, self.timeout, self._advice):
-            return run_inside(self._doors[-1], path, command, environment=given, terminal=None, advice=self._advice)
+            return run_inside(self._routes[-1], path, command, environment=given, terminal=None, advice=self._advice)
 
     async def read(self, call: Call[bytes], *, follow: bool) -> AsyncIterator[Piece]:
         """A log piece by piece; ``follow``: it says nothing for as long as there is nothing to say."""

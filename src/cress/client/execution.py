@@ -20,7 +20,7 @@ from cress.protocol.signatures import unwrap, wrap
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
-    from cress.client.door import Door
+    from cress.client.route import Route
 
 # Seconds until the center has answered, and for a message that says good-bye.
 OPEN_SECONDS, CLOSE_SECONDS = 15.0, 1.0
@@ -174,7 +174,7 @@ class _Wire:
 
 
 def run_inside(
-    door: Door,
+    route: Route,
     path: str,
     command: Sequence[str],
     *,
@@ -187,8 +187,8 @@ def run_inside(
     from websockets.sync.client import connect
 
     start = ExecStart(command=tuple(command), environment=dict(environment), terminal=terminal)
-    url, (headers, seals) = door.url, door.opening(path)
-    given: dict[str, Any] = {"unix": True, "path": door.socket} if door.socket else {}
+    url, (headers, seals) = route.url, route.opening(path)
+    given: dict[str, Any] = {"unix": True, "path": route.socket} if route.socket else {}
     opened = ExitStack()
     try:
         # As a context, which is left by ``close``: so newer versions of the library want it.

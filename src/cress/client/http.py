@@ -82,19 +82,19 @@ class Client:
         """Open the way to the present address; connections to the one before are closed with the client."""
         import httpx  # a tenth of a second, which nobody pays who only asks for help
 
-        from cress.client.door import Door
+        from cress.client.route import Route
 
-        self._door = Door(self._address)
-        self._closing.callback(self._door.close)
+        self._route = Route(self._address)
+        self._closing.callback(self._route.close)
         limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
         self._http = httpx.Client(
             base_url=self.url,
-            headers=self._door.headers,
-            auth=self._door.auth,
+            headers=self._route.headers,
+            auth=self._route.auth,
             timeout=self._timeouts(0.0),
             # A proxy for the world outside would be asked for a center on this machine.
             trust_env=False,
-            transport=httpx.HTTPTransport(uds=self._door.socket or None, limits=limits, trust_env=False),
+            transport=httpx.HTTPTransport(uds=self._route.socket or None, limits=limits, trust_env=False),
         )
         self._closing.callback(self._http.close)
 
@@ -233,7 +233,7 @@ class Client:
         path = f"/v1/jobs/{id}/tasks/{task}/exec"
         given = dict(environment or {})
         with self._told():
-            return run_inside(self._door, path, command, environment=given, terminal=terminal, advice=self._advice)
+            return run_inside(self._route, path, command, environment=given, terminal=terminal, advice=self._advice)
 
     # --- groups, nodes, the whole -------------------------------------------------------------------------------------
 

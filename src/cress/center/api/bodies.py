@@ -129,7 +129,7 @@ def decoded(data: bytes, kind: type[_T]) -> _T:
         what, _, place = str(error).partition(" - at ")
         raise InputError(what, field=place.strip("`").removeprefix("$").removeprefix(".")) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"the body is no JSON: {error}", hint="UTF-8, such as {}") from None
+        raise InputError(f"the body is not JSON: {error}", hint="UTF-8, such as {}") from None
 
 
 def decoded_jobs(raws: list[msgspec.Raw]) -> list[dict[str, Any]]:
@@ -142,7 +142,7 @@ def decoded_jobs(raws: list[msgspec.Raw]) -> list[dict[str, Any]]:
             what, _, place = str(error).partition(" - at ")
             raise InputError(what, field=f"jobs[{position}]{place.strip('`').removeprefix('$')}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InputError(f"the body is no JSON: {error}", hint="UTF-8, such as {}") from None
+            raise InputError(f"the body is not JSON: {error}", hint="UTF-8, such as {}") from None
     return jobs
 
 

@@ -173,7 +173,7 @@ class Cgroups:
                 else:
                     self._write("blkio", attempt, "io.max", f"{device} {second}={amount}")
 
-    def doors(self, attempt: int) -> list[str]:
+    def procs_files(self, attempt: int) -> list[str]:
         """Return the files into which a process writes its id (0: itself) to enter the group."""
         return [f"{place}/{self.path}/{attempt}/cgroup.procs" for place in self._used]
 

@@ -115,10 +115,10 @@ class ContainerRuntime(ProcessRuntime):
             stage = _BOX
             account = None if plan.account is None else (plan.account.uid, plan.account.gid, plan.account.groups)
             first = self._make(what, account)
-            doors = tuple(self.cgroups.doors(what.attempt))
-            for door in doors:
-                Path(door).write_text(str(first), encoding="ascii")
-            entrance = Entrance(pause=first, doors=doors, account=account)
+            procs_files = tuple(self.cgroups.procs_files(what.attempt))
+            for each in procs_files:
+                Path(each).write_text(str(first), encoding="ascii")
+            entrance = Entrance(pause=first, procs_files=procs_files, account=account)
             entrance.begin()
             waiting, going = os.pipe()
             pid = os.fork()

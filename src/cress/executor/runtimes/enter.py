@@ -25,12 +25,12 @@ Ids: TypeAlias = tuple[int, int, tuple[int, ...]]
 class Entrance(msgspec.Struct, frozen=True, kw_only=True):
     """Entry into a task: its namespaces, control groups and account.
 
-    ``pause`` is the first process of its container (0: there is none). ``doors`` are the files by which a process enters its
+    ``pause`` is the first process of its container (0: there is none). ``procs_files`` are the files by which a process enters its
     control groups. ``account`` is uid, gid and groups (``None``: no change).
     """
 
     pause: int = 0
-    doors: tuple[str, ...] = ()
+    procs_files: tuple[str, ...] = ()
     account: Ids | None = None
 
     def begin(self) -> None:
@@ -46,8 +46,8 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
             fds = [
                 (os.open(f"/proc/{self.pause}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind) for name, kind in _SPACES
             ]
-        for door in self.doors:
-            fd = os.open(door, os.O_WRONLY)
+        for each in self.procs_files:
+            fd = os.open(each, os.O_WRONLY)
             os.write(fd, b"0")
             os.close(fd)
         for fd, kind in fds:

@@ -241,7 +241,7 @@ def _decoded(text: str | bytes, file: str) -> str:
         return text.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = len(re.split(rb"\r\n|\n|\r", text[: error.start]))
-        what = f"byte 0x{text[error.start]:02x} is no UTF-8"
+        what = f"byte 0x{text[error.start]:02x} is not UTF-8"
         raise InputErrors([InputError(what, hint="save it as UTF-8", file=file, line=line)]) from None
 
 

@@ -1,4 +1,4 @@
-"""The way to a center: a Unix socket in its data directory with the token, or TCP with signed requests.
+"""The route to a center: a Unix socket in its data directory with the token, or TCP with signed requests.
 
 Over TCP the token is never sent: whatever has the port gets signatures, which are worth nothing elsewhere or a second time
 (docs/design/0009-mutual-proof.md).
@@ -29,8 +29,8 @@ PROOF_SECONDS = 15.0
 MOST_PATH = 100
 
 
-class Door:
-    """The way to one address, for several threads. ``close`` it when nothing is asked any more."""
+class Route:
+    """The route to one address, for several threads. ``close`` it when nothing is asked any more."""
 
     def __init__(self, address: Address) -> None:
         self.url = address.url
