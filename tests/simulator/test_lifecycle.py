@@ -91,6 +91,18 @@ def test_a_gang_that_does_not_outlive_its_node_is_stopped_on_the_others(tmp_path
     assert ends(result) == {"a": "failed"}
 
 
+@pytest.mark.parametrize("managed", [False, True])
+def test_a_gang_starts_in_part_later(tmp_path: Path, managed: bool) -> None:
+    more = ", retries: 1" if managed else ""
+    jobs = f"jobs:\n  - {{name: a, run: 100s, tasks: 3, resource: <4>, gang: 2 && f(x) = (Waittime > 30s){more}}}\n"
+    result = simulated(tmp_path, jobs)
+    assert [(row[1], round(row[3]), round(row[4])) for row in attempts(result)] == [
+        (0, 30, 130),
+        (1, 30, 130),
+        (2, 130, 230),
+    ]
+
+
 def test_a_task_cut_at_its_time_limit_is_tried_again_too(tmp_path: Path) -> None:
     result = simulated(tmp_path, "job,submit,run,time_limit,cpu,retries,backoff\na,0,100,60,1,1,10s\n", suffix="csv")
     assert [(row[3], row[4], row[-1]) for row in attempts(result)] == [(0, 60, "failed"), (70, 130, "finished")]

@@ -106,7 +106,7 @@ class EndingKeys(CountKeys, total=False):
     ``gang``: all start at once or none; ``max_running``: at most so many. ``retries``: how often a failed task is tried again, ``backoff`` after its end.
     """
 
-    gang: bool
+    gang: bool | str
     max_running: int
     retries: int
     job_failure: bool

@@ -17,7 +17,7 @@ from cress.core.groups.shares import Groups
 from cress.core.jobs import Attempt, ClaimEntry, GroupState, Holder, JobEntry, Stranger
 from cress.core.kernels.holding import HEAD, NEXT, NONE, USABLE
 from cress.core.placing.balance import Balance
-from cress.core.placing.constraints import NO_WANTS, Constraints, Wants, lasting_wants
+from cress.core.placing.constraints import NO_WANTS, Constraints, Wants, constraints_of, lasting_wants
 from cress.core.placing.fit import Fit
 from cress.core.placing.matching import Matching
 from cress.core.placing.placement_clauses import relation_of
@@ -281,7 +281,9 @@ class Books:
         """Return whether a unit of the job may be offered: a gang only when none of its tasks runs any more."""
         if not job.waiting or job.held or job.behind is not None or job.full:
             return False
-        return not (job.job.gang and (job.attempts or job.claims or job.later))
+        return not (job.job.gang and (job.attempts or job.claims or job.later)) or (
+            job.starts_in_part and not job.claims
+        )
 
     def enqueue(self, job: JobEntry) -> None:
         """Put a job into its queue."""
@@ -293,7 +295,7 @@ class Books:
     def queue(self, job: JobEntry) -> None:
         """Put a job into its queue, with the time since which it waits and the sides of its clauses as they are."""
         job.queued = True
-        size = job.waiting if job.job.gang else job.shape.size
+        size = job.unit_size if job.job.gang else job.shape.size
         if job.constraints is not None or job.companions or job.shape.wants is not NO_WANTS:
             self.reshape(job, self.shape_of(job, size))
             self.relaxing.note(job, self.now)
@@ -402,7 +404,7 @@ class Books:
 
     def _refit(self, job: JobEntry) -> None:
         old = job.shape
-        shape = self.shape_of(job, old.size)
+        shape = self.shape_of(job, job.unit_size if job.queued and job.job.gang else old.size)
         if shape is old:
             return
         self.reshape(job, shape)
@@ -446,7 +448,9 @@ class Books:
         wants = lasting_wants(job)
         if not self.fit.ever_fits(job.request, wants):
             return True
-        return job.gang and not self.fit.holds_when_empty(job.request, job.tasks, wants)
+        constraints = constraints_of(job) if job.gang else None
+        tasks = job.tasks if constraints is None or not constraints.least else min(job.tasks, constraints.least)
+        return job.gang and not self.fit.holds_when_empty(job.request, tasks, wants)
 
     def fits_now(self, request: tuple[int, ...]) -> bool:
         """Return whether one task of ``request`` fits into what is free on some node."""

@@ -294,7 +294,7 @@ class Cycle(Ledger):
     def _place_in(self, job: JobEntry, room: Room, now: int) -> None:
         """Start all waiting tasks of a gang in its room, one after the other, each on the best open node."""
         blocked = self.cluster.blocked[: self.cluster.node_count]
-        for _ in range(job.waiting):
+        for _ in range(job.shape.size):
             self.timeline.screen(job.shape, job.limit, now)
             blocked[room.closed()] = 1
             placed = self._place(job)
@@ -374,9 +374,9 @@ class Cycle(Ledger):
         """Start all waiting tasks of a gang that is known to fit, one after the other, each on the best node."""
         self._count_pending()
         end = self.end_of(job)
-        slots = [self.leases.take_slot(end) for _ in range(job.waiting)]
+        slots = [self.leases.take_slot(end) for _ in range(job.shape.size)]
         places = self.balance.place_many(job.shape, slots, end)
-        for task, f, slot in zip(job.next_tasks(job.waiting), places, slots, strict=True):
+        for task, f, slot in zip(job.next_tasks(len(slots)), places, slots, strict=True):
             self._start(job, task, f, slot)
 
     def _start_on(self, job: JobEntry, task: int, f: int, *, claimed: bool = False) -> None:

@@ -224,6 +224,25 @@ class JobEntry:
                 self.waits.move_to_end(task, last=False)
 
     @property
+    def starts_in_part(self) -> bool:
+        """True if it is a gang that need not start as a whole now: its f(x) is true, or some of its tasks run alone already."""
+        if self.constraints is None or not self.constraints.whole or not self.job.gang:
+            return False
+        if self.later or any(attempt.stopping for attempt in self.attempts.values()):
+            # It starts again as a whole.
+            return False
+        return bool(self.soft & self.constraints.whole or self.attempts)
+
+    @property
+    def unit_size(self) -> int:
+        """Return the number of tasks of its next unit: all that wait of a gang, or the least number of one that may start in part."""
+        if not self.job.gang:
+            return 1
+        if not self.starts_in_part or self.constraints is None:
+            return self.waiting
+        return 1 if self.attempts else min(self.waiting, self.constraints.least)
+
+    @property
     def full(self) -> bool:
         """True if as many of its tasks run, or are about to, as may run at once."""
         return bool(self.most) and self._busy() >= self.most

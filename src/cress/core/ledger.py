@@ -336,12 +336,14 @@ class Ledger(Books):
         if claim is not None:
             if not claim.tasks:
                 self.remove_claim(claim)
+                if not job.queued and self.can_wait(job):
+                    self.enqueue(job)
         elif fact.leader is not None:
             if group.key is not None:
                 self.groups.reorder(group)
-        elif not (job.job.gang and job.waiting):
+        elif not (job.job.gang and job.waiting) or job.starts_in_part:
             # A gang starts as a whole: its last task takes it out of the queue.
-            self._after_start(job, changed=leads or (retried and job.constraints is not None))
+            self._after_start(job, changed=leads or job.job.gang or (retried and job.constraints is not None))
         if self.relations.dependencies.in_use:
             self._doubt_units(job, fact.task, None)
         if cluster.gone:
@@ -433,6 +435,8 @@ class Ledger(Books):
             job.put_back(task, self.now)
         if job.job.gang:
             self._stop_all(job)
+            if job.queued and not self.can_wait(job):
+                self.dequeue(job)
 
     def _doubt_units(self, job: JobEntry, task: int, f: int | None) -> None:
         """Note that a task has started, has ended, or waits again after it ran on node ``f``: units may change."""
@@ -469,7 +473,7 @@ class Ledger(Books):
         reservation = Reservation(job, self.now, nodes, self.cluster.stamp)
         charge = self.charge_of(job, nodes)
         self.add_claim(ClaimEntry(job, list(fact.tasks), reservation, charge, list(fact.victims), fact.expected, since))
-        if not job.waiting or job.full:
+        if not self.can_wait(job):
             self.dequeue(job)
         self.timeline.reserve(reservation, NEVER)
         for number in fact.victims:

@@ -50,6 +50,7 @@ EXAMPLES = {
     "ExclusiveDisk": "ExclusiveDisk = True",
     "NetworkAdjacent": "NetworkAdjacent = True",
     "JobDependency": "JobDependency = A",
+    "IssueAsWhole": "IssueAsWhole = True && f(x) = (Waittime > 5min); without f(x) it is `gang` of the job itself",
 }
 # Where something else may be meant.
 _INSTEAD = {

@@ -30,10 +30,11 @@ class Kind(Enum):
     ADJACENT = "adjacent"
     DEPENDENCY = "dependency"
     DATA = "data"
+    WHOLE = "whole"
 
 
 # RESOURCE: raw amounts by dimension; PORT: the port; DISK: how many; DEPENDENCY: "job" or "group/job"; DATA: its name;
-# else None.
+# WHOLE: the least number of tasks that start together; else None.
 ClauseValue: TypeAlias = tuple[tuple[str, int], ...] | int | str | None
 
 

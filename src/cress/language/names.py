@@ -38,6 +38,7 @@ LOADS = {
 NODES, DATA_LOCALITY, RESOURCE, PORT = "nodes", "datalocality", "resource", "port"
 EXCLUSIVE_DISK, NETWORK_ADJACENT = "exclusivedisk", "networkadjacent"
 JOB_DEPENDENCY, DEPENDED_JOB = "jobdependency", "dependedjob"
+ISSUE_AS_WHOLE = "issueaswhole"
 PLACEMENT = {
     NODES: "Nodes",
     DATA_LOCALITY: "DataLocality",
@@ -47,6 +48,7 @@ PLACEMENT = {
     NETWORK_ADJACENT: "NetworkAdjacent",
     JOB_DEPENDENCY: "JobDependency",
     DEPENDED_JOB: "JobDependency",
+    ISSUE_AS_WHOLE: "IssueAsWhole",
 }
 
 # Of f(x) only.
@@ -55,7 +57,6 @@ MOMENT = {WAITTIME: "Waittime", CLUSTER_LOAD: "ClusterLoad"}
 
 # Attributes of a job in source E that say nothing about a node, and what they are called in a job.
 JOB_ATTRIBUTES = {
-    "issueaswhole": "gang",
     "dynamicport": "ports",
     "jobfailure": "job_failure",
     "requirement": "requirement",

@@ -11,6 +11,7 @@ from cress.language.names import (
     DATA_LOCALITY,
     DEPENDED_JOB,
     EXCLUSIVE_DISK,
+    ISSUE_AS_WHOLE,
     JOB_DEPENDENCY,
     MOMENT,
     NETWORK_ADJACENT,
@@ -209,6 +210,8 @@ class _Reader:
             if not 1 <= port <= 65_535:
                 raise self.checker.wrong(value, f"{value} is not a port", "a number from 1 to 65535")
             return Clause(Kind.PORT, Compare("=", name, Number(str(port))), port, relaxation)
+        if name.key == ISSUE_AS_WHOLE:
+            return self._whole(name, value, relaxation)
         if isinstance(value, Truth) and name.key in (EXCLUSIVE_DISK, NETWORK_ADJACENT):
             kind = Kind.DISK if name.key == EXCLUSIVE_DISK else Kind.ADJACENT
             return Clause(kind, compare, 1 if kind is Kind.DISK else None, relaxation) if value.value else None
@@ -219,6 +222,16 @@ class _Reader:
                 right = Truth(True) if count == 1 else Number(str(count))
                 return Clause(Kind.DISK, Compare("=", name, right), count, relaxation)
         raise self.checker.wrong(value, f"{value} is not what {name} can be", example)
+
+    def _whole(self, name: Name, value: Expression, relaxation: Relaxation | None) -> Clause:
+        """A gang that may start in part: with all tasks, later with a least number of them."""
+        least = 1 if value == Truth(True) else 0
+        if isinstance(value, Number) and value.text.isdecimal() and len(value.text) < 9:
+            least = int(value.text)
+        if relaxation is None or least < 1:
+            raise self.checker.wrong(value, f"{name} = {value} says nothing about a node", EXAMPLES["IssueAsWhole"])
+        right = Truth(True) if least == 1 else Number(str(least))
+        return Clause(Kind.WHOLE, Compare("=", name, right), least, relaxation)
 
     def _data(self, name: Name, value: Text, relaxation: Relaxation | None) -> Clause:
         try:

@@ -241,7 +241,7 @@ def _tasks(core: Cycle) -> Iterator[str]:
             yield f"job {job.job.id} counts {job.waiting} waiting tasks"
         if not job.job.gang and sorted(job.waits) != sorted(job.again):
             yield f"job {job.job.id} has not noted since when each of its tasks waits"
-        if job.job.gang and job.queued and (running or claimed):
+        if job.job.gang and job.queued and (running or claimed) and not job.starts_in_part:
             yield f"gang {job.job.id} is offered while some of it runs"
         if job.most and len(busy) - len(job.again) - len(job.later) > job.most:
             yield f"job {job.job.id} runs more tasks at once than it may"

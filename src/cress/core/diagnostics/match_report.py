@@ -68,6 +68,8 @@ def current_constraints(core: Books, job: JobEntry) -> CurrentConstraints:
         texts.append((Kind.RESOURCE, f"Resource = {format_vector(request, core.dimensions)}"))
     texts += ((Kind.PORT, f"Port = {port}" if port else "DynamicPort = True") for port in wants.ports)
     requirement = [text for _, text in sorted(texts, key=lambda each: _ORDER.index(each[0]))]
+    if job.job.gang and job.constraints is not None and job.constraints.whole and not job.starts_in_part:
+        requirement.append("IssueAsWhole = True")
     if wants.per_node:
         requirement.append(f"max_per_node = {wants.per_node}")
     if wants.per_rack:

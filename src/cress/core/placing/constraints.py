@@ -64,7 +64,8 @@ class Constraints:
     """
 
     __slots__ = (
-        "_made", "_spans", "by_load", "by_time", "data", "grouped", "keys", "lasting", "owned", "rank", "requirement",
+        "_made", "_spans", "by_load", "by_time", "data", "grouped", "keys", "lasting", "least", "owned", "rank",
+        "requirement", "whole",
     )  # fmt: skip
 
     def __init__(self, requirement: Requirement, rank: Rank, keys: Wants = NO_WANTS) -> None:
@@ -82,6 +83,10 @@ class Constraints:
         self.data = tuple(dict.fromkeys(str(each.value) for each in asked if each.kind is Kind.DATA))
         # Clauses that are always hard.
         hard = tuple(clause for clause in requirement.clauses if clause.relaxation is None)
+        # A gang that may start in part: the place of that clause, and the least number of tasks.
+        whole = [(i, each.value) for i, each in enumerate(requirement.clauses) if each.kind is Kind.WHOLE]
+        self.whole = 1 << whole[0][0] if whole else 0
+        self.least = whole[0][1] if whole and isinstance(whole[0][1], int) else 0
         lasting = replace(keys, hard=hard, apart=False)
         self.lasting = NO_WANTS if lasting == NO_WANTS else lasting
         # Waiting times at which clauses may change sides.
@@ -127,6 +132,8 @@ class Constraints:
         hard: list[Clause] = []
         terms = list(self.rank.terms)
         for i, clause in enumerate(self.requirement.clauses):
+            if clause.kind is Kind.WHOLE:
+                continue
             if soft >> i & 1:
                 assert clause.relaxation is not None
                 what = clause.expression if clause.kind in BY_EXPRESSION else clause.hard()

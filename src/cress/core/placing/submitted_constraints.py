@@ -43,7 +43,8 @@ def constrained(specs: Sequence[JobSpec]) -> list[Job]:
         told = wrong.get(-spec.job.family, set())
         wrong[position] = {(each.field, each.what) for each in mistakes}
         errors += (below(each, spec.place) for each in mistakes if (each.field, each.what) not in told)
-        jobs.append(msgspec.structs.replace(spec.job, requirement=found, rank=rank))
+        gang = spec.job.gang or any(each.kind is Kind.WHOLE for each in parse_requirement(found, stored=True).clauses)
+        jobs.append(msgspec.structs.replace(spec.job, requirement=found, rank=rank, gang=gang))
     if errors:
         raise errors[0] if len(errors) == 1 else InputErrors(errors)
     return jobs

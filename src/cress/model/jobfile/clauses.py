@@ -129,6 +129,20 @@ def _dependency(place: str, text: str) -> ClauseText:
     return _made(place, text, f"JobDependency = {quote}", head, quote, tail)
 
 
+def issue_as_whole(value: object) -> Texts:
+    """``true && f(x) = (…)``, or with a least number ``4 && f(x) = (…)``; nothing without f(x)."""
+    if not isinstance(value, str) or "&&" not in value:
+        return ()
+    wrote = _written(value)
+    head, tail = _split(wrote)
+    head = _without(head, "IssueAsWhole", "=")
+    if head.isdecimal():
+        return (_made("", wrote, "IssueAsWhole = ", head, "", tail),)
+    if not truth(head, "all tasks start at once, or none"):
+        raise InputError(f"{shown(value)} is nothing that could be relaxed", hint="true && f(x) = (…), or false")
+    return (_made("", wrote, "IssueAsWhole = True", "", "", tail),)
+
+
 nodes = partial(_nodes_clause, "Nodes")
 network_adjacent = partial(_truth_clause, "NetworkAdjacent", "all tasks run on one rack or on neighbouring racks")
 exclusive_disk = partial(_truth_clause, "ExclusiveDisk", "each task gets a whole disk")

@@ -17,7 +17,7 @@ from cress.model.group import DEFAULT_GROUP
 from cress.model.job import Condition, Job, JobType
 from cress.model.jobfile import values
 from cress.model.jobfile.checks import port_of_check
-from cress.model.jobfile.clauses import ClauseText
+from cress.model.jobfile.clauses import ClauseText, issue_as_whole
 from cress.model.jobfile.keys import ALIASES, CLAUSES, FAMILY, KEPT, KEYS, RANK, TABLE, Key, misplaced
 from cress.model.jobfile.ports import UNNAMED, Ports, ports
 from cress.model.jobfile.reader import Reader, below
@@ -151,12 +151,16 @@ def read_spec(reader: Reader, type_: JobType, *, dimensions: Dimensions, user: s
         limits=limits,
         **_fields(read, "run"),
     )
+    whole = reader.texts("gang", issue_as_whole) if read["gang"] else ()
+    least = re.match(r"IssueAsWhole = (\d+)", whole[0].text) if whole else None
+    if least is not None and not 1 <= int(least[1]) <= tasks:
+        reader.wrong("gang", f"starts with at least {least[1]} of {tasks} tasks", f"1 to {tasks} && f(x) = (…)")
     container = (ClauseText("runtime", "Container = True"),) if run.runtime == "container" else ()
     return JobSpec(
         job=job,
         run=run,
         behind=tuple((each, condition) for each, condition in after if isinstance(each, str)),
-        clauses=(*_texts(reader, CLAUSES), *container),
+        clauses=(*_texts(reader, CLAUSES), *whole, *container),
         ranks=_texts(reader, RANK),
     )
 

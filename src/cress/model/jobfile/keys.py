@@ -20,6 +20,7 @@ from cress.model.jobfile.schemas import (
     AFTER,
     ARRAY,
     CHECK,
+    CLAUSE_GANG,
     CLAUSE_TRUTH,
     COMMAND,
     DURATION,
@@ -162,8 +163,8 @@ TABLE = (
         default="any number",
     ),
     Key(
-        "gang", TRUTH, values.gang, into=JOB, types=ENDING,
-        about="`true`: all tasks start at once, or none; `issue_as_whole` is a synonym",
+        "gang", CLAUSE_GANG, values.gang, into=JOB, types=ENDING,
+        about="`true`: all tasks start at once, or none; `issue_as_whole` is a synonym. With f(x) [it may start in part](jobs.md#gangs-that-start-in-part) later: `4 && f(x) = (Waittime > 5min)`",
         default="`false`",
     ),
     Key(

@@ -19,6 +19,7 @@ TEXT: Schema = {"type": ["string", "integer"]}
 WORD: Schema = {"type": "string", "minLength": 1}
 TRUTH: Schema = {"anyOf": [{"type": "boolean"}, {"type": "string", "pattern": "^\\s*([Tt][Rr][Uu][Ee]|[Yy][Ee][Ss]|[Oo][Nn]|[Ff][Aa][Ll][Ss][Ee]|[Nn][Oo]|[Oo][Ff][Ff])\\s*$"}]}  # fmt: skip
 CLAUSE_TRUTH: Schema = {"type": ["boolean", "string"]}
+CLAUSE_GANG: Schema = {"anyOf": [*TRUTH["anyOf"], {"type": "string", "pattern": "&&"}]}
 DURATION: Schema = {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": "[0-9]"}]}
 SIZE: Schema = {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": "[0-9]"}]}
 TEXTS: Schema = {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}

@@ -269,10 +269,9 @@ def truth(value: object, meaning: str) -> bool:
 
 
 def gang(value: object) -> bool:
-    """True or false."""
+    """True or false; with f(x), which becomes a clause, it is true."""
     if isinstance(value, str) and "&&" in value:
-        hint = "true for the tasks that must start together, and a second job with gang: false for those that may start later"
-        raise InputError(f"{shown(value)}: a gang takes no f(x), it starts as a whole however long it waits", hint=hint)
+        return True
     return truth(value, "all tasks start at once, or none")
 
 

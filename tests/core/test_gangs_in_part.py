@@ -1,0 +1,72 @@
+"""Gangs with an f(x): after so long, or at such a load, they start with a least number of tasks (source E §3.3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from cress.model.errors import InputError
+from cress.model.events import Outcome
+from tests.core.builders import World, job, node, nodes
+
+LATER = "IssueAsWhole = 3 && f(x) = (Waittime > 10s)"
+GANG = job("gang").tasks(6).gang().requires(LATER)
+
+
+def test_it_starts_as_a_whole_while_it_may() -> None:
+    made = World(nodes=nodes(2, cpu=3))
+    made.submit(GANG).decide()
+    assert len(made.running) == 6
+
+
+def test_it_starts_with_a_least_number_later_and_goes_on_one_by_one() -> None:
+    made = World(nodes=nodes(1, cpu=4))
+    made.submit(GANG).decide()
+    assert made.running == {}
+    assert made.wake() == 10_000_001
+    assert made.nodes_of("gang") == ["n1"] * 4
+    made.add_node(node("n2").cpu(1)).decide()
+    assert len(made.running) == 5
+    made.finish("gang", 0)
+    assert [start.task for start in made.running.values()] == [1, 2, 3, 4, 5]
+    made.finish("gang")
+    assert made.ids["gang"] not in made.core.jobs
+
+
+def test_fewer_than_the_least_number_never_start() -> None:
+    made = World(nodes=nodes(1, cpu=2))
+    made.run(job("other")).submit(GANG).decide()
+    made.wait(100).decide()
+    assert len(made.running) == 1
+    made.add_node(node("n2").cpu(2)).decide()
+    assert made.nodes_of("gang") == ["n1", "n2", "n2"]
+
+
+def test_a_failed_task_makes_it_start_again_as_a_whole() -> None:
+    made = World(nodes=nodes(1, cpu=4))
+    made.submit(GANG).decide()
+    made.wake()
+    made.finish("gang", 0, outcome=Outcome.FAILED, again=True)
+    assert len(made.told) == 3
+    made.yield_victims()
+    assert made.running == {}
+    made.wake()
+    assert len(made.running) == 4
+
+
+def test_a_load_makes_it_start_in_part() -> None:
+    made = World(nodes=nodes(1, cpu=4))
+    made.submit(GANG.requires("IssueAsWhole = True && f(x) = (ClusterLoad < 50%)")).decide()
+    assert len(made.running) == 4
+
+
+def test_its_racks_are_near_each_other_also_in_part() -> None:
+    made = World(nodes=[node("n1").cpu(2).rack("r1"), node("n2").cpu(4).rack("r2")])
+    made.submit(GANG.requires(f"{LATER} && NetworkAdjacent = True")).decide()
+    made.wake()
+    assert set(made.nodes_of("gang")) == {"n2"}
+
+
+@pytest.mark.parametrize("text", ["IssueAsWhole = True", "IssueAsWhole = 0 && f(x) = (Waittime > 1s)"])
+def test_what_says_nothing_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="says nothing about a node"):
+        World().submit(GANG.requires(text))
