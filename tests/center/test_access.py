@@ -86,9 +86,20 @@ _JSON = {"Content-Type": "application/json"}
             "application/json",
             id="a body of no kind",
         ),
-        pytest.param("POST", "/v1/jobs", _JSON, b"{jobs", 422, "bad_input", "not JSON", id="no JSON"),
+        pytest.param("POST", "/v1/jobs", _JSON, b"{jobs", 422, "bad_input", "not JSON", id="not JSON"),
         pytest.param(
             "POST", "/v1/jobs", _JSON, b'{"jobs":[{"command":["\xff"]}]}', 422, "bad_input", "not JSON", id="no UTF-8"
+        ),
+        pytest.param("POST", "/v1/jobs", _JSON, b"command: a", 422, "bad_input", "`cress submit`", id="YAML as JSON"),
+        pytest.param(
+            "POST",
+            "/v1/jobs",
+            {"Content-Type": "application/yaml"},
+            b"command: a",
+            415,
+            "unsupported",
+            "`cress submit`",
+            id="YAML",
         ),
         pytest.param("POST", "/v1/jobs", _JSON, b"[" * 100_000, 422, "bad_input", "", id="deep JSON"),
         pytest.param("POST", "/v1/jobs", _JSON, b"[]", 422, "bad_input", "Expected `object`", id="a list"),

@@ -216,5 +216,7 @@ def test_a_long_text_of_yaml_is_announced(
     monkeypatch.setattr("cress.cli.jobfile.SLOW", 10)
     read_jobs([write(tmp_path, "command: a\nname: b\n")])
     assert "which takes a while; JSON is read at once" in capsys.readouterr().err
-    read_jobs([write(tmp_path, '{"command": "a", "name": "b"}', "job.json")])
+    (entry,) = read_jobs([write(tmp_path, '{"command": "a",\n "name": "b"}', "job.json")])
     assert capsys.readouterr().err == ""
+    assert entry.line_of("name") == 2
+    assert "again to find its line takes a while" in capsys.readouterr().err

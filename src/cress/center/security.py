@@ -13,6 +13,10 @@ from cress.protocol.views import ErrorView, to_json
 from cress.shell.center.signed_requests import Accepted, Stale
 
 MOST_BODY = 16 * 2**20
+NOT_JSON = (
+    "the body is not application/json: the API takes JSON only, and files in YAML are read by `cress submit`, `cress apply` "
+    "and `cress validate` (Content-Type: application/json)"
+)
 # The description of the API says nothing about this cluster.
 OPEN_PATHS = frozenset({"/v1/health", "/openapi.json", "/docs", PATH})
 # The signature is checked after the rest.
@@ -97,7 +101,7 @@ class Guard:
                 f"{what} (Authorization: Bearer TOKEN, from the file token in the data directory)",
             )
         if body and kind.split(b";")[0].strip().lower() != b"application/json":
-            return 415, "unsupported", "the body is not application/json (Content-Type: application/json)"
+            return 415, "unsupported", NOT_JSON
         if length and (not length.isdigit() or int(length) > MOST_BODY):
             return 413, "too_large", f"the body has more than {MOST_BODY // 2**20} MB"
         return None

@@ -15,7 +15,8 @@ _TAG = "tag:yaml.org,2002:"
 def read_text(path: Path, what: str) -> str:
     """Return the text of a file. Raises InputError, which calls the file ``what``."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=str(path)) from None
     if len(data) > MOST_BYTES:

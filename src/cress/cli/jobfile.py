@@ -96,7 +96,10 @@ def read_file(file: str) -> list[Entry]:
 def _yaml_entries(text: str, name: str, *, json: bool) -> list[Entry]:
     if len(text) > SLOW:
         size = f"{len(text) / 2**20:.0f} MB"
-        sys.stderr.write(f"{name}: reading {size} of YAML, which takes a while; JSON is read at once\n")
+        if json:
+            sys.stderr.write(f"{name}: has a mistake; reading {size} again to find its line takes a while\n")
+        else:
+            sys.stderr.write(f"{name}: reading {size} of YAML, which takes a while; JSON is read at once\n")
     entries: list[Entry] = []
     errors: list[InputError] = []
     for node in _documents(text, name, json=json):

@@ -79,6 +79,11 @@ def _check_levels(text: str) -> None:
             raise trouble(text, found.start(), "too deeply nested", f"at most {MOST_LEVELS} levels")
 
 
+def prepare() -> None:
+    """Build the parser, which takes a tenth of a second: a caller in a hurry finds it ready."""
+    _parser()
+
+
 @cache
 def _parser() -> Lark:
     from cress.language.rules import lark_parser

@@ -17,6 +17,7 @@ from cress.protocol.views import View, to_json
 PATIENCE = 60.0
 # Bytes of most bodies; those with jobs have MOST_BODY.
 SMALL = 64 * 2**10
+JSON_HINT = "JSON in UTF-8, such as {}; files in YAML are read by `cress submit`, `cress apply` and `cress validate`"
 # Values in one body; lists and mappings count as one more.
 MOST_VALUES = 2_000_000
 
@@ -129,7 +130,7 @@ def decoded(data: bytes, kind: type[_T]) -> _T:
         what, _, place = str(error).partition(" - at ")
         raise InputError(what, field=place.strip("`").removeprefix("$").removeprefix(".")) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"the body is not JSON: {error}", hint="UTF-8, such as {}") from None
+        raise InputError(f"the body is not JSON: {error}", hint=JSON_HINT) from None
 
 
 def decoded_jobs(raws: list[msgspec.Raw]) -> list[dict[str, Any]]:
@@ -142,7 +143,7 @@ def decoded_jobs(raws: list[msgspec.Raw]) -> list[dict[str, Any]]:
             what, _, place = str(error).partition(" - at ")
             raise InputError(what, field=f"jobs[{position}]{place.strip('`').removeprefix('$')}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InputError(f"the body is not JSON: {error}", hint="UTF-8, such as {}") from None
+            raise InputError(f"the body is not JSON: {error}", hint=JSON_HINT) from None
     return jobs
 
 
