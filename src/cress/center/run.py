@@ -36,7 +36,6 @@ from cress.center.mover import Mover
 from cress.center.security import LOCAL_NAMES
 from cress.center.settings import Settings
 from cress.center.topology import Topology, read_topology
-from cress.language.syntax import prepare
 from cress.model.errors import InputError
 from cress.model.jobfile.licences import Licences
 from cress.model.zones import zone_of
@@ -143,7 +142,7 @@ async def _run(settings: Settings, directory: DataDirectory, topology: Topology,
         await _announce(directory, _address(settings.host, *listening[:2]), stop)
         background = [
             # In a thread: the first expression of a user does not wait for it, and nothing else does.
-            asyncio.create_task(asyncio.to_thread(prepare), name="parser"),
+            asyncio.create_task(asyncio.to_thread(committer.machine.core.prepare_match), name="parser"),
             asyncio.create_task(Mover(committer).run(), name="mover"),
             asyncio.create_task(Locator(committer, Hdfs(namenodes), settings.data_age).run(), name="locator"),
             asyncio.create_task(close_overdue(lambda: server.server_state.connections), name="patience"),
