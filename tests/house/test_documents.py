@@ -112,3 +112,13 @@ def test_the_glossary_defines_each_word_once_and_names_classes_that_exist() -> N
     for _, _, place in rows:
         for name in re.findall(r"`([A-Z][A-Za-z]+)`", place):
             assert re.search(rf"^class {name}\b", source, re.MULTILINE), name
+
+
+def test_the_glossary_names_modules_that_exist() -> None:
+    rows = re.findall(
+        r"^\| \*\*.*\| (.*) \|$", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    named = {each for row in rows for each in re.findall(r"`([a-z_.]+)`", row)}
+    assert len(named) > 20
+    places = {each: ROOT / "src" / "cress" / each.replace(".", "/") for each in named}
+    assert [each for each, place in places.items() if not (place.is_dir() or place.with_suffix(".py").exists())] == []
