@@ -122,3 +122,9 @@ def test_the_glossary_names_modules_that_exist() -> None:
     assert len(named) > 20
     places = {each: ROOT / "src" / "cress" / each.replace(".", "/") for each in named}
     assert [each for each, place in places.items() if not (place.is_dir() or place.with_suffix(".py").exists())] == []
+
+
+def test_every_design_note_has_its_own_number() -> None:
+    notes = sorted((ROOT / "docs" / "design").glob("*.md"))
+    assert len({note.name[:4] for note in notes}) == len(notes) > 10
+    assert [note.name for note in notes if not note.read_text(encoding="utf-8").startswith(f"# {note.name[:4]} ")] == []
