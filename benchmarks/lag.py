@@ -89,6 +89,9 @@ def _calls() -> Iterator[tuple[str, str, str, _Body]]:
     yield "a submit of 1 job", "POST", "/v1/jobs", {"jobs": [JOB]}
     yield "a submit of 1,000 jobs, tried", "POST", "/v1/jobs?dry_run=true", {"jobs": [JOB] * 1_000}
     yield "a submit of 1,000 jobs", "POST", "/v1/jobs", {"jobs": [JOB] * 1_000}
+    yield "a submit of 10,000 jobs, tried", "POST", "/v1/jobs?dry_run=true", {"jobs": [JOB] * 10_000}
+    yield "a submit of 10,000 jobs", "POST", "/v1/jobs", {"jobs": [JOB] * 10_000}
+    yield "PUT /v1/groups", "PUT", "/v1/groups", {"text": "Name: a\nResourceQuota: 1"}
     yield "1,000 jobs × 100 unknown keys", "POST", "/v1/jobs", {"jobs": [{**JOB, **unknown}] * 1_000}
     yield "a command of 1,000,000 {}", "POST", "/v1/jobs", {"jobs": [{"command": [{}] * 1_000_000}]}
     yield "licences of 5 MB", "POST", "/v1/jobs", {"jobs": [{**JOB, "licences": "a," * 2_500_000}]}
