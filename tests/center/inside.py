@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -80,6 +81,22 @@ class Inside:
     async def join(self, name: str = "n1", cores: int = 64) -> None:
         node = Node(name=name, capacity=(cores * 1000, 2**40, 2**30, 2**30, 2**30, 2**20, 2**20))
         await self.committer.submit(NodeJoined(node=node, boot="b"))
+
+    @asynccontextmanager
+    async def moving(self) -> AsyncIterator[None]:
+        """Move finished work into the history, again and again."""
+        over = asyncio.Event()
+
+        async def move() -> None:
+            while not over.is_set():
+                await self.mover.move()
+
+        moving = asyncio.create_task(move())
+        try:
+            yield
+        finally:
+            over.set()
+            await moving
 
     async def started(self, job: int) -> None:
         for attempt in list(self.committer.machine.jobs[job].attempts.values()):

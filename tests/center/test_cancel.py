@@ -43,18 +43,10 @@ def test_a_thousand_are_cancelled_while_the_finished_ones_move(tmp_path: Path) -
     async def story(center: Inside) -> None:
         body = {"jobs": [{"command": ["true"]}] * 1_000}
         await center.call("POST", "/v1/jobs", body, 201)
-        over = asyncio.Event()
-
-        async def move() -> None:
-            while not over.is_set():
-                await center.mover.move()
-
-        moving = asyncio.create_task(move())
         ids = list(range(1, 1_001))
-        first = asyncio.create_task(center.call("POST", "/v1/jobs/cancel", {"jobs": ids}))
-        second = await center.call("POST", "/v1/jobs/cancel", {"jobs": ids[::-1]})
-        assert {job["state"] for job in (await first)["jobs"] + second["jobs"]} == {"cancelled"}
-        over.set()
-        await moving
+        async with center.moving():
+            first = asyncio.create_task(center.call("POST", "/v1/jobs/cancel", {"jobs": ids}))
+            second = await center.call("POST", "/v1/jobs/cancel", {"jobs": ids[::-1]})
+            assert {job["state"] for job in (await first)["jobs"] + second["jobs"]} == {"cancelled"}
 
     inside(tmp_path, story)

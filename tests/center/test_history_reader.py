@@ -160,23 +160,15 @@ def test_a_history_that_is_away_keeps_nobody_from_working(tmp_path: Path) -> Non
 def test_a_job_is_found_while_it_moves_from_place_to_place(tmp_path: Path) -> None:
     async def story(center: Inside) -> None:
         await center.join()
-        over = asyncio.Event()
-
-        async def move() -> None:
-            while not over.is_set():
-                await center.mover.move()
-
-        moving = asyncio.create_task(move())
-        for _ in range(30):
-            job = await center.submit(resource="<1, 64M>")
-            await center.started(job)
-            ending = asyncio.create_task(center.end(job))
-            while not ending.done():
-                await _all_of(center, job)
-            for _ in range(3):
-                await _all_of(center, job)
-        over.set()
-        await moving
+        async with center.moving():
+            for _ in range(30):
+                job = await center.submit(resource="<1, 64M>")
+                await center.started(job)
+                ending = asyncio.create_task(center.end(job))
+                while not ending.done():
+                    await _all_of(center, job)
+                for _ in range(3):
+                    await _all_of(center, job)
 
     inside(tmp_path, story)
 

@@ -10,9 +10,7 @@ import cress
 from tests.system.cluster import Cluster
 
 
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    """A center with one executor; each test leaves nothing running."""
+def _cluster() -> Iterator[Cluster]:
     cluster = Cluster()
     try:
         cluster.start_center()
@@ -20,18 +18,18 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
     finally:
         cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A center with one executor; each test leaves nothing running."""
+    yield from _cluster()
 
 
 @pytest.fixture
 def own() -> Iterator[Cluster]:
-    """The same for one test alone."""
-    cluster = Cluster()
-    try:
-        cluster.start_center()
-        cluster.start_executor("n1", "<8, 8G>")
-        yield cluster
-    finally:
-        cluster.stop()
+    """A center with one executor for one test alone."""
+    yield from _cluster()
 
 
 @pytest.fixture
