@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cress.executor.processes import is_stopped
 from tests.executor.harness import PATIENCE, until
 
 PROGRAM = """
@@ -32,7 +33,7 @@ def work():
 
 if sys.argv[2] == "keeper":
     again = [sys.executable, "-c", sys.orig_argv[2], str(place), "again"]
-    sys.exit(Keeper(work, again, first_pause=0.05).run())
+    sys.exit(Keeper(work, again, place / "supervisor.lock", first_pause=0.05).run())
 sys.exit(work())
 """
 
@@ -105,3 +106,18 @@ def test_an_agent_dies_with_its_keeper(tmp_path: Path) -> None:
     kept.process.kill()
     kept.ended()
     until(lambda: gone(agent), "the end of the agent")
+
+
+def test_a_supervisor_that_was_stopped_is_continued(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    with subprocess.Popen(["sleep", "1000"]) as supervisor:
+        (tmp_path / "supervisor.lock").write_text(f"{supervisor.pid:<10}\n")
+        for _ in range(2):
+            supervisor.send_signal(signal.SIGSTOP)
+            until(lambda: is_stopped(supervisor.pid), "the stop")
+            until(lambda: not is_stopped(supervisor.pid), "its going on")
+        kept.process.terminate()
+        code, said = kept.ended()
+        supervisor.kill()
+    assert code == 0
+    assert said.count(f"the supervisor (pid {supervisor.pid}) was stopped by a signal; it is continued") == 2

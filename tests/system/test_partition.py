@@ -79,6 +79,23 @@ def test_an_executor_that_is_cut_off_stops_its_tasks_before_they_run_elsewhere(f
     assert never_met(far)
 
 
+@pytest.mark.long
+def test_a_supervisor_that_is_stopped_together_with_its_agent_ends_its_tasks_in_time(bare: Cluster) -> None:
+    bare.environment[PRETENDED_BOOT] = "elsewhere"
+    bare.start_center("--option", "term=10s", "--option", "term_margin=1s")
+    bare.start_executor()
+    with bare.client() as client:
+        moves = submit(client, bare, "moves")
+        first = pid_of(bare, "moves")
+        bare.start_executor("n2")
+        with stopped(bare.agent()), stopped(bare.supervisor()):
+            wait_until(lambda: not is_alive(first), "the end of the task")
+            pid_of(bare, "moves", "n2")
+        wait_until(lambda: client.node("n1").state == "up", "n1 being back")
+        assert attempts(client, moves) == [("n1", "lost"), ("n2", "running")]
+    assert never_met(bare)
+
+
 def test_a_center_that_is_away_for_longer_than_a_term_finds_everything_in_order(far: Cluster) -> None:
     assert far.center is not None
     with far.client() as client:

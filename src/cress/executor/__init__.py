@@ -20,6 +20,7 @@ def run(settings: Settings) -> int:
 
 def keep(settings: Settings, again: list[str]) -> int:
     """Run an executor as ``run`` does, and start its agent again, by the command ``again``, when that dies."""
+    from cress.executor.folder import Folder
     from cress.executor.keeper import Keeper
 
-    return Keeper(lambda: run(settings), again).run()
+    return Keeper(lambda: run(settings), again, Folder(settings.directory).lock).run()

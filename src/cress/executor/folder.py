@@ -77,7 +77,8 @@ class Folder:
         self.socket = self.path / "supervisor.sock"
         self.journal = self.path / "journal"
         self.attempts = self.path / "attempts"
-        self._lock = Lock(self.path / "supervisor.lock", "supervisor")
+        self.lock = self.path / "supervisor.lock"
+        self._lock = Lock(self.lock, "supervisor")
 
     def __enter__(self) -> Self:
         make(self.path)

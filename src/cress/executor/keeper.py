@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
 
+from cress.executor.frozen import FrozenSupervisor
 from cress.executor.runtimes.linux import die_with_parent
 
 # Exit codes of an agent that has ended as it should: stopped, bad input, it cannot work.
@@ -19,19 +22,26 @@ FINAL = (0, 2, 3)
 FIRST_PAUSE, LONGEST_PAUSE, STEADY = 0.5, 30.0, 60.0
 # Seconds between two looks whether the keeper is to stop, while no agent runs.
 LOOK = 0.05
+# Seconds between two looks at the supervisor.
+WATCH = 1.0
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Keeper:
     """Runs ``begin``, an agent, in a child process; ``again`` is the command for those that follow it.
 
+    ``lock`` is the file with the pid of the supervisor, which is continued when something has stopped it.
+
     The first agent is a fork, which costs no second start of Python. Later ones are new programs, since another release
     may have been installed meanwhile. An agent dies with its keeper, so killing one kills both. Signals that
     ask it to stop are passed on.
     """
 
-    def __init__(self, begin: Callable[[], int], again: Sequence[str], first_pause: float = FIRST_PAUSE) -> None:
+    def __init__(
+        self, begin: Callable[[], int], again: Sequence[str], lock: Path, first_pause: float = FIRST_PAUSE
+    ) -> None:
         self._begin = begin
+        self._supervisor = FrozenSupervisor(lock, self._say)
         self._again = list(again)
         self._first_pause = first_pause
         self._agent = 0
@@ -72,7 +82,11 @@ class Keeper:
         return self._agent
 
     def _wait(self, agent: int) -> int:
-        """Return how the agent ended: its exit code, or -n after signal n."""
+        """Return how the agent ended: its exit code, or -n after signal n. Meanwhile, look after the supervisor."""
+        end = os.pidfd_open(agent)
+        while not select.select([end], [], [], WATCH)[0]:
+            self._supervisor.look()
+        os.close(end)
         _, status = os.waitpid(agent, 0)
         self._agent = 0
         return os.waitstatus_to_exitcode(status)

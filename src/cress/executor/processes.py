@@ -27,6 +27,12 @@ def is_alive(pid: int) -> bool:
     return fields is not None and fields[0] not in (b"Z", b"X")
 
 
+def is_stopped(pid: int) -> bool:
+    """Return whether a signal or a debugger has stopped the process."""
+    fields = _stat(pid)
+    return fields is not None and fields[0] in (b"T", b"t")
+
+
 def is_leader(pid: int) -> bool:
     """Return whether the process leads its session, as the first process of an attempt does."""
     fields = _stat(pid)
