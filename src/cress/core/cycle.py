@@ -468,8 +468,9 @@ class Cycle(Ledger):
         """Step g: find victims for the group's blocked unit, stop them, and claim their resources for the unit."""
         mode = group.options.preemption
         # A unit of several jobs preempts nobody, except a leader alone that starts beside its companions.
-        together = bool(job.unit()) and (job.upcoming not in job.homes or bool(job.shape.wants.parts))
-        if mode == "off" or together:
+        if mode == "off" or (
+            job.companions and job.unit() and (job.upcoming not in job.homes or job.shape.wants.parts)
+        ):
             return False
         within = group.options.preempt_within != "off"
         entitled = (

@@ -91,7 +91,7 @@ class JobEntry:
         # A reservation of no duration would hold nothing.
         self.limit = NEVER if job.time_limit is None else max(1, job.time_limit)
         # Its charge per task in the accounting ``cpu`` if that is the same on every node: it asks for cores only.
-        self.cpu_charge = () if any(job.request[1:]) else (job.request[0],)
+        self.cpu_charge: tuple[int, ...] = shape.cpu_charge
         self.most = job.max_running
         self.next_task = 0
         self.again: list[int] = []

@@ -22,7 +22,7 @@ class Shape:
     """
 
     __slots__ = (
-        "ask", "closed", "early", "match", "open_at", "reach", "request", "request_array", "row", "seen", "size",
+        "ask", "closed", "cpu_charge", "early", "match", "open_at", "reach", "request", "request_array", "row", "seen", "size",
         "used_at", "waiting", "wants",
     )  # fmt: skip
 
@@ -31,6 +31,8 @@ class Shape:
         self.request_array = np.array(request, np.int64)
         self.ask = ask_of(request, wants, size)
         self.size = size
+        # The charge per task in the accounting ``cpu`` if it asks for cores only.
+        self.cpu_charge: tuple[int, ...] = () if any(request[1:]) else (request[0],)
         self.wants = wants
         self.match: Match | None = None
         self.row = NONE

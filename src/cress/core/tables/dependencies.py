@@ -43,6 +43,8 @@ class Dependencies:
         self._live = live
         # Only of jobs with dependencies.
         self._relations: dict[int, Relation] = {}
+        # Whether a live job depends on others: read at every start and end, so an attribute.
+        self.in_use = False
         self._named: dict[Key, dict[int, None]] = {}
         self._behind: dict[Key, dict[int, None]] = {}
 
@@ -52,6 +54,7 @@ class Dependencies:
             self._named.setdefault(relation.key, {})[number] = None
         if relation.on:
             self._relations[number] = relation
+            self.in_use = True
             for key in relation.on:
                 self._behind.setdefault(key, {})[number] = None
 
@@ -61,6 +64,7 @@ class Dependencies:
         if number in self._relations:
             for each in self._relations.pop(number).on:
                 _leave(self._behind, each, number)
+            self.in_use = bool(self._relations)
 
     def named(self, key: Key) -> list[int]:
         """Return the live jobs of that name, by id."""
@@ -82,11 +86,6 @@ class Dependencies:
         """Return the live jobs that a job depends on directly, by id."""
         relation = self._relations.get(number)
         return sorted({each for key in relation.on for each in self.named(key)}) if relation else []
-
-    @property
-    def in_use(self) -> bool:
-        """True if a live job depends on others."""
-        return bool(self._relations)
 
     @property
     def depended_on(self) -> list[Key]:
