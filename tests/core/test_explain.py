@@ -199,6 +199,12 @@ def starts_with_another() -> World:
     return world
 
 
+def moves_with_another() -> World:
+    world = _decided(job("waits"), job("web").requires("JobDependency = waits"))
+    world.add_node(node("n2").cpu(4)).cordon("n1").finish("waits", outcome=Outcome.FAILED, again=True)
+    return world
+
+
 def _decided(*jobs: JobBuilder) -> World:
     world = World(group("g", 9), nodes=[node("n1").cpu(4)])
     for each in jobs:
@@ -290,7 +296,17 @@ SITUATIONS = [
             "port 80 is in use: by a program that is not a task on n2, n3, n4 and 1 more and by a task on n1"
         ),
     ),
-    (starts_with_another, Verdict.TOGETHER, "it starts again together with job 1 of group g, on one node"),
+    (
+        starts_with_another,
+        Verdict.TOGETHER,
+        "it starts again together with job 1 of group g, on one node: together with job 2, which depends on it: no node of this "
+        "cluster is large enough for it, even when empty",
+    ),
+    (
+        moves_with_another,
+        Verdict.MOVING,
+        "job 2 of group g, which depends on it, is being stopped on n1, and both start on another node",
+    ),
 ]
 
 

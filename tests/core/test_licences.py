@@ -145,10 +145,11 @@ def test_what_starts_again_together_needs_the_licences_of_all_its_members() -> N
     w.run(job("db").licences(matlab=1).group("g"))
     w.run(job("web").requires("JobDependency = db").licences(matlab=1).group("g"))
     w.lose_node("n1").licences(matlab=1).decide()
-    # Together they need two, of which there is one for ever: each is on its own again.
-    assert started(w) == ["db", "web", "db"]
+    # Together they need two, of which there is one: both wait.
+    assert started(w) == ["db", "web"]
+    assert w.why("db") == "together with job 2, which depends on it: it waits for 2 of licence matlab: 0 of 1 in use"
     w.licences(matlab=2).decide()
-    assert started(w)[-1] == "web"
+    assert started(w)[-2:] == ["db", "web"]
 
 
 def test_counts_and_who_has_them_come_back() -> None:
