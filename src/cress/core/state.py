@@ -234,10 +234,10 @@ def converted(state: State) -> State:
 
 
 def options_of(state: State) -> Options:
-    """Return the options that a state was made with."""
+    """Return the options that a state was made with; those that its release did not have keep their defaults."""
     values = dict(state["options"])
     for each in fields(Options):
-        if isinstance(values[each.name], (list, tuple)):
+        if isinstance(values.get(each.name), (list, tuple)):
             values[each.name] = tuple(
                 tuple(item) if isinstance(item, (list, tuple)) else item for item in values[each.name]
             )
