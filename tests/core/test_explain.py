@@ -299,8 +299,10 @@ SITUATIONS = [
     (
         starts_with_another,
         Verdict.TOGETHER,
-        "it starts again together with job 1 of group g, on one node: together with job 2, which depends on it: no node of this "
-        "cluster is large enough for it, even when empty",
+        (
+            "it starts again together with job 1 of group g, on one node: together with job 2, which depends on it: no node of this "
+            "cluster is large enough for it, even when empty"
+        ),
     ),
     (
         moves_with_another,
