@@ -12,11 +12,11 @@ from tests.center.program import Center
 
 @pytest.fixture
 def center(tmp_path: Path) -> Iterator[Center]:
-    with Center(tmp_path / "data") as running:
+    with Center(tmp_path / "data", forked=True) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Center]:
-    with Center(tmp_path_factory.mktemp("center") / "data") as running:
+    with Center(tmp_path_factory.mktemp("center") / "data", forked=True) as running:
         yield running

@@ -22,6 +22,7 @@ from cress.model.reports import Cause, Ended, Report, Started
 from cress.protocol import messages
 from cress.protocol.messages import Durable, Hello, Launch, Launches, LogData, ReadLog, Reports, Stops, Welcome
 from cress.protocol.proof import HEADER, NONCE, ExecutorProof
+from tests.center.forked import Forked
 
 # A loaded machine may take long for anything.
 PATIENCE = 60.0
@@ -80,13 +81,14 @@ def run_to_end(
 
 
 class Center:
-    """A center on ``data``; ends with the ``with``."""
+    """A center on ``data``; ends with the ``with``. ``forked``: from a process that has imported it already."""
 
     def __init__(
         self,
         data: Path,
         *,
         pipe: bool = False,
+        forked: bool = False,
         option: str = "",
         dimension: str = "",
         topology: str = "",
@@ -96,8 +98,13 @@ class Center:
         self.data = data
         end = "pipe" if pipe else ""
         given = (option, dimension, topology, groups, zone)
-        command = [sys.executable, "-c", _PROGRAM, str(data), "0", end, "127.0.0.1", *given]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        words = [str(data), "0", end, "127.0.0.1", *given]
+        self.process: subprocess.Popen[str] | Forked
+        if forked:
+            self.process = Forked(_PROGRAM, words, data.with_name("said"))
+        else:
+            command = [sys.executable, "-c", _PROGRAM, *words]
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.address = eventually(self._address)
         self.token = (data / "token").read_text().strip()
         self.http = self.client()
@@ -122,7 +129,7 @@ class Center:
         self.http.close()
         if self.process.poll() is None:
             self.process.terminate()
-        if self.process.stderr is not None and not self.process.stderr.closed:
+        if isinstance(self.process, Forked) or not (self.process.stderr is None or self.process.stderr.closed):
             try:
                 self.process.communicate(timeout=PATIENCE)
             except subprocess.TimeoutExpired:

@@ -71,8 +71,8 @@ GOLDEN = {
     "NetworkAdjacent = 1": "at character 19, `1`: 1 is not what NetworkAdjacent can be (NetworkAdjacent = True)",
     'JobDependency = "a/b/c"': 'at character 17, `"a/b/c"`: "a/b/c" is not a job '
     '(JobDependency = A, or = "group/A" for one of another group)',
-    "IssueAsWhole = True": "at character 1, `IssueAsWhole = True`: IssueAsWhole says nothing about a node "
-    "(it is `gang` of the job itself)",
+    "IssueAsWhole = True": "at character 16, `True`: IssueAsWhole = True says nothing about a node "
+    "(IssueAsWhole = True && f(x) = (Waittime > 5min); without f(x) it is `gang` of the job itself)",
     "Resource = <1,2Q>": "at character 12, `<1,2Q>`: memory: '2Q' has an unknown unit 'Q' "
     "(bytes such as 8G, 512M or 1.5G; K, M, G, T are powers of 1024)",
     "Nodes in (192.168.1.300)": "at character 11, `192.168.1.300)`: 192.168.1.300 is not an address "
