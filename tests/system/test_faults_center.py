@@ -49,7 +49,7 @@ def kill_again_and_again(cluster: Cluster, times: int, seed: int) -> None:
 
 
 def test_kills_at_random_moments_lose_nothing_and_run_nothing_twice(own: Cluster) -> None:
-    kill_again_and_again(own, 12, seed=4)
+    kill_again_and_again(own, 6, seed=4)
 
 
 @pytest.mark.long
