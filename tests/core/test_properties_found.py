@@ -121,6 +121,24 @@ def test_a_conservative_group_above_its_quota_stays_behind_a_unit_without_known_
     assert world.state("more").waiting == 1
 
 
+def test_the_second_unit_of_a_conservative_group_heeds_who_came_before_it_after_the_first() -> None:
+    world = World(
+        group("plans", 1, policy="BackFill"),
+        group("waits", 3),
+        nodes=[node("n1").cpu(1), node("n2").cpu(3)],
+        node_order="first",
+        preemption="off",
+        backfill="conservative",
+    )
+    world.run(job("short").cpu(2).group("waits").limit(1))
+    world.submit(job("blocked").cpu(3).group("waits").limit(60)).decide()
+    # Its first task uses up the quota, which puts the other group in front.
+    world.submit(job("long").cpu(1).tasks(6).group("plans").limit(300)).decide()
+    assert world.nodes_of("long") == ["n1"]
+    world.finish("short")
+    assert world.nodes_of("blocked") == ["n2"]
+
+
 def test_what_would_be_preempted_is_told_at_once() -> None:
     world = occupied(preemption="observe")
     world.submit(job("late").cpu(4).group("small"))

@@ -162,9 +162,11 @@ class ServiceKeys(KeptKeys, total=False):
     """The keys of a service, but its name and command.
 
     ``minimum`` tasks are never preempted; an update takes ``max_unavailable`` out at once; ``timetable``:
-    ``[{"at": "0 8 * * 1-5", "tasks": 10}]``, in the time zone ``zone``.
+    ``[{"at": "0 8 * * 1-5", "tasks": 10}]``, in the time zone ``zone``; ``job_failure=False``: a task that is lost with its
+    node is not replaced.
     """
 
+    job_failure: bool
     minimum: int
     max_unavailable: int
     timetable: Sequence[Mapping[str, Any]]

@@ -218,14 +218,14 @@ def has_ended(core: Books, job: JobEntry, task: int, again: bool) -> None:
         job.carried[task] = leader
     else:
         leader.companions[led].remove((job, task))
-        if not leader.companions[led]:
-            del leader.companions[led]
     _settle(core, leader, led)
     core.refit(leader)
 
 
 def _settle(core: Books, job: JobEntry, task: int) -> None:
-    """Forget the home of a unit without companions that still run."""
+    """Bring a leader up to date after its unit changed: forget the unit without companions, and its home without ones that run."""
+    if not job.companions.get(task, True):
+        del job.companions[task]
     if not any(its_task in other.beside for other, its_task in job.companions.get(task, ())):
         job.homes.pop(task, None)
     if not any(each in other.beside for others in job.companions.values() for other, each in others):
@@ -257,7 +257,5 @@ def leave_units(core: Books, job: JobEntry) -> None:
                 leader.companions[led] = [each for each in others if each[0] is not job]
                 for each in gone:
                     _let_go(core, leader, *each)
-                if not leader.companions[led]:
-                    del leader.companions[led]
                 _settle(core, leader, led)
                 core.refit(leader)

@@ -601,7 +601,7 @@ class Cycle(Ledger):
             group.verdict = Verdict.QUOTA
             self.last_blocked = ahead.jobs[0]
             return False
-        unit = self.plans.due(group, now)
+        unit = self.plans.due(group, now, beside_others=bool(self.reservations.kept))
         if unit is not None and self.rejoining and unit.job.still_running():
             if unit.job.moving:
                 unit = None

@@ -17,6 +17,8 @@ from cress.protocol.views import View, to_json
 PATIENCE = 60.0
 # Bytes of most bodies; those with jobs have MOST_BODY.
 SMALL = 64 * 2**10
+# Bytes of a list of 100,000 ids.
+MOST_ID_BYTES = 2 * 2**20
 JSON_HINT = "JSON in UTF-8, such as {}; files in YAML are read by `cress submit`, `cress apply` and `cress validate`"
 # Values in one body; lists and mappings count as one more.
 MOST_VALUES = 2_000_000
@@ -97,6 +99,14 @@ class DrainBody(Body, frozen=True):
 async def read(request: Request, kind: type[_T], most: int = SMALL) -> _T:
     """Return the body as a struct; without a body, its defaults. Raises InputError and TooLarge."""
     return decoded(await receive(request, most), kind)
+
+
+async def read_ids(request: Request, most: int) -> list[int]:
+    """Return the 1 to ``most`` ids of a ``JobsBody``, each once. Raises InputError and TooLarge."""
+    jobs = (await read(request, JobsBody, MOST_ID_BYTES)).jobs
+    if not 0 < len(jobs) <= most:
+        raise InputError(f"{len(jobs)} jobs", hint=f"1 to {most} ids", field="jobs")
+    return list(dict.fromkeys(jobs))
 
 
 async def receive(request: Request, most: int) -> bytes:

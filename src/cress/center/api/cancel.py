@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from cress.center.api.bodies import JobsBody, read, reply
+from cress.center.api.bodies import read_ids, reply
 from cress.center.api.context import committer_of, user_of
 from cress.center.api.errors import NotFound
 from cress.center.api.jobs import job_by_id
@@ -12,14 +12,11 @@ from cress.center.committer import Committer
 from cress.center.lookup import AnyJob, find_all, id_of, spec_of, state_of
 from cress.center.show.jobs import job_view
 from cress.lifecycle.inputs import Cancel
-from cress.model.errors import InputError
 from cress.model.records import FINAL, JobRecord, JobState
 from cress.protocol.views import CancelledJob, CancelledJobs
 
 # Jobs of one call; ids that an error names.
 MOST_JOBS = 100_000
-# Bytes of a body with that many ids.
-MOST_BYTES = 2 * 2**20
 MOST_NAMED = 5
 
 router = APIRouter(prefix="/v1/jobs")
@@ -33,10 +30,7 @@ async def cancel_jobs(request: Request) -> Response:
     between, the answer is an error, the first of them are cancelled, and the call can be repeated.
     """
     committer = committer_of(request)
-    body = await read(request, JobsBody, MOST_BYTES)
-    if not body.jobs or len(body.jobs) > MOST_JOBS:
-        raise InputError(f"{len(body.jobs)} jobs", hint=f"1 to {MOST_JOBS} ids", field="jobs")
-    numbers = list(dict.fromkeys(body.jobs))
+    numbers = await read_ids(request, MOST_JOBS)
     before = await all_jobs(committer, numbers, "cancelled")
     alive = [number for number, job in zip(numbers, before, strict=True) if not isinstance(job, JobRecord)]
     await committer.submit_each([Cancel(job=number, by=user_of(request)) for number in alive])

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from cress.center.api.bodies import JobsBody, read, reply
-from cress.center.api.cancel import MOST_BYTES, all_jobs
+from cress.center.api.bodies import read_ids, reply
+from cress.center.api.cancel import all_jobs
 from cress.center.api.context import committer_of, user_of
 from cress.center.api.jobs import job_by_id
 from cress.center.lookup import id_of
 from cress.center.show.jobs import job_view
 from cress.center.turns import in_turns
 from cress.lifecycle.inputs import Hold
-from cress.model.errors import InputError
 from cress.protocol.views import HeldJobs
 
 # Jobs of one call.
@@ -35,10 +34,7 @@ async def release_jobs(request: Request) -> Response:
 
 async def _hold_all(request: Request, *, held: bool) -> Response:
     committer = committer_of(request)
-    body = await read(request, JobsBody, MOST_BYTES)
-    if not body.jobs or len(body.jobs) > MOST_JOBS:
-        raise InputError(f"{len(body.jobs)} jobs", hint=f"1 to {MOST_JOBS} ids", field="jobs")
-    first, *others = numbers = list(dict.fromkeys(body.jobs))
+    first, *others = numbers = await read_ids(request, MOST_JOBS)
     what = "held" if held else "released"
     await all_jobs(committer, numbers, what)
     await committer.submit(Hold(job=first, more=tuple(others), held=held, by=user_of(request)))

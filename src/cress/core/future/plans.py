@@ -87,16 +87,19 @@ class Plans:
             plan = self.by_group[name] = GroupPlan(ALL + self._views)
         return plan
 
-    def due(self, group: GroupState, now: int) -> Reservation | None:
-        """Bring the group's plan up to date; return the first unit whose start has come and that has room."""
+    def due(self, group: GroupState, now: int, *, beside_others: bool) -> Reservation | None:
+        """Bring the group's plan up to date; return the first unit whose start has come and that has room.
+
+        ``beside_others``: reservations of other groups are in force, perhaps made after the plan was.
+        """
         plan = self.plan_of(group.name)
         self.timeline.view = plan.view
         try:
-            return self._due(plan, group.policy.looked_at(), now)
+            return self._due(plan, group.policy.looked_at(), now, beside_others)
         finally:
             self.timeline.view = NO_PLAN
 
-    def _due(self, plan: GroupPlan, jobs: list[JobEntry], now: int) -> Reservation | None:
+    def _due(self, plan: GroupPlan, jobs: list[JobEntry], now: int, beside_others: bool) -> Reservation | None:
         cluster = self.cluster
         gone = self._match_queue(plan, jobs)
         freer = Freer(())
@@ -120,10 +123,24 @@ class Plans:
             while len(units) < wanted:
                 units.append(self._reserve(plan, job, self.timeline.earliest(job.shape, job.limit, now)))
         for job in jobs:
-            for unit in plan.units[job.job.id]:
-                if unit.start <= now and unit.nodes and self.fit.has_room(job.shape, unit.nodes):
+            units = plan.units[job.job.id]
+            for i, unit in enumerate(units):
+                if beside_others and self._could_start(unit, now) and not self._holds(unit, now):
+                    unit = units[i] = self._moved(plan, unit, freer, now)
+                if self._could_start(unit, now):
                     return unit
         return None
+
+    def _could_start(self, unit: Reservation, now: int) -> bool:
+        return unit.start <= now and bool(unit.nodes) and self.fit.has_room(unit.job.shape, unit.nodes)
+
+    def _holds(self, unit: Reservation, now: int) -> bool:
+        """Return whether the unit delays no reservation if it starts as planned."""
+        unit.stamp = -1  # its nodes did not change, but what is reserved on them may have
+        self.timeline.enforce(unit, False)
+        holds = self.timeline.holds(unit, unit.job.limit, now)
+        self.timeline.enforce(unit, True)
+        return holds
 
     def changed_since(self, plan: GroupPlan) -> set[int]:
         """Return the nodes that may have more free amounts since the plan was brought up to date."""
@@ -206,7 +223,7 @@ class Plans:
         return self._reserve(plan, job, slot or timeline.earliest(job.shape, job.limit, now))
 
     def _moved(self, plan: GroupPlan, unit: Reservation, freer: Freer, now: int) -> Reservation:
-        """Plan the unit again: a clause excludes one of its nodes."""
+        """Plan the unit again: it may not start in its place any more."""
         self.timeline.drop(unit)
         freer.add(f for f, _ in unit.nodes)
         return self._reserve(plan, unit.job, self.timeline.earliest(unit.job.shape, unit.job.limit, now))

@@ -43,14 +43,14 @@ def constrained(specs: Sequence[JobSpec]) -> list[Job]:
         told = wrong.get(-spec.job.family, set())
         wrong[position] = {(each.field, each.what) for each in mistakes}
         errors += (below(each, spec.place) for each in mistakes if (each.field, each.what) not in told)
-        gang = spec.job.gang or any(each.kind is Kind.WHOLE for each in parse_requirement(found, stored=True).clauses)
-        jobs.append(msgspec.structs.replace(spec.job, requirement=found, rank=rank, gang=gang))
+        gang = spec.job.gang or any(each.kind is Kind.WHOLE for each in found.clauses)
+        jobs.append(msgspec.structs.replace(spec.job, requirement=str(found), rank=rank, gang=gang))
     if errors:
         raise errors[0] if len(errors) == 1 else InputErrors(errors)
     return jobs
 
 
-def _requirement(texts: Sequence[ClauseText]) -> tuple[str, list[InputError]]:
+def _requirement(texts: Sequence[ClauseText]) -> tuple[Requirement, list[InputError]]:
     """Return the conjunction of all texts, each clause once, and the mistakes."""
     clauses: dict[Clause, None] = {}
     errors: list[InputError] = []
@@ -62,13 +62,13 @@ def _requirement(texts: Sequence[ClauseText]) -> tuple[str, list[InputError]]:
     if len(clauses) > MOST_CLAUSES:
         what = f"{len(clauses)} clauses are too many"
         errors.append(InputError(what, hint=f"at most {MOST_CLAUSES}", field="requirement"))
-    text = str(Requirement(tuple(clauses)))
+    together = Requirement(tuple(clauses))
     if not errors:
         try:
-            parse_requirement(text, stored=True)
+            parse_requirement(str(together), stored=True)
         except InputError as error:  # texts may be short enough each, and too long together
             errors.append(error.at(field="requirement"))
-    return text, errors
+    return together, errors
 
 
 def _told(text: ClauseText, error: InputError) -> InputError:
