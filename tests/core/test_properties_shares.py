@@ -9,6 +9,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cress.core.groups.guarantees import Guarantees
 from cress.core.scheduler import Scheduler
 from cress.model.decisions import Decision, Preempt, Start
 from cress.model.events import GroupsApplied, JobSubmitted, NodeAdded, TaskEnded
@@ -181,7 +182,13 @@ def test_nothing_above_its_quota_delays_a_group_below_it(setting: Setting, story
         group = account.group_of[starts[0].job]
         if ratio(account.used(group, core), core.groups.by_name[group].quota) < 1:
             return lambda: None
-        units = [unit for unit in blocked_below_quota(player) if not core.never_fits(unit[0])]
+        # What the guarantees of others leave no room for is not reserved for (design note 0011).
+        guarantees = Guarantees(core.groups, core.cluster)
+        units = [
+            (job, size)
+            for job, size in blocked_below_quota(player)
+            if not core.never_fits(job) and not guarantees.forbid(core.jobs[job.id])
+        ]
         if setting.options["behind_blocked"] == "quota_only":
             assert not units, f"{starts} behind {units}"
         before = plan_in_order(future_of(player), units)
