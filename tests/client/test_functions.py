@@ -304,6 +304,8 @@ def test_functions_of_a_script_and_ctrl_c(cluster: Cluster, center: cress.Client
         stderr=subprocess.PIPE,
         env={**cluster.environment, "XDG_CACHE_HOME": str(tmp_path)},
         text=True,
+        # A shell that runs the tests in the background ignores Ctrl-C, and so would the script.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
         try:
             assert process.stdout is not None

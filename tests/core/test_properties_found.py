@@ -139,6 +139,18 @@ def test_the_second_unit_of_a_conservative_group_heeds_who_came_before_it_after_
     assert world.nodes_of("blocked") == ["n2"]
 
 
+def test_a_group_whose_units_wait_for_a_node_lets_nobody_pass_a_blocked_one() -> None:
+    groups = group("blocked", 4), group("idle", 4), group("borrows", 1)
+    nodes = [node("n1").cpu(4), node("n2").cpu(1)]
+    world = World(*groups, nodes=nodes, behind_blocked="quota_only", preemption="off", node_order="first")
+    world.run(job("fills").cpu(4).group("borrows").limit(10))
+    world.cordon("n2")
+    world.submit(job("first").cpu(4).group("blocked").limit(10)).decide()
+    world.submit(job("nowhere").cpu(5).group("idle"), job("second").cpu(1).group("borrows")).decide()
+    world.add_node(node("n3").cpu(1)).decide()
+    assert world.nodes_of("second") == []
+
+
 def test_what_would_be_preempted_is_told_at_once() -> None:
     world = occupied(preemption="observe")
     world.submit(job("late").cpu(4).group("small"))

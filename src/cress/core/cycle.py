@@ -33,6 +33,7 @@ class Cycle(Ledger):
         self._decided: list[Decision] = []
         # The unit that ended the last pass (``quota_only``), or because of which other groups were held to their quota.
         self.last_blocked: JobEntry | None = None
+        self._expired_at = -1
         self._quota_only = options.behind_blocked == "quota_only"
         self._gate = options.balance_gate == "on"
 
@@ -49,7 +50,10 @@ class Cycle(Ledger):
             for changed in changed_units(self):
                 self._do(changed)
             self.units_in_doubt = False
-        self.reservations.expire(now)
+        if now != self._expired_at:
+            # Once at a time: what is decided must not depend on the number of calls.
+            self.reservations.expire(now)
+            self._expired_at = now
         more = True
         while more and budget > 0:
             budget -= 1
@@ -111,16 +115,17 @@ class Cycle(Ledger):
                 return False
             if self._offer(group, ahead, now):
                 return True
-            blocked = group.offered
-            if blocked is None:
+            offered = group.offered
+            if offered is None:
                 continue
-            if self._preempt_for(group, blocked, ahead, now):
+            blocked = offered
+            if self._preempt_for(group, offered, ahead, now):
                 return True
-            if guarantees is not None and not self._may_be_ahead(blocked, ahead, guarantees, now):
+            if guarantees is not None and not self._may_be_ahead(offered, ahead, guarantees, now):
                 continue
-            ahead.append(blocked)
+            ahead.append(offered)
             if self.leases.endless:
-                self._maybe_drain(blocked, ahead, now)
+                self._maybe_drain(offered, ahead, now)
         return False
 
     def _may_be_ahead(self, blocked: JobEntry, ahead: Ahead, guarantees: Guarantees, now: int) -> bool:
