@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from cress.core.scheduler import Scheduler
-from cress.model.decisions import Decision, Preempt, Start
+from cress.model.decisions import Decision, Preempt, Start, Stop
 from cress.model.events import TaskAdopted
 from cress.model.job import Job, JobType
 from cress.model.node import Allocated, Load, Node
@@ -176,6 +176,11 @@ class Account:
         if again and gone.job.id not in self.cancelled:
             self.waiting[gone.job.id].add(gone.task)
             self.not_before[gone.job.id, gone.task] = not_before
+
+    def stop(self, decision: Stop) -> None:
+        stopped = self.running[decision.attempt]
+        stopped.told = True
+        stopped.until = min(stopped.until, decision.end)
 
     def preempt(self, decision: Preempt, core: Scheduler, now: int) -> None:
         """Enter a preemption; without it, the victim's group must be above its quota."""

@@ -430,6 +430,10 @@ class Player:
                 assert other == answer
                 assert twin.next_wakeup() == self.core.next_wakeup()
             self.answers[-1] += answer.items
+            for decision in answer.items:
+                # When these end was known to what was decided with them.
+                if isinstance(decision, Stop):
+                    self.account.stop(decision)
             then = self.watch(self, answer.items) if self.watch else None
             for decision in answer.items:
                 self._carry_out(decision)
@@ -451,13 +455,9 @@ class Player:
         elif isinstance(decision, Preempt):
             self.account.preempt(decision, self.core, self.now)
             self._stop_soon(decision.attempt, decision.grace, Outcome.PREEMPTED)
-        elif isinstance(decision, Stop):
-            stopped = self.account.running[decision.attempt]
-            stopped.told = True
-            stopped.until = min(stopped.until, decision.end)
-            if decision.job not in self.account.cancelled:
-                # The rest of a gang that lost a task.
-                self._stop_soon(decision.attempt, SECOND, Outcome.FAILED)
+        elif isinstance(decision, Stop) and decision.job not in self.account.cancelled:
+            # The rest of a gang that lost a task.
+            self._stop_soon(decision.attempt, SECOND, Outcome.FAILED)
 
     def _runs(self, attempt: int, job: Job) -> None:
         """An attempt runs from now on, for as long as follows from its number."""
