@@ -77,37 +77,41 @@ def core(tree: Path) -> dict[str, float]:
     )
 
 
-def live(tree: Path) -> dict[str, float]:
-    """A center and two executors: latency, an array of ``/bin/true``, submits."""
-    return code(
-        tree,
-        "import json; from benchmarks.live import results\n"
-        "found, told = {}, results()\n"
-        "for each in told:\n"
-        "    found[each.name] = each.value\n"
-        "    if each.unit == 'submits/s': break\n"
-        "told.close(); print(json.dumps(found))",
-    )
-
-
-def restart(tree: Path) -> dict[str, float]:
-    """A snapshot of 100,000 running tasks, restored, and its executors come back."""
-    # The program of this tree, with the machine of the other.
-    text = (HERE / "benchmarks" / "reconcile.py").read_text(encoding="utf-8")
+def of_this_tree(tree: Path, modules: tuple[str, ...], *words: str) -> dict[str, float]:
+    """The figures that a benchmark of this tree prints, run with the sources of ``tree``."""
     with tempfile.TemporaryDirectory() as folder:
         # A package of this name comes first: it has the other modules of the tree too.
         package = Path(folder) / "benchmarks"
         package.mkdir()
-        (package / "reconcile.py").write_text(text, encoding="utf-8")
-        (package / "result.py").write_text((HERE / "benchmarks" / "result.py").read_text(encoding="utf-8"), "utf-8")
+        for name in (*modules, "result"):
+            (package / f"{name}.py").write_text((HERE / "benchmarks" / f"{name}.py").read_text("utf-8"), "utf-8")
         ran = subprocess.run(
-            [sys.executable, "-m", "benchmarks.reconcile", str(NODES), str(TASKS)],
+            [sys.executable, *words],
             env=environment(tree) | {"PYTHONPATH": f"{folder}:{tree / 'src'}"},
             cwd=folder,
             stdout=subprocess.PIPE,
             check=True,
         )
-    figures = json.loads(ran.stdout)
+    figures: dict[str, float] = json.loads(ran.stdout)
+    return figures
+
+
+def live(tree: Path) -> dict[str, float]:
+    """A center and two executors: latency, an array of ``/bin/true``, submits."""
+    text = (
+        "import json; from benchmarks.live import results\n"
+        "found, told = {}, results()\n"
+        "for each in told:\n"
+        "    found[each.name] = each.value\n"
+        "    if each.unit == 'submits/s': break\n"
+        "told.close(); print(json.dumps(found))"
+    )
+    return of_this_tree(tree, ("live",), "-c", text)
+
+
+def restart(tree: Path) -> dict[str, float]:
+    """A snapshot of 100,000 running tasks, restored, and its executors come back."""
+    figures = of_this_tree(tree, ("reconcile",), "-m", "benchmarks.reconcile", str(NODES), str(TASKS))
     return {
         "100,000 running tasks: restored": figures["restore"],
         f"100,000 running tasks: {NODES:,} executors come back": figures["reconcile"],
