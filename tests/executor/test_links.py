@@ -128,7 +128,7 @@ def test_trouble_that_the_task_has_made_up_is_not_believed(home: Path) -> None:
 
 
 def test_a_database_of_a_name_that_another_account_had_gets_no_data_of_it(client: Client, home: Path) -> None:
-    run = shell("echo mine > $CRESS_STATE/data", job=1, type=JobType.DATABASE, name="db", group="g", user="daemon")
+    run = shell("echo mine > $CRESS_STATE/data", job=1, type=JobType.DATABASE, name="db", group="g", run_as="daemon")
     assert client.run(run, 5).code == 0
     place = home / "e/data/g/db/0"
     other = shell("cat $CRESS_STATE/data", job=2, type=JobType.DATABASE, name="db", group="g", user="nobody")

@@ -61,6 +61,19 @@ DimensionNames = Annotated[
 RunAs = Annotated[
     str, typer.Option(metavar="NAME,…", help="Accounts that everybody may have tasks run as (docs/containers.md).")
 ]
+MapUser = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="USER=ACCOUNT",
+        help="The account that runs a user's tasks, if it has another name (docs/task-accounts.md); several times.",
+    ),
+]
+RootGroup = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="GROUP", help="A group whose tasks may run as root and as accounts of the system; several times."
+    ),
+]
 RuntimeName = Annotated[
     str,
     typer.Option(metavar="RUNTIME", help="For jobs that do not say: process, container, or auto (docs/containers.md)."),

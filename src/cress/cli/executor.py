@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cress.cli.common import RuntimeName, Writable, duration_of, given_as, labels_of, size_of
+from cress.cli.common import MapUser, RootGroup, RuntimeName, Writable, duration_of, given_as, labels_of, pairs, size_of
 from cress.cli.errors import told
 from cress.model.attributes import parse_ports
 from cress.model.devicefile import Configured
 from cress.model.errors import InputError
 from cress.model.node import DYNAMIC_PORTS
 from cress.model.units import one_of
+
+if TYPE_CHECKING:
+    from cress.executor.runtimes.accounts import AccountRules
 
 RUNTIMES = ("process", "container", "auto")
 
@@ -76,6 +80,8 @@ def executor(
             metavar="NAME", help="An environment variable that tasks inherit from the executor; several times."
         ),
     ] = None,
+    map_user: MapUser = None,
+    root_group: RootGroup = None,
     keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
     keep_logs: Annotated[
         str, typer.Option(metavar="DURATION", help="How long the output of tasks is kept (docs/history.md).")
@@ -144,6 +150,7 @@ def executor(
             writable=tuple(folder_of(each) for each in writable or ()),
             task_env=task_env_of(task_env),
             hide=tuple(folder_of(each, "--hide") for each in hide or ()),
+            accounts=account_rules_of(map_user, root_group),
             keep_tasks=keep_tasks,
             parent_pipe=parent_pipe,
             keep_logs=duration_of(keep_logs, "--keep-logs") / 1e6,
@@ -180,6 +187,28 @@ def task_env_of(names: list[str] | None) -> tuple[str, ...]:
                 field="--task-env",
             )
     return tuple(names or ())
+
+
+def account_rules_of(mapped: list[str] | None, root_groups: list[str] | None) -> AccountRules:
+    """The rules given by ``--map-user`` and ``--root-group``, which only root can follow."""
+    from cress.executor.runtimes.accounts import AccountRules
+
+    for texts, field in ((mapped, "--map-user"), (root_groups, "--root-group")):
+        if texts and os.geteuid() != 0:
+            raise InputError(
+                "only an executor that is root runs tasks as other accounts",
+                hint="start it as root, or leave this option out",
+                field=field,
+            )
+    users = pairs(mapped, "--map-user", "USER=ACCOUNT")
+    for user, account in users.items():
+        if not account:
+            raise InputError(
+                f"{user} is mapped to no account", hint=f"such as --map-user {user}=ACCOUNT", field="--map-user"
+            )
+    if not all(root_groups or ()):
+        raise InputError("a group has a name", hint="such as --root-group infra", field="--root-group")
+    return AccountRules(users=users, root_groups=tuple(root_groups or ()))
 
 
 def ports_of(text: str) -> tuple[int, int]:

@@ -79,6 +79,8 @@ class LocalSetup:
     writable: Sequence[str] = ()
     task_env: Sequence[str] = ()
     run_as: str = ""
+    map_user: Sequence[str] = ()
+    root_group: Sequence[str] = ()
     devices: Path | None = None
 
 
@@ -233,6 +235,10 @@ class LocalCluster:
             command += ["--writable", each]
         for each in setup.task_env:
             command += ["--task-env", each]
+        for each in setup.map_user:
+            command += ["--map-user", each]
+        for each in setup.root_group:
+            command += ["--root-group", each]
         return [*command, *(["--keep-tasks"] if setup.keep_tasks else [])]
 
     def _spawn(self, name: str, arguments: list[str]) -> _Child:

@@ -14,6 +14,8 @@ import typer
 from cress.cli.common import (
     DimensionNames,
     LicenceTotals,
+    MapUser,
+    RootGroup,
     RunAs,
     RuntimeName,
     Writable,
@@ -24,7 +26,7 @@ from cress.cli.common import (
     time_zone_of,
 )
 from cress.cli.errors import told
-from cress.cli.executor import folder_of, runtime_of, task_env_of
+from cress.cli.executor import account_rules_of, folder_of, runtime_of, task_env_of
 from cress.cli.local import LocalCluster, LocalSetup, NotStarted
 from cress.client.config import data_directory
 from cress.model.errors import InputError
@@ -98,6 +100,8 @@ def up(
         typer.Option(metavar="FILE", help="Disks, GPUs and other devices that each executor has (docs/devices.md)."),
     ] = None,
     run_as: RunAs = "",
+    map_user: MapUser = None,
+    root_group: RootGroup = None,
     keep_tasks: Annotated[bool, typer.Option("--keep-tasks", help="Leave tasks running when this stops.")] = False,
 ) -> None:
     """Start a center and executors on this machine."""
@@ -128,6 +132,7 @@ def up(
             from cress.center.licence_file import read_licences
 
             read_licences(licences)
+        account_rules_of(map_user, root_group)
         setup = LocalSetup(
             data=data_directory(data),
             host=host,
@@ -149,6 +154,8 @@ def up(
             task_env=task_env_of(task_env),
             run_as=",".join(names_of(run_as, "--run-as")),
             devices=devices and devices.absolute(),
+            map_user=tuple(map_user or ()),
+            root_group=tuple(root_group or ()),
         )
         # Asked to stop is asked to stop, by whichever signal.
         for number in (signal.SIGTERM, signal.SIGHUP):

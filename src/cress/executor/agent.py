@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from cress.executor import log_cleanup, logs, ports
+from cress.executor.account_rules import write_rules
 from cress.executor.center_wire import CenterWire, Closed, NotReached, open_wire
 from cress.executor.checks import Checks
 from cress.executor.exec.commands import Execs
@@ -353,6 +354,7 @@ def main(settings: Settings) -> int:
     lock = Lock(settings.directory.absolute() / "agent.lock", "executor")
     try:
         take_directory(settings.directory.absolute(), lock)
+        write_rules(settings.directory.absolute(), settings.accounts)
     except FolderInUseError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return REFUSED

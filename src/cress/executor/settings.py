@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from cress.executor.runtimes.accounts import AccountRules
 from cress.model.node import DYNAMIC_PORTS, Device, Value
 
 # Bytes kept of each stream of an attempt.
@@ -25,6 +26,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``runtime`` is that of jobs that do not name one (process, container; auto: container where it works), ``writable`` are the
     folders of the node that tasks in containers may write to, ``egress`` is the interface on which their egress is limited.
     ``task_env`` are names of environment variables that tasks inherit from the executor, beside the usual ones.
+    ``accounts`` are the rules for the accounts of tasks where the executor is root.
     ``hide`` are folders that containers do not see, beside the data directories of Cress that are known.
     The output of tasks is kept for ``keep_logs`` seconds, and at most ``keep_logs_size`` bytes of it; of one stream of one
     attempt the last ``log_size`` bytes, if its job sets no limit. ``judged``: the node takes no new tasks while it is
@@ -48,6 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     egress: str = ""
     task_env: tuple[str, ...] = ()
     hide: tuple[str, ...] = ()
+    accounts: AccountRules = AccountRules()
     keep_tasks: bool = False  # at SIGTERM the agent leaves, supervisor and tasks stay
     parent_pipe: bool = False  # leave in the same way when standard input ends: the parent was killed
     grace: float = 5.0

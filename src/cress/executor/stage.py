@@ -23,11 +23,10 @@ import msgspec
 from cress.executor import stage_failure
 from cress.executor.addresses import FileRoot
 from cress.executor.runtimes import linux
-from cress.executor.runtimes.accounts import account_of
 from cress.executor.runtimes.base import Runtime, announced
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import RUNS, Orders, take
-from cress.executor.task_identity import step_down
+from cress.executor.task_identity import account_in, step_down
 from cress.model.reports import Cause
 from cress.shell.executor.starting import StageFailure, StartError
 
@@ -111,7 +110,7 @@ class Stage:
                 )
             else:
                 runtime = ProcessRuntime(orders.node, orders.environment)
-            pid, fd = runtime.spawn(msgspec.structs.replace(self.what, leads=False))
+            pid, fd = runtime.spawn(msgspec.structs.replace(self.what, leads=False, account=account_in(self.what)))
             program, told = announced(_all_of(fd) or b"")
             return program or pid, runtime.problem(self.run, told)
         except StartError as error:
@@ -231,7 +230,7 @@ class Stage:
         Afterwards the folder belongs to the task, which may have replaced the directory by a link.
         """
         base = self.what.folder + b"/work"
-        account = account_of(self.run)
+        account = account_in(self.what)
         if make:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(base, 0o755)  # noqa: PTH102

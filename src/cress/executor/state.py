@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
-from cress.executor.runtimes.accounts import account_of
+from cress.executor.runtimes.accounts import Account
 from cress.model.job import JobType
 from cress.model.run import Run
 from cress.shell.executor.starting import StartError
@@ -24,12 +24,11 @@ def place(home: Path, run: Run, index: int) -> Path | None:
     return home / FOLDER / _safe(run.group) / _safe(run.name or f"job-{run.family or run.job}") / str(index)
 
 
-def make(home: Path, run: Run, index: int) -> bytes:
-    """Return the state directory of a task, made if missing and owned by its account; empty: it has none. Raise StartError."""
+def make(home: Path, run: Run, index: int, account: Account | None) -> bytes:
+    """Return the state directory of a task, made if missing and owned by ``account``; empty: it has none. Raise StartError."""
     path = place(home, run, index)
     if path is None:
         return b""
-    account = account_of(run)
     try:
         # Other accounts may pass through these folders, but not list them.
         for each in (path.parents[2], path.parents[1], path.parent):

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 
 from cress.executor.environment import of_job, variables
-from cress.executor.runtimes.accounts import account_of
+from cress.executor.runtimes.accounts import Account, account_of
 from cress.executor.runtimes.base import Spawn
+
+
+def account_in(what: Spawn) -> Account | None:
+    """Return the account in the orders of a stage or a copy; those of a supervisor of an older release do not name it."""
+    return what.account or account_of(what.run)
 
 
 def step_down(what: Spawn, node: str) -> dict[str, str]:
     """Become the task's account for good, with its environment. Return the variables that addresses may contain."""
-    account = account_of(what.run)
+    account = account_in(what)
     if account is not None:
         os.setgroups(account.groups)
         os.setresgid(account.gid, account.gid, account.gid)

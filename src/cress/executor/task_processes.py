@@ -14,14 +14,15 @@ import time
 from collections.abc import Callable, Sequence
 
 from cress.executor import log_limits, ports, processes, stage_failure, state
+from cress.executor.account_rules import TaskAccounts
 from cress.executor.folder import Folder
 from cress.executor.log_limits import LogLimits
 from cress.executor.logcopy import Copies
 from cress.executor.runtimes import choose
-from cress.executor.runtimes.accounts import account_of
 from cress.executor.runtimes.base import Runtime, Spawn, announced
 from cress.executor.runtimes.container import ContainerRuntime
 from cress.executor.runtimes.engines import ENGINES, Engine
+from cress.executor.runtimes.enter import can_hide_processes
 from cress.executor.runtimes.process import ProcessRuntime
 from cress.executor.runtimes.staged import StagedRuntime
 from cress.executor.scratch_folders import ScratchFolders
@@ -72,12 +73,17 @@ class TaskProcesses:
         self.staged_inside = StagedRuntime(name, os.environ, engine, str(folder.path), writable)
         self.default = choose.default(runtime, found)
         self.unlimited = choose.unlimited(self.default, found)
+        self.accounts = TaskAccounts(folder.path)
         self.clearing: set[int] = set()
         self.attempts = os.fsencode(folder.attempts)
         self.log_size = log_size
         self.scratch = ScratchFolders(say)
         self.copies = Copies(folder.path, name, say)
         self.log_limits = LogLimits(self.attempts, say)
+        if os.geteuid() == 0 and not can_hide_processes():
+            self.unlimited += (
+                "tasks that run as processes see the command lines of all others: /proc cannot be hidden",
+            )
         if not log_limits.can_punch_holes(folder.attempts):
             self.unlimited += (
                 "logs are not limited: the file system of the executor's directory cannot make holes in files",
@@ -191,11 +197,11 @@ class TaskProcesses:
         if port:
             raise StartError(f"port {port} is in use on this node", port=port)
         folder = self.attempts + b"/%d" % task.attempt
+        account = self.accounts.account_of(task.run)
         if task.context.devices.allocated:
-            account = account_of(task.run)
             self.scratch.make(task.attempt, task.context.devices, (account.uid, account.gid) if account else None)
-        data = state.make(self.folder.path, task.run, task.intent.launch.task)
-        what = Spawn(task.attempt, task.intent.launch.task, task.run, folder, task.context, data)
+        data = state.make(self.folder.path, task.run, task.intent.launch.task, account)
+        what = Spawn(task.attempt, task.intent.launch.task, task.run, folder, task.context, data, account=account)
         if task.run.log_copy:
             self.copies.order(what)
         pid, fd = self._runtime(task.run).spawn(what)

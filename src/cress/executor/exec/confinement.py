@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cress.executor import processes
-from cress.executor.runtimes import linux
+from cress.executor.runtimes import linux, seccomp
 
 # Namespaces in the order in which they are entered; without root the user namespace gives the right to enter the others.
 _NAMESPACES = ("user", "cgroup", "ipc", "uts", "net", "pid", "time", "mnt")
@@ -26,6 +26,8 @@ _MOST_LOOKED = 100
 _PAUSES = (0.001, 0.01, 0.1)
 
 _MOST_CAPABILITIES = 64
+# The seccomp mode of a task in a container, in /proc/PID/status.
+_FILTERED = "2"
 # As /proc/PID/limits calls them; prlimit would ask for a right that even root may not have.
 _LIMITS = {
     "cpu time": resource.RLIMIT_CPU,
@@ -186,6 +188,8 @@ def become(place: Place) -> None:
         raise EnterError("the task runs as another user than the executor")
     if place.status.get("NoNewPrivs") == "1":
         linux.no_new_privileges()
+        if place.status.get("Seccomp") == _FILTERED:
+            seccomp.install()
 
 
 def environment(pid: int) -> dict[bytes, bytes]:

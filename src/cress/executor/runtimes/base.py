@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from cress.executor.runtimes.accounts import Account
 from cress.model.reports import Usage
 from cress.model.run import Run
 from cress.shell.executor.starting import LaunchContext, StartError
@@ -19,7 +20,7 @@ class Spawn(msgspec.Struct, frozen=True):
 
     ``data`` is the directory that outlives the attempt (``CRESS_STATE``; empty: none); it exists. ``leads``: the program
     leads a new session; else it stays in that of the caller, which is the stage. ``tells``: the program is a stage,
-    and reports its progress on descriptor 3.
+    and reports its progress on descriptor 3. ``account`` is that of the task; ``None``: that of the executor.
     """
 
     attempt: int
@@ -31,6 +32,7 @@ class Spawn(msgspec.Struct, frozen=True):
     data: bytes = b""
     leads: bool = True
     tells: bool = False
+    account: Account | None = None
 
 
 class Rest(msgspec.Struct, frozen=True):

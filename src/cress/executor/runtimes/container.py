@@ -19,7 +19,7 @@ import msgspec
 
 from cress.executor import processes
 from cress.executor.hidden_folders import hidden_folders
-from cress.executor.runtimes import linux
+from cress.executor.runtimes import linux, seccomp
 from cress.executor.runtimes.base import PID, Rest, Spawn
 from cress.executor.runtimes.box import bind_root, make_box
 from cress.executor.runtimes.cgroups import Cgroups, Limits, device_of
@@ -77,6 +77,7 @@ class ContainerRuntime(ProcessRuntime):
         self._egress = egress
         self._secret = secret
         self._owner = 0
+        seccomp.program(os.uname().machine)  # children find it made
 
     # --- one attempt -----------------------------------------------------------------------------------------------
 
@@ -113,7 +114,7 @@ class ContainerRuntime(ProcessRuntime):
             if self._egress is not None and rate:
                 self._egress.limit(what.attempt, rate)
             stage = _BOX
-            account = None if plan.account is None else (plan.account.uid, plan.account.gid, plan.account.groups)
+            account = plan.ids
             first = self._make(what, account)
             procs_files = tuple(self.cgroups.procs_files(what.attempt))
             for each in procs_files:

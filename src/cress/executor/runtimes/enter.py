@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
+from importlib.machinery import BuiltinImporter, FrozenImporter
 from typing import TypeAlias
 
 import msgspec
 
-from cress.executor.runtimes import linux
+from cress.executor.runtimes import linux, seccomp
 
 # The capabilities of root in a container: its files, its processes, and ports below 1024.
 # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE (linux/capability.h).
@@ -39,8 +41,22 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
             with _space(self.pause, "pid") as fd:
                 linux.setns(fd, linux.NEWPID)
 
+    @property
+    def other_account(self) -> bool:
+        """Return whether the task runs as another account than the executor, which is root."""
+        return self.account is not None and self.account[0] != 0
+
     def go_in(self) -> None:
-        """In the child: enter control groups and namespaces; paths are those of the container from then on."""
+        """In the child: enter control groups and namespaces; paths are those of the container from then on.
+
+        Without a container, a task of another account gets a /proc that shows the processes of its account alone.
+        """
+        if not self.pause and self.other_account:
+            # The supervisor has said if this cannot be done here.
+            with contextlib.suppress(OSError):
+                linux.hide_processes()
+        if self.pause:
+            keep_out()
         fds = []
         if self.pause:
             fds = [
@@ -55,7 +71,7 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
             os.close(fd)
 
     def step_down(self) -> None:
-        """In the child, last of all: change to the account, and in a container drop the capabilities that no task has."""
+        """In the child, last of all: change to the account for good, and in a container drop the rights that no task has."""
         uid, gid, groups = self.account or (os.getuid(), os.getgid(), ())
         if self.pause:
             linux.bound_capabilities(ROOT_MAY if uid == 0 else ())
@@ -65,7 +81,31 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
             os.setresuid(uid, uid, uid)
         if self.pause:
             linux.set_capabilities(ROOT_MAY if uid == 0 else ())
+        if self.pause or self.other_account:
             linux.no_new_privileges()
+        if self.pause:
+            seccomp.install()
+
+
+def keep_out() -> None:
+    """Before root enters what belongs to a task: load no more code from files, and close the /proc entries of this process."""
+    sys.meta_path[:] = [BuiltinImporter, FrozenImporter]
+    linux.not_dumpable()
+
+
+def can_hide_processes() -> bool:
+    """Return whether tasks of other accounts get a /proc of their own; tried in a child, which ends."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            linux.hide_processes()
+            with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as lines:  # noqa: PTH123
+                # Kernels before 5.8 have one /proc for all, and ignore the option.
+                code = int("hidepid" not in [line for line in lines if line.split(" ")[4] == "/proc"][-1])
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1] == 0
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 NEWNS, NEWUTS, NEWIPC, NEWPID = 0x0002_0000, 0x0400_0000, 0x0800_0000, 0x2000_0000
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = (
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE, MS_SLAVE = (
     1,
     2,
     4,
@@ -17,10 +17,13 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVA
     4096,
     1 << 14,
     1 << 18,
+    1 << 19,
 )
 MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
 
-_PDEATHSIG, _CAPBSET_READ, _CAPBSET_DROP, _SUBREAPER, _NO_NEW_PRIVS, _AMBIENT = 1, 23, 24, 36, 38, 47
+_PDEATHSIG, _DUMPABLE, _SECCOMP, _CAPBSET_READ, _CAPBSET_DROP, _SUBREAPER = 1, 4, 22, 23, 24, 36
+_NO_NEW_PRIVS, _AMBIENT = 38, 47
+_SECCOMP_FILTER = 2
 _AMBIENT_CLEAR = 4
 _CAPABILITY_VERSION = 0x2008_0522
 _CAPABILITIES = 64  # more than any kernel has; reading an unknown one fails
@@ -66,6 +69,13 @@ def private_mounts() -> None:
     mount("", "/", "", MS_REC | MS_PRIVATE)
 
 
+def hide_processes() -> None:
+    """Mount a private /proc on which a process sees only those that it may trace; mounts of the node still arrive."""
+    unshare(NEWNS)
+    mount("", "/", "", MS_REC | MS_SLAVE)
+    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=2")
+
+
 def die_with_parent(number: int) -> None:
     """Have the kernel send this signal when the parent ends; an exec does not change it, a fork does."""
     _check(_libc.prctl(_PDEATHSIG, number, 0, 0, 0), "prctl")
@@ -79,6 +89,21 @@ def be_subreaper() -> None:
 def no_new_privileges() -> None:
     """Make sure that no exec gives this process, or its children, more rights than it has."""
     _check(_libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+
+
+def not_dumpable() -> None:
+    """Close the /proc entries of this process, such as ``exe``, to all but root, until it executes a program."""
+    _check(_libc.prctl(_DUMPABLE, 0, 0, 0, 0), "prctl")
+
+
+def filter_calls(address: int, length: int) -> None:
+    """Filter the system calls of this process and its children by the ``length`` instructions at ``address``."""
+    known = _FilterProgram(length, address)
+    _check(_libc.prctl(_SECCOMP, _SECCOMP_FILTER, ctypes.byref(known), 0, 0), "seccomp")
+
+
+class _FilterProgram(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_void_p))
 
 
 def bound_capabilities(kept: Iterable[int]) -> None:

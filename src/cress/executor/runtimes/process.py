@@ -12,7 +12,8 @@ from pathlib import Path
 
 from cress.executor.environment import HOST_FILE, host_file, of_job, variables
 from cress.executor.inherited import for_tasks
-from cress.executor.runtimes.accounts import Account, account_of, own_name
+from cress.executor.runtimes import default_limits
+from cress.executor.runtimes.accounts import Account, own_name
 from cress.executor.runtimes.base import Rest, Spawn
 from cress.executor.runtimes.enter import Entrance
 from cress.executor.runtimes.programs import become, candidates
@@ -28,11 +29,12 @@ _OUTPUT, _DIRECTORY, _LIMIT, _ACCOUNT, _EXEC = b"output", b"directory", b"limit"
 class Plan:
     """Launch data that all attempts of a job share, in the form in which the kernel takes it."""
 
-    __slots__ = ("account", "arguments", "directory", "environment", "memory", "programs", "run")
+    __slots__ = ("account", "arguments", "directory", "environment", "ids", "memory", "programs", "run")
 
-    def __init__(self, run: Run, base: Mapping[bytes, bytes]) -> None:
+    def __init__(self, run: Run, base: Mapping[bytes, bytes], account: Account | None) -> None:
         self.run = run
-        self.account: Account | None = account_of(run)
+        self.account = account
+        self.ids = None if account is None else account.ids
         self.arguments = [_bytes(part) for part in run.command]
         self.directory = _bytes(run.directory)
         self.memory = run.memory_limit
@@ -52,13 +54,14 @@ class ProcessRuntime:
         self._base[b"CRESS_NODE"] = os.fsencode(node)
         self._plans: dict[int, Plan] = {}
         # Children get back the limits and signal handlers that the supervisor changed for itself.
-        self._files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._files = default_limits.files(resource.getrlimit(resource.RLIMIT_NOFILE))
+        self._processes = default_limits.processes()
         self._ignored = [each for each in signal.valid_signals() if signal.getsignal(each) == signal.SIG_IGN]
         self._handled = [each for each in signal.valid_signals() if callable(signal.getsignal(each))]
 
     def spawn(self, what: Spawn) -> tuple[int, int]:
         """Start a program; see ``Runtime``."""
-        plan = self._plan(what.run)
+        plan = self._plan(what.run, what.account)
         folder = what.folder
         try:
             os.mkdir(folder, 0o750)  # noqa: PTH102 - bytes, and a thousand times a second
@@ -97,8 +100,7 @@ class ProcessRuntime:
 
     def _child(self, plan: Plan, what: Spawn, environment: dict[bytes, bytes], writing: int) -> None:
         """In the child: become the program. Never returns."""
-        account = None if plan.account is None else (plan.account.uid, plan.account.gid, plan.account.groups)
-        self._become(plan, what, environment, writing, Entrance(account=account))
+        self._become(plan, what, environment, writing, Entrance(account=plan.ids))
 
     def _become(
         self, plan: Plan, what: Spawn, environment: dict[bytes, bytes], writing: int, entrance: Entrance
@@ -118,6 +120,8 @@ class ProcessRuntime:
                 os.chdir(directory)
             stage = _LIMIT
             resource.setrlimit(resource.RLIMIT_NOFILE, self._files)
+            if entrance.other_account and not entrance.pause:
+                resource.setrlimit(resource.RLIMIT_NPROC, self._processes)
             if plan.memory > 0 and not entrance.pause:
                 resource.setrlimit(resource.RLIMIT_DATA, (plan.memory, plan.memory))
             for number in self._ignored:
@@ -168,11 +172,11 @@ class ProcessRuntime:
         code = int(number)
         why = rest[0].decode(errors="replace") if rest else os.strerror(code)
         if stage == _DIRECTORY and what.directory:
-            return StartError(_why_not_entered(what, code, why, self.where))
+            return StartError(_why_not_entered(what, code, why, self._who(what), self.where))
         if stage == _EXEC:
-            return StartError(_why_not_executed(what, code, why))
+            return StartError(_why_not_executed(what, code, why, self._who(what)))
         if stage == _ACCOUNT:
-            return StartError(f"account {_who(what)} cannot be taken: {why}", node=True)
+            return StartError(f"account {self._who(what)} cannot be taken: {why}", node=True)
         if stage == _LIMIT:
             return StartError(f"the limits of the attempt could not be set: {why}")
         if stage == _DIRECTORY:
@@ -194,15 +198,20 @@ class ProcessRuntime:
         """Return no usage: nothing is made besides the program; see ``Runtime``."""
         return Rest()
 
-    def _plan(self, run: Run) -> Plan:
+    def _who(self, run: Run) -> str:
+        """Return the account that the program was to run as."""
         plan = self._plans.get(run.job)
-        if plan is None or (plan.run is not run and plan.run != run):
+        return own_name() if plan is None or plan.account is None else plan.account.name
+
+    def _plan(self, run: Run, account: Account | None) -> Plan:
+        plan = self._plans.get(run.job)
+        if plan is None or plan.account != account or (plan.run is not run and plan.run != run):
             if not run.command:
                 raise StartError("the job has no command")
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
             try:
-                plan = Plan(run, self._base)
+                plan = Plan(run, self._base, account)
             except ValueError as error:
                 raise StartError(str(error)) from None
             self._plans[run.job] = plan
@@ -219,29 +228,24 @@ def _bytes(text: str) -> bytes:
     return data
 
 
-def _why_not_entered(what: Run, code: int, why: str, where: str) -> str:
+def _why_not_entered(what: Run, code: int, why: str, who: str, where: str) -> str:
     directory = what.directory
     return {
         errno.ENOENT: f"directory {directory} does not exist {where}",
         errno.ENOTDIR: f"directory {directory} is a file on this node",
-        errno.EACCES: f"directory {directory} may not be entered by {_who(what)} on this node",
+        errno.EACCES: f"directory {directory} may not be entered by {who} on this node",
     }.get(code, f"directory {directory} cannot be entered on this node: {why}")
 
 
-def _why_not_executed(what: Run, code: int, why: str) -> str:
+def _why_not_executed(what: Run, code: int, why: str, who: str) -> str:
     command = what.command[0]
     if code == errno.ENOENT:
         if "/" in command and command.startswith("/") and Path(command).exists():
             return f"{command} cannot be started: the interpreter that it names does not exist on this node"
         return f"command not found: {command}"
     return {
-        errno.EACCES: f"not executable by {_who(what)}: {command}",
+        errno.EACCES: f"not executable by {who}: {command}",
         errno.E2BIG: f"command line and environment of {command} are too long for this node",
         errno.ENOEXEC: f"{command} is not a program: neither built for this machine nor a script that begins with #!",
         errno.ENOMEM: f"{command} cannot be started: the memory limit is too small, or the node has none left",
     }.get(code, f"{command} cannot be started: {why}")
-
-
-def _who(what: Run) -> str:
-    """Return the account that the program was to run as."""
-    return (os.geteuid() == 0 and (what.run_as or what.user)) or own_name()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from cress.executor.runtimes import linux
+from cress.executor.runtimes import linux, seccomp
 from cress.executor.runtimes.engines.base import FIXED, HIDDEN, PAUSE, Box, Mount
 
 # Devices that every program may count on, by their numbers (Documentation/admin-guide/devices.txt).
@@ -29,7 +29,7 @@ class Bubblewrap:
         """See ``Engine``."""
         os.dup2(os.open(f"{box.folder}/pid", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), 1)
         command = ["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", box.hostname]
-        command += ["--cap-drop", "ALL", "--as-pid-1", "--info-fd", "1", "--clearenv"]
+        command += ["--seccomp", str(_filter()), "--cap-drop", "ALL", "--as-pid-1", "--info-fd", "1", "--clearenv"]
         for each in box.environment:
             command += ["--setenv", *each.split("=", 1)]
         command += ["--bind", box.root, "/", "--proc", "/proc", "--dev-bind", _devices(box), "/dev"]
@@ -51,6 +51,15 @@ class Bubblewrap:
             return msgspec.json.decode(Path(box.folder, "pid").read_bytes(), type=_Info).child
         except (OSError, msgspec.MsgspecError):
             return 0
+
+
+def _filter() -> int:
+    """Return a descriptor from which bubblewrap reads the system call filter."""
+    reading, writing = os.pipe()
+    os.write(writing, seccomp.program(os.uname().machine))
+    os.close(writing)
+    os.set_inheritable(reading, True)
+    return reading
 
 
 def _devices(box: Box) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from cress.executor.runtimes import seccomp
 from cress.executor.runtimes.engines.base import FIXED, HIDDEN, PAUSE, Box, Mount
 
 _DEV = (
@@ -48,6 +49,7 @@ def write_bundle(box: Box) -> str:
             "cgroupsPath": "/" + box.group,
             "rootfsPropagation": "private",
             "devices": [_device(each) for each in box.devices],
+            "seccomp": seccomp.oci_profile(),
             "maskedPaths": list(HIDDEN),
             "readonlyPaths": list(FIXED),
         },

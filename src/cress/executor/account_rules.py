@@ -1,0 +1,70 @@
+"""The rules for accounts of tasks: a file in the executor's directory, which the agent writes and the supervisor follows.
+
+A file, since a supervisor outlives its agents: an operator who takes a right away restarts the executor, and tasks go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+import msgspec
+
+from cress.executor.runtimes.accounts import Account, AccountRules, account_of
+from cress.model.run import Run
+from cress.shell.executor.starting import StartError
+
+FILE = "accounts.json"
+# Seconds that an account is remembered: name services may be slow, and an account that loses a group must lose it soon.
+REMEMBERED = 5.0
+_MOST = 1000
+
+
+def write_rules(directory: Path, rules: AccountRules) -> None:
+    """Store the rules in the executor's directory, for its owner alone."""
+    new = directory / f"{FILE}.new"
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(msgspec.json.encode(rules))
+    new.replace(directory / FILE)
+
+
+class TaskAccounts:
+    """The accounts of the tasks of the executor in ``directory``, by the rules that are stored there."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / FILE
+        self._version: tuple[int, int] = (0, 0)
+        self._rules = AccountRules()
+        self._known: dict[tuple[str, str, str], tuple[Account | None, float]] = {}
+
+    def account_of(self, run: Run) -> Account | None:
+        """Return the account of a task; see ``accounts.account_of``."""
+        self._read()
+        key, now = (run.user, run.run_as, run.group), time.monotonic()
+        found = self._known.get(key)
+        if found is not None and now - found[1] < REMEMBERED:
+            return found[0]
+        account = account_of(run, self._rules)
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        self._known[key] = account, now
+        return account
+
+    def _read(self) -> None:
+        """Read the rules if they have changed. Raise StartError if they cannot be read: then nothing may start."""
+        version, rules = (0, 0), AccountRules()
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                status = os.stat(self._path)  # noqa: PTH116 - at every start
+                version = status.st_ino, status.st_mtime_ns
+                if version != self._version:
+                    rules = msgspec.json.decode(self._path.read_bytes(), type=AccountRules)
+        except (OSError, msgspec.MsgspecError) as error:
+            self._version = (-1, -1)
+            raise StartError(f"the rules for accounts cannot be read: {self._path}: {error}", node=True) from None
+        if version != self._version:
+            self._version, self._rules = version, rules
+            self._known.clear()
