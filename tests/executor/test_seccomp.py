@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 import shutil
 import struct
@@ -79,7 +80,7 @@ def test_a_processor_that_is_not_known_has_no_filter() -> None:
 COMMANDS = {"bubblewrap": "bwrap"}
 # Prints the errors of calls, and that threads and processes work all the same.
 TRIALS = """
-import ctypes, socket, subprocess, threading
+import ctypes, subprocess, sys, threading
 libc = ctypes.CDLL(None, use_errno=True)
 def error(act):
     ctypes.set_errno(0)
@@ -90,6 +91,7 @@ done = []
 thread = threading.Thread(target=done.append, args=(1,))
 thread.start()
 thread.join()
+sys.stdout.flush()
 subprocess.run(["/bin/grep", "-E", "^(CapBnd|NoNewPrivs|Seccomp):", "/proc/self/status"], check=True)
 """
 
@@ -113,7 +115,7 @@ def test_calls_are_refused_in_containers_and_in_commands_there(tmp_path: Path, e
             assert (bounds.split()[1].strip("0") == "") == (user == "nobody")
         client.launch(Run(job=3, command=("/bin/sleep", "1000"), user="nobody", runtime="container"), 3)
         pid = client.wait_started(3).pid
-        first = int((parent.directory / "containers/3/pid").read_bytes().strip(b"{}\n ").split()[-1])
+        first = json.loads((parent.directory / "containers/3/first").read_text())[0]
         assert "Seccomp:\t2" in Path(f"/proc/{first}/status").read_text(), "the first process, too"
 
         async def story() -> None:

@@ -33,13 +33,15 @@ time.sleep(1000)
 """
 # Tries to find all that, and prints the ways that worked. Arguments: the executor's directory, the attempt and the victim's pid.
 SPY = f"""
-import json, os, pathlib, socket, sys
+import json, os, socket, stat, sys
 home, attempt, pid = sys.argv[1:]
 folder = f"{{home}}/attempts/{{attempt}}"
 secret, found = b"{SECRET}", set()
 
 def reads(way, path):
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return  # a pipe of some other program
         with open(path, "rb") as file:
             if secret in file.read(1 << 20):
                 found.add(way)
@@ -67,10 +69,11 @@ for name in os.listdir("/proc"):
 works("process", lambda: os.stat(f"/proc/{{pid}}"))
 works("memory", lambda: open(f"/proc/{{pid}}/mem", "rb"))
 works("signal", lambda: os.kill(int(pid), 0))
-works("list of attempts", lambda: os.listdir(f"{{home}}/attempts"))
+works("list of attempts", lambda: os.stat("/" if attempt in os.listdir(f"{{home}}/attempts") else "no such file"))
 works("folder", lambda: os.listdir(folder))
 works("socket", lambda: connects(f"{{folder}}/work/socket"))
-works("supervisor", lambda: connects(f"{{home}}/supervisor.sock"))
+if os.access(f"{{home}}/supervisor.sock", os.W_OK):
+    found.add("supervisor")  # a connection would replace the one of the test
 reads("file", f"{{folder}}/work/file")
 reads("log", f"{{folder}}/stdout")
 for name in ("journal", "supervisor.log", "accounts.json", "copies", "containers", "agent.lock", "orders"):
