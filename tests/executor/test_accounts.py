@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 import resource
@@ -10,14 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from cress.executor import processes
 from cress.executor.account_rules import FILE, TaskAccounts, write_rules
+from cress.executor.exec.helper_process import HelperProcess
 from cress.executor.runtimes import default_limits
 from cress.executor.runtimes.accounts import AccountRules, account_of
 from cress.model.reports import Cause
 from cress.model.run import File, Run
 from cress.shell.executor.starting import StartError
-from tests.executor.harness import Client, SupervisorProcess, shell, supervisor
+from tests.executor.harness import Client, SupervisorProcess, shell, supervisor, until
 from tests.executor.real_accounts import accounts, needs_accounts, open_home
+from tests.executor.test_exec_helper import run as enter
 
 __all__ = ["accounts", "open_home"]
 
@@ -151,7 +155,7 @@ def test_the_processes_of_an_account_are_at_most_half_of_those_of_the_node() -> 
 
 # --- real tasks ----------------------------------------------------------------------------------------------------------
 
-SHOW = "id -u; id -G; grep -E '^(NoNewPrivs|CapEff)' /proc/self/status; ulimit -n; grep 'Max processes' /proc/self/limits; stat -c %U:%a $CRESS_DIRECTORY"
+SHOW = "id -u; id -G; grep -E '^(NoNewPrivs|CapEff)' /proc/self/status; ulimit -n; grep 'Max processes' /proc/self/limits; stat -c %U:%a $CRESS_DIRECTORY; readlink /proc/self/ns/user; stat -c %U /etc"
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +169,10 @@ def client(parent: SupervisorProcess, accounts: tuple[pwd.struct_passwd, pwd.str
     client = parent.start()
     write_rules(parent.directory, AccountRules(users={"ann": accounts[0].pw_name, "dora": "root"}))
     return client
+
+
+def user_namespace(pid: int | str) -> str:
+    return str(Path(f"/proc/{pid}/ns/user").readlink())
 
 
 @needs_accounts
@@ -185,16 +193,48 @@ def test_tasks_of_every_runtime_run_as_the_account_of_their_user(
         run = shell(SHOW, job=attempt, user="ann", group="web", runtime=runtime, files=brought, outputs=saved)
         end = client.run(run, attempt)
         assert (end.code, end.error) == (0, ""), parent.output(attempt, "stderr")
-        uid, gids, capabilities, privileges, files_limit, processes, folder = parent.output(attempt).splitlines()
+        uid, gids, capabilities, privileges, files_limit, most, folder, users, owner = parent.output(
+            attempt
+        ).splitlines()
         assert int(uid) == ann.pw_uid
         assert sorted(map(int, gids.split())) == groups
         assert capabilities.split()[1].strip("0") == ""
         assert privileges.split() == ["NoNewPrivs:", "1"]
         assert int(files_limit) <= 1 << 20
-        assert runtime == "container" or int(processes.split()[3]) <= default_limits.processes()[1]
+        assert runtime == "container" or int(most.split()[3]) <= default_limits.processes()[1]
         assert folder == f"{ann.pw_name}:700"
+        assert (users == user_namespace("self")) == (runtime == "process")
+        assert owner == "root", "numbers are the same inside"
         if saved:
             assert (parent.directory.parent / "shared/x").stat().st_uid == ann.pw_uid
+
+
+@needs_accounts
+def test_a_command_in_a_container_has_the_account_and_its_user_namespace(
+    client: Client, parent: SupervisorProcess, accounts: tuple[pwd.struct_passwd, pwd.struct_passwd]
+) -> None:
+    if not client.inventory.container:
+        pytest.skip("no containers on this machine: commands in them were not tried")
+    client.launch(Run(job=50, command=("/bin/sleep", "1000"), user="ann", runtime="container"), 50)
+    pid = client.wait_started(50).pid
+    until(lambda: processes.command_of(pid) == "/bin/sleep", "the program")
+    text = "id -u; id -G; readlink /proc/self/ns/user; pwd; touch x; stat -c %U x; grep CapEff /proc/self/status"
+
+    async def story() -> tuple[int, str]:
+        helper = HelperProcess(str(parent.directory / "attempts"))
+        try:
+            return await enter(helper, pid, "sh", "-c", text, attempt=50)
+        finally:
+            helper.close()
+
+    code, said = asyncio.run(story())
+    assert code == 0, said
+    uid, gids, users, place, owner, capabilities = said.splitlines()
+    assert (int(uid), owner) == (accounts[0].pw_uid, accounts[0].pw_name)
+    assert sorted(map(int, gids.split())) == sorted(os.getgrouplist(accounts[0].pw_name, accounts[0].pw_gid))
+    assert users == user_namespace(pid) != user_namespace("self")
+    assert place == str(parent.directory / "attempts/50/work")
+    assert capabilities.split()[1].strip("0") == ""
 
 
 @needs_accounts

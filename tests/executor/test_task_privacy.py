@@ -33,7 +33,7 @@ time.sleep(1000)
 """
 # Tries to find all that, and prints the ways that worked. Arguments: the executor's directory, the attempt and the victim's pid.
 SPY = f"""
-import json, os, socket, stat, sys
+import json, os, socket, stat, subprocess, sys
 home, attempt, pid = sys.argv[1:]
 folder = f"{{home}}/attempts/{{attempt}}"
 secret, found = b"{SECRET}", set()
@@ -78,6 +78,13 @@ reads("file", f"{{folder}}/work/file")
 reads("log", f"{{folder}}/stdout")
 for name in ("journal", "supervisor.log", "accounts.json", "copies", "containers", "agent.lock", "orders"):
     works(name, lambda name=name: os.listdir(f"{{home}}/{{name}}") if os.path.isdir(f"{{home}}/{{name}}") else open(f"{{home}}/{{name}}"))
+# Below the /proc of the task is that of the node.
+uncover = "umount /proc || mount --move /proc /mnt; cat /proc/[0-9]*/cmdline"
+try:
+    if secret in subprocess.run(["unshare", "-Urm", "sh", "-c", uncover], capture_output=True).stdout:
+        found.add("below /proc")
+except OSError:
+    pass
 print(json.dumps(sorted(found)))
 """
 # The ways that work for root, and which the test would notice.

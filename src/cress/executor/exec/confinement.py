@@ -16,8 +16,10 @@ from pathlib import Path
 from cress.executor import processes
 from cress.executor.runtimes import linux, seccomp
 
-# Namespaces in the order in which they are entered; without root the user namespace gives the right to enter the others.
-_NAMESPACES = ("user", "cgroup", "ipc", "uts", "net", "pid", "time", "mnt")
+# Namespaces in the order in which they are entered: the user namespace first without root, which gets the right to enter
+# the others by it; last with root, which loses that right by it.
+_NAMESPACES = ("cgroup", "ipc", "uts", "net", "pid", "time", "mnt")
+_USER = "user"
 # Programs between the first process of an attempt and its own program, by their names in the kernel.
 _ENGINES = frozenset({"crun", "runc", "runc:[2:INIT]", "bwrap", "conmon"})
 _STAGE = b"cress.executor.stage"
@@ -79,16 +81,17 @@ class Place:
         self.environment = environment(pid)
         self.cgroups = list(_cgroups(pid))
         self.namespaces: list[tuple[str, int]] = []
-        for name in _NAMESPACES:
+        for name in (*_NAMESPACES, _USER) if os.geteuid() == 0 else (_USER, *_NAMESPACES):
             path = f"/proc/{pid}/ns/{name}"
             with contextlib.suppress(FileNotFoundError):
                 if os.stat(path).st_ino != os.stat(f"/proc/self/ns/{name}").st_ino:  # noqa: PTH116
                     self.namespaces.append((name, os.open(path, os.O_RDONLY | os.O_CLOEXEC)))
         names = {name for name, _ in self.namespaces}
         self.new_pids = "pid" in names
-        self.strange_user = "user" in names
+        self.strange_user = _USER in names
         if self.strange_user:
             self.uid, self.gid = _inner(pid, "uid_map", self.uid), _inner(pid, "gid_map", self.gid)
+            self.groups = list(_known_groups(pid, self.groups))
         self.root = -1
         if "mnt" in names or os.readlink(f"/proc/{pid}/root") != "/":  # noqa: PTH115
             self.root = os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -181,7 +184,7 @@ def become(place: Place) -> None:
     uid, gid = place.uid, place.gid
     if place.strange_user or os.geteuid() == 0:
         with contextlib.suppress(PermissionError):  # a user namespace may deny setgroups
-            os.setgroups([] if place.strange_user else place.groups)
+            os.setgroups(place.groups)
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
     elif (uid, gid) != (os.getuid(), os.getgid()):
@@ -260,6 +263,13 @@ def _mount(controllers: str) -> tuple[str, str] | None:
         elif kind == "cgroup" and wanted <= set(options.split(" ")[-1].split(",")):
             return root, point
     return None
+
+
+def _known_groups(pid: int, groups: list[int]) -> Iterator[int]:
+    """Yield the numbers of those groups that exist in the user namespace of a process."""
+    for group in groups:
+        with contextlib.suppress(EnterError):
+            yield _inner(pid, "gid_map", group)
 
 
 def _inner(pid: int, table: str, number: int) -> int:

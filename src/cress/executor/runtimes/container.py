@@ -19,7 +19,7 @@ import msgspec
 
 from cress.executor import processes
 from cress.executor.hidden_folders import hidden_folders
-from cress.executor.runtimes import linux, seccomp
+from cress.executor.runtimes import linux, seccomp, user_namespace
 from cress.executor.runtimes.base import PID, Rest, Spawn
 from cress.executor.runtimes.box import bind_root, make_box
 from cress.executor.runtimes.cgroups import Cgroups, Limits, device_of
@@ -77,7 +77,9 @@ class ContainerRuntime(ProcessRuntime):
         self._egress = egress
         self._secret = secret
         self._owner = 0
-        seccomp.program(os.uname().machine)  # children find it made
+        # Children find these made: where they need them, they read no file of the node any more.
+        seccomp.program(os.uname().machine)
+        user_namespace.prepare()
 
     # --- one attempt -----------------------------------------------------------------------------------------------
 

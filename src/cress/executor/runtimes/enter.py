@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from cress.executor.runtimes import linux, seccomp
+from cress.executor.runtimes import linux, seccomp, user_namespace
 
 # The capabilities of root in a container: its files, its processes, and ports below 1024.
 # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE (linux/capability.h).
@@ -73,6 +73,10 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
     def step_down(self) -> None:
         """In the child, last of all: change to the account for good, and in a container drop the rights that no task has."""
         uid, gid, groups = self.account or (os.getuid(), os.getgid(), ())
+        if self.pause and self.other_account:
+            # Not everywhere possible; the capabilities are dropped anyway.
+            with contextlib.suppress(OSError):
+                user_namespace.enter_new()
         if self.pause:
             linux.bound_capabilities(ROOT_MAY if uid == 0 else ())
         if self.account is not None:
